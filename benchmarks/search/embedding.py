@@ -27,11 +27,11 @@ from benchmarks.search.embedding_page import Bulk, Figures, Memory, page
 from tokenizers import Tokenizer
 
 from tabane.search.embedding.batching import batches
-from tabane.search.embedding.finding import Finder, Found, Wanted
 from tabane.search.embedding.folders import minilm
-from tabane.search.embedding.hub import Hub
 from tabane.search.embedding.hub_cache import HubPlace
 from tabane.search.embedding.local import LocalEmbedder
+from tabane.search.embedding.model_finder import FoundModel, ModelChoice, ModelFinder
+from tabane.search.embedding.model_hub import ModelHub
 from tabane.search.embedding.model_spec import ModelSpec
 from tabane.search.embedding.process import ModelProcess
 
@@ -94,7 +94,7 @@ class Bare:
 class Measuring:
     """One model, one folder of texts."""
 
-    def __init__(self, found: Found, folder: Path, rounds: int) -> None:
+    def __init__(self, found: FoundModel, folder: Path, rounds: int) -> None:
         assert found.spec is not None
         self.found, self.spec = found, found.spec
         self._folder, self._rounds = folder, rounds
@@ -209,8 +209,8 @@ def _spent(process: ModelProcess) -> float:
 
 async def _section(folder: Path, rounds: int) -> str:
     with tempfile.TemporaryDirectory(prefix="tabane-bench-") as kept:
-        found = await Finder(Hub(HubPlace(kept, offline=True)), kept).find(Wanted())
-        assert isinstance(found, Found)
+        found = await ModelFinder(ModelHub(HubPlace(kept, offline=True)), kept).find(ModelChoice())
+        assert isinstance(found, FoundModel)
         return page(await Measuring(found, folder, rounds).figures())
 
 

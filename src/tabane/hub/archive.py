@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, Struct
 
 from tabane.errors import TabaneError
-from tabane.hub.embedding import Embedding
+from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.finding import Answer, Hit
 from tabane.hub.job import Job
 from tabane.hub.jobs import Jobs
@@ -67,7 +67,7 @@ class Posts:
         home: Path,
         stores: Stores,
         models: Models,
-        embedding: Embedding,
+        embedding: CollectionEmbedder,
         jobs: Jobs,
         zone: Callable[[], tzinfo],
     ) -> None:

@@ -13,7 +13,7 @@ from tabane.documents.document import DOMAIN, HEADS, SHAPE
 from tabane.documents.table import documents_table, files_table
 from tabane.errors import TabaneError
 from tabane.hub.clients.library import Held
-from tabane.hub.embedding import Embedding
+from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.finding import Answer, Hit
 from tabane.hub.reference import Reference
 from tabane.hub.stores import FOLDER, Stores
@@ -69,7 +69,7 @@ class DocumentStore:
         home: Path,
         stores: Stores,
         models: Models,
-        embedding: Embedding,
+        embedding: CollectionEmbedder,
         terms: Terms,
         convert: Converter,
         told: Callable[[str, bool], None],

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments, HubError, ModelError, TabaneError
-from tabane.hub.coverage import Coverage, Embedded
+from tabane.hub.coverage import EmbeddedCollection, EmbeddingCoverage
 from tabane.hub.local.owned import OwnFile
 from tabane.hub.stores import FOLDER, Stores
 from tabane.messages import Message, say
@@ -50,7 +50,7 @@ class Reembed(Struct, frozen=True, forbid_unknown_fields=True):
     model: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
 
 
-class Embedding:
+class CollectionEmbedder:
     """Keeps collections embedded, and turns questions into vectors. Each collection has a lane of its own."""
 
     def __init__(
@@ -59,13 +59,15 @@ class Embedding:
         stores: Stores,
         models: Models,
         jobs: Starter,
-        whose: Sequence[Embedded],
+        whose: Sequence[EmbeddedCollection],
         named: Callable[[], bool] = lambda: False,
     ) -> None:
         """``named`` says whether the settings name the model, or leave the choice to Tabane."""
         self._models = models
         self._lanes = {
-            each.name: _Lane(home / FOLDER, each, stores, models, jobs, Coverage(each, named))
+            each.name: _CollectionLane(
+                home / FOLDER, each, stores, models, jobs, EmbeddingCoverage(each, named)
+            )
             for each in whose
         }
 
@@ -140,11 +142,17 @@ def _title(*called: Message) -> Message:
     return say("Indexing for semantic search")
 
 
-class _Lane:
+class _CollectionLane:
     """One collection: one thing at a time is done to it."""
 
     def __init__(
-        self, folder: Path, whose: Embedded, stores: Stores, models: Models, jobs: Starter, coverage: Coverage
+        self,
+        folder: Path,
+        whose: EmbeddedCollection,
+        stores: Stores,
+        models: Models,
+        jobs: Starter,
+        coverage: EmbeddingCoverage,
     ) -> None:
         self._whose, self._stores, self._models, self._jobs = whose, stores, models, jobs
         self._coverage = coverage
@@ -157,7 +165,7 @@ class _Lane:
         self._working: asyncio.Task[None] | None = None
         self._again: asyncio.TimerHandle | None = None
         self._problem: Message | None = None
-        self._seen = _Seen()
+        self._seen = _SeenRows()
 
     @property
     def unfinished(self) -> bool:
@@ -242,7 +250,7 @@ class _Lane:
             try:
                 async with self._turn.taken():
                     self._settle(await self._bring_up_to_date())
-            except _Cancelled as cancelled:
+            except _EmbeddingCancelled as cancelled:
                 self._problem = cancelled.message
             except TabaneError as error:
                 self._settle(error.message)
@@ -393,7 +401,7 @@ class _Lane:
         return await self._stores.collection(self._whose.domain, self._whose.shape)
 
 
-class _Seen:
+class _SeenRows:
     """How far the records of a collection were looked at and had all that they want, by space.
 
     A record that is written later has a higher row, so nobody looks at those before again. Not remembered
@@ -423,9 +431,11 @@ def _space(collection: Collection, name: str) -> Space | None:
     return next((space for space in collection.spaces if space.name == name), None)
 
 
-class _Cancelled(HubError):
+class _EmbeddingCancelled(HubError):
     """Somebody does not want it now."""
 
 
-def _cancelled() -> _Cancelled:
-    return _Cancelled(say("Embedding was cancelled; it goes on at the next write, or start of the hub."))
+def _cancelled() -> _EmbeddingCancelled:
+    return _EmbeddingCancelled(
+        say("Embedding was cancelled; it goes on at the next write, or start of the hub.")
+    )

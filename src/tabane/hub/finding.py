@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from tabane.errors import TabaneError
 from tabane.hub import manual
-from tabane.hub.embedding import Embedding
+from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.reference import Reference
 from tabane.hub.stores import Stores
 from tabane.messages import Lang, Message, say
@@ -77,7 +77,7 @@ class Finder(Protocol):
 class Manual:
     """Searches Tabane's own documentation, indexed at the first question and whenever it was written anew."""
 
-    def __init__(self, stores: Stores, models: Models, embedding: Embedding) -> None:
+    def __init__(self, stores: Stores, models: Models, embedding: CollectionEmbedder) -> None:
         self._stores, self._models, self._embedding = stores, models, embedding
         self._filling = asyncio.Lock()
         self._filled: Collection | None = None

@@ -37,12 +37,12 @@ from tabane.hub.clients.tool_results import as_failure, as_result
 from tabane.hub.collections import EMBEDDED, SHAPES
 from tabane.hub.documentation import documentation_table
 from tabane.hub.documents import DocumentStore, Terms
-from tabane.hub.embedding import Embedding
+from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.finding import Answer, Finding, Hit, Manual
 from tabane.hub.jobs import Jobs
 from tabane.hub.limits import limits_of
 from tabane.hub.local.hello import Hello
-from tabane.hub.models import Models
+from tabane.hub.models import HubModels
 from tabane.hub.reader import PageReader
 from tabane.hub.reference import Reference
 from tabane.hub.reload import Follower
@@ -52,7 +52,7 @@ from tabane.hub.trial import Trials
 from tabane.messages import language
 from tabane.operations import AllowLocal, Caller, Door, Face, Operation, Privilege, Table
 from tabane.posts.clock import zone_of
-from tabane.search.embedding.cached import Vectors
+from tabane.search.embedding.cached import VectorCache
 from tabane.settings import Mode, Settings, load_settings
 from tabane.wire.channel import Batch
 from tabane.wire.era import Era
@@ -112,8 +112,8 @@ class Hub:
         self.long_results = LongResults(loop)
         self.stores = Stores(settings.home, SHAPES)
         self.jobs = Jobs(loop)
-        self.models = Models(lambda: self.settings, self.environment, self._kept, errors=2)
-        self.embedding = Embedding(
+        self.models = HubModels(lambda: self.settings, self.environment, self._kept, errors=2)
+        self.embedding = CollectionEmbedder(
             settings.home, self.stores, self.models, self.jobs, EMBEDDED, self._model_is_named
         )
         self.posts = Posts(
@@ -473,7 +473,7 @@ class Hub:
             return None
         return ImportPosts(embeddings=embeddings, reasoning=reasoning, summary=summary, once=True)
 
-    async def _kept(self) -> Vectors:
+    async def _kept(self) -> VectorCache:
         return await self.stores.kept(self.settings.embedding_cache)
 
     async def _find_tools(self, caller: Caller, query: str, limit: int) -> Answer:

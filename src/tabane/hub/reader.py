@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tabane.errors import ConfigurationError
-from tabane.hub.embedding import Embedding
+from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.finding import Answer, Hit
 from tabane.hub.reference import Reference
 from tabane.hub.stores import Stores
@@ -59,7 +59,7 @@ class PageReader:
         environ: Mapping[str, str],
         stores: Stores,
         models: Models,
-        embedding: Embedding,
+        embedding: CollectionEmbedder,
         remember: Remember,
         keys: Callable[[str], str | None],
         errors: int | None = None,

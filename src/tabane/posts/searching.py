@@ -18,7 +18,7 @@ from tabane.posts.query import Query, Terms, parsed, terms
 from tabane.posts.rankings import Both, Nearest, Newest
 from tabane.posts.statistics import Statistics
 from tabane.search.embedding.embedder import NoModel
-from tabane.search.embedding.families import reads
+from tabane.search.embedding.model_families import reads
 from tabane.search.engine import MOST_AT_ONCE, Collection, LexicalQuery, Order, VectorQuery
 from tabane.search.filters import EVERYTHING, LONGEST_NEEDLE, And, Equal, Filter, Not
 from tabane.search.hybrid import Found

@@ -25,7 +25,7 @@ _MOST_MILLISECONDS = (1 << 32) - 1
 
 class AnswerKind(IntEnum):
     """What an answer is: a result; a result after which the worker ends; progress of a request that is not
-    answered yet; or a :class:`Refusal`.
+    answered yet; or a :class:`WorkerRefusal`.
     """
 
     RESULT = 0
@@ -47,7 +47,7 @@ class AnswerHead(NamedTuple):
     kind: AnswerKind
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class WorkerRefusal(msgspec.Struct, frozen=True):
     """Why a worker cannot do what it was asked. ``package`` is the name of a missing package, or ""."""
 
     reason: str

@@ -10,7 +10,7 @@ import msgspec
 
 from tabane.errors import WorkerEnded, WorkerError, WorkerUnavailable
 from tabane.messages import say
-from tabane.workers.frames import AnswerKind, Refusal
+from tabane.workers.frames import AnswerKind, WorkerRefusal
 from tabane.workers.restarting import STARTS, RestartPolicy
 from tabane.workers.worker import Program, Worker, WorkerAnswer, WorkerSilent
 
@@ -24,7 +24,7 @@ _OPENING = 0  # the number of the first request
 class RequestRefused(Exception):
     """The process cannot do what it was asked, and goes on; or it cannot load what its opening says."""
 
-    def __init__(self, refusal: Refusal, *, opening: bool) -> None:
+    def __init__(self, refusal: WorkerRefusal, *, opening: bool) -> None:
         super().__init__(refusal.reason)
         self.reason, self.package, self.opening = refusal.reason, refusal.package, opening
 
@@ -45,7 +45,7 @@ class _Pending:
     deaths: int = 0
 
 
-class Resident:
+class ResidentWorker:
     """One process at most: started on demand, ended by itself after some time without work, started again.
 
     ``opening`` is the first request to each process, which says what to load. ``silence`` is the seconds
@@ -239,7 +239,7 @@ async def _next(worker: Worker) -> WorkerAnswer | None:
 
 
 def _refused(body: bytes, *, opening: bool) -> RequestRefused:
-    return RequestRefused(msgspec.msgpack.decode(body, type=Refusal), opening=opening)
+    return RequestRefused(msgspec.msgpack.decode(body, type=WorkerRefusal), opening=opening)
 
 
 def _closing() -> WorkerUnavailable:

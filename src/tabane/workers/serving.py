@@ -24,13 +24,13 @@ from typing import BinaryIO
 
 import msgspec
 
-from tabane.workers.frames import REQUEST, AnswerKind, Refusal, RequestHead, answer, request_head
+from tabane.workers.frames import REQUEST, AnswerKind, RequestHead, WorkerRefusal, answer, request_head
 
 LARGE = 500_000_000
 """Bytes of memory above which a worker ends itself, so that a fresh one follows."""
 
 
-class Last(bytes):
+class LastAnswer(bytes):
     """An answer after which the worker ends."""
 
 
@@ -38,12 +38,12 @@ Respond = Callable[[bytes], bytes]
 """Turns the body of a request into that of its answer, or into a Last if the worker should end."""
 
 
-Progress = Callable[[bytes], None]
+ReportProgress = Callable[[bytes], None]
 """Tells the hub that a request is in work, and how far it is."""
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class LoadedService:
     """What was loaded. ``greeting`` is the answer to the opening.
 
     ``respond`` turns a request into its result, in two threads at once. The process ends after ``idle``
@@ -51,7 +51,7 @@ class Service:
     """
 
     greeting: bytes
-    respond: Callable[[bytes, Progress], bytes | bytearray]
+    respond: Callable[[bytes, ReportProgress], bytes | bytearray]
     idle: float = 0.0
 
 
@@ -71,7 +71,7 @@ def serve(respond: Respond, *, large: int = LARGE, nice: int = 0) -> None:
     os._exit(0)
 
 
-def serve_loaded(load: Callable[[bytes], Service]) -> None:
+def serve_loaded(load: Callable[[bytes], LoadedService]) -> None:
     """Load what the first request says, then answer others until the hub wants no more or nothing is to do.
 
     Urgent requests are answered beside the others, not after them. What ``load`` or a response raises is
@@ -94,7 +94,7 @@ class _LoadedServer:
         self._unanswered = 0
         self._changed = threading.Condition()
 
-    def run(self, load: Callable[[bytes], Service]) -> None:
+    def run(self, load: Callable[[bytes], LoadedService]) -> None:
         self._say(b"")
         opening = _read(self._requests)
         if opening is None:
@@ -130,7 +130,7 @@ class _LoadedServer:
                 elif not self._changed.wait(idle) and not self._unanswered:
                     return
 
-    def _work(self, service: Service, waiting: queue.SimpleQueue[tuple[int, bytes]]) -> None:
+    def _work(self, service: LoadedService, waiting: queue.SimpleQueue[tuple[int, bytes]]) -> None:
         while True:
             number, body = waiting.get()
             try:
@@ -155,8 +155,8 @@ class _LoadedServer:
 
 def _refusal(error: Exception) -> bytes:
     if isinstance(error, ImportError):
-        return msgspec.msgpack.encode(Refusal(str(error), error.name or ""))
-    return msgspec.msgpack.encode(Refusal(f"{type(error).__name__}: {error}"))
+        return msgspec.msgpack.encode(WorkerRefusal(str(error), error.name or ""))
+    return msgspec.msgpack.encode(WorkerRefusal(f"{type(error).__name__}: {error}"))
 
 
 def _pipes() -> tuple[BinaryIO, BinaryIO]:
@@ -177,7 +177,7 @@ def _answer_all(requests: BinaryIO, answers: BinaryIO, respond: Respond, large: 
         reply = respond(body)
         signal.setitimer(signal.ITIMER_PROF, 0)
         del body
-        last = isinstance(reply, Last) or held() > large
+        last = isinstance(reply, LastAnswer) or memory_in_use() > large
         _say(answers, reply, kind=AnswerKind.LAST if last else AnswerKind.RESULT)
         if last:
             return
@@ -205,7 +205,7 @@ def _say(
     answers.flush()
 
 
-def held() -> int:
+def memory_in_use() -> int:
     """Return the bytes of memory of this process, or its highest value if that is not known."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:

@@ -14,9 +14,9 @@ from tokenizers import Tokenizer
 
 from tabane.search.chunking import Chunk, chunks
 from tabane.search.embedding.counting import TokenCounter
-from tabane.search.embedding.families import Traits
 from tabane.search.embedding.folders import minilm
-from tabane.search.embedding.measure import TARGET, Tokens, estimated, exact, room_of
+from tabane.search.embedding.measure import TARGET, TokenizerMeasure, estimated, exact, room_of
+from tabane.search.embedding.model_families import ModelTraits
 from tabane.search.embedding.recipe import Recipe, settled
 
 DOCS = sorted((Path(__file__).parents[3] / "docs").glob("*.md"))
@@ -142,7 +142,9 @@ def test_text_that_the_model_cannot_read_is_cut_for_the_search_by_words(counter:
     japanese = "これは日本語の長い段落で、英語だけのモデルには読めない。" * 40
     measure = exact(MINILM, counter)
     assert len(chunks(japanese, "text", measure)) <= len(chunks(japanese, "text", estimated(None))) + 1
-    multilingual = Tokens(measure.capacity, "m", "intfloat/multilingual-e5-small", counter, measure.estimate)
+    multilingual = TokenizerMeasure(
+        measure.capacity, "m", "intfloat/multilingual-e5-small", counter, measure.estimate
+    )
     assert len(chunks(japanese, "text", multilingual)) > len(chunks(japanese, "text", measure))
 
 
@@ -153,7 +155,7 @@ def test_text_that_the_model_cannot_read_is_cut_for_the_search_by_words(counter:
         (settled("hotchpotch/bekko-embedding-v1-a25m"), TARGET),
         (settled("intfloat/multilingual-e5-small"), 512 - 2 - 3 - 16),
         (settled("paraphrase-multilingual-minilm-l12"), 128 - 2 - 15),
-        (settled("any", overrides=Traits(max_tokens=1)), 1),
+        (settled("any", overrides=ModelTraits(max_tokens=1)), 1),
     ],
 )
 def test_a_chunk_has_room_in_the_model_beside_what_is_put_around_it(recipe: Recipe, room: int) -> None:
@@ -162,7 +164,7 @@ def test_a_chunk_has_room_in_the_model_beside_what_is_put_around_it(recipe: Reci
 
 def test_measures_are_named_by_what_they_count_with(counter: TokenCounter) -> None:
     other = settled("sentence-transformers/all-MiniLM-L6-v2", "b" * 40)
-    shorter = settled(MINILM.model, "a" * 40, overrides=Traits(max_tokens=128))
+    shorter = settled(MINILM.model, "a" * 40, overrides=ModelTraits(max_tokens=128))
     names = [exact(recipe, counter).name for recipe in (MINILM, other, shorter)]
     names += [estimated(None).name, estimated(MINILM).name]
     assert len(set(names)) == 5

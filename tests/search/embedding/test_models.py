@@ -13,13 +13,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tabane.search.embedding.families import Pooling
+from tabane.search.embedding.model_families import Pooling
 from tabane.search.embedding.model_spec import ModelSpec
 from tabane.search.embedding.worker.bert import bert_graph
 from tabane.search.embedding.worker.loading import load_model
-from tabane.search.embedding.worker.model import Model
+from tabane.search.embedding.worker.model import LoadedModel
 from tabane.search.embedding.worker.pooling import finished, pooled
-from tabane.search.embedding.worker.safetensors import Weights
+from tabane.search.embedding.worker.safetensors import WeightsFile
 from tests.search.embedding import tiny
 
 TEXTS = ["the cat sat", "a dog", "", "猫 は 家 が 犬 unknown", "the red house and the blue tree " * 4]
@@ -31,7 +31,7 @@ def _spec(folder: Path, graph: str = "model.safetensors", **more: Any) -> ModelS
     return ModelSpec(loader, str(folder), graph, **given)
 
 
-def _vectors(model: Model, texts: Sequence[str] = TEXTS) -> tiny.Array:
+def _vectors(model: LoadedModel, texts: Sequence[str] = TEXTS) -> tiny.Array:
     return model.vectors(model.tokens(texts))
 
 
@@ -84,7 +84,7 @@ def test_a_graph_with_its_weights_beside_it_is_read_through_links(tmp_path: Path
     folder = tiny.make(tmp_path / "snapshots" / "c", seed=5)
     blobs = tmp_path / "blobs"
     blobs.mkdir()
-    graph = bert_graph(tiny.CONFIG, Weights(str(folder / "model.safetensors")).array)
+    graph = bert_graph(tiny.CONFIG, WeightsFile(str(folder / "model.safetensors")).array)
     onnx.save(
         graph,
         folder / "model.onnx",
@@ -202,7 +202,7 @@ def test_a_configuration_that_is_no_bert_is_refused(tmp_path: Path) -> None:
 def test_what_is_no_safetensors_file_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(ValueError, match="no safetensors file"):
-        Weights(str(tmp_path / "x"))
+        WeightsFile(str(tmp_path / "x"))
 
 
 def test_weights_of_two_bytes_are_read_as_float32(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_weights_of_two_bytes_are_read_as_float32(tmp_path: Path) -> None:
     tiny.write_safetensors(
         tmp_path / "x", {"half": values.astype(np.float16), "brain": upper, "whole": values}
     )
-    weights = Weights(str(tmp_path / "x"))
+    weights = WeightsFile(str(tmp_path / "x"))
     for name in ("half", "brain", "whole"):
         assert weights.array(name).dtype == np.float32
         assert np.array_equal(weights.array(name), values)

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from tabane.errors import ModelError, ModelMissing
-from tabane.search.embedding.finding import Finder
-from tabane.search.embedding.hub import Hub
 from tabane.search.embedding.hub_cache import HubPlace
+from tabane.search.embedding.model_finder import ModelFinder
+from tabane.search.embedding.model_hub import ModelHub
 from tabane.search.embedding.model_spec import ModelSpec
 from tabane.search.embedding.recipe import DESCRIBING
-from tabane.search.embedding.reranking import DEFAULT_RERANKER, LocalReranker, Wanted, find
+from tabane.search.embedding.reranking import DEFAULT_RERANKER, LocalReranker, RerankerChoice, find
 from tabane.search.embedding.worker.loading import load_model
 from tabane.search.embedding.worker.pairs import scores
 from tests.search.embedding import crossing, tiny
@@ -31,16 +31,18 @@ def _spec(folder: Path, **more: Any) -> ModelSpec:
     return ModelSpec("onnx", str(folder), "onnx/model.onnx", **{"max_tokens": 32, "scores": True, **more})
 
 
-def _finder(tmp_path: Path, url: str = "http://127.0.0.1:9", **more: Any) -> Finder:
+def _finder(tmp_path: Path, url: str = "http://127.0.0.1:9", **more: Any) -> ModelFinder:
     place = HubPlace(str(tmp_path / "cache"), url)
-    return Finder(Hub(place, pause=0.01, attempts=1, expected=DESCRIBING), str(tmp_path / "kept"), **more)
+    return ModelFinder(
+        ModelHub(place, pause=0.01, attempts=1, expected=DESCRIBING), str(tmp_path / "kept"), **more
+    )
 
 
 def _run(tmp_path: Path, work: Callable[[LocalReranker], Awaitable[None]], **more: Any) -> None:
     async def run() -> None:
         async with asyncio.timeout(60):
             folder = crossing.make(tmp_path / "judge", seed=2)
-            found = await find(_finder(tmp_path), Wanted(str(folder), **more))
+            found = await find(_finder(tmp_path), RerankerChoice(str(folder), **more))
             reranker = await found.open(os.environ)
             try:
                 await work(reranker)
@@ -121,7 +123,7 @@ def test_a_reranker_of_the_hub_is_fetched_without_its_weights_for_other_programs
         async with asyncio.timeout(60), fake.serving() as url:
             finder = _finder(tmp_path, url)
             try:
-                found = await find(finder, Wanted("auto"))
+                found = await find(finder, RerankerChoice("auto"))
                 assert (found.model, found.revision) == (DEFAULT_RERANKER, "a" * 40)
                 assert found.spec.max_tokens == 32
                 reranker = await found.open(os.environ)
@@ -140,18 +142,18 @@ def test_a_reranker_of_the_hub_is_fetched_without_its_weights_for_other_programs
 def test_a_folder_without_a_graph_is_no_reranker(tmp_path: Path) -> None:
     folder = tiny.make(tmp_path / "bert")
     with pytest.raises(ModelMissing, match="no ONNX graph"):
-        asyncio.run(find(_finder(tmp_path), Wanted(str(folder))))
+        asyncio.run(find(_finder(tmp_path), RerankerChoice(str(folder))))
     with pytest.raises(ModelMissing, match="no folder"):
-        asyncio.run(find(_finder(tmp_path), Wanted(str(tmp_path / "nowhere"))))
+        asyncio.run(find(_finder(tmp_path), RerankerChoice(str(tmp_path / "nowhere"))))
     with pytest.raises(ModelMissing, match=r"tabane\[models\]"):
-        asyncio.run(find(_finder(tmp_path, installed=lambda name: False), Wanted("auto")))
+        asyncio.run(find(_finder(tmp_path, installed=lambda name: False), RerankerChoice("auto")))
 
 
 def test_a_graph_that_is_no_classification_is_said_not_to_fit(tmp_path: Path) -> None:
     folder = crossing.make(tmp_path, labels=3)
 
     async def run() -> None:
-        found = await find(_finder(tmp_path), Wanted(str(folder)))
+        found = await find(_finder(tmp_path), RerankerChoice(str(folder)))
         with pytest.raises(ModelError, match="3 logits"):
             await found.open(os.environ)
 

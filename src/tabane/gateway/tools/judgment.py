@@ -31,9 +31,9 @@ def verdict_of(error: BadArguments | None) -> Verdict:
     return Verdict(error.message, error.parameter) if error else Verdict()
 
 
-_ENCODER = msgspec.msgpack.Encoder(enc_hook=codec.leaving)
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=codec.encode_message)
 _CASES = msgspec.msgpack.Decoder(Case)
-_VERDICTS = msgspec.msgpack.Decoder(Verdict, dec_hook=codec.arriving)
+_VERDICTS = msgspec.msgpack.Decoder(Verdict, dec_hook=codec.decode_message)
 
 
 def packed(value: Case | Verdict) -> bytes:

@@ -8,9 +8,9 @@ from typing import Any
 
 from tabane.hub.doctor.finding import Finding, note, ok, warning
 from tabane.hub.doctor.patient import Patient
-from tabane.hub.models import Models
+from tabane.hub.models import HubModels
 from tabane.messages import language, say
-from tabane.search.embedding.cached import Vectors
+from tabane.search.embedding.cached import VectorCache
 
 
 def model(patient: Patient) -> Iterator[Finding]:
@@ -43,11 +43,11 @@ class _Unopened:
 
 
 def _looked_at(patient: Patient) -> Mapping[str, Any]:
-    async def kept() -> Vectors:
+    async def kept() -> VectorCache:
         return _Unopened()
 
     async def look() -> Mapping[str, Any]:
-        models = Models(lambda: patient.settings, patient.environ, kept)
+        models = HubModels(lambda: patient.settings, patient.environ, kept)
         try:
             return await models.report(language(patient.settings.lang, *_locales(patient.environ)))
         finally:

@@ -5,6 +5,6 @@ Nothing here is imported before a model is asked for, but this and what it says 
 
 from __future__ import annotations
 
-from tabane.hub.models.models import Models
+from tabane.hub.models.models import HubModels
 
-__all__ = ["Models"]
+__all__ = ["HubModels"]

@@ -10,7 +10,7 @@ from tabane.search.embedding.embedder import NoModel
 MOST = 100
 
 
-class Failures:
+class RecentFailures:
     """Why there is no model, for so many seconds each; the oldest are forgotten first."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

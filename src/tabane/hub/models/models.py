@@ -7,21 +7,21 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tabane.errors import ModelError, ModelUnavailable, TabaneError
-from tabane.hub.models.judge import Judge
-from tabane.hub.models.measuring import Measuring
-from tabane.hub.models.opening import Opening
+from tabane.hub.models.model_opener import ModelOpener
+from tabane.hub.models.model_report import report
 from tabane.hub.models.operations import ModelOperations
-from tabane.hub.models.questions import Questions
-from tabane.hub.models.report import report
+from tabane.hub.models.questions import QueryVectors
+from tabane.hub.models.reranker import HubReranker
+from tabane.hub.models.token_measures import TokenMeasures
 from tabane.messages import Lang, Message, say
 from tabane.operations import Operation
-from tabane.search.embedding.cached import Vectors
+from tabane.search.embedding.cached import VectorCache
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel
 from tabane.search.models import Reranker
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
-    from tabane.hub.models.sources import MakeFinder
+    from tabane.hub.models.model_sources import MakeFinder
     from tabane.search.chunking.chunk import Measure
 
 QUESTIONS = 1_000
@@ -36,7 +36,7 @@ PATIENCE = 10.0
 _SILENT = 10.0  # seconds for which a model that did not answer is not asked another question
 
 
-class Models:
+class HubModels:
     """Implements :class:`tabane.search.models.Models`.
 
     ``settings`` gives those in force. ``kept`` opens the storage of what was embedded; ``errors`` is the
@@ -47,7 +47,7 @@ class Models:
         self,
         settings: Callable[[], Settings],
         environ: Mapping[str, str],
-        kept: Callable[[], Awaitable[Vectors]],
+        kept: Callable[[], Awaitable[VectorCache]],
         errors: int | None = None,
         *,
         make_finder: MakeFinder | None = None,
@@ -55,10 +55,10 @@ class Models:
         patience: float = PATIENCE,
     ) -> None:
         self._settings, self._kept, self._patience = settings, kept, patience
-        self._opening = Opening(settings, environ, kept, errors, remembered, make_finder)
-        self._judge = Judge(self._opening, environ, errors, remembered)
-        self._measuring = Measuring(settings, environ, self._opening, errors, make_finder)
-        self._questions = Questions(self._embedded, QUESTIONS)
+        self._opening = ModelOpener(settings, environ, kept, errors, remembered, make_finder)
+        self._judge = HubReranker(self._opening, environ, errors, remembered)
+        self._measuring = TokenMeasures(settings, environ, self._opening, errors, make_finder)
+        self._questions = QueryVectors(self._embedded, QUESTIONS)
         self._last: str | NoModel | None = None  # what was answered last to who wanted the model
 
     async def wanted(self) -> Embedder | NoModel:
@@ -139,9 +139,9 @@ class Models:
     async def _handle(self, fingerprint: str) -> Embedder:
         standing = self._opening.shelf.get(fingerprint)
         if standing is not None:
-            return Handle(self._opening, fingerprint, standing.thing.dimension)
+            return ModelHandle(self._opening, fingerprint, standing.thing.dimension)
         record = (await self._opening.records.all())[fingerprint]
-        return Handle(self._opening, fingerprint, record.dimension)
+        return ModelHandle(self._opening, fingerprint, record.dimension)
 
     async def _embedded(self, model: str, text: str) -> bytes | NoModel:
         embedder = await self.serving(model)
@@ -155,12 +155,12 @@ class Models:
             return NoModel(error.message)
 
 
-class Handle:
+class ModelHandle:
     """A model, open or not: an :class:`~tabane.search.embedding.embedder.Embedder` that opens it again
     where it was closed for others. Nothing is to be closed.
     """
 
-    def __init__(self, opening: Opening, fingerprint: str, dimension: int) -> None:
+    def __init__(self, opening: ModelOpener, fingerprint: str, dimension: int) -> None:
         self.fingerprint, self.dimension = fingerprint, dimension
         self._opening = opening
 

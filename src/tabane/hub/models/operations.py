@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments, ModelMissing
-from tabane.hub.models.judge import Judge
-from tabane.hub.models.opening import Opening
+from tabane.hub.models.model_opener import ModelOpener
+from tabane.hub.models.reranker import HubReranker
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel
@@ -21,8 +21,8 @@ from tabane.search.models import Models
 
 if TYPE_CHECKING:
     from tabane.operations.jobs import Progress
-    from tabane.search.embedding.hub import Progress as Fetched
-    from tabane.search.embedding.hub import Told
+    from tabane.search.embedding.model_hub import DownloadProgress as Fetched
+    from tabane.search.embedding.model_hub import Told
 
 _FACES = frozenset({Face.RPC, Face.CLI})
 _SAMPLE = "What is this model good for? このモデルは何に使えますか。"
@@ -53,8 +53,8 @@ class ModelOperations:
     def __init__(
         self,
         models: Models,
-        opening: Opening,
-        judge: Judge,
+        opening: ModelOpener,
+        judge: HubReranker,
         report: Callable[[Lang], Awaitable[dict[str, Any]]],
     ) -> None:
         self._models, self._opening, self._judge, self._report = models, opening, judge, report

@@ -13,7 +13,7 @@ from tabane.search.embedding.embedder import NoModel, clean
 Answer = bytes | NoModel
 
 
-class Questions:
+class QueryVectors:
     """A cache of ``most`` vectors. The same question at the same time is asked once."""
 
     def __init__(self, embed: Callable[[str, str], Awaitable[Answer]], most: int) -> None:

@@ -13,7 +13,7 @@ from tabane.reader.page import Page
 from tabane.reader.reading import shown
 from tabane.reader.types import page_of, plain_page_of
 from tabane.reader.worker.frames import Ask, Failed, Made, Report, ToShow, asked, pack
-from tabane.workers.serving import Last, serve
+from tabane.workers.serving import LastAnswer, serve
 
 
 def answer(ask: Ask | ToShow) -> Report:
@@ -59,7 +59,7 @@ def respond(body: bytes) -> bytes:
     report = answer(ask)
     del ask
     framed = _framed(report)
-    return Last(framed) if isinstance(report, Failed) and report.ending else framed
+    return LastAnswer(framed) if isinstance(report, Failed) and report.ending else framed
 
 
 if __name__ == "__main__":

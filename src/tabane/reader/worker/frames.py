@@ -49,9 +49,11 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 
 Report = Made | Failed
 
-_ENCODER = msgspec.msgpack.Encoder(enc_hook=codec.leaving)
-_ASKS: msgspec.msgpack.Decoder[Ask | ToShow] = msgspec.msgpack.Decoder(Ask | ToShow, dec_hook=codec.arriving)
-_REPORTS: msgspec.msgpack.Decoder[Report] = msgspec.msgpack.Decoder(Report, dec_hook=codec.arriving)
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=codec.encode_message)
+_ASKS: msgspec.msgpack.Decoder[Ask | ToShow] = msgspec.msgpack.Decoder(
+    Ask | ToShow, dec_hook=codec.decode_message
+)
+_REPORTS: msgspec.msgpack.Decoder[Report] = msgspec.msgpack.Decoder(Report, dec_hook=codec.decode_message)
 
 
 def pack(message: Ask | ToShow | Report) -> bytes:

@@ -30,7 +30,7 @@ OVERLAPS = SENTENCE_LINE
 """Prose that is cut at a border as weak as this is given again in part."""
 
 
-class Block(NamedTuple):
+class OutlineBlock(NamedTuple):
     """``strength`` is that of the border before it; ``section`` counts the headings up to it."""
 
     start: int
@@ -42,18 +42,18 @@ class Block(NamedTuple):
 class Outline(NamedTuple):
     """The blocks of a text, each up to the next, and the headings that hold in each section."""
 
-    blocks: list[Block]
+    blocks: list[OutlineBlock]
     paths: list[tuple[str, ...]]
 
 
-class Lines(NamedTuple):
+class BlockLines(NamedTuple):
     """A text by its lines: ``starts`` has one more, the end. A line has no line break."""
 
     lines: list[str]
     starts: list[int]
 
 
-def lines_of(text: str) -> Lines:
+def lines_of(text: str) -> BlockLines:
     """The lines of a text that may end as on any system."""
     if "\r" in text:  # of the same length, so that places stay what they are
         text = text.replace("\r\n", " \n").replace("\r", "\n")
@@ -65,7 +65,7 @@ def lines_of(text: str) -> Lines:
     if len(lines) > 1 and not lines[-1]:  # what ends in a line break has no line behind it
         lines.pop()
         starts.pop()
-    return Lines(lines, starts)
+    return BlockLines(lines, starts)
 
 
 def indent_of(line: str) -> int:

@@ -42,7 +42,7 @@ class Measure(Protocol):
 
 
 @runtime_checkable
-class Counting(Protocol):
+class BatchMeasure(Protocol):
     """A measure that is faster with many texts at once."""
 
     def counts(self, texts: Sequence[str]) -> list[int]:
@@ -52,6 +52,6 @@ class Counting(Protocol):
 
 def counted(measure: Measure, texts: Sequence[str]) -> list[int]:
     """The tokens of each text."""
-    if isinstance(measure, Counting):
+    if isinstance(measure, BatchMeasure):
         return measure.counts(texts)
     return [measure.count(text) for text in texts]

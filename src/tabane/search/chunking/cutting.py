@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 
-from tabane.search.chunking.block import Block, Makeup, Outline
-from tabane.search.chunking.breaking import Atom, broken
+from tabane.search.chunking.block import Makeup, Outline, OutlineBlock
+from tabane.search.chunking.breaking import ChunkAtom, broken
 from tabane.search.chunking.chunk import Chunk, Kind, Measure, counted
-from tabane.search.chunking.joining import Piece, joined
+from tabane.search.chunking.joining import JoinedAtoms, joined
 from tabane.search.chunking.markdown import markdown_outline
 from tabane.search.chunking.plain import code_outline, text_outline
 
@@ -38,10 +38,10 @@ def chunks(text: str, kind: Kind, measure: Measure, lang: str = "") -> list[Chun
     return [_chunk(piece, atoms, outline.paths) for piece in joined(text, atoms, rooms)]
 
 
-def _covering(blocks: Sequence[Block]) -> list[Block]:
+def _covering(blocks: Sequence[OutlineBlock]) -> list[OutlineBlock]:
     """The blocks, of which the first begins where the text does."""
     if not blocks:
-        return [Block(0, 0, "prose")]
+        return [OutlineBlock(0, 0, "prose")]
     return [blocks[0]._replace(start=0), *blocks[1:]]
 
 
@@ -52,18 +52,20 @@ def _rooms(paths: Sequence[tuple[str, ...]], measure: Measure) -> list[int]:
     return [capacity - min(tokens, capacity // _HEADINGS) for tokens in taken]
 
 
-def _atoms(text: str, blocks: Sequence[Block], rooms: Sequence[int], measure: Measure) -> list[Atom]:
+def _atoms(
+    text: str, blocks: Sequence[OutlineBlock], rooms: Sequence[int], measure: Measure
+) -> list[ChunkAtom]:
     ends = [*(block.start for block in blocks[1:]), len(text)]
     spans = [(block.start, end) for block, end in zip(blocks, ends, strict=True)]
     tokens = counted(measure, [text[start:end] for start, end in spans])
-    found: list[tuple[Atom, Makeup]] = [
-        (Atom(start, end, block.strength, size, block.section), block.makeup)
+    found: list[tuple[ChunkAtom, Makeup]] = [
+        (ChunkAtom(start, end, block.strength, size, block.section), block.makeup)
         for block, (start, end), size in zip(blocks, spans, tokens, strict=True)
     ]
     return broken(text, found, rooms, measure)
 
 
-def _chunk(piece: Piece, atoms: Sequence[Atom], paths: Sequence[tuple[str, ...]]) -> Chunk:
+def _chunk(piece: JoinedAtoms, atoms: Sequence[ChunkAtom], paths: Sequence[tuple[str, ...]]) -> Chunk:
     above = paths[atoms[piece.first].section]
     for section in range(atoms[piece.first].section + 1, atoms[piece.last - 1].section + 1):
         both = zip(above, paths[section], strict=False)

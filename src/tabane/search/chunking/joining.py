@@ -14,14 +14,14 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from tabane.search.chunking.block import BREAK, OVERLAPS
-from tabane.search.chunking.breaking import OVERLAP, Atom
+from tabane.search.chunking.breaking import OVERLAP, ChunkAtom
 
 _AROUND = 24  # code points on either side of a border, of which the checksum is made
 _MOST_BACK = 4  # atoms
 _ENOUGH = 4  # sections that have this part of a chunk each, one of so many, stay apart
 
 
-class Piece(NamedTuple):
+class JoinedAtoms(NamedTuple):
     """The atoms ``first`` to ``last`` (not included) in one chunk, which begins at ``start``."""
 
     first: int
@@ -29,7 +29,7 @@ class Piece(NamedTuple):
     start: int
 
 
-def joined(text: str, atoms: Sequence[Atom], rooms: Sequence[int]) -> list[Piece]:
+def joined(text: str, atoms: Sequence[ChunkAtom], rooms: Sequence[int]) -> list[JoinedAtoms]:
     """The chunks that the atoms make. ``rooms``: the tokens that a chunk of each section may have."""
     sums = list(accumulate((atom.tokens for atom in atoms), initial=0))
     back = [_back(atoms, place, rooms[atom.section]) for place, atom in enumerate(atoms)]
@@ -45,7 +45,7 @@ def joined(text: str, atoms: Sequence[Atom], rooms: Sequence[int]) -> list[Piece
         last[low], first[high] = high, low
     pieces, place = [], 0
     while place < len(atoms):
-        pieces.append(Piece(place, last[place], atoms[back[place]].start))
+        pieces.append(JoinedAtoms(place, last[place], atoms[back[place]].start))
         place = last[place]
     return pieces
 
@@ -56,16 +56,16 @@ def _enough(sums: Sequence[int], low: int, border: int, high: int, room: int) ->
     return sums[border] - sums[low] >= least and sums[high] - sums[border] >= least
 
 
-def _weakest_first(text: str, atoms: Sequence[Atom]) -> list[int]:
+def _weakest_first(text: str, atoms: Sequence[ChunkAtom]) -> list[int]:
     return sorted(range(1, len(atoms)), key=[_rank(text, atom) for atom in atoms].__getitem__)
 
 
-def _rank(text: str, atom: Atom) -> int:
+def _rank(text: str, atom: ChunkAtom) -> int:
     around = text[max(atom.start - _AROUND, 0) : atom.start + _AROUND]
     return atom.strength << 32 | zlib.crc32(around.encode("utf-8", "surrogatepass"))
 
 
-def _back(atoms: Sequence[Atom], place: int, room: int) -> int:
+def _back(atoms: Sequence[ChunkAtom], place: int, room: int) -> int:
     """The atom at which a chunk begins that was cut before this one: earlier, where the cut is in prose."""
     most = min(room // OVERLAP, room - atoms[place].tokens)
     if not atoms[place].prose or atoms[place].strength > OVERLAPS:

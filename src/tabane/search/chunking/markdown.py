@@ -15,10 +15,10 @@ from tabane.search.chunking.block import (
     ITEM,
     LEADS,
     PARAGRAPH,
-    Block,
-    Lines,
+    BlockLines,
     Makeup,
     Outline,
+    OutlineBlock,
     indent_of,
     lines_of,
 )
@@ -60,9 +60,9 @@ def title_of(line: str) -> str:
 class _Scanner:
     """Reads a document once, from its first line to its last."""
 
-    def __init__(self, whole: Lines) -> None:
+    def __init__(self, whole: BlockLines) -> None:
         self._lines, self._starts = whole
-        self._blocks: list[Block] = []
+        self._blocks: list[OutlineBlock] = []
         self._paths: list[tuple[str, ...]] = [()]
         self._above: list[tuple[int, str]] = []  # level and title of the headings that hold
         self._item_end = -1  # the line that the last list item ended before
@@ -157,7 +157,7 @@ class _Scanner:
         elif self._leads:
             strength = min(strength, LEADS)
         self._level = 0
-        self._blocks.append(Block(self._starts[at], strength, makeup, len(self._paths) - 1))
+        self._blocks.append(OutlineBlock(self._starts[at], strength, makeup, len(self._paths) - 1))
 
     def _front_matter(self) -> int:
         """Read what stands before the document between lines of dashes; the line after it."""
@@ -166,7 +166,7 @@ class _Scanner:
             return 0
         for at in range(1, min(len(self._lines), _MOST_FRONT)):
             if self._lines[at].rstrip() in ends:
-                self._blocks.append(Block(0, HEADING, "whole"))
+                self._blocks.append(OutlineBlock(0, HEADING, "whole"))
                 return at + 1
         return 0
 

@@ -8,8 +8,8 @@ from tabane.search.chunking.block import (
     CODE_LINE,
     DEFINITION,
     PARAGRAPH,
-    Block,
     Outline,
+    OutlineBlock,
     indent_of,
     lines_of,
 )
@@ -21,7 +21,7 @@ _IDEOGRAPHIC_SPACE = "\u3000"
 
 def text_outline(text: str) -> Outline:
     """Paragraphs: between blank lines, and where a line begins with the blank of a Japanese paragraph."""
-    blocks: list[Block] = []
+    blocks: list[OutlineBlock] = []
     blank = 0
     lines, starts = lines_of(text)
     for line, start in zip(lines, starts, strict=False):
@@ -29,18 +29,18 @@ def text_outline(text: str) -> Outline:
             blank += 1
             continue
         if "\f" in line or blank > 1:
-            blocks.append(Block(start, BREAK, "prose"))
+            blocks.append(OutlineBlock(start, BREAK, "prose"))
         elif blank or not blocks:
-            blocks.append(Block(start, PARAGRAPH, "prose"))
+            blocks.append(OutlineBlock(start, PARAGRAPH, "prose"))
         elif line.startswith(_IDEOGRAPHIC_SPACE):
-            blocks.append(Block(start, PARAGRAPH - 1, "prose"))
+            blocks.append(OutlineBlock(start, PARAGRAPH - 1, "prose"))
         blank = 0
     return Outline(blocks, [()])
 
 
 def code_outline(text: str) -> Outline:
     """Runs of lines without a blank one; what begins at the margin is a definition of its own."""
-    blocks = [Block(start, strength, "code") for start, strength in code_parts(text)]
+    blocks = [OutlineBlock(start, strength, "code") for start, strength in code_parts(text)]
     return Outline(blocks, [()])
 
 

@@ -15,7 +15,7 @@ _TEXTS, _CHARACTERS = 256, 500_000  # looked up, embedded and kept as one
 _UNDER_WAY = 3  # such parts: while one is embedded, the next is looked up and the last is kept
 
 
-class Vectors(Protocol):
+class VectorCache(Protocol):
     """A storage of vectors by 32 bytes of key. What :meth:`put` answered should outlive the process."""
 
     async def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -39,7 +39,7 @@ class CachedEmbedder:
     made again.
     """
 
-    def __init__(self, embedder: Embedder, vectors: Vectors) -> None:
+    def __init__(self, embedder: Embedder, vectors: VectorCache) -> None:
         self.fingerprint = embedder.fingerprint
         self.dimension = embedder.dimension
         self.embedder, self._vectors = embedder, vectors

@@ -16,7 +16,7 @@ from tabane.errors import WorkerError
 from tabane.search.embedding.batching import slices
 from tabane.search.embedding.embedder import clean
 from tabane.search.embedding.model_spec import TokenizerSpec
-from tabane.workers.resident import RequestRefused, Resident
+from tabane.workers.resident import RequestRefused, ResidentWorker
 from tabane.workers.worker import Program, module
 
 PROGRAM = module("tabane.search.embedding.worker.counting")
@@ -47,7 +47,7 @@ class TokenCounter:
     ) -> None:
         environ = {**environ, "RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
         opening = msgspec.msgpack.encode(TokenizerSpec(tokenizer, idle))
-        self._resident = Resident(Program(PROGRAM, environ, errors=errors), opening, silence=silence)
+        self._resident = ResidentWorker(Program(PROGRAM, environ, errors=errors), opening, silence=silence)
         self._turn = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tabane.search.chunking.estimate import Estimate
 from tabane.search.embedding.counting import TokenCounter
-from tabane.search.embedding.families import reads
+from tabane.search.embedding.model_families import reads
 from tabane.search.embedding.recipe import Recipe
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ _RULES = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Tokens:
+class TokenizerMeasure:
     """A :class:`~tabane.search.chunking.Measure` with a model's own tokenizer.
 
     Text that the model cannot read is measured by the estimate, on the scale of :data:`TARGET`: there is
@@ -85,9 +85,9 @@ def tokenizer_in(folder: str) -> str | None:
     return path if os.path.isfile(path) else None
 
 
-def exact(recipe: Recipe, counter: TokenCounter) -> Tokens:
+def exact(recipe: Recipe, counter: TokenCounter) -> TokenizerMeasure:
     """The measure of a model whose tokenizer is here."""
     estimate = estimated(recipe)
     files = hashlib.sha256(recipe.revision.encode()).hexdigest()[:12]
     name = f"{_RULES}:{recipe.model}@{files}/{estimate.capacity}"
-    return Tokens(estimate.capacity, name, recipe.model, counter, estimate)
+    return TokenizerMeasure(estimate.capacity, name, recipe.model, counter, estimate)

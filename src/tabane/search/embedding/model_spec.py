@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from tabane.search.embedding.families import Pooling
+from tabane.search.embedding.model_families import Pooling
 
 Loader = Literal["onnx", "weights", "sentence-transformers"]
 

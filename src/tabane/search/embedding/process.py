@@ -10,7 +10,7 @@ import msgspec
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable, WorkerEnded, WorkerUnavailable
 from tabane.messages import say
 from tabane.search.embedding.model_spec import EmbeddingRequest, ModelSpec
-from tabane.workers.resident import DEATHS, EndedByRequest, RequestRefused, Resident
+from tabane.workers.resident import DEATHS, EndedByRequest, RequestRefused, ResidentWorker
 from tabane.workers.restarting import STARTS
 from tabane.workers.worker import Program, module
 
@@ -38,7 +38,7 @@ class ModelProcess:
     ) -> None:
         self.spec = spec
         program = Program(PROGRAM, _environment(environ, spec.threads), errors=errors)
-        self._resident = Resident(program, msgspec.msgpack.encode(spec), silence=silence)
+        self._resident = ResidentWorker(program, msgspec.msgpack.encode(spec), silence=silence)
         self._closed = False
 
     @property

@@ -12,15 +12,15 @@ import msgspec
 from tabane.errors import ConfigurationError
 from tabane.messages import say
 from tabane.search.embedding.embedder import Kind
-from tabane.search.embedding.families import Pooling, Traits, family_of
+from tabane.search.embedding.model_families import ModelTraits, Pooling, family_of
 
 Quantisation = Literal["none", "int8"]
 
 MOST_TOKENS = 2048
 """Tokens of a text where nobody asks for more: memory grows with their square."""
 
-_NOTHING = Traits()
-_DEFAULTS = Traits(Pooling.MEAN, 512, "", "", "", output="")
+_NOTHING = ModelTraits()
+_DEFAULTS = ModelTraits(Pooling.MEAN, 512, "", "", "", output="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ def settled(
     model: str,
     revision: str = "",
     *,
-    overrides: Traits = _NOTHING,
-    own: Traits = _NOTHING,
+    overrides: ModelTraits = _NOTHING,
+    own: ModelTraits = _NOTHING,
     quantisation: Quantisation = "none",
 ) -> Recipe:
     """The recipe of a model: what was asked for, else what its family wants, else what its files say.
@@ -89,7 +89,7 @@ def _check(name: str, value: int | None) -> None:
         raise ConfigurationError(say("{name} of the embedding model must be at least 1.", name=name))
 
 
-def own_traits(files: Mapping[str, bytes]) -> Traits:
+def own_traits(files: Mapping[str, bytes]) -> ModelTraits:
     """What a model's files say of it: sentence-transformers' configuration, then the tokenizer's.
 
     ``files`` are the contents of those of :data:`DESCRIBING` that are there.
@@ -100,7 +100,7 @@ def own_traits(files: Mapping[str, bytes]) -> Traits:
         _object(files.get("sentence_bert_config.json")).get("max_seq_length"),
         _object(files.get("tokenizer_config.json")).get("model_max_length"),
     ]
-    return Traits(
+    return ModelTraits(
         pooling=next((pool for flag, pool in _POOLINGS.items() if pooling.get(flag)), None),
         max_tokens=next(filter(None, map(_length, lengths)), None),
         query=_prompt(prompts, "query", "search_query"),

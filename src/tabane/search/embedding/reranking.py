@@ -15,9 +15,9 @@ from tabane.messages import say
 from tabane.search.embedding import files
 from tabane.search.embedding.batching import slices
 from tabane.search.embedding.embedder import clean
-from tabane.search.embedding.finding import Finder
 from tabane.search.embedding.folders import checksum_of, describing_of, paths_of
-from tabane.search.embedding.hub import Told
+from tabane.search.embedding.model_finder import ModelFinder
+from tabane.search.embedding.model_hub import Told
 from tabane.search.embedding.model_spec import ModelSpec
 from tabane.search.embedding.parts import together
 from tabane.search.embedding.process import ModelProcess, cores
@@ -31,7 +31,7 @@ _TEXTS, _CHARACTERS = 64, 500_000  # handed to the process at once
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RerankerChoice:
     """Which reranker: ``auto``, ``org/name``, ``org/name@revision``, or a folder. The rest as for models."""
 
     model: str
@@ -41,7 +41,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundReranker:
     """A reranker that can be opened. ``model`` is its id, ``revision`` its commit or checksum."""
 
     model: str
@@ -92,7 +92,7 @@ class LocalReranker:
             found[position] = score
 
 
-async def find(finder: Finder, wanted: Wanted, told: Told | None = None) -> Found:
+async def find(finder: ModelFinder, wanted: RerankerChoice, told: Told | None = None) -> FoundReranker:
     """The reranker that is wanted. ``told`` hears of a download.
 
     Raises ModelMissing, ModelUnavailable and ModelError where it is not to be had.
@@ -111,7 +111,9 @@ async def find(finder: Finder, wanted: Wanted, told: Told | None = None) -> Foun
     return await _of_files(finder, wanted, model, snapshot.commit, snapshot.folder)
 
 
-async def _of_files(finder: Finder, wanted: Wanted, model: str, revision: str, folder: str) -> Found:
+async def _of_files(
+    finder: ModelFinder, wanted: RerankerChoice, model: str, revision: str, folder: str
+) -> FoundReranker:
     own = own_traits(await asyncio.to_thread(describing_of, folder))
     recipe = settled(model, revision, own=own)
     spec = ModelSpec(
@@ -126,4 +128,4 @@ async def _of_files(finder: Finder, wanted: Wanted, model: str, revision: str, f
         kept=finder.kept,
         scores=True,
     )
-    return Found(model, revision, spec)
+    return FoundReranker(model, revision, spec)

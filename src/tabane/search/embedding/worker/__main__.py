@@ -6,10 +6,10 @@ import msgspec
 
 from tabane.search.embedding.batching import batches
 from tabane.search.embedding.model_spec import EmbeddingRequest, ModelSpec
-from tabane.workers.serving import Progress, Service, serve_loaded
+from tabane.workers.serving import LoadedService, ReportProgress, serve_loaded
 
 
-def load(opening: bytes) -> Service:
+def load(opening: bytes) -> LoadedService:
     """Load a model. Raises ImportError if a package is missing, or what the runtime raises."""
     from tabane.search.embedding.worker.loading import load_model
 
@@ -18,7 +18,7 @@ def load(opening: bytes) -> Service:
     requests = msgspec.msgpack.Decoder(EmbeddingRequest)
     width = model.dimension * 4
 
-    def respond(body: bytes, progress: Progress) -> bytearray:
+    def respond(body: bytes, progress: ReportProgress) -> bytearray:
         asked = requests.decode(body)
         tokens = model.tokens(asked.texts, asked.query)
         found = bytearray(len(tokens) * width)
@@ -29,7 +29,7 @@ def load(opening: bytes) -> Service:
                 found[position * width : (position + 1) * width] = row.tobytes()
         return found
 
-    return Service(msgspec.msgpack.encode(model.dimension), respond, spec.idle)
+    return LoadedService(msgspec.msgpack.encode(model.dimension), respond, spec.idle)
 
 
 if __name__ == "__main__":

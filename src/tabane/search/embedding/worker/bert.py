@@ -31,10 +31,10 @@ def bert_graph(config: Mapping[str, Any], read: Read) -> onnx.ModelProto:
         raise ValueError(f"no BERT with gelu: {config.get('model_type')}, {config.get('hidden_act')}")
     if config.get("position_embedding_type", "absolute") != "absolute":
         raise ValueError(f"positions are {config['position_embedding_type']}")
-    return _Graph(config, read).model()
+    return _GraphBuilder(config, read).model()
 
 
-class _Graph:
+class _GraphBuilder:
     def __init__(self, config: Mapping[str, Any], read: Read) -> None:
         self._layers: int = config["num_hidden_layers"]
         self._heads: int = config["num_attention_heads"]

@@ -6,12 +6,12 @@ import msgspec
 from tokenizers import Tokenizer
 
 from tabane.search.embedding.model_spec import TokenizerSpec
-from tabane.workers.serving import Progress, Service, serve_loaded
+from tabane.workers.serving import LoadedService, ReportProgress, serve_loaded
 
 _BATCH = 256  # texts whose tokens are in memory at once
 
 
-def load(opening: bytes) -> Service:
+def load(opening: bytes) -> LoadedService:
     """Load a tokenizer. Results are the numbers of tokens of the texts, without special ones."""
     spec = msgspec.msgpack.decode(opening, type=TokenizerSpec)
     tokenizer = Tokenizer.from_file(spec.path)
@@ -19,7 +19,7 @@ def load(opening: bytes) -> Service:
     tokenizer.no_truncation()
     requests = msgspec.msgpack.Decoder(list[str])
 
-    def respond(body: bytes, progress: Progress) -> bytes:
+    def respond(body: bytes, progress: ReportProgress) -> bytes:
         texts = requests.decode(body)
         progress(b"")
         found: list[int] = []
@@ -28,7 +28,7 @@ def load(opening: bytes) -> Service:
             found += [len(encoding) for encoding in batch]
         return msgspec.msgpack.encode(found)
 
-    return Service(b"", respond, spec.idle)
+    return LoadedService(b"", respond, spec.idle)
 
 
 if __name__ == "__main__":

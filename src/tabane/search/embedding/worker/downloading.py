@@ -31,18 +31,18 @@ from tabane.search.embedding.download_requests import (
 )
 from tabane.search.embedding.hub_cache import ModelCache
 from tabane.search.embedding.patience import AGAIN, asked_pause
-from tabane.workers.serving import Progress, Service, serve_loaded
+from tabane.workers.serving import LoadedService, ReportProgress, serve_loaded
 
 _CHUNK = 1 << 20
 _CONNECT = 10.0  # seconds
 _CHECKSUM = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-class _TooLong(Exception):
+class _FileTooLong(Exception):
     """More bytes came than the list of files says."""
 
 
-class _Incomplete(Exception):
+class _FileIncomplete(Exception):
     """The answer has not all that was asked for."""
 
 
@@ -55,7 +55,7 @@ class Downloads:
         self._api = HfApi(settings.endpoint, token=token)
         self._headers = {**build_hf_headers(token=token), "Accept-Encoding": "identity"}
 
-    def answer(self, request: DownloadRequest, progress: Progress) -> DownloadResult:
+    def answer(self, request: DownloadRequest, progress: ReportProgress) -> DownloadResult:
         """Do what is asked. Every failure that can be expected is a result."""
         try:
             if isinstance(request, ListRequest):
@@ -66,9 +66,9 @@ class Downloads:
             if status in AGAIN:
                 return DownloadFailure("again", f"HTTP {status}", pause=asked_pause(error.response.headers))
             return DownloadFailure("declined", status=status)
-        except (httpx2.HTTPError, _Incomplete) as error:
+        except (httpx2.HTTPError, _FileIncomplete) as error:
             return DownloadFailure("again", str(error) or type(error).__name__)
-        except _TooLong:
+        except _FileTooLong:
             return DownloadFailure("long")
         except OSError as error:
             return DownloadFailure("disk", error.strerror or str(error))
@@ -93,7 +93,7 @@ class Downloads:
             return DownloadFailure("listing", str(error))
         return ModelListing(str(found.sha), files)
 
-    def _stored(self, request: FileRequest, progress: Progress) -> DownloadResult:
+    def _stored(self, request: FileRequest, progress: ReportProgress) -> DownloadResult:
         file, cache = request.file, ModelCache(self._settings.folder, request.model)
         blob = cache.blob(file.checksum)
         os.makedirs(os.path.dirname(blob), exist_ok=True)
@@ -109,7 +109,7 @@ class Downloads:
         cache.link(request.commit, file.path, file.checksum)
         return FileStored()
 
-    def _download(self, request: FileRequest, part: str, progress: Progress) -> None:
+    def _download(self, request: FileRequest, part: str, progress: ReportProgress) -> None:
         """Append what is missing of a file, which another process may have begun."""
         with open(part, "ab") as target:
             if os.path.getsize(part) > request.file.size:
@@ -117,7 +117,7 @@ class Downloads:
             while (start := os.path.getsize(part)) < request.file.size:
                 self._append(request, target, start, progress)
 
-    def _append(self, request: FileRequest, target: BinaryIO, start: int, progress: Progress) -> None:
+    def _append(self, request: FileRequest, target: BinaryIO, start: int, progress: ReportProgress) -> None:
         file, seconds = request.file, self._settings.timeout
         url = hf_hub_url(request.model, file.path, revision=request.commit, endpoint=self._settings.endpoint)
         headers = self._headers | ({"Range": f"bytes={start}-"} if start else {})
@@ -127,17 +127,17 @@ class Downloads:
                 target.truncate(0)
                 start = 0
             if answer.status_code == 416:
-                raise _Incomplete("HTTP 416")
+                raise _FileIncomplete("HTTP 416")
             hf_raise_for_status(answer)
             for chunk in answer.iter_bytes():
                 start += len(chunk)
                 if start > file.size:
-                    raise _TooLong
+                    raise _FileTooLong
                 target.write(chunk)
                 progress(start.to_bytes(8, "big"))
         target.flush()
         if start < file.size:
-            raise _Incomplete(f"HTTP {answer.status_code}")
+            raise _FileIncomplete(f"HTTP {answer.status_code}")
 
 
 def _continues(answer: httpx2.Response, start: int) -> bool:
@@ -174,14 +174,14 @@ def _right(path: str, file: HubFile) -> bool:
     return digest.hexdigest() == file.checksum
 
 
-def load(opening: bytes) -> Service:
+def load(opening: bytes) -> LoadedService:
     downloads = Downloads(msgspec.msgpack.decode(opening, type=DownloadSettings))
     requests: msgspec.msgpack.Decoder[DownloadRequest] = msgspec.msgpack.Decoder(DownloadRequest)
 
-    def respond(body: bytes, progress: Progress) -> bytes:
+    def respond(body: bytes, progress: ReportProgress) -> bytes:
         return msgspec.msgpack.encode(downloads.answer(requests.decode(body), progress))
 
-    return Service(b"", respond)
+    return LoadedService(b"", respond)
 
 
 if __name__ == "__main__":

@@ -8,12 +8,12 @@ import os
 import tempfile
 
 from tabane.search.embedding.model_spec import ModelSpec
-from tabane.search.embedding.worker.model import Model
+from tabane.search.embedding.worker.model import LoadedModel
 
 _MAKING = 1  # counts up when graphs are made in another way
 
 
-def load_model(spec: ModelSpec) -> Model:
+def load_model(spec: ModelSpec) -> LoadedModel:
     """The model, ready. Raises ImportError where a package is missing, else whatever was wrong with it."""
     if spec.loader == "sentence-transformers":
         from tabane.search.embedding.worker.sentence import SentenceModel
@@ -42,13 +42,13 @@ def _built(spec: ModelSpec, weights: str) -> str:
         import onnx
 
         from tabane.search.embedding.worker.bert import bert_graph
-        from tabane.search.embedding.worker.safetensors import Weights
+        from tabane.search.embedding.worker.safetensors import WeightsFile
 
         with open(os.path.join(spec.folder, "config.json"), "rb") as file:
             config = json.load(file)
         with tempfile.TemporaryDirectory(dir=spec.kept, prefix="making-") as room:
             made = os.path.join(room, "float32.onnx")
-            onnx.save(bert_graph(config, Weights(weights).array), made)
+            onnx.save(bert_graph(config, WeightsFile(weights).array), made)
             os.replace(made, path)
     return path
 

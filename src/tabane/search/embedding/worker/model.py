@@ -11,25 +11,25 @@ CHARACTERS = 64
 """Characters of a text that are looked at, for each token that the model takes: no language needs more."""
 
 
-class Tokens(Protocol):
+class TokenizedText(Protocol):
     """One text, in the model's tokens."""
 
     def __len__(self) -> int: ...
 
 
-class Model(Protocol):
+class LoadedModel(Protocol):
     """A model that is loaded. Both methods may be called by several threads at once."""
 
     @property
     def dimension(self) -> int: ...
 
-    def tokens(self, texts: Sequence[str], query: str = "") -> list[Tokens]:
+    def tokens(self, texts: Sequence[str], query: str = "") -> list[TokenizedText]:
         """The tokens of each text, cut to what the model takes; at least one each.
 
         A model that scores pairs has those of ``query`` before each.
         """
         ...
 
-    def vectors(self, batch: Sequence[Tokens]) -> Floats:
+    def vectors(self, batch: Sequence[TokenizedText]) -> Floats:
         """One vector a text, float32 of length one; or one score. Raises ValueError, or as the runtime."""
         ...

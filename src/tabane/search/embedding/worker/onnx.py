@@ -13,14 +13,14 @@ import onnxruntime
 from tokenizers import Tokenizer
 
 from tabane.search.embedding.model_spec import ModelSpec
-from tabane.search.embedding.worker.model import CHARACTERS, Tokens
+from tabane.search.embedding.worker.model import CHARACTERS, TokenizedText
 from tabane.search.embedding.worker.pooling import Floats, Whole, finished, pooled
 
 _STATES = ("last_hidden_state", "token_embeddings")
 _TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int64)": np.int64}
 
 
-class Graph:
+class GraphSession:
     """A graph that takes tokens.
 
     It may want ``input_ids``, ``attention_mask``, ``token_type_ids``, ``position_ids`` and
@@ -73,18 +73,18 @@ class OnnxModel:
     def __init__(self, spec: ModelSpec, graph: str) -> None:
         """Load the graph at that path. Raises ValueError where it asks for other inputs."""
         self._spec = spec
-        self._graph = Graph(spec, graph)
+        self._graph = GraphSession(spec, graph)
         self._output = _chosen(self._graph.outputs, spec.output)
         self._tokenizer = tokenizer_of(spec)
         self._tokenizer.enable_truncation(spec.max_tokens)
         self.dimension = self.vectors(self.tokens(["a"])).shape[1]
 
-    def tokens(self, texts: Sequence[str], query: str = "") -> list[Tokens]:
+    def tokens(self, texts: Sequence[str], query: str = "") -> list[TokenizedText]:
         most = self._spec.max_tokens * CHARACTERS
         found = self._tokenizer.encode_batch([text[:most] for text in texts])
-        return [cast(Tokens, encoding.ids or [self._graph.filler]) for encoding in found]
+        return [cast(TokenizedText, encoding.ids or [self._graph.filler]) for encoding in found]
 
-    def vectors(self, batch: Sequence[Tokens]) -> Floats:
+    def vectors(self, batch: Sequence[TokenizedText]) -> Floats:
         states, mask = self._graph.run(self._output, cast(Sequence[Sequence[int]], batch))
         if states.ndim == 3:
             states = pooled(states.astype(np.float32, copy=False), mask, self._spec.pooling)

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tabane.search.embedding.model_spec import ModelSpec
-from tabane.search.embedding.worker.model import CHARACTERS, Tokens
-from tabane.search.embedding.worker.onnx import Graph, tokenizer_of
+from tabane.search.embedding.worker.model import CHARACTERS, TokenizedText
+from tabane.search.embedding.worker.onnx import GraphSession, tokenizer_of
 from tabane.search.embedding.worker.pooling import Floats
 
 
@@ -36,7 +36,7 @@ class PairModel:
     def __init__(self, spec: ModelSpec, graph: str) -> None:
         """Load the graph at that path. Raises ValueError where it wants or gives something else."""
         self._most = spec.max_tokens
-        self._graph = Graph(spec, graph)
+        self._graph = GraphSession(spec, graph)
         names = [name for name, _ in self._graph.outputs]
         self._output = "logits" if "logits" in names else names[0]
         self._questions = tokenizer_of(spec)
@@ -44,13 +44,13 @@ class PairModel:
         self._tokenizer.enable_truncation(self._most, strategy="only_second")
         self.dimension = self.vectors(self.tokens(["a"], "a")).shape[1]
 
-    def tokens(self, texts: Sequence[str], query: str = "") -> list[Tokens]:
+    def tokens(self, texts: Sequence[str], query: str = "") -> list[TokenizedText]:
         question = self._cut(query)
         pairs = [(question, text[: self._most * CHARACTERS]) for text in texts]
         found = self._tokenizer.encode_batch(pairs)
-        return [cast(Tokens, Pair(each.ids, each.type_ids)) for each in found]
+        return [cast(TokenizedText, Pair(each.ids, each.type_ids)) for each in found]
 
-    def vectors(self, batch: Sequence[Tokens]) -> Floats:
+    def vectors(self, batch: Sequence[TokenizedText]) -> Floats:
         pairs = cast(Sequence[Pair], batch)
         logits, _ = self._graph.run(
             self._output, [pair.ids for pair in pairs], [pair.kinds for pair in pairs]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tabane.search.embedding.families import Pooling
+from tabane.search.embedding.model_families import Pooling
 
 Floats = npt.NDArray[np.float32]
 Whole = npt.NDArray[np.int64]

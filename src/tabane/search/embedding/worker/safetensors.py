@@ -19,7 +19,7 @@ _TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4"}
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class TensorEntry:
     """One tensor: ``offset`` and ``length`` are bytes of the file."""
 
     dtype: str
@@ -28,7 +28,7 @@ class Tensor:
     length: int
 
 
-class Weights:
+class WeightsFile:
     """The tensors of a file. Raises ValueError where it is no such file; nothing is read beforehand."""
 
     def __init__(self, path: str) -> None:
@@ -54,6 +54,6 @@ class Weights:
         return values.astype(np.float32, copy=False) if tensor.dtype.startswith("F") else values
 
 
-def _tensor(entry: dict[str, Any], start: int) -> Tensor:
+def _tensor(entry: dict[str, Any], start: int) -> TensorEntry:
     first, end = entry["data_offsets"]
-    return Tensor(entry["dtype"], tuple(entry["shape"]), start + first, end - first)
+    return TensorEntry(entry["dtype"], tuple(entry["shape"]), start + first, end - first)

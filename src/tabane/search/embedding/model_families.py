@@ -19,7 +19,7 @@ class Pooling(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Traits:
+class ModelTraits:
     """What a model wants done around it. None: not said here.
 
     ``max_tokens`` counts special tokens. ``dimension`` keeps the first components alone, for models
@@ -35,14 +35,14 @@ class Traits:
     dimension: int | None = None
     output: str | None = None
 
-    def over(self, other: Traits) -> Traits:
+    def over(self, other: ModelTraits) -> ModelTraits:
         """These, and ``other`` where they say nothing."""
-        said = {name: getattr(self, name) for name in Traits.__slots__}
+        said = {name: getattr(self, name) for name in ModelTraits.__slots__}
         return replace(other, **{name: value for name, value in said.items() if value is not None})
 
 
 @dataclass(frozen=True, slots=True)
-class Strangers:
+class CosineBaseline:
     """The cosines of questions with texts that have nothing to do with them.
 
     Models differ: the same number is likeness to one and nothing to another. ``usual`` is the median within
@@ -56,7 +56,7 @@ class Strangers:
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class ModelFamily:
     """Models that want the same. ``pattern`` matches the start of an id's last part, in lower case.
 
     ``strangers`` is None where nobody has measured them.
@@ -64,34 +64,34 @@ class Family:
 
     name: str
     pattern: str
-    traits: Traits
-    strangers: Strangers | None = None
+    traits: ModelTraits
+    strangers: CosineBaseline | None = None
 
 
 _RETRIEVE = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
-_PLAIN = Traits(query="", document="", topic="")
+_PLAIN = ModelTraits(query="", document="", topic="")
 
 FAMILIES = (
-    Family(
+    ModelFamily(
         "ruri-v3",
         r"ruri-v3",
-        Traits(Pooling.MEAN, 8192, query="検索クエリ: ", document="検索文書: ", topic="トピック: "),
+        ModelTraits(Pooling.MEAN, 8192, query="検索クエリ: ", document="検索文書: ", topic="トピック: "),
     ),
-    Family(
+    ModelFamily(
         "e5-instruct",
         r"(multilingual-)?e5-.*instruct",
-        Traits(Pooling.MEAN, 512, query=f"{_RETRIEVE} ", document="", topic=""),
+        ModelTraits(Pooling.MEAN, 512, query=f"{_RETRIEVE} ", document="", topic=""),
     ),
-    Family(
+    ModelFamily(
         "e5",
         r"(multilingual-)?e5-(small|base|large)",
-        Traits(Pooling.MEAN, 512, query="query: ", document="passage: ", topic="query: "),
+        ModelTraits(Pooling.MEAN, 512, query="query: ", document="passage: ", topic="query: "),
     ),
-    Family("bge-m3", r"bge-m3", Traits(Pooling.CLS, 8192).over(_PLAIN)),
-    Family(
+    ModelFamily("bge-m3", r"bge-m3", ModelTraits(Pooling.CLS, 8192).over(_PLAIN)),
+    ModelFamily(
         "embeddinggemma",
         r"embeddinggemma",
-        Traits(
+        ModelTraits(
             Pooling.MEAN,
             2048,
             query="task: search result | query: ",
@@ -100,24 +100,26 @@ FAMILIES = (
             output="sentence_embedding",  # two dense layers follow the pooling: only the whole graph will do
         ),
     ),
-    Family(
+    ModelFamily(
         "qwen3-embedding",
         r"qwen3-embedding",
-        Traits(Pooling.LAST, 32_768, query=_RETRIEVE, document="", topic=""),
+        ModelTraits(Pooling.LAST, 32_768, query=_RETRIEVE, document="", topic=""),
     ),
-    Family("granite-r2", r"granite-embedding-.*r2", Traits(Pooling.CLS, 8192).over(_PLAIN)),
-    Family("granite", r"granite-embedding", Traits(Pooling.CLS, 512).over(_PLAIN)),
-    Family(
+    ModelFamily("granite-r2", r"granite-embedding-.*r2", ModelTraits(Pooling.CLS, 8192).over(_PLAIN)),
+    ModelFamily("granite", r"granite-embedding", ModelTraits(Pooling.CLS, 512).over(_PLAIN)),
+    ModelFamily(
         "minilm-l6",
         r"all-minilm(-l6|$|:)",
-        Traits(Pooling.MEAN, 256).over(_PLAIN),
+        ModelTraits(Pooling.MEAN, 256).over(_PLAIN),
         # Questions × texts: 500 × 199 tools, 500 × 500 manual pages, 47 × 45 tools. Medians within each .073,
         # .062, .062; 99th percentiles between two of them .18 to .36. Of 21, 2 and 4 % of the questions all
         # answers are below the threshold.
-        Strangers(usual=0.06, threshold=0.26),
+        CosineBaseline(usual=0.06, threshold=0.26),
     ),
-    Family("minilm", r"(paraphrase-multilingual|all)-minilm-l12", Traits(Pooling.MEAN, 128).over(_PLAIN)),
-    Family("bekko", r"bekko-embedding", Traits(max_tokens=8192).over(_PLAIN)),
+    ModelFamily(
+        "minilm", r"(paraphrase-multilingual|all)-minilm-l12", ModelTraits(Pooling.MEAN, 128).over(_PLAIN)
+    ),
+    ModelFamily("bekko", r"bekko-embedding", ModelTraits(max_tokens=8192).over(_PLAIN)),
 )
 
 
@@ -126,7 +128,7 @@ _ENGLISH = re.compile(r"all-minilm|all-mpnet|e5-(small|base|large)|granite-embed
 _FURTHEST_LATIN = "\u024f"
 
 
-def family_of(model: str) -> Family | None:
+def family_of(model: str) -> ModelFamily | None:
     """The family of a model, by its id: ``org/name``, or ``name:tag`` as Ollama has it."""
     name = _name(model)
     return next((family for family in FAMILIES if re.match(family.pattern, name)), None)

@@ -8,19 +8,19 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tabane.errors import StoreError, TabaneError
-from tabane.hub.models.judge import Judge
-from tabane.hub.models.opening import Opening
+from tabane.hub.models.model_opener import ModelOpener
+from tabane.hub.models.reranker import HubReranker
 from tabane.messages import Lang
-from tabane.search.embedding.cached import CachedEmbedder, Vectors
+from tabane.search.embedding.cached import CachedEmbedder, VectorCache
 from tabane.search.embedding.embedder import NoModel
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
-    from tabane.search.embedding.finding import Found, Wanted
+    from tabane.search.embedding.model_finder import FoundModel, ModelChoice
 
 
 @runtime_checkable
-class Measured(Protocol):
+class SizedVectorCache(Protocol):
     """A storage that knows how much it holds."""
 
     @property
@@ -31,9 +31,9 @@ class Measured(Protocol):
 
 async def report(
     settings: Settings,
-    opening: Opening,
-    judge: Judge,
-    kept: Callable[[], Awaitable[Vectors]],
+    opening: ModelOpener,
+    judge: HubReranker,
+    kept: Callable[[], Awaitable[VectorCache]],
     lang: Lang,
 ) -> dict[str, Any]:
     """Everything there is to tell of the models, without fetching or starting any.
@@ -51,7 +51,7 @@ async def report(
     return told
 
 
-async def _model(opening: Opening, lang: Lang) -> dict[str, Any]:
+async def _model(opening: ModelOpener, lang: Lang) -> dict[str, Any]:
     try:
         sources = await opening.sources()
         wanted = await sources.wanted()
@@ -71,8 +71,8 @@ async def _model(opening: Opening, lang: Lang) -> dict[str, Any]:
     return told | ({"fingerprint": chosen, "dimension": record.dimension} if record else {})
 
 
-def _found(wanted: Wanted, found: Found) -> dict[str, Any]:
-    from tabane.hub.models.sources import source_of
+def _found(wanted: ModelChoice, found: FoundModel) -> dict[str, Any]:
+    from tabane.hub.models.model_sources import source_of
 
     source, where = source_of(wanted, found)
     recipe = found.recipe
@@ -101,12 +101,12 @@ def _process(name: str, pid: int | None) -> dict[str, Any]:
     return {"model": name, "pid": pid, "memory_mb": memory_of(pid) if pid else None}
 
 
-async def _cache(settings: Settings, kept: Callable[[], Awaitable[Vectors]]) -> dict[str, Any]:
+async def _cache(settings: Settings, kept: Callable[[], Awaitable[VectorCache]]) -> dict[str, Any]:
     """How much of what was embedded is kept."""
     told: dict[str, Any] = {"limit": settings.embedding_cache}
     with contextlib.suppress(StoreError):
         storage = await kept()
-        if isinstance(storage, Measured):
+        if isinstance(storage, SizedVectorCache):
             told["bytes"] = storage.size
     return told
 

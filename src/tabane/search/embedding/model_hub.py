@@ -28,7 +28,7 @@ from tabane.search.embedding.download_requests import (
 )
 from tabane.search.embedding.folders import paths_of
 from tabane.search.embedding.hub_cache import HubPlace, ModelCache, is_model_id
-from tabane.workers.resident import RequestRefused, Resident
+from tabane.workers.resident import RequestRefused, ResidentWorker
 from tabane.workers.worker import Program, module
 
 LARGEST = 16 * 1024**3
@@ -42,7 +42,7 @@ _RESULTS: msgspec.msgpack.Decoder[DownloadResult] = msgspec.msgpack.Decoder(Down
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class DownloadProgress:
     """Progress of a download: the file that grows, and the bytes of all files that are here, and in all."""
 
     path: str
@@ -51,7 +51,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ModelSnapshot:
     """A model's files in the cache: ``paths`` in ``folder``, which is the commit's."""
 
     model: str
@@ -63,10 +63,10 @@ class Snapshot:
 Choose = Callable[[Sequence[str]], Sequence[str]]
 """From the paths of a model to those that are needed. Raises ModelMissing where one is not there."""
 
-Told = Callable[[Progress], None]
+Told = Callable[[DownloadProgress], None]
 
 
-class Hub:
+class ModelHub:
     """Gets models. ``pause`` and ``timeout`` are seconds: after a failure, and for the next bytes.
 
     ``attempts`` in a row may fail. ``expected`` are paths that either are there, or are known not to be
@@ -86,7 +86,7 @@ class Hub:
         self._expected = tuple(expected)
         self._pause, self._attempts = pause, attempts
         settings = DownloadSettings(place.endpoint, place.folder, place.token, timeout)
-        self._resident = Resident(
+        self._resident = ResidentWorker(
             Program(_PROGRAM, _environment()), msgspec.msgpack.encode(settings), silence=_SILENCE
         )
 
@@ -94,7 +94,7 @@ class Hub:
         """End the process. What it is downloading is continued the next time."""
         await self._resident.close()
 
-    def cached(self, model: str, choose: Choose, revision: str = "main") -> Snapshot | None:
+    def cached(self, model: str, choose: Choose, revision: str = "main") -> ModelSnapshot | None:
         """The model as the cache has it, None where a file is missing. Blocks for a few file names."""
         cache = ModelCache(self.place.folder, model)
         commit = cache.commit(revision)
@@ -106,13 +106,13 @@ class Hub:
         if unknown and not self.place.offline:
             return None
         try:
-            return Snapshot(model, commit, folder, tuple(choose(paths)))
+            return ModelSnapshot(model, commit, folder, tuple(choose(paths)))
         except ModelMissing:
             return None
 
     async def get(
         self, model: str, choose: Choose, revision: str = "main", told: Told | None = None
-    ) -> Snapshot:
+    ) -> ModelSnapshot:
         """The model, from the cache where it is whole there, else from the hub.
 
         A branch stays at the commit that it was first fetched at. Raises ModelMissing where it is not
@@ -133,7 +133,7 @@ class Hub:
             )
         return await self._fetched(model, choose, revision, told)
 
-    async def _fetched(self, model: str, choose: Choose, revision: str, told: Told | None) -> Snapshot:
+    async def _fetched(self, model: str, choose: Choose, revision: str, told: Told | None) -> ModelSnapshot:
         cache = ModelCache(self.place.folder, model)
         # A commit of which some files are here already is completed, not replaced by a newer one.
         listing = await self._ask(model, ListRequest(model, cache.commit(revision) or revision))
@@ -155,7 +155,7 @@ class Hub:
 
             def here(size: int, file: HubFile = file, before: int = before) -> None:
                 if told is not None:
-                    told(Progress(file.path, before + size, total))
+                    told(DownloadProgress(file.path, before + size, total))
 
             await self._ask(model, FileRequest(model, commit, file), here)
             here(file.size)
@@ -164,7 +164,7 @@ class Hub:
             await asyncio.to_thread(self._note, cache, revision, commit, files)
         except OSError as error:
             raise self._unwritable(model, error.strerror or str(error)) from None
-        return Snapshot(model, commit, cache.snapshot(commit), tuple(file.path for file in wanted))
+        return ModelSnapshot(model, commit, cache.snapshot(commit), tuple(file.path for file in wanted))
 
     def _note(self, cache: ModelCache, revision: str, commit: str, files: Collection[str]) -> None:
         for path in self._expected:

@@ -10,17 +10,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import TYPE_CHECKING
 
 from tabane.errors import ModelUnavailable, StoreError, TabaneError
-from tabane.hub.models.failures import Failures
-from tabane.hub.models.records import Record, Records
-from tabane.hub.models.shelf import Shelf, Standing
+from tabane.hub.models.failures import RecentFailures
+from tabane.hub.models.model_records import ModelRecord, ModelRecords
+from tabane.hub.models.open_models import OpenModel, OpenModels
 from tabane.messages import Message, say
-from tabane.search.embedding.cached import CachedEmbedder, Vectors
+from tabane.search.embedding.cached import CachedEmbedder, VectorCache
 from tabane.search.embedding.embedder import NoModel
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
-    from tabane.hub.models.sources import MakeFinder, Sources
-    from tabane.search.embedding.finding import Found, Wanted
+    from tabane.hub.models.model_sources import MakeFinder, ModelSources
+    from tabane.search.embedding.model_finder import FoundModel, ModelChoice
 
 log = logging.getLogger(__name__)
 
@@ -30,44 +30,44 @@ OPEN = 2
 _LOOKS = 3  # times that a model is opened and gone again before it is used
 
 
-class Opening:
+class ModelOpener:
     """Opens models. ``remembered`` is the seconds for which one that failed is not tried again."""
 
     def __init__(
         self,
         settings: Callable[[], Settings],
         environ: Mapping[str, str],
-        kept: Callable[[], Awaitable[Vectors]],
+        kept: Callable[[], Awaitable[VectorCache]],
         errors: int | None,
         remembered: float,
         make_finder: MakeFinder | None,
     ) -> None:
         self._settings, self._environ, self._errors = settings, environ, errors
         self._make_finder, self._remembered = make_finder, remembered
-        self.records = Records(settings().home)
-        self.shelf: Shelf[Found, CachedEmbedder] = Shelf(OPEN)
-        self.failures = Failures()
-        self._kept = _Kept(kept)
-        self._chosen: dict[Wanted, str] = {}  # what was found for what was wanted, by its fingerprint
-        self._under_way: dict[tuple[Wanted, bool], asyncio.Task[str | NoModel]] = {}
+        self.records = ModelRecords(settings().home)
+        self.shelf: OpenModels[FoundModel, CachedEmbedder] = OpenModels(OPEN)
+        self.failures = RecentFailures()
+        self._kept = _OptionalVectorCache(kept)
+        self._chosen: dict[ModelChoice, str] = {}  # what was found for what was wanted, by its fingerprint
+        self._under_way: dict[tuple[ModelChoice, bool], asyncio.Task[str | NoModel]] = {}
         self._closed = False
 
-    async def sources(self) -> Sources:
+    async def sources(self) -> ModelSources:
         """Where models come from. What that needs is imported here, and off the loop."""
-        room = await asyncio.to_thread(importlib.import_module, "tabane.hub.models.sources")
-        found: Sources = room.Sources(self._settings, self._environ, self._make_finder or room.Finder)
+        room = await asyncio.to_thread(importlib.import_module, "tabane.hub.models.model_sources")
+        found: ModelSources = room.Sources(self._settings, self._environ, self._make_finder or room.Finder)
         return found
 
-    def chosen(self, wanted: Wanted) -> str | None:
+    def chosen(self, wanted: ModelChoice) -> str | None:
         """The fingerprint of what was found for this, if it was opened before."""
         return self._chosen.get(wanted)
 
-    def opened(self, wanted: Wanted) -> Found | None:
+    def opened(self, wanted: ModelChoice) -> FoundModel | None:
         """What was found for this, while it is open. From any thread."""
         standing = self.shelf.get(self._chosen.get(wanted, ""))
         return standing.source if standing else None
 
-    async def fingerprint(self, wanted: Wanted, *, fetch: bool = True) -> str | NoModel:
+    async def fingerprint(self, wanted: ModelChoice, *, fetch: bool = True) -> str | NoModel:
         """The model that is wanted, opened where it never was. Whoever wants the same waits for the same.
 
         Without ``fetch`` it is one of those that are on this machine already.
@@ -84,7 +84,7 @@ class Opening:
         await asyncio.wait({task})  # who leaves does not take it along
         return _ended() if task.cancelled() else task.result()
 
-    async def again(self, fingerprint: str, record: Record) -> NoModel | None:
+    async def again(self, fingerprint: str, record: ModelRecord) -> NoModel | None:
         """Open the model of a record. Why that is not to be: it cannot be had, or is another one now."""
         try:
             wanted = await (await self.sources()).remembered(record)
@@ -127,7 +127,7 @@ class Opening:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.shelf.close()
 
-    async def _open(self, wanted: Wanted, fetch: bool) -> str | NoModel:
+    async def _open(self, wanted: ModelChoice, fetch: bool) -> str | NoModel:
         try:
             sources = await self.sources()
             async with sources.finder(offline=not fetch) as finder:
@@ -147,13 +147,13 @@ class Opening:
         log.info("the embedding model %s is open", standing.name)
         return standing.name
 
-    async def _start(self, found: Found) -> Standing[Found, CachedEmbedder]:
+    async def _start(self, found: FoundModel) -> OpenModel[FoundModel, CachedEmbedder]:
         async def start() -> CachedEmbedder:
             return CachedEmbedder(await found.open(self._environ, self._errors), self._kept)
 
         return await self.shelf.open(found, start, lambda embedder: embedder.fingerprint)
 
-    def _failed(self, wanted: Wanted, fetch: bool, reason: Message) -> NoModel:
+    def _failed(self, wanted: ModelChoice, fetch: bool, reason: Message) -> NoModel:
         if wanted.model != "none":
             log.warning("there is no embedding model: %s", reason.render("en"))
         return self.failures.add((wanted, fetch), NoModel(reason), self._remembered)
@@ -166,10 +166,10 @@ def _ended() -> NoModel:
     return NoModel(say("The embedding process is being ended."))
 
 
-class _Kept:
+class _OptionalVectorCache:
     """What was embedded, kept where it can be: a storage that fails costs time, and no answer."""
 
-    def __init__(self, opened: Callable[[], Awaitable[Vectors]]) -> None:
+    def __init__(self, opened: Callable[[], Awaitable[VectorCache]]) -> None:
         self._opened = opened
 
     async def get(self, keys: Sequence[bytes]) -> list[bytes | None]:

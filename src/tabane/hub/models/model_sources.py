@@ -12,16 +12,16 @@ from typing import Literal
 from tabane.errors import ConfigurationError, ModelMissing
 from tabane.gateway.servers.secrets import keyring_lookup, load_variables
 from tabane.gateway.servers.variables import Variables
-from tabane.hub.models.records import Record
+from tabane.hub.models.model_records import ModelRecord
 from tabane.messages import say
 from tabane.search.embedding import reranking
 from tabane.search.embedding.embedder import NoModel
-from tabane.search.embedding.families import Pooling, Traits
-from tabane.search.embedding.finding import DEFAULT, Finder, Found, Wanted
-from tabane.search.embedding.hub import Hub, Told
+from tabane.search.embedding.embedding_service import EmbeddingService
 from tabane.search.embedding.hub_cache import hub_place, is_model_id
+from tabane.search.embedding.model_families import ModelTraits, Pooling
+from tabane.search.embedding.model_finder import DEFAULT, FoundModel, ModelChoice, ModelFinder
+from tabane.search.embedding.model_hub import ModelHub, Told
 from tabane.search.embedding.recipe import DESCRIBING, settled
-from tabane.search.embedding.served import Service
 from tabane.settings import Settings
 from tabane.settings.values import expanded
 
@@ -34,25 +34,25 @@ _POOLINGS: Mapping[Pooling, Literal["mean", "cls", "last"]] = {
     Pooling.LAST: "last",
 }
 
-MakeFinder = Callable[[Hub, str], Finder]
+MakeFinder = Callable[[ModelHub, str], ModelFinder]
 
 
-class Sources:
+class ModelSources:
     """What the settings want, as it is now."""
 
     def __init__(
-        self, settings: Callable[[], Settings], environ: Mapping[str, str], make: MakeFinder = Finder
+        self, settings: Callable[[], Settings], environ: Mapping[str, str], make: MakeFinder = ModelFinder
     ) -> None:
         self._settings, self._environ, self._make = settings, environ, make
 
-    async def wanted(self) -> Wanted:
+    async def wanted(self) -> ModelChoice:
         """The model of the settings. Raises ConfigurationError where its key is nowhere."""
         settings, wanted = self._settings(), self._described()
         if settings.model_url and settings.model != "none":
             wanted = replace(wanted, service=await self._service(settings.model_url, settings.model_key))
         return wanted
 
-    async def at_hand(self, opened: Callable[[Wanted], Found | None]) -> Found | None:
+    async def at_hand(self, opened: Callable[[ModelChoice], FoundModel | None]) -> FoundModel | None:
         """What is known of the model of the settings without its secrets, the hub or any process.
 
         ``opened`` knows of models that are open. Without files (a server's, or one that is to be fetched)
@@ -60,24 +60,24 @@ class Sources:
         """
         settings, wanted = self._settings(), self._described()
         if settings.model_url and settings.model != "none":
-            return Found(settled(wanted.model, overrides=wanted.traits))
+            return FoundModel(settled(wanted.model, overrides=wanted.traits))
         if (known := opened(wanted)) is not None:
             return known
-        hub = Hub(replace(hub_place(self._environ), offline=True), expected=DESCRIBING)
+        hub = ModelHub(replace(hub_place(self._environ), offline=True), expected=DESCRIBING)
         try:
             found = await self._make(hub, str(settings.home / FOLDER)).find(wanted)
         except ModelMissing:
-            return Found(settled(wanted.model.partition("@")[0], overrides=wanted.traits))
+            return FoundModel(settled(wanted.model.partition("@")[0], overrides=wanted.traits))
         return None if isinstance(found, NoModel) else found
 
-    async def remembered(self, record: Record) -> Wanted:
+    async def remembered(self, record: ModelRecord) -> ModelChoice:
         """The model of a record, run as the settings say. Raises ConfigurationError as :meth:`wanted`."""
-        wanted = Wanted(
+        wanted = ModelChoice(
             record.model,
             await self._service(record.url, record.key) if record.url else None,
             record.loader,
             record.quantisation,
-            Traits(
+            ModelTraits(
                 Pooling(record.pooling),
                 record.max_tokens,
                 record.query,
@@ -89,7 +89,7 @@ class Sources:
         )
         return self._with_limits(wanted)
 
-    async def of_id(self, model: str) -> tuple[Wanted, bool]:
+    async def of_id(self, model: str) -> tuple[ModelChoice, bool]:
         """A model of which the id alone is known, and whether it may be fetched: what the settings want.
 
         Raises ModelMissing where that is no id, ConfigurationError as :meth:`wanted`.
@@ -100,20 +100,20 @@ class Sources:
             return replace(wanted, model=named), True
         if not is_model_id(model):
             raise ModelMissing(say("{model} is not the name of a model.", model=model))
-        return self._with_limits(Wanted(model)), False
+        return self._with_limits(ModelChoice(model)), False
 
-    def to_fetch(self, model: str) -> Wanted | None:
+    def to_fetch(self, model: str) -> ModelChoice | None:
         """A model of the hub, ``org/name`` or ``org/name@revision``; None where it is no such name."""
         named, _, revision = model.partition("@")
         if not is_model_id(named) or (revision and not is_model_id(revision)):
             return None
-        return self._with_limits(Wanted(model))
+        return self._with_limits(ModelChoice(model))
 
-    def record(self, wanted: Wanted, found: Found, dimension: int) -> Record:
+    def record(self, wanted: ModelChoice, found: FoundModel, dimension: int) -> ModelRecord:
         """What is to be remembered of a model that was opened."""
         recipe = found.recipe
         named = found.service is not None or PurePath(wanted.model).is_absolute()
-        return Record(
+        return ModelRecord(
             model=wanted.model if named else f"{recipe.model}@{recipe.revision}",
             dimension=dimension,
             url=found.service.url if found.service else "",
@@ -129,10 +129,10 @@ class Sources:
             output=recipe.output,
         )
 
-    def reranker(self) -> reranking.Wanted:
+    def reranker(self) -> reranking.RerankerChoice:
         """The reranker of the settings."""
         settings = self._settings()
-        return reranking.Wanted(
+        return reranking.RerankerChoice(
             self._named(settings.reranker),
             settings.model_threads,
             settings.model_batch_tokens,
@@ -140,25 +140,25 @@ class Sources:
         )
 
     async def find_reranker(
-        self, wanted: reranking.Wanted, told: Told | None = None, *, offline: bool = False
-    ) -> reranking.Found:
+        self, wanted: reranking.RerankerChoice, told: Told | None = None, *, offline: bool = False
+    ) -> reranking.FoundReranker:
         """Raises as :func:`reranking.find`."""
         async with self.finder(offline=offline) as finder:
             return await reranking.find(finder, wanted, told)
 
     @contextlib.asynccontextmanager
-    async def finder(self, *, offline: bool = False) -> AsyncIterator[Finder]:
+    async def finder(self, *, offline: bool = False) -> AsyncIterator[ModelFinder]:
         """Finds models at the hub that the environment names."""
         settings = self._settings()
         place = hub_place(self._environ, await asyncio.to_thread(self._token))
         place = replace(place, offline=offline or place.offline or settings.model_offline)
-        hub = Hub(place, expected=DESCRIBING)
+        hub = ModelHub(place, expected=DESCRIBING)
         try:
             yield self._make(hub, str(settings.home / FOLDER))
         finally:
             await hub.close()
 
-    async def look(self, wanted: Wanted) -> Found | NoModel | str:
+    async def look(self, wanted: ModelChoice) -> FoundModel | NoModel | str:
         """What there is of the model without fetching or starting anything: an id where it is to be fetched.
 
         Raises as :meth:`Finder.find`.
@@ -174,10 +174,10 @@ class Sources:
             except ModelMissing:
                 return fetched
 
-    def _described(self) -> Wanted:
+    def _described(self) -> ModelChoice:
         """The model of the settings, but for the server that it may be at."""
         settings = self._settings()
-        wanted = Wanted(
+        wanted = ModelChoice(
             self._named(settings.model),
             loader=settings.model_loader,
             quantisation=settings.model_quantisation,
@@ -185,7 +185,7 @@ class Sources:
         )
         return self._with_limits(wanted)
 
-    def _with_limits(self, wanted: Wanted) -> Wanted:
+    def _with_limits(self, wanted: ModelChoice) -> ModelChoice:
         settings = self._settings()
         return replace(
             wanted,
@@ -198,8 +198,8 @@ class Sources:
         """A model, or the folder that ``~`` stands before."""
         return str(expanded(model, self._environ, "/")) if model.startswith("~/") else model
 
-    async def _service(self, url: str, key: str) -> Service:
-        return Service(url, await asyncio.to_thread(self._secret, key) if key else None)
+    async def _service(self, url: str, key: str) -> EmbeddingService:
+        return EmbeddingService(url, await asyncio.to_thread(self._secret, key) if key else None)
 
     def _secret(self, key: str) -> str:
         name = key.removeprefix("${").removesuffix("}")
@@ -225,7 +225,9 @@ class Sources:
         return load_variables(settings.home, self._environ, keyring_lookup() if settings.keyring else None)
 
 
-def source_of(wanted: Wanted, found: Found) -> tuple[Literal["server", "folder", "hub", "package"], str]:
+def source_of(
+    wanted: ModelChoice, found: FoundModel
+) -> tuple[Literal["server", "folder", "hub", "package"], str]:
     """Where a model came from, and the URL or folder of it."""
     if found.service is not None:
         return "server", found.service.url
@@ -236,8 +238,8 @@ def source_of(wanted: Wanted, found: Found) -> tuple[Literal["server", "folder",
     return ("package" if len(found.recipe.revision) == 64 else "hub"), found.spec.folder
 
 
-def _traits(settings: Settings) -> Traits:
-    return Traits(
+def _traits(settings: Settings) -> ModelTraits:
+    return ModelTraits(
         None if settings.model_pooling == "auto" else Pooling(settings.model_pooling),
         settings.model_max_tokens or None,
         _prefix(settings.model_query_prefix),

@@ -14,8 +14,8 @@ from tabane.errors import TabaneError
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
-    from tabane.hub.models.opening import Opening
-    from tabane.hub.models.sources import MakeFinder
+    from tabane.hub.models.model_opener import ModelOpener
+    from tabane.hub.models.model_sources import MakeFinder
     from tabane.search.chunking.chunk import Measure
     from tabane.search.embedding.counting import TokenCounter
 
@@ -25,7 +25,7 @@ REMEMBERED = 30.0
 """Seconds for which a measure is answered without looking again."""
 
 
-class Measuring:
+class TokenMeasures:
     """Measures for the model of the settings. May be used by several threads.
 
     A model that is open is the one that texts are cut for; else what the cache or a folder has. One that
@@ -36,7 +36,7 @@ class Measuring:
         self,
         settings: Callable[[], Settings],
         environ: Mapping[str, str],
-        opening: Opening,
+        opening: ModelOpener,
         errors: int | None = None,
         make_finder: MakeFinder | None = None,
         *,
@@ -68,11 +68,11 @@ class Measuring:
 
     async def _look(self) -> Measure:
         # Imported with the first text that is cut: a hub that only forwards needs none of it.
-        from tabane.hub.models.sources import Sources
+        from tabane.hub.models.model_sources import ModelSources
         from tabane.search.embedding import measure
-        from tabane.search.embedding.finding import Finder
+        from tabane.search.embedding.model_finder import ModelFinder
 
-        sources = Sources(self._settings, self._environ, self._make_finder or Finder)
+        sources = ModelSources(self._settings, self._environ, self._make_finder or ModelFinder)
         try:
             found = await sources.at_hand(self._opening.opened)
         except (TabaneError, OSError) as error:

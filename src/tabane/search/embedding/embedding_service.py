@@ -33,7 +33,7 @@ _LONGEST_ANSWER = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class EmbeddingService:
     """Where the model is: ``url`` ends before ``/embeddings``, ``key`` goes out as a bearer token.
 
     ``timeout`` is seconds for one request, ``attempts`` how often one is made, ``pause`` the seconds
@@ -51,23 +51,23 @@ class Service:
         return f"Service({self.url!r})"  # a key is nobody's to read
 
 
-class _Vector(msgspec.Struct):
+class _ResponseVector(msgspec.Struct):
     index: int
     embedding: list[float]
 
 
-class _Answer(msgspec.Struct):
-    data: list[_Vector]
+class _EmbeddingsResponse(msgspec.Struct):
+    data: list[_ResponseVector]
 
 
-class _TooLarge(Exception):
+class _BatchTooLarge(Exception):
     pass
 
 
 class ServedEmbedder:
     """An :class:`~tabane.search.embedding.embedder.Embedder` over HTTP. Made by :meth:`open`."""
 
-    def __init__(self, recipe: Recipe, service: Service, session: aiohttp.ClientSession) -> None:
+    def __init__(self, recipe: Recipe, service: EmbeddingService, session: aiohttp.ClientSession) -> None:
         self.recipe = recipe
         self.dimension = 0
         self._service, self._session = service, session
@@ -76,7 +76,7 @@ class ServedEmbedder:
         self._sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     @classmethod
-    async def open(cls, recipe: Recipe, service: Service) -> ServedEmbedder:
+    async def open(cls, recipe: Recipe, service: EmbeddingService) -> ServedEmbedder:
         """Ask the server for one vector, whose dimension all others must have. Raises as embed does."""
         import aiohttp
 
@@ -122,7 +122,7 @@ class ServedEmbedder:
     async def _vectors(self, texts: Sequence[str]) -> list[bytes]:
         try:
             body = await self._answer(texts)
-        except _TooLarge:
+        except _BatchTooLarge:
             if len(texts) == 1:
                 raise ModelError(
                     say("The embedding server takes no text of {size} characters.", size=len(texts[0]))
@@ -167,7 +167,7 @@ class ServedEmbedder:
 
     async def _declined(self, answer: aiohttp.ClientResponse) -> tuple[str, float, None]:
         if answer.status == 413:
-            raise _TooLarge
+            raise _BatchTooLarge
         if answer.status in AGAIN:
             return f"HTTP {answer.status}", asked_pause(answer.headers), None
         said = (await answer.content.read(2000)).decode("utf-8", "replace")[:300]
@@ -190,7 +190,9 @@ class ServedEmbedder:
 
     def _read(self, body: bytes, count: int) -> list[bytes]:
         try:
-            found = sorted(msgspec.json.decode(body, type=_Answer).data, key=lambda vector: vector.index)
+            found = sorted(
+                msgspec.json.decode(body, type=_EmbeddingsResponse).data, key=lambda vector: vector.index
+            )
         except msgspec.DecodeError as error:
             raise self._wrong(str(error)) from None
         if [vector.index for vector in found] != list(range(count)):

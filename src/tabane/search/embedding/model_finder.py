@@ -18,7 +18,7 @@ from tabane.messages import say
 from tabane.search.embedding import files
 from tabane.search.embedding.embedder import Embedder
 from tabane.search.embedding.embedder import NoModel as NoModel  # for those who look for models
-from tabane.search.embedding.families import Traits
+from tabane.search.embedding.embedding_service import EmbeddingService, ServedEmbedder
 from tabane.search.embedding.folders import (
     checksum_of,
     config_of,
@@ -28,20 +28,20 @@ from tabane.search.embedding.folders import (
     object_in,
     paths_of,
 )
-from tabane.search.embedding.hub import Hub, Told
 from tabane.search.embedding.local import LocalEmbedder
+from tabane.search.embedding.model_families import ModelTraits
+from tabane.search.embedding.model_hub import ModelHub, Told
 from tabane.search.embedding.model_spec import Loader, ModelSpec
 from tabane.search.embedding.process import ModelProcess, cores
 from tabane.search.embedding.recipe import Quantisation, Recipe, own_traits, settled
-from tabane.search.embedding.served import ServedEmbedder, Service
 
 DEFAULT = "hotchpotch/bekko-embedding-v1-a25m"
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
-_AS_THEY_ARE = Traits()
+_AS_THEY_ARE = ModelTraits()
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ModelChoice:
     """What the settings say of the model.
 
     ``model``: ``auto``, ``none``, ``org/name`` or ``org/name@revision`` of the hub, a folder, or with
@@ -50,22 +50,22 @@ class Wanted:
     """
 
     model: str = "auto"
-    service: Service | None = None
+    service: EmbeddingService | None = None
     loader: Literal["auto", "onnx", "sentence-transformers"] = "auto"
     quantisation: Quantisation = "none"
-    traits: Traits = _AS_THEY_ARE
+    traits: ModelTraits = _AS_THEY_ARE
     threads: int = 0
     budget: int = 1024
     idle: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundModel:
     """A model that can be opened: at a ``service``, or by a ``spec`` in a process."""
 
     recipe: Recipe
     spec: ModelSpec | None = None
-    service: Service | None = None
+    service: EmbeddingService | None = None
 
     async def open(self, environ: Mapping[str, str], errors: int | None = None) -> Embedder:
         """Start it. Raises ModelError and its kinds. ``errors`` is where a process's stderr goes."""
@@ -76,22 +76,22 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Finder:
+class ModelFinder:
     """Finds models. ``kept`` is a folder for graphs that are made; ``installed`` knows of packages."""
 
-    hub: Hub
+    hub: ModelHub
     kept: str
     installed: Callable[[str], bool] = importable
     package: Callable[[], tuple[str, str] | None] = minilm
 
-    async def find(self, wanted: Wanted, told: Told | None = None) -> Found | NoModel:
+    async def find(self, wanted: ModelChoice, told: Told | None = None) -> FoundModel | NoModel:
         """The model that is wanted. ``told`` hears of a download.
 
         Raises ModelMissing, ModelUnavailable and ModelError for a model that was named, and
         ConfigurationError where what is wanted cannot be.
         """
         if wanted.service is not None:
-            return Found(settled(wanted.model, overrides=wanted.traits), service=wanted.service)
+            return FoundModel(settled(wanted.model, overrides=wanted.traits), service=wanted.service)
         if wanted.model == "none":
             return NoModel(say("The setting model is none."))
         if wanted.model == "auto":
@@ -103,21 +103,21 @@ class Finder:
             return packed
         return await self._from_hub(wanted, wanted.model, told)
 
-    async def _auto(self, wanted: Wanted, told: Told | None) -> Found | NoModel:
+    async def _auto(self, wanted: ModelChoice, told: Told | None) -> FoundModel | NoModel:
         try:
             return await self._from_hub(wanted, DEFAULT, told)
         except ModelError as error:
             reason = error.message
         return await self._packed(wanted) or NoModel(reason)
 
-    async def _packed(self, wanted: Wanted, revision: str = "") -> Found | None:
+    async def _packed(self, wanted: ModelChoice, revision: str = "") -> FoundModel | None:
         """MiniLM of its package, where that is installed, can be run, and is of that checksum."""
         package = await asyncio.to_thread(self.package)
         if package is None or not self.runs() or revision not in ("", package[1]):
             return None
         return await self._of_files(wanted, MINILM, package[1], package[0])
 
-    async def _from_hub(self, wanted: Wanted, name: str, told: Told | None) -> Found:
+    async def _from_hub(self, wanted: ModelChoice, name: str, told: Told | None) -> FoundModel:
         model, _, asked = name.partition("@")
         revision = asked or "main"
         self._check_runtime(wanted)
@@ -134,7 +134,7 @@ class Finder:
         chosen = await self.hub.get(model, files.of_sentence_transformers, revision, told)
         return await self._of_files(wanted, model, chosen.commit, chosen.folder, "sentence-transformers")
 
-    async def _in_folder(self, wanted: Wanted, folder: str) -> Found:
+    async def _in_folder(self, wanted: ModelChoice, folder: str) -> FoundModel:
         self._check_runtime(wanted)
         if not await asyncio.to_thread(os.path.isdir, folder):
             raise ModelMissing(say("There is no folder {folder} with a model.", folder=folder))
@@ -148,8 +148,8 @@ class Finder:
         return await self._of_files(wanted, os.path.basename(folder.rstrip("/")), checksum, folder, loader)
 
     async def _of_files(
-        self, wanted: Wanted, model: str, revision: str, folder: str, loader: Loader | None = None
-    ) -> Found:
+        self, wanted: ModelChoice, model: str, revision: str, folder: str, loader: Loader | None = None
+    ) -> FoundModel:
         contents = await asyncio.to_thread(describing_of, folder)
         graph = ""
         if loader is None:
@@ -167,9 +167,11 @@ class Finder:
             own=own_traits(contents),
             quantisation=wanted.quantisation,
         )
-        return Found(recipe, self._spec(wanted, recipe, loader, folder, graph))
+        return FoundModel(recipe, self._spec(wanted, recipe, loader, folder, graph))
 
-    def _spec(self, wanted: Wanted, recipe: Recipe, loader: Loader, folder: str, graph: str) -> ModelSpec:
+    def _spec(
+        self, wanted: ModelChoice, recipe: Recipe, loader: Loader, folder: str, graph: str
+    ) -> ModelSpec:
         return ModelSpec(
             loader,
             folder,
@@ -190,7 +192,7 @@ class Finder:
         """Whether the packages that run models are installed."""
         return self.installed("onnxruntime") and self.installed("tokenizers")
 
-    def _check_runtime(self, wanted: Wanted) -> None:
+    def _check_runtime(self, wanted: ModelChoice) -> None:
         """Before anything is fetched that could not be run."""
         if wanted.loader == "sentence-transformers":
             if not self.installed("sentence_transformers"):
