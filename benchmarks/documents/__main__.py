@@ -20,7 +20,7 @@ from benchmarks.documents.sources import Sources, made
 from benchmarks.performance import publish
 from benchmarks.posts.house import House
 
-from tabane.search.embedding.folders import minilm
+from tabane.search.embedding.model_files import minilm
 from tabane.search.embedding.model_finder import MINILM
 
 DOCUMENTS, FILES = 15_300, 10_000

@@ -2,8 +2,8 @@
 
 ``PATH``: collections about different things, as :mod:`benchmarks.search.quality` reads them. The questions of
 each are compared with the texts of each: of its own, without those that answer it, and of the others, which
-have nothing to do with it. :class:`tabane.search.embedding.model_families.CosineBaseline` takes ``usual`` from
-the first (median) and ``threshold`` from the second (99th percentile), over all pairs of collections.
+have nothing to do with it. :class:`tabane.search.embedding.model_families.CosineBaseline` takes ``usual``
+from the first (median) and ``threshold`` from the second (99th percentile), over all pairs of collections.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from tabane.hub.stores import Stores
 from tabane.messages import say
 from tabane.operations import AllowLocal, Caller, Door, Face, Table
 from tabane.search.chunking import Measure
-from tabane.search.chunking.estimate import Estimate
+from tabane.search.chunking.chunk import Estimate
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel
 from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.models import Reranker

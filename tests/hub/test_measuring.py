@@ -53,7 +53,13 @@ def test_a_model_in_a_folder_measures_with_its_own_tokenizer_and_is_not_started(
         commands = [command(child) for child in psutil.Process().children()]
         assert not [command for command in commands if "tabane.search.embedding.worker" in command]
         assert (
-            len([command for command in commands if "tabane.search.embedding.worker.counting" in command])
+            len(
+                [
+                    command
+                    for command in commands
+                    if "tabane.search.embedding.worker.token_counting" in command
+                ]
+            )
             == 1
         )
 

@@ -18,8 +18,8 @@ import pytest
 from tabane.errors import BadArguments, ModelError, ModelMissing, StoreFull
 from tabane.hub.jobs import Jobs
 from tabane.hub.models import HubModels
+from tabane.hub.models.models import QueryVectors
 from tabane.hub.models.open_models import OpenModels
-from tabane.hub.models.questions import QueryVectors
 from tabane.messages import Message
 from tabane.operations import AllowLocal, Caller, Door, Face, Table
 from tabane.search.embedding.embedder import Embedder, NoModel

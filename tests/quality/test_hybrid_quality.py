@@ -14,8 +14,8 @@ from benchmarks.search.quality import Corpus, Query
 
 from tabane.search.analysis import tokens
 from tabane.search.embedding.embedder import NoModel
-from tabane.search.embedding.folders import minilm
 from tabane.search.embedding.model_families import reads
+from tabane.search.embedding.model_files import minilm
 from tabane.search.embedding.model_finder import MINILM, ModelChoice
 from tests.quality import floor
 

@@ -1,4 +1,4 @@
-"""The collections that a hub has, and what of them is embedded."""
+"""Collections of a hub, and which of their texts are embedded."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class EmbeddingCoverage:
 
     @property
     def named(self) -> bool:
-        """Whether the settings name the model now: then it is taken to read all texts."""
+        """Whether the settings name the model now. If so, it is assumed to read all texts."""
         return self._named()
 
     def settle(self, space: Space, lacking: int) -> None:

@@ -44,14 +44,14 @@ _FIRST_LOOK = 5.0  # seconds that a search waits to learn what prevents texts fr
 
 
 class Reembed(Struct, frozen=True, forbid_unknown_fields=True):
-    """``collection``: all of them where none is named. ``model``: that of the settings where none is."""
+    """``collection``: default all. ``model``: default that of the settings."""
 
     collection: Annotated[str, Meta(max_length=64)] | None = None
     model: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
 
 
 class CollectionEmbedder:
-    """Keeps collections embedded, and turns questions into vectors. Each collection has a lane of its own."""
+    """Keeps collections embedded, and turns questions into vectors. Each collection has its own lane."""
 
     def __init__(
         self,
@@ -72,13 +72,13 @@ class CollectionEmbedder:
         }
 
     def open(self) -> None:
-        """Go on with what a hub before this one began and did not end."""
+        """Continue what an earlier hub began and did not finish."""
         for lane in self._lanes.values():
             if lane.unfinished:
                 lane.wake()
 
     def wake(self, name: str) -> None:
-        """Something was written to that collection."""
+        """Embed what was written to that collection."""
         self._lanes[name].wake()
 
     async def idle(self) -> None:
@@ -87,9 +87,9 @@ class CollectionEmbedder:
             await lane.idle()
 
     async def question(self, name: str, text: str, spaces: Iterable[str]) -> Meaning | NoModel:
-        """The question as vectors for these spaces of a collection, or why there are none.
+        """Return the question as vectors for these spaces of a collection, or why there are none.
 
-        Raises BadArguments where the collection has vectors, but none of such a space.
+        Raises BadArguments if the collection has vectors, but none in such a space.
         """
         return await self._lanes[name].question(text, tuple(spaces))
 
@@ -116,7 +116,7 @@ class CollectionEmbedder:
         return [lane.called for lane in lanes]
 
     async def close(self) -> None:
-        """Stop. What was embedded is on the disk; the rest goes on with the next hub."""
+        """Stop. What was embedded is on the disk; the next hub continues."""
         for lane in self._lanes.values():
             await lane.close()
 
@@ -143,7 +143,7 @@ def _title(*called: Message) -> Message:
 
 
 class _CollectionLane:
-    """One collection: one thing at a time is done to it."""
+    """One collection. Only one task works on it at a time."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class _CollectionLane:
 
     @property
     def unfinished(self) -> bool:
-        """Whether something was begun that did not end, by this hub or one before it."""
+        """Return whether this hub or an earlier one began something and did not finish it."""
         return self._mark.exists()
 
     @property
@@ -317,7 +317,7 @@ class _CollectionLane:
             await self._as_job(lambda progress: self._fill(collection, space, embedder, progress, after))
 
     async def _first_lacking(self, collection: Collection, name: str, model: str) -> int | None:
-        """The row before the first page with something to embed; None where there is nothing."""
+        """Return the row before the first page with something to embed; None if there is nothing."""
         after = self._seen.rows(collection, name, self._coverage.named)
         where = self._whose.spaces[name.removesuffix(NEXT)]
         while page := await collection.lacking(name, after, PAGE, where):
@@ -341,7 +341,7 @@ class _CollectionLane:
     async def _replace(
         self, collection: Collection, name: str, embedder: Embedder, progress: Progress
     ) -> None:
-        """Fill a space beside the one that serves, then let it take its place."""
+        """Fill a space beside the serving one, then let it take its place."""
         wanted = Space(name + NEXT, embedder.dimension, embedder.fingerprint)
         self._seen.forget(name, wanted.name)
         there = _space(collection, wanted.name)
@@ -402,11 +402,11 @@ class _CollectionLane:
 
 
 class _SeenRows:
-    """How far the records of a collection were looked at and had all that they want, by space.
+    """The row up to which each space of a collection was checked and found complete.
 
-    A record that is written later has a higher row, so nobody looks at those before again. Not remembered
-    over the hub's life, nor after the collection was recreated, nor after the settings begin or cease to name
-    the model: texts that it was not given before may be wanted then.
+    A record that is written later has a higher row, so the earlier ones are not checked again. This is
+    forgotten when the hub ends, when the collection is recreated, and when the settings begin or cease to
+    name the model, because it may then get other texts.
     """
 
     def __init__(self) -> None:
@@ -432,7 +432,7 @@ def _space(collection: Collection, name: str) -> Space | None:
 
 
 class _EmbeddingCancelled(HubError):
-    """Somebody does not want it now."""
+    """Embedding was canceled by a user."""
 
 
 def _cancelled() -> _EmbeddingCancelled:

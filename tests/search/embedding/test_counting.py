@@ -13,11 +13,17 @@ import pytest
 from tokenizers import Tokenizer
 
 from tabane.search.chunking import Chunk, chunks
-from tabane.search.embedding.counting import TokenCounter
-from tabane.search.embedding.folders import minilm
-from tabane.search.embedding.measure import TARGET, TokenizerMeasure, estimated, exact, room_of
 from tabane.search.embedding.model_families import ModelTraits
+from tabane.search.embedding.model_files import minilm
 from tabane.search.embedding.recipe import Recipe, settled
+from tabane.search.embedding.token_counting import (
+    TARGET,
+    TokenCounter,
+    TokenizerMeasure,
+    estimated,
+    exact,
+    room_of,
+)
 
 DOCS = sorted((Path(__file__).parents[3] / "docs").glob("*.md"))
 MINILM = settled("sentence-transformers/all-MiniLM-L6-v2", "a" * 40)

@@ -14,10 +14,10 @@ import onnx
 import pytest
 
 from tabane.errors import ConfigurationError, ModelMissing, ModelUnavailable
-from tabane.search.embedding import files
 from tabane.search.embedding.embedding_service import EmbeddingService
 from tabane.search.embedding.hub_cache import HubPlace
 from tabane.search.embedding.model_families import ModelTraits, Pooling
+from tabane.search.embedding.model_files import running_files, sentence_transformers_files
 from tabane.search.embedding.model_finder import (
     DEFAULT,
     MINILM,
@@ -28,8 +28,7 @@ from tabane.search.embedding.model_finder import (
 )
 from tabane.search.embedding.model_hub import DownloadProgress, ModelHub
 from tabane.search.embedding.recipe import DESCRIBING
-from tabane.search.embedding.worker.bert import bert_graph
-from tabane.search.embedding.worker.safetensors import WeightsFile
+from tabane.search.embedding.worker.bert import WeightsFile, bert_graph
 from tests.search.embedding import tiny
 from tests.search.embedding.servers import FakeHub, FakeService
 
@@ -302,10 +301,10 @@ def test_files_for_other_programs_are_left_out() -> None:
         "rust_model.ot",
         ".git",
     ]
-    assert files.of_sentence_transformers([*mine, *foreign]) == mine
-    assert "pytorch_model.bin" in files.of_sentence_transformers(["modules.json", "pytorch_model.bin"])
+    assert sentence_transformers_files([*mine, *foreign]) == mine
+    assert "pytorch_model.bin" in sentence_transformers_files(["modules.json", "pytorch_model.bin"])
 
 
 def test_data_beside_a_graph_comes_with_it() -> None:
     paths = ["onnx/model.onnx", "onnx/model.onnx_data", "onnx/model_quantized.onnx", "tokenizer.json"]
-    assert files.running(paths, {}) == ["onnx/model.onnx", "onnx/model.onnx_data", "tokenizer.json"]
+    assert running_files(paths, {}) == ["onnx/model.onnx", "onnx/model.onnx_data", "tokenizer.json"]

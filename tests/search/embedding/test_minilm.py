@@ -14,11 +14,11 @@ import pytest
 from tokenizers import Tokenizer
 
 from tabane.search.embedding.embedder import Embedder
-from tabane.search.embedding.folders import minilm
 from tabane.search.embedding.hub_cache import HubPlace
+from tabane.search.embedding.model_files import minilm
 from tabane.search.embedding.model_finder import MINILM, FoundModel, ModelChoice, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
-from tabane.search.embedding.worker.safetensors import WeightsFile
+from tabane.search.embedding.worker.bert import WeightsFile
 from tests.search.embedding import tiny
 
 # https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2, model.safetensors

@@ -15,11 +15,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tabane.search.embedding.model_families import Pooling
 from tabane.search.embedding.model_spec import ModelSpec
-from tabane.search.embedding.worker.bert import bert_graph
+from tabane.search.embedding.worker.bert import WeightsFile, bert_graph
 from tabane.search.embedding.worker.loading import load_model
-from tabane.search.embedding.worker.model import LoadedModel
-from tabane.search.embedding.worker.pooling import finished, pooled
-from tabane.search.embedding.worker.safetensors import WeightsFile
+from tabane.search.embedding.worker.model import LoadedModel, finished, pooled
 from tests.search.embedding import tiny
 
 TEXTS = ["the cat sat", "a dog", "", "猫 は 家 が 犬 unknown", "the red house and the blue tree " * 4]

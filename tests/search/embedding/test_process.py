@@ -17,9 +17,8 @@ import psutil
 import pytest
 
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable
-from tabane.search.embedding.local import LocalEmbedder
 from tabane.search.embedding.model_spec import EmbeddingRequest, ModelSpec
-from tabane.search.embedding.process import PROGRAM, ModelProcess
+from tabane.search.embedding.process import PROGRAM, LocalEmbedder, ModelProcess
 from tabane.search.embedding.recipe import Recipe
 from tabane.workers.frames import ANSWER, answer_head, request
 from tests.patience import LONG
@@ -138,7 +137,7 @@ def test_a_process_that_says_nothing_any_more_is_killed(tmp_path: Path) -> None:
         assert process.pid != pid
         assert not psutil.pid_exists(pid)
 
-    _run(lambda: ModelProcess(_spec(tmp_path), os.environ, silence=1.5), work)
+    _run(lambda: ModelProcess(_spec(tmp_path), os.environ, silence=5), work)
 
 
 def test_queries_do_not_wait_for_bulk(tmp_path: Path) -> None:
@@ -257,9 +256,9 @@ def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
 
 
 def test_the_hub_imports_nothing_of_what_runs_models() -> None:
-    code = "import sys, tabane.search.embedding.finding; print(*sys.modules)"
+    code = "import sys, tabane.search.embedding.model_finder; print(*sys.modules)"
     loaded = os.popen(f"{sys.executable} -c '{code}'").read().split()
-    assert "tabane.search.embedding.local" in loaded
+    assert "tabane.search.embedding.process" in loaded
     assert not {"numpy", "onnx", "onnxruntime", "tokenizers", "aiohttp"} & set(loaded)
 
 
@@ -293,7 +292,7 @@ _BULK = """
 import asyncio, os, sqlite3, sys
 from tabane.search.embedding.cached import CachedEmbedder
 from tabane.search.embedding.model_spec import ModelSpec
-from tabane.search.embedding.local import LocalEmbedder
+from tabane.search.embedding.process import LocalEmbedder
 from tabane.search.embedding.process import ModelProcess
 from tabane.search.embedding.recipe import Recipe
 

@@ -20,7 +20,7 @@ from tabane.search.embedding.model_spec import ModelSpec
 from tabane.search.embedding.recipe import DESCRIBING
 from tabane.search.embedding.reranking import DEFAULT_RERANKER, LocalReranker, RerankerChoice, find
 from tabane.search.embedding.worker.loading import load_model
-from tabane.search.embedding.worker.pairs import scores
+from tabane.search.embedding.worker.onnx import scores
 from tests.search.embedding import crossing, tiny
 from tests.search.embedding.servers import FakeHub
 

@@ -1,4 +1,4 @@
-"""From what is wanted to a model that is open: found, started once, remembered, and started again."""
+"""Opening of models: each is found, started once, remembered, and started again when it is needed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import TYPE_CHECKING
 
 from tabane.errors import ModelUnavailable, StoreError, TabaneError
-from tabane.hub.models.failures import RecentFailures
 from tabane.hub.models.model_records import ModelRecord, ModelRecords
 from tabane.hub.models.open_models import OpenModel, OpenModels
 from tabane.messages import Message, say
@@ -21,6 +20,35 @@ from tabane.settings import Settings
 if TYPE_CHECKING:
     from tabane.hub.models.model_sources import MakeFinder, ModelSources
     from tabane.search.embedding.model_finder import FoundModel, ModelChoice
+import time
+from collections.abc import Hashable
+
+MOST_FAILURES = 100
+
+
+class RecentFailures:
+    """Reasons why there is no model, remembered for some seconds each. The oldest are dropped first."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: dict[Hashable, tuple[float, NoModel]] = {}
+
+    def get(self, what: Hashable) -> NoModel | None:
+        """Return why it failed, while that is remembered."""
+        until, why = self._known.get(what, (0.0, None))
+        return why if self._clock() < until else None
+
+    def add(self, what: Hashable, why: NoModel, seconds: float) -> NoModel:
+        self._known.pop(what, None)
+        self._known[what] = self._clock() + seconds, why
+        if len(self._known) > MOST_FAILURES:
+            del self._known[next(iter(self._known))]
+        return why
+
+    def clear(self) -> None:
+        """Forget all failures, so that everything is tried again."""
+        self._known.clear()
+
 
 log = logging.getLogger(__name__)
 
@@ -53,24 +81,27 @@ class ModelOpener:
         self._closed = False
 
     async def sources(self) -> ModelSources:
-        """Where models come from. What that needs is imported here, and off the loop."""
-        room = await asyncio.to_thread(importlib.import_module, "tabane.hub.models.model_sources")
-        found: ModelSources = room.Sources(self._settings, self._environ, self._make_finder or room.Finder)
-        return found
+        """Return the sources of models. What they need is imported here, off the event loop."""
+        await asyncio.to_thread(importlib.import_module, "tabane.hub.models.model_sources")
+        from tabane.hub.models.model_sources import ModelSources
+
+        return ModelSources(self._settings, self._environ, self._make_finder)
 
     def chosen(self, wanted: ModelChoice) -> str | None:
-        """The fingerprint of what was found for this, if it was opened before."""
+        """Return the fingerprint of the model found for this choice, if it was opened before."""
         return self._chosen.get(wanted)
 
     def opened(self, wanted: ModelChoice) -> FoundModel | None:
-        """What was found for this, while it is open. From any thread."""
+        """Return the model found for this choice, while it is open. May be called from any thread."""
         standing = self.shelf.get(self._chosen.get(wanted, ""))
         return standing.source if standing else None
 
     async def fingerprint(self, wanted: ModelChoice, *, fetch: bool = True) -> str | NoModel:
-        """The model that is wanted, opened where it never was. Whoever wants the same waits for the same.
+        """Return the chosen model, which is opened if it never was.
 
-        Without ``fetch`` it is one of those that are on this machine already.
+        Callers with the same choice share one opening.
+
+        Without ``fetch``, only models that are already on this machine are found.
         """
         known = self._chosen.get(wanted) or self.failures.get((wanted, fetch))
         if known is not None:
@@ -85,7 +116,10 @@ class ModelOpener:
         return _ended() if task.cancelled() else task.result()
 
     async def again(self, fingerprint: str, record: ModelRecord) -> NoModel | None:
-        """Open the model of a record. Why that is not to be: it cannot be had, or is another one now."""
+        """Open the model of a record.
+
+        Return why that is impossible: it is not available, or is another one now.
+        """
         try:
             wanted = await (await self.sources()).remembered(record)
         except TabaneError as error:
@@ -99,7 +133,7 @@ class ModelOpener:
 
     @contextlib.asynccontextmanager
     async def using(self, fingerprint: str) -> AsyncIterator[CachedEmbedder]:
-        """The model, which stays open for the block. Raises ModelUnavailable where it cannot be opened."""
+        """Yield the model, which stays open for the block. Raises ModelUnavailable if it cannot be opened."""
         for _ in range(_LOOKS):
             standing = self.shelf.get(fingerprint)
             if standing is not None:
@@ -114,7 +148,7 @@ class ModelOpener:
         raise ModelUnavailable(say("The embedding model {model} is not ready yet.", model=fingerprint))
 
     def look_again(self) -> None:
-        """Something changed in the world: what failed is tried again, and what was chosen, chosen anew."""
+        """Forget failures and choices, because something has changed."""
         self.failures.clear()
         self._chosen.clear()
 
@@ -167,7 +201,7 @@ def _ended() -> NoModel:
 
 
 class _OptionalVectorCache:
-    """What was embedded, kept where it can be: a storage that fails costs time, and no answer."""
+    """A vector cache that may fail: that costs time, but no result."""
 
     def __init__(self, opened: Callable[[], Awaitable[VectorCache]]) -> None:
         self._opened = opened

@@ -1,4 +1,4 @@
-"""How each model that ever made vectors here was made, so that the very same one is found again."""
+"""Records of how each model made its vectors, so that the same model can be found again."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ MOST = 200
 
 
 class ModelRecord(Struct, frozen=True, omit_defaults=True):
-    """What a fingerprint stands for.
+    """The meaning of a fingerprint.
 
-    ``model`` is what the settings would name: ``org/name@commit``, a folder, or with ``url`` its name at
-    that server, whose key is the value of the variable that ``key`` names. The rest is the recipe,
-    settled, so that it does not change with what is known of families. ``opened`` is seconds since 1970.
+    ``model`` is what the settings would name: ``org/name@commit``, a folder, or with ``url`` its name at that
+    server, whose key is the value of the variable named by ``key``. The rest is the settled recipe, so that
+    later knowledge of families does not change it. ``opened`` is seconds since 1970.
     """
 
     model: str
@@ -55,7 +55,7 @@ class _ModelRecordsFile(Struct, frozen=True):
 
 
 class ModelRecords:
-    """The records by fingerprint, in one file of JSON that is replaced in one step."""
+    """The records by fingerprint, in one JSON file that is replaced in one step."""
 
     def __init__(self, home: Path) -> None:
         self._path = home / FILE
@@ -63,7 +63,10 @@ class ModelRecords:
         self._turn = asyncio.Lock()
 
     async def all(self) -> Mapping[str, ModelRecord]:
-        """Every record. A file that cannot be read is put aside, an entry that cannot is left out."""
+        """Return all records.
+
+        A file that cannot be read is moved aside; an entry that cannot be read is left out.
+        """
         async with self._turn:
             return await self._read()
 

@@ -1,4 +1,4 @@
-"""What is told of the models: which there are, where they came from, what runs, and why there is none."""
+"""Report on the models: which there are, their sources, what runs, and why there is none."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class SizedVectorCache(Protocol):
-    """A storage that knows how much it holds."""
+    """A vector cache that knows its size."""
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """Return the approximate number of bytes."""
         ...
 
 
@@ -36,10 +36,10 @@ async def report(
     kept: Callable[[], Awaitable[VectorCache]],
     lang: Lang,
 ) -> dict[str, Any]:
-    """Everything there is to tell of the models, without fetching or starting any.
+    """Return all that is known about the models, without downloading or starting any.
 
-    ``state`` is ``open`` (it has been used by this hub), ``here`` (it is opened when it is first needed),
-    ``absent`` (it is fetched then) or ``none``, with the ``reason``.
+    ``state`` is ``open`` (this hub has used it), ``here`` (it is opened on first use), ``absent`` (it is
+    downloaded then) or ``none``, with the ``reason``.
     """
     told: dict[str, Any] = {"model": settings.model}
     told |= await _model(opening, lang)
@@ -91,8 +91,8 @@ def _found(wanted: ModelChoice, found: FoundModel) -> dict[str, Any]:
 
 
 def _pid(embedder: CachedEmbedder) -> int | None:
-    """The process that runs it; None where none does now, or it is a server's."""
-    from tabane.search.embedding.local import LocalEmbedder
+    """Return the process that runs it; None if none does now, or a server runs it."""
+    from tabane.search.embedding.process import LocalEmbedder
 
     return embedder.embedder.pid if isinstance(embedder.embedder, LocalEmbedder) else None
 
@@ -102,7 +102,7 @@ def _process(name: str, pid: int | None) -> dict[str, Any]:
 
 
 async def _cache(settings: Settings, kept: Callable[[], Awaitable[VectorCache]]) -> dict[str, Any]:
-    """How much of what was embedded is kept."""
+    """Return the size of the cache of embeddings."""
     told: dict[str, Any] = {"limit": settings.embedding_cache}
     with contextlib.suppress(StoreError):
         storage = await kept()
@@ -112,7 +112,7 @@ async def _cache(settings: Settings, kept: Callable[[], Awaitable[VectorCache]])
 
 
 def memory_of(pid: int) -> float | None:
-    """Megabytes that a process holds; None where the platform does not say."""
+    """Return the megabytes that a process uses; None if the platform does not say."""
     with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:
         return round(int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6, 1)
     return None

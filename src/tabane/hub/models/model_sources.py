@@ -1,4 +1,4 @@
-"""From settings and records to what is looked for, and where it is looked for."""
+"""Sources of models: what the settings and records ask for, and where to find it."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ MakeFinder = Callable[[ModelHub, str], ModelFinder]
 
 
 class ModelSources:
-    """What the settings want, as it is now."""
+    """What the current settings ask for."""
 
     def __init__(
-        self, settings: Callable[[], Settings], environ: Mapping[str, str], make: MakeFinder = ModelFinder
+        self, settings: Callable[[], Settings], environ: Mapping[str, str], make: MakeFinder | None = None
     ) -> None:
-        self._settings, self._environ, self._make = settings, environ, make
+        self._settings, self._environ, self._make = settings, environ, make or ModelFinder
 
     async def wanted(self) -> ModelChoice:
-        """The model of the settings. Raises ConfigurationError where its key is nowhere."""
+        """Return the model of the settings. Raises ConfigurationError if its key is not defined."""
         settings, wanted = self._settings(), self._described()
         if settings.model_url and settings.model != "none":
             wanted = replace(wanted, service=await self._service(settings.model_url, settings.model_key))
         return wanted
 
     async def at_hand(self, opened: Callable[[ModelChoice], FoundModel | None]) -> FoundModel | None:
-        """What is known of the model of the settings without its secrets, the hub or any process.
+        """Return what is known of the model of the settings without its secrets, the hub or any process.
 
-        ``opened`` knows of models that are open. Without files (a server's, or one that is to be fetched)
-        it is what is known of its family. None where there is no model. Raises as :meth:`Finder.find`.
+        ``opened`` returns models that are open. Without files (of a server, or to be downloaded), the family
+        is used. None if there is no model. Raises as :meth:`ModelFinder.find`.
         """
         settings, wanted = self._settings(), self._described()
         if settings.model_url and settings.model != "none":
@@ -71,7 +71,7 @@ class ModelSources:
         return None if isinstance(found, NoModel) else found
 
     async def remembered(self, record: ModelRecord) -> ModelChoice:
-        """The model of a record, run as the settings say. Raises ConfigurationError as :meth:`wanted`."""
+        """Return the model of a record, to run as the settings say. Raises as :meth:`wanted`."""
         wanted = ModelChoice(
             record.model,
             await self._service(record.url, record.key) if record.url else None,
@@ -90,9 +90,11 @@ class ModelSources:
         return self._with_limits(wanted)
 
     async def of_id(self, model: str) -> tuple[ModelChoice, bool]:
-        """A model of which the id alone is known, and whether it may be fetched: what the settings want.
+        """Return a model of which only the id is known, and whether it may be downloaded:
 
-        Raises ModelMissing where that is no id, ConfigurationError as :meth:`wanted`.
+        only that of the settings.
+
+        Raises ModelMissing if it is not an id, ConfigurationError as :meth:`wanted`.
         """
         wanted = await self.wanted()
         named = DEFAULT if wanted.model == "auto" else wanted.model
@@ -103,14 +105,14 @@ class ModelSources:
         return self._with_limits(ModelChoice(model)), False
 
     def to_fetch(self, model: str) -> ModelChoice | None:
-        """A model of the hub, ``org/name`` or ``org/name@revision``; None where it is no such name."""
+        """Return a model of the hub, ``org/name`` or ``org/name@revision``; None if it is no such name."""
         named, _, revision = model.partition("@")
         if not is_model_id(named) or (revision and not is_model_id(revision)):
             return None
         return self._with_limits(ModelChoice(model))
 
     def record(self, wanted: ModelChoice, found: FoundModel, dimension: int) -> ModelRecord:
-        """What is to be remembered of a model that was opened."""
+        """Return the record of a model that was opened."""
         recipe = found.recipe
         named = found.service is not None or PurePath(wanted.model).is_absolute()
         return ModelRecord(
@@ -130,7 +132,7 @@ class ModelSources:
         )
 
     def reranker(self) -> reranking.RerankerChoice:
-        """The reranker of the settings."""
+        """Return the reranker of the settings."""
         settings = self._settings()
         return reranking.RerankerChoice(
             self._named(settings.reranker),
@@ -148,7 +150,7 @@ class ModelSources:
 
     @contextlib.asynccontextmanager
     async def finder(self, *, offline: bool = False) -> AsyncIterator[ModelFinder]:
-        """Finds models at the hub that the environment names."""
+        """Yield a finder of models at the hub that the environment names."""
         settings = self._settings()
         place = hub_place(self._environ, await asyncio.to_thread(self._token))
         place = replace(place, offline=offline or place.offline or settings.model_offline)
@@ -159,9 +161,9 @@ class ModelSources:
             await hub.close()
 
     async def look(self, wanted: ModelChoice) -> FoundModel | NoModel | str:
-        """What there is of the model without fetching or starting anything: an id where it is to be fetched.
+        """Return the model without downloading or starting anything; its id if it has to be downloaded.
 
-        Raises as :meth:`Finder.find`.
+        Raises as :meth:`ModelFinder.find`.
         """
         async with self.finder() as finder, self.finder(offline=True) as here:
             fetched = DEFAULT if wanted.model == "auto" else wanted.model
@@ -175,7 +177,7 @@ class ModelSources:
                 return fetched
 
     def _described(self) -> ModelChoice:
-        """The model of the settings, but for the server that it may be at."""
+        """Return the model of the settings, without the server that it may be at."""
         settings = self._settings()
         wanted = ModelChoice(
             self._named(settings.model),
@@ -195,7 +197,7 @@ class ModelSources:
         )
 
     def _named(self, model: str) -> str:
-        """A model, or the folder that ``~`` stands before."""
+        """Return a model, or a folder with ``~`` expanded."""
         return str(expanded(model, self._environ, "/")) if model.startswith("~/") else model
 
     async def _service(self, url: str, key: str) -> EmbeddingService:
@@ -215,7 +217,10 @@ class ModelSources:
         return found
 
     def _token(self) -> str | None:
-        """For models behind a login. Secrets that cannot be read are no reason to be without the others."""
+        """Return the token for models that require a login.
+
+        If secrets cannot be read, the other models still work.
+        """
         with contextlib.suppress(ConfigurationError):
             return self._variables().get("HF_TOKEN")
         return None
@@ -228,7 +233,7 @@ class ModelSources:
 def source_of(
     wanted: ModelChoice, found: FoundModel
 ) -> tuple[Literal["server", "folder", "hub", "package"], str]:
-    """Where a model came from, and the URL or folder of it."""
+    """Return the kind of source of a model, and its URL or folder."""
     if found.service is not None:
         return "server", found.service.url
     assert found.spec is not None

@@ -1,4 +1,4 @@
-"""What is open at the same time: so many at most, and none that is in use is ever closed."""
+"""Open models: a limited number at the same time. None is closed while it is in use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T", bound=CloseableModel)
 
 
 class OpenModel(Generic[S, T]):
-    """One thing that is open. ``source`` is what it was opened from, by which it is known again."""
+    """One model that is open. ``source`` identifies what it was opened from."""
 
     def __init__(self, name: str, source: S, thing: T) -> None:
         self.name, self.source, self.thing = name, source, thing
@@ -29,8 +29,10 @@ class OpenModel(Generic[S, T]):
 
 
 class OpenModels(Generic[S, T]):
-    """Things that are open, by name. Where all of ``most`` places are taken, the one that was not used for
-    longest makes room; where all are in use, the first that is free.
+    """Open models, by name.
+
+    If all of ``most`` places are taken, the least recently used one is closed, or if all are in use, the
+    first that becomes free.
     """
 
     def __init__(self, most: int) -> None:
@@ -46,7 +48,7 @@ class OpenModels(Generic[S, T]):
 
     @property
     def standing(self) -> list[OpenModel[S, T]]:
-        """All that are open."""
+        """Return all that are open."""
         return list(self._open.values())
 
     def get(self, name: str) -> OpenModel[S, T] | None:
@@ -55,10 +57,10 @@ class OpenModels(Generic[S, T]):
     async def open(
         self, source: S, start: Callable[[], Awaitable[T]], name: Callable[[T], str]
     ) -> OpenModel[S, T]:
-        """The thing of this source: the one that is open, else a new one, one at a time.
+        """Return the model of this source: the one that is open, else a new one, one at a time.
 
-        One of the same name from another source is replaced, and closed when nobody uses it any more.
-        Raises what ``start`` raises, and ModelUnavailable after :meth:`close`.
+        One of the same name from another source is replaced, and closed when nobody uses it any more. Raises
+        what ``start`` raises, and ModelUnavailable after :meth:`close`.
         """
         async with self._turn:
             self._check()
@@ -79,7 +81,10 @@ class OpenModels(Generic[S, T]):
 
     @contextlib.asynccontextmanager
     async def using(self, standing: OpenModel[S, T]) -> AsyncIterator[T]:
-        """Use what is open: it stays so for the block. To be called without waiting since it was got."""
+        """Yield an open model, which stays open for the block.
+
+        Call it without an await after getting the model.
+        """
         standing.users += 1
         self._open[standing.name] = self._open.pop(standing.name)
         try:

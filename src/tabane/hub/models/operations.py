@@ -1,4 +1,4 @@
-"""Operations on models: what there is, fetching one, and trying whether it works."""
+"""Operations on models: status, download, test."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class ModelStatus(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PullModel(Struct, frozen=True, forbid_unknown_fields=True):
-    """``model``: ``org/name`` or ``org/name@revision``; what the settings want where none is named."""
+    """``model``: ``org/name`` or ``org/name@revision``; default: what the settings name."""
 
     model: Annotated[str, Meta(min_length=1, max_length=300)] | None = None
 
 
 class TestModel(Struct, frozen=True, forbid_unknown_fields=True):
-    """``text`` is embedded as a question; ``other``, compared with it, as what a question finds."""
+    """``text`` is embedded as a question; ``other`` as a document, to be compared with it."""
 
     __test__ = False  # none of pytest's
 
@@ -48,7 +48,7 @@ class TestModel(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModelOperations:
-    """``report`` is what ``model_status`` answers."""
+    """The operations. ``report`` returns the result of ``model_status``."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class ModelOperations:
         return told | {"cosine": round(sum(map(mul, question, other)), 4)}
 
     async def _pulled(self, told: Told) -> AsyncIterator[dict[str, Any]]:
-        """What the settings want: the model, and the reranker."""
+        """Fetch what the settings name: the model, and the reranker."""
         sources = await self._opening.sources()
         wanted = await sources.wanted()
         if wanted.service is None and wanted.model != "none":

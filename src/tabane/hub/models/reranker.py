@@ -1,4 +1,4 @@
-"""The reranker of the settings, which is opened with its first question."""
+"""The reranker of the settings, opened on first use."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tabane.errors import ModelUnavailable, TabaneError
-from tabane.hub.models.failures import RecentFailures
-from tabane.hub.models.model_opener import ModelOpener
+from tabane.hub.models.model_opener import ModelOpener, RecentFailures
 from tabane.hub.models.open_models import OpenModel, OpenModels
 from tabane.search.embedding.embedder import NoModel
 
@@ -17,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class HubReranker:
-    """Implements :class:`tabane.search.models.Reranker`. At most one is open, whatever is set."""
+    """Implements :class:`tabane.search.models.Reranker`.
+
+    At most one model is open, whatever the settings name.
+    """
 
     def __init__(
         self, opening: ModelOpener, environ: Mapping[str, str], errors: int | None, remembered: float
@@ -30,18 +32,21 @@ class HubReranker:
         self._turn = asyncio.Lock()
 
     async def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """As :class:`~tabane.search.models.Reranker`. One that failed is not tried again for a while."""
+        """Return scores as :class:`~tabane.search.models.Reranker`.
+
+        One that failed is not tried again for a while.
+        """
         standing = await self._standing()
         async with self._shelf.using(standing) as reranker:
             return await reranker.score(query, texts)
 
     @property
     def open(self) -> OpenModel[FoundReranker, LocalReranker] | None:
-        """The one that is open now."""
+        """Return the one that is open now."""
         return next(iter(self._shelf.standing), None)
 
     def look_again(self) -> None:
-        """Something changed in the world: what failed is tried again, and what was chosen, chosen anew."""
+        """Forget failures and choices, because something has changed."""
         self._failures.clear()
         self._chosen.clear()
 

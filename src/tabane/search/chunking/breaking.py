@@ -1,4 +1,4 @@
-"""Blocks that are too long are taken apart: at the coarsest borders at which all parts fit, part by part."""
+"""Breaking of blocks that are too long, at the coarsest borders at which all parts fit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from tabane.search.chunking.block import (
+from tabane.search.chunking.chunk import Measure, counted
+from tabane.search.chunking.outline import (
     CLAUSE,
     GLUE,
     GRAPHEME,
@@ -21,7 +22,6 @@ from tabane.search.chunking.block import (
     indent_of,
     lines_of,
 )
-from tabane.search.chunking.chunk import Measure, counted
 from tabane.search.chunking.plain import code_lines, code_parts
 
 _CLOSERS = "」』）】〉》〕”’\"')\\]*_`"
@@ -50,7 +50,7 @@ Borders = Iterator[tuple[int, int]]
 
 
 class ChunkAtom(NamedTuple):
-    """A part of a text that is not taken apart. ``prose``: more of the same stands before it."""
+    """A part of a text that is not broken up. ``prose``: it continues the prose of the part before it."""
 
     start: int
     end: int
@@ -61,7 +61,7 @@ class ChunkAtom(NamedTuple):
 
 
 class _OversizedBlock(NamedTuple):
-    """What is to be taken apart into parts of at most so many tokens, and the ways that are left."""
+    """A block to break into parts of at most so many tokens, and the ways that are left."""
 
     atom: ChunkAtom
     most: int
@@ -71,9 +71,9 @@ class _OversizedBlock(NamedTuple):
 def broken(
     text: str, atoms: Sequence[tuple[ChunkAtom, Makeup]], rooms: Sequence[int], measure: Measure
 ) -> list[ChunkAtom]:
-    """The atoms, those that do not fit taken apart. ``rooms``: the tokens of a chunk in each section.
+    """Return the atoms, broken up if they do not fit. ``rooms``: the tokens of a chunk in each section.
 
-    Whatever is left too long is one character to its reader.
+    An atom that is still too long is one character to its reader.
     """
     done: list[ChunkAtom] = []
     large: list[_OversizedBlock] = []
@@ -111,7 +111,7 @@ def _parts(text: str, atom: ChunkAtom, way: Callable[[str], Borders]) -> Iterato
 
 
 def _blocks(text: str) -> Borders:
-    """Blank lines, and items and quotes within an item."""
+    """Return the borders at blank lines, and at items and quotes within an item."""
     blank = False
     lines, starts = lines_of(text)
     for line, start in zip(lines, starts, strict=False):
@@ -124,7 +124,7 @@ def _blocks(text: str) -> Borders:
 
 
 def _rows(text: str) -> Borders:
-    """The rows of a table; the line under its head stays with it."""
+    """Return the borders of the rows of a table; the line under its head stays with it."""
     _, starts = lines_of(text)
     return ((start, GLUE if place == 2 else ROW) for place, start in enumerate(starts[:-1]) if place != 1)
 

@@ -8,7 +8,22 @@ from __future__ import annotations
 
 import re
 
-from tabane.search.chunking.block import (
+from tabane.search.chunking.markdown_marks import (
+    ATX,
+    RULE,
+    SETEXT,
+    end_of_code,
+    end_of_fence,
+    end_of_html,
+    end_of_item,
+    end_of_quote,
+    fence_of,
+    html_of,
+    interrupts,
+    item_of,
+    table_at,
+)
+from tabane.search.chunking.outline import (
     BREAK,
     GLUE,
     HEADING,
@@ -22,20 +37,6 @@ from tabane.search.chunking.block import (
     indent_of,
     lines_of,
 )
-from tabane.search.chunking.containers import end_of_item, end_of_quote
-from tabane.search.chunking.marks import (
-    ATX,
-    RULE,
-    SETEXT,
-    end_of_code,
-    end_of_fence,
-    end_of_html,
-    fence_of,
-    html_of,
-    interrupts,
-    item_of,
-    table_at,
-)
 
 _FRONT = {"---": ("---", "..."), "+++": ("+++",)}
 _MOST_FRONT = 500  # lines
@@ -48,12 +49,12 @@ _CLOSING_MARKS = re.compile(r"(?:^|[ \t])#+[ \t]*$")
 
 
 def markdown_outline(text: str) -> Outline:
-    """The blocks of a document and the headings above them."""
+    """Return the blocks of a document and the headings above them."""
     return _Scanner(lines_of(text)).outline()
 
 
 def title_of(line: str) -> str:
-    """What a heading says, without marks of emphasis, code and links, on one line."""
+    """Return the text of a heading, without marks of emphasis, code and links, on one line."""
     return " ".join(_TITLE_MARKS.sub(r"\1", line[:_LONGEST_TITLE]).split())
 
 
@@ -77,7 +78,7 @@ class _Scanner:
         return Outline(self._blocks, self._paths)
 
     def _block(self, at: int, line: str) -> int:
-        """Read the block that begins in this line; the line after its last."""
+        """Read the block that begins in this line; return the line after it."""
         if line[0] in " \t":
             if indent_of(line) >= 4:
                 return self._add(at, end_of_code(self._lines, at), "code")
@@ -102,7 +103,7 @@ class _Scanner:
         return self._paragraph(at)
 
     def _paragraph(self, at: int) -> int:
-        """A paragraph; a heading where it is underlined; a table where its line is the head of one."""
+        """Read a paragraph, a heading if it is underlined, or a table if its line is the head of one."""
         lines, here = self._lines, at
         while here < len(lines):
             line = lines[here]
@@ -160,7 +161,7 @@ class _Scanner:
         self._blocks.append(OutlineBlock(self._starts[at], strength, makeup, len(self._paths) - 1))
 
     def _front_matter(self) -> int:
-        """Read what stands before the document between lines of dashes; the line after it."""
+        """Read the part before the document between lines of dashes; return the line after it."""
         ends = _FRONT.get(self._lines[0].rstrip()) if self._lines else None
         if ends is None or len(self._lines) < 2 or not self._lines[1].strip():
             return 0
@@ -172,6 +173,6 @@ class _Scanner:
 
 
 def _underline(line: str) -> str:
-    """``=`` or ``-`` where the line makes a heading of the paragraph above it."""
+    """Return ``=`` or ``-`` if the line makes a heading of the paragraph above it."""
     found = SETEXT.match(line)
     return (found[1] or found[2]) if found else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tabane.search.chunking.block import (
+from tabane.search.chunking.outline import (
     BREAK,
     CODE_BLANK,
     CODE_LINE,
@@ -20,7 +20,7 @@ _IDEOGRAPHIC_SPACE = "\u3000"
 
 
 def text_outline(text: str) -> Outline:
-    """Paragraphs: between blank lines, and where a line begins with the blank of a Japanese paragraph."""
+    """Return paragraphs: after blank lines, and at lines that begin with the blank of a Japanese one."""
     blocks: list[OutlineBlock] = []
     blank = 0
     lines, starts = lines_of(text)
@@ -45,7 +45,7 @@ def code_outline(text: str) -> Outline:
 
 
 def code_parts(text: str) -> list[tuple[int, int]]:
-    """Where runs of lines without a blank one begin, and how strong the border before each is."""
+    """Return where runs of lines without a blank one begin, and the strength of the border before each."""
     parts: list[tuple[int, int]] = []
     blank, inside = 1, False  # inside: the line before was part of something that began at the margin
     lines, starts = lines_of(text)
@@ -66,7 +66,7 @@ def code_parts(text: str) -> list[tuple[int, int]]:
 
 
 def code_lines(text: str) -> list[tuple[int, int]]:
-    """Where lines begin, and how strong the border before each is: the deeper, the weaker."""
+    """Return where lines begin, and the strength of the border before each: the deeper, the weaker."""
     lines, starts = lines_of(text)
     parts = []
     for line, start in zip(lines, starts, strict=False):

@@ -1,7 +1,8 @@
-"""A model at a server that speaks OpenAI's ``/v1/embeddings``: Ollama, vLLM, TEI, and others.
+"""Embedder over a server with OpenAI's ``/v1/embeddings``: Ollama, vLLM, TEI, and others.
 
-What is worth another try (no connection, 408, 429, 5xx) is tried again after a pause that doubles, or
-that the server asks for with Retry-After; a batch that is too large for it (413) is halved.
+A request that may succeed later (no connection, 408, 429, 5xx) is repeated after a pause that doubles, or
+after the time that the server asks for with Retry-After. A batch that is too large for the server (413) is
+halved.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ import msgspec
 from tabane.errors import ModelError, ModelUnavailable
 from tabane.messages import say
 from tabane.search.embedding.batching import slices
-from tabane.search.embedding.embedder import Kind, clean
-from tabane.search.embedding.parts import together
+from tabane.search.embedding.embedder import Kind, clean, together
 from tabane.search.embedding.patience import AGAIN, asked_pause
 from tabane.search.embedding.recipe import Recipe
 
@@ -34,10 +34,10 @@ _LONGEST_ANSWER = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingService:
-    """Where the model is: ``url`` ends before ``/embeddings``, ``key`` goes out as a bearer token.
+    """Address of the server: ``url`` ends before ``/embeddings``, ``key`` is sent as a bearer token.
 
-    ``timeout`` is seconds for one request, ``attempts`` how often one is made, ``pause`` the seconds
-    after the first, ``longest_pause`` what is waited at most, whatever the server asks for.
+    ``timeout`` is the seconds for one request, ``attempts`` the number of tries, ``pause`` the seconds after
+    the first, ``longest_pause`` the longest pause, also if the server asks for more.
     """
 
     url: str
@@ -96,9 +96,12 @@ class ServedEmbedder:
         return self.recipe.fingerprint(self.dimension)
 
     async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
-        """One vector a text. Raises ModelUnavailable where the server does not answer in the end.
+        """Return one vector for each text.
 
-        ModelError: it refuses the request, or its answer is not one vector of this dimension a text.
+        Raises ModelUnavailable if the server does not answer after all attempts.
+
+        Raises ModelError if it refuses the request, or does not return one vector of this dimension for each
+        text.
         """
         prefix = self.recipe.prefix(kind)
         prepared = [prefix + clean(text) for text in texts]
@@ -150,7 +153,7 @@ class ServedEmbedder:
         )
 
     async def _try(self, texts: Sequence[str]) -> tuple[str, float, bytes | None]:
-        """Why there is no answer, the seconds that the server asks to wait, and the answer."""
+        """Return why there is no answer, the seconds that the server asks to wait, and the answer."""
         import aiohttp
 
         url = f"{self._service.url.rstrip('/')}/embeddings"

@@ -1,6 +1,6 @@
-"""What is known of families of models, as data: prefixes, pooling, lengths.
+"""Families of models, as data: prefixes, pooling, lengths.
 
-From the models' own cards. A field that is None is left to what the model's files say of themselves.
+From the models' cards. If a field is None, the model's own files decide.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class Pooling(Enum):
-    """How the states of a text's tokens become its one vector."""
+    """How the states of a text's tokens become one vector."""
 
     MEAN = "mean"
     CLS = "cls"
@@ -20,11 +20,11 @@ class Pooling(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ModelTraits:
-    """What a model wants done around it. None: not said here.
+    """Requirements of a model. None: not stated here.
 
-    ``max_tokens`` counts special tokens. ``dimension`` keeps the first components alone, for models
-    trained so that these suffice. ``output`` names the graph's output that is the vector already, or
-    holds the states; None takes the usual ones.
+    ``max_tokens`` counts special tokens. ``dimension`` keeps only the first components, for models that were
+    trained for it. ``output`` names the graph's output that is already the vector, or holds the states; None
+    selects the usual ones.
     """
 
     pooling: Pooling | None = None
@@ -36,19 +36,19 @@ class ModelTraits:
     output: str | None = None
 
     def over(self, other: ModelTraits) -> ModelTraits:
-        """These, and ``other`` where they say nothing."""
+        """Return these traits, with ``other`` for what they do not state."""
         said = {name: getattr(self, name) for name in ModelTraits.__slots__}
         return replace(other, **{name: value for name, value in said.items() if value is not None})
 
 
 @dataclass(frozen=True, slots=True)
 class CosineBaseline:
-    """The cosines of questions with texts that have nothing to do with them.
+    """Cosines of questions with unrelated texts.
 
-    Models differ: the same number is likeness to one and nothing to another. ``usual`` is the median within
-    one collection: what counts as no likeness at all. ``threshold`` is the 99th percentile between questions
-    of one collection and texts of another: a hit below it is noise. Both are medians over several
-    collections, measured by ``python -m benchmarks.search.strangers`` and never guessed.
+    Models differ: the same number is similarity in one and nothing in another. ``usual`` is the median within
+    one collection, which counts as no similarity. ``threshold`` is the 99th percentile between questions of
+    one collection and texts of another: a hit below it is noise. Both are medians over several collections,
+    measured by ``python -m benchmarks.search.strangers`` and never guessed.
     """
 
     usual: float
@@ -57,9 +57,9 @@ class CosineBaseline:
 
 @dataclass(frozen=True, slots=True)
 class ModelFamily:
-    """Models that want the same. ``pattern`` matches the start of an id's last part, in lower case.
+    """Models with the same requirements. ``pattern`` matches the start of an id's last part, in lower case.
 
-    ``strangers`` is None where nobody has measured them.
+    ``strangers`` is None if they have not been measured.
     """
 
     name: str
@@ -129,16 +129,17 @@ _FURTHEST_LATIN = "\u024f"
 
 
 def family_of(model: str) -> ModelFamily | None:
-    """The family of a model, by its id: ``org/name``, or ``name:tag`` as Ollama has it."""
+    """Return the family of a model from its id: ``org/name``, or ``name:tag`` as in Ollama."""
     name = _name(model)
     return next((family for family in FAMILIES if re.match(family.pattern, name)), None)
 
 
 def reads(model: str, text: str) -> bool:
-    """Whether the model makes anything of a question in this script; True where nothing else is known.
+    """Return whether the model can read a question in this script; True if nothing is known about it.
 
-    False for a model of English alone where more than a third of the letters are not Latin. Its vectors are
-    noise then, and noise spoils a ranking by words: of 150 Japanese questions .99 to .54 nDCG@10 by RRF.
+    False for an English-only model if more than a third of the letters are not Latin. Its vectors are noise
+    then, and noise spoils a ranking by words: for 150 Japanese questions, nDCG@10 by RRF drops from .99 to
+    .54.
     """
     if not _ENGLISH.match(_name(model)):
         return True
@@ -148,5 +149,5 @@ def reads(model: str, text: str) -> bool:
 
 
 def _name(model: str) -> str:
-    """The last part of an id or fingerprint, without what is behind ``#``."""
+    """Return the last part of an id or fingerprint, without what follows ``#``."""
     return model.partition("#")[0].rstrip("/").rpartition("/")[2].lower()

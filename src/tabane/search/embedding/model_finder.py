@@ -1,7 +1,7 @@
-"""Which model is used, and where its files come from.
+"""Selection of the embedding model, and of the source of its files.
 
-``auto`` is the default model, from the cache or the hub; else the package with MiniLM, where it is
-installed; else none, with the reason.
+``auto`` is the default model, from the cache or the hub. If it cannot be had, it is MiniLM of the installed
+package, or none, with the reason.
 """
 
 from __future__ import annotations
@@ -15,24 +15,26 @@ from typing import Literal
 
 from tabane.errors import ConfigurationError, ModelError, ModelMissing
 from tabane.messages import say
-from tabane.search.embedding import files
 from tabane.search.embedding.embedder import Embedder
 from tabane.search.embedding.embedder import NoModel as NoModel  # for those who look for models
 from tabane.search.embedding.embedding_service import EmbeddingService, ServedEmbedder
-from tabane.search.embedding.folders import (
+from tabane.search.embedding.model_families import ModelTraits
+from tabane.search.embedding.model_files import (
     checksum_of,
     config_of,
+    describing_files,
     describing_of,
+    graph_of,
     importable,
     minilm,
     object_in,
     paths_of,
+    running_files,
+    sentence_transformers_files,
 )
-from tabane.search.embedding.local import LocalEmbedder
-from tabane.search.embedding.model_families import ModelTraits
 from tabane.search.embedding.model_hub import ModelHub, Told
 from tabane.search.embedding.model_spec import Loader, ModelSpec
-from tabane.search.embedding.process import ModelProcess, cores
+from tabane.search.embedding.process import LocalEmbedder, ModelProcess, cores
 from tabane.search.embedding.recipe import Quantisation, Recipe, own_traits, settled
 
 DEFAULT = "hotchpotch/bekko-embedding-v1-a25m"
@@ -42,11 +44,11 @@ _AS_THEY_ARE = ModelTraits()
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """What the settings say of the model.
+    """The model that the settings name.
 
     ``model``: ``auto``, ``none``, ``org/name`` or ``org/name@revision`` of the hub, a folder, or with
-    ``service`` its name at that server. ``budget`` is the tokens of a batch, by which memory is bounded;
-    ``idle`` the seconds after which an idle embedding process ends.
+    ``service`` its name at that server. ``budget`` is the tokens of a batch, which bounds memory; ``idle``
+    the seconds after which an idle embedding process ends.
     """
 
     model: str = "auto"
@@ -77,7 +79,10 @@ class FoundModel:
 
 @dataclass(frozen=True, slots=True)
 class ModelFinder:
-    """Finds models. ``kept`` is a folder for graphs that are made; ``installed`` knows of packages."""
+    """Finds models.
+
+    ``kept`` is a folder for generated graphs; ``installed`` says whether a package is installed.
+    """
 
     hub: ModelHub
     kept: str
@@ -85,10 +90,10 @@ class ModelFinder:
     package: Callable[[], tuple[str, str] | None] = minilm
 
     async def find(self, wanted: ModelChoice, told: Told | None = None) -> FoundModel | NoModel:
-        """The model that is wanted. ``told`` hears of a download.
+        """Return the chosen model. ``told`` gets the progress of a download.
 
         Raises ModelMissing, ModelUnavailable and ModelError for a model that was named, and
-        ConfigurationError where what is wanted cannot be.
+        ConfigurationError if the choice is impossible.
         """
         if wanted.service is not None:
             return FoundModel(settled(wanted.model, overrides=wanted.traits), service=wanted.service)
@@ -111,7 +116,7 @@ class ModelFinder:
         return await self._packed(wanted) or NoModel(reason)
 
     async def _packed(self, wanted: ModelChoice, revision: str = "") -> FoundModel | None:
-        """MiniLM of its package, where that is installed, can be run, and is of that checksum."""
+        """Return MiniLM from its package, if that is installed, can be run, and has that checksum."""
         package = await asyncio.to_thread(self.package)
         if package is None or not self.runs() or revision not in ("", package[1]):
             return None
@@ -121,17 +126,17 @@ class ModelFinder:
         model, _, asked = name.partition("@")
         revision = asked or "main"
         self._check_runtime(wanted)
-        described = await self.hub.get(model, files.describing, revision)
+        described = await self.hub.get(model, describing_files, revision)
         config = await asyncio.to_thread(config_of, described.folder)
         if wanted.loader != "sentence-transformers":
             try:
-                chosen = await self.hub.get(model, lambda paths: files.running(paths, config), revision, told)
+                chosen = await self.hub.get(model, lambda paths: running_files(paths, config), revision, told)
             except ModelMissing:
                 if wanted.loader == "onnx" or not self.installed("sentence_transformers"):
                     raise
             else:
                 return await self._of_files(wanted, model, chosen.commit, chosen.folder)
-        chosen = await self.hub.get(model, files.of_sentence_transformers, revision, told)
+        chosen = await self.hub.get(model, sentence_transformers_files, revision, told)
         return await self._of_files(wanted, model, chosen.commit, chosen.folder, "sentence-transformers")
 
     async def _in_folder(self, wanted: ModelChoice, folder: str) -> FoundModel:
@@ -143,7 +148,7 @@ class ModelFinder:
             loader, weights = "sentence-transformers", "model.safetensors"
         else:
             config = await asyncio.to_thread(config_of, folder)
-            weights = files.graph_of(await asyncio.to_thread(paths_of, folder), config)
+            weights = graph_of(await asyncio.to_thread(paths_of, folder), config)
         checksum = await asyncio.to_thread(checksum_of, os.path.join(folder, weights))
         return await self._of_files(wanted, os.path.basename(folder.rstrip("/")), checksum, folder, loader)
 
@@ -154,7 +159,7 @@ class ModelFinder:
         graph = ""
         if loader is None:
             paths = await asyncio.to_thread(paths_of, folder)
-            graph = files.graph_of(paths, object_in(contents.get("config.json")))
+            graph = graph_of(paths, object_in(contents.get("config.json")))
             loader = "onnx" if graph.endswith(".onnx") else "weights"
         elif wanted.quantisation != "none":
             raise ConfigurationError(
@@ -189,11 +194,11 @@ class ModelFinder:
         )
 
     def runs(self) -> bool:
-        """Whether the packages that run models are installed."""
+        """Return whether the packages that run models are installed."""
         return self.installed("onnxruntime") and self.installed("tokenizers")
 
     def _check_runtime(self, wanted: ModelChoice) -> None:
-        """Before anything is fetched that could not be run."""
+        """Raise ModelMissing before anything is downloaded that could not be run."""
         if wanted.loader == "sentence-transformers":
             if not self.installed("sentence_transformers"):
                 raise ModelMissing(say("Install tabane[sentence-transformers] to run this model."))

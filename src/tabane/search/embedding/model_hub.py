@@ -26,8 +26,8 @@ from tabane.search.embedding.download_requests import (
     ListRequest,
     ModelListing,
 )
-from tabane.search.embedding.folders import paths_of
 from tabane.search.embedding.hub_cache import HubPlace, ModelCache, is_model_id
+from tabane.search.embedding.model_files import paths_of
 from tabane.workers.resident import RequestRefused, ResidentWorker
 from tabane.workers.worker import Program, module
 
@@ -67,10 +67,10 @@ Told = Callable[[DownloadProgress], None]
 
 
 class ModelHub:
-    """Gets models. ``pause`` and ``timeout`` are seconds: after a failure, and for the next bytes.
+    """Downloads models. ``pause`` and ``timeout`` are seconds: after a failure, and for the next bytes.
 
-    ``attempts`` in a row may fail. ``expected`` are paths that either are there, or are known not to be
-    in the model, before its cache counts as whole: other programs fetch only what they need themselves.
+    ``attempts`` in a row may fail. ``expected`` are paths that must either be present, or be known not to be
+    in the model, before the cache counts as complete: other programs download only what they need themselves.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class ModelHub:
         await self._resident.close()
 
     def cached(self, model: str, choose: Choose, revision: str = "main") -> ModelSnapshot | None:
-        """The model as the cache has it, None where a file is missing. Blocks for a few file names."""
+        """Return the model from the cache, None if a file is missing. Blocks for a few file names."""
         cache = ModelCache(self.place.folder, model)
         commit = cache.commit(revision)
         if commit is None or not os.path.isdir(cache.snapshot(commit)):
@@ -113,11 +113,11 @@ class ModelHub:
     async def get(
         self, model: str, choose: Choose, revision: str = "main", told: Told | None = None
     ) -> ModelSnapshot:
-        """The model, from the cache where it is whole there, else from the hub.
+        """Return the model, from the cache if it is complete there, else from the hub.
 
-        A branch stays at the commit that it was first fetched at. Raises ModelMissing where it is not
-        to be had (no such model, offline), ModelUnavailable where the hub does not answer, ModelError
-        where what came is not what was promised, or the disk refuses it.
+        A branch stays at the commit that was first downloaded. Raises ModelMissing if the model is not
+        available (no such model, offline), ModelUnavailable if the hub does not answer, ModelError if the
+        files are not what the hub promised, or cannot be written.
         """
         if not is_model_id(model) or not is_model_id(revision):
             raise ModelMissing(say("{model} is not the name of a model.", model=f"{model}@{revision}"))

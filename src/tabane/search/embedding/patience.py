@@ -10,7 +10,7 @@ AGAIN = (408, 425, 429, 500, 502, 503, 504, 529)
 
 
 def asked_pause(headers: Mapping[str, str]) -> float:
-    """The seconds of a Retry-After, which is a number or a date; 0 where there is none."""
+    """Return the seconds of a Retry-After, which is a number or a date; 0 if there is none."""
     asked = headers.get("Retry-After", "").strip()
     if asked.isdigit():
         return float(asked)

@@ -1,7 +1,8 @@
-"""The hub's end of the embedding process, which runs one model."""
+"""The embedding process, which runs one model, and the embedder that uses it."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +10,10 @@ import msgspec
 
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable, WorkerEnded, WorkerUnavailable
 from tabane.messages import say
+from tabane.search.embedding.batching import slices
+from tabane.search.embedding.embedder import BYTES, Kind, clean, together
 from tabane.search.embedding.model_spec import EmbeddingRequest, ModelSpec
+from tabane.search.embedding.recipe import Recipe
 from tabane.workers.resident import DEATHS, EndedByRequest, RequestRefused, ResidentWorker
 from tabane.workers.restarting import STARTS
 from tabane.workers.worker import Program, module
@@ -113,3 +117,56 @@ def cores() -> int:
     """Return the default number of threads of a model: one for each core of this process, at most four."""
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(count, 4)
+
+
+_TEXTS, _CHARACTERS = 256, 500_000  # handed to the process at once
+_UNDER_WAY = 2  # such parts: one that runs, one that waits, so that the process never does
+_QUERIES = 16  # texts; more at once are no question that somebody waits for
+
+
+class LocalEmbedder:
+    """An :class:`~tabane.search.embedding.embedder.Embedder` over a process. Made by :meth:`open`."""
+
+    def __init__(self, recipe: Recipe, process: ModelProcess, dimension: int) -> None:
+        self.recipe = recipe
+        self.dimension = dimension
+        self.fingerprint = recipe.fingerprint(dimension)
+        self._process = process
+        self._room = asyncio.Semaphore(_UNDER_WAY)
+
+    @classmethod
+    async def open(cls, recipe: Recipe, process: ModelProcess) -> LocalEmbedder:
+        """Load the model. Raises as :meth:`ModelProcess.ask` does, after closing the process."""
+        try:
+            return cls(recipe, process, await process.dimension())
+        except BaseException:
+            await process.close()
+            raise
+
+    @property
+    def pid(self) -> int | None:
+        """Return the id of the running process. An idle one ends, and is started again."""
+        return self._process.pid
+
+    async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
+        prefix = self.recipe.prefix(kind)
+        prepared = [prefix + clean(text) for text in texts]
+        if kind == "query" and len(prepared) <= _QUERIES:
+            return self._cut(await self._process.ask(prepared, urgent=True))
+        found: list[bytes] = [b""] * len(prepared)
+        parts = slices([len(text) for text in prepared], _TEXTS, _CHARACTERS)
+        await together(self._part(prepared, part, found) for part in parts)
+        return found
+
+    async def close(self) -> None:
+        await self._process.close()
+
+    async def _part(self, texts: Sequence[str], part: Sequence[int], found: list[bytes]) -> None:
+        async with self._room:
+            answer = await self._process.ask([texts[position] for position in part])
+        for position, vector in zip(part, self._cut(answer), strict=True):
+            found[position] = vector
+
+    def _cut(self, vectors: bytes) -> list[bytes]:
+        width = self.dimension * BYTES
+        return [vectors[start : start + width] for start in range(0, len(vectors), width)]

@@ -1,4 +1,4 @@
-"""Everything that vectors depend on, settled, and its fingerprint; pure."""
+"""Embedding recipe: everything that a vector depends on, and its fingerprint. Pure."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _DEFAULTS = ModelTraits(Pooling.MEAN, 512, "", "", "", output="")
 class Recipe:
     """How a text becomes a vector. ``revision`` is the commit, or checksum, of the model's files.
 
-    ``dimension`` 0 keeps all components; ``output`` "" is the graph's usual one. Vectors are always
-    brought to length one.
+    ``dimension`` 0 keeps all components; ``output`` "" is the graph's usual one. Vectors always have length
+    one.
     """
 
     model: str
@@ -43,11 +43,11 @@ class Recipe:
     output: str = ""
 
     def prefix(self, kind: Kind) -> str:
-        """What is put before a text of this kind."""
+        """Return the prefix for a text of this kind."""
         return {"query": self.query, "document": self.document, "topic": self.topic}[kind]
 
     def fingerprint(self, dimension: int) -> str:
-        """The model's id and 16 hexadecimal digits over all the rest and the vectors' dimension."""
+        """Return the model's id and 16 hexadecimal digits over everything else and the vectors' dimension."""
         facts = msgspec.json.encode({**asdict(self), "dimension": dimension}, order="sorted")
         return f"{self.model}#{hashlib.sha256(facts).hexdigest()[:16]}"
 
@@ -60,9 +60,9 @@ def settled(
     own: ModelTraits = _NOTHING,
     quantisation: Quantisation = "none",
 ) -> Recipe:
-    """The recipe of a model: what was asked for, else what its family wants, else what its files say.
+    """Return the recipe of a model: from the overrides, else from its family, else from its own files.
 
-    Lengths that nobody asked for end at :data:`MOST_TOKENS`. Raises ConfigurationError where a number
+    Lengths that were not requested are limited to :data:`MOST_TOKENS`. Raises ConfigurationError if a number
     is below one.
     """
     family = family_of(model)
@@ -90,9 +90,9 @@ def _check(name: str, value: int | None) -> None:
 
 
 def own_traits(files: Mapping[str, bytes]) -> ModelTraits:
-    """What a model's files say of it: sentence-transformers' configuration, then the tokenizer's.
+    """Return the traits in a model's files: sentence-transformers' configuration, then the tokenizer's.
 
-    ``files`` are the contents of those of :data:`DESCRIBING` that are there.
+    ``files`` are the contents of those of :data:`DESCRIBING` that exist.
     """
     pooling = _object(files.get("1_Pooling/config.json"))
     prompts = _object(files.get("config_sentence_transformers.json")).get("prompts") or {}

@@ -1,4 +1,4 @@
-"""A cross-encoder on this machine: which one, where it comes from, and the process that runs it."""
+"""Reranking by a cross-encoder on this machine: choice, files and process."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from pathlib import PurePath
 
 from tabane.errors import ModelMissing
 from tabane.messages import say
-from tabane.search.embedding import files
 from tabane.search.embedding.batching import slices
-from tabane.search.embedding.embedder import clean
-from tabane.search.embedding.folders import checksum_of, describing_of, paths_of
+from tabane.search.embedding.embedder import clean, together
+from tabane.search.embedding.model_files import checksum_of, describing_of, paths_of, scoring_files
 from tabane.search.embedding.model_finder import ModelFinder
 from tabane.search.embedding.model_hub import Told
 from tabane.search.embedding.model_spec import ModelSpec
-from tabane.search.embedding.parts import together
 from tabane.search.embedding.process import ModelProcess, cores
 from tabane.search.embedding.recipe import own_traits, settled
 
@@ -32,7 +30,10 @@ _TEXTS, _CHARACTERS = 64, 500_000  # handed to the process at once
 
 @dataclass(frozen=True, slots=True)
 class RerankerChoice:
-    """Which reranker: ``auto``, ``org/name``, ``org/name@revision``, or a folder. The rest as for models."""
+    """The reranker of the settings:
+
+    ``auto``, ``org/name``, ``org/name@revision``, or a folder. The rest as for models.
+    """
 
     model: str
     threads: int = 0
@@ -60,14 +61,14 @@ class FoundReranker:
 
 
 class LocalReranker:
-    """A :class:`~tabane.search.models.Reranker` over a process. Made by :meth:`Found.open`."""
+    """A :class:`~tabane.search.models.Reranker` over a process. Made by :meth:`FoundReranker.open`."""
 
     def __init__(self, process: ModelProcess) -> None:
         self._process = process
 
     @property
     def pid(self) -> int | None:
-        """The process that runs now, if one does."""
+        """Return the id of the running process."""
         return self._process.pid
 
     async def score(self, query: str, texts: Sequence[str]) -> list[float]:
@@ -93,9 +94,9 @@ class LocalReranker:
 
 
 async def find(finder: ModelFinder, wanted: RerankerChoice, told: Told | None = None) -> FoundReranker:
-    """The reranker that is wanted. ``told`` hears of a download.
+    """Return the chosen reranker. ``told`` gets the progress of a download.
 
-    Raises ModelMissing, ModelUnavailable and ModelError where it is not to be had.
+    Raises ModelMissing, ModelUnavailable and ModelError if it is not available.
     """
     if not finder.runs():
         raise ModelMissing(say("Install tabane[models] to run embedding models."))
@@ -103,11 +104,11 @@ async def find(finder: ModelFinder, wanted: RerankerChoice, told: Told | None = 
     if PurePath(name).is_absolute():
         if not await asyncio.to_thread(os.path.isdir, name):
             raise ModelMissing(say("There is no folder {folder} with a model.", folder=name))
-        graph = files.scoring(await asyncio.to_thread(paths_of, name))[0]
+        graph = scoring_files(await asyncio.to_thread(paths_of, name))[0]
         checksum = await asyncio.to_thread(checksum_of, os.path.join(name, graph))
         return await _of_files(finder, wanted, os.path.basename(name.rstrip("/")), checksum, name)
     model, _, revision = name.partition("@")
-    snapshot = await finder.hub.get(model, files.scoring, revision or "main", told)
+    snapshot = await finder.hub.get(model, scoring_files, revision or "main", told)
     return await _of_files(finder, wanted, model, snapshot.commit, snapshot.folder)
 
 
@@ -119,7 +120,7 @@ async def _of_files(
     spec = ModelSpec(
         "onnx",
         folder,
-        files.scoring(await asyncio.to_thread(paths_of, folder))[0],
+        scoring_files(await asyncio.to_thread(paths_of, folder))[0],
         revision,
         max_tokens=min(recipe.max_tokens, MOST_TOKENS),
         threads=wanted.threads or cores(),

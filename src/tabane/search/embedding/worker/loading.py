@@ -1,4 +1,4 @@
-"""From a spec to the model that it names; graphs that were made for it are kept."""
+"""Loading of the model that a spec names. Graphs that are generated for it are stored."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _MAKING = 1  # counts up when graphs are made in another way
 
 
 def load_model(spec: ModelSpec) -> LoadedModel:
-    """The model, ready. Raises ImportError where a package is missing, else whatever was wrong with it."""
+    """Load a model. Raises ImportError if a package is missing, or what the runtime raises."""
     if spec.loader == "sentence-transformers":
         from tabane.search.embedding.worker.sentence import SentenceModel
 
         return SentenceModel(spec)
     if spec.scores:
-        from tabane.search.embedding.worker.pairs import PairModel
+        from tabane.search.embedding.worker.onnx import PairModel
 
         return PairModel(spec, _graph(spec))
     from tabane.search.embedding.worker.onnx import OnnxModel
@@ -29,7 +29,7 @@ def load_model(spec: ModelSpec) -> LoadedModel:
 
 
 def _graph(spec: ModelSpec) -> str:
-    """The path of the graph, made first where it has to be."""
+    """Return the path of the graph, which is generated first if necessary."""
     graph = os.path.join(spec.folder, spec.graph)
     if spec.loader == "weights":
         graph = _built(spec, graph)
@@ -41,8 +41,7 @@ def _built(spec: ModelSpec, weights: str) -> str:
     if not os.path.exists(path):
         import onnx
 
-        from tabane.search.embedding.worker.bert import bert_graph
-        from tabane.search.embedding.worker.safetensors import WeightsFile
+        from tabane.search.embedding.worker.bert import WeightsFile, bert_graph
 
         with open(os.path.join(spec.folder, "config.json"), "rb") as file:
             config = json.load(file)
@@ -58,14 +57,47 @@ def _quantised(spec: ModelSpec, graph: str) -> str:
 
     path = _place(spec, "int8", onnxruntime.__version__)
     if not os.path.exists(path):
-        from tabane.search.embedding.worker.int8 import quantised
-
-        quantised(graph, path)
+        _quantise(graph, path)
     return path
 
 
 def _place(spec: ModelSpec, kind: str, maker: str) -> str:
-    """Where the graph of this kind is, or is to be: another model, or another maker, has another place."""
+    """Return the path of the graph of this kind. Another model, or another maker, has another path."""
     os.makedirs(spec.kept, mode=0o700, exist_ok=True)
     facts = json.dumps([_MAKING, maker, spec.folder, spec.graph, spec.revision])
     return os.path.join(spec.kept, f"{kind}-{hashlib.sha256(facts.encode()).hexdigest()[:32]}.onnx")
+
+
+def _quantise(graph: str, path: str) -> None:
+    """Write the graph with weights of eight bits to ``path``, in one step, from the one at ``graph``.
+
+    It is two to three times as fast, with slightly different vectors. Only products of matrices are
+    quantized, per channel: cosine to float32 is .994 this way, and .943 with one scale for a tensor.
+    """
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(path), prefix="making-") as room:
+        made = os.path.join(room, "int8.onnx")
+        quantize_dynamic(
+            _folded(graph, room),
+            made,
+            op_types_to_quantize=["MatMul"],
+            per_channel=True,
+            weight_type=QuantType.QInt8,
+            extra_options={"MatMulConstBOnly": True},
+        )
+        os.replace(made, path)
+
+
+def _folded(graph: str, room: str) -> str:
+    """Return the graph with its constants computed; otherwise some weights are not recognized as such."""
+    import onnxruntime
+
+    from tabane.search.embedding.worker.onnx import options
+
+    folded = os.path.join(room, "folded.onnx")
+    chosen = options(1)
+    chosen.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    chosen.optimized_model_filepath = folded
+    onnxruntime.InferenceSession(graph, chosen, ["CPUExecutionProvider"])
+    return folded

@@ -9,8 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from tabane.search.embedding.model_spec import ModelSpec
-from tabane.search.embedding.worker.model import CHARACTERS, TokenizedText
-from tabane.search.embedding.worker.pooling import Floats, finished
+from tabane.search.embedding.worker.model import CHARACTERS, Floats, TokenizedText, finished
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class _CountedText:
 
 
 class SentenceModel:
-    """A folder that sentence-transformers reads. Its own modules pool; prefixes come with the texts."""
+    """A folder that sentence-transformers reads. Its own modules pool; prefixes are part of the texts."""
 
     def __init__(self, spec: ModelSpec) -> None:
         import torch

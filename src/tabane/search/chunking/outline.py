@@ -1,4 +1,4 @@
-"""Blocks of a text, and how strong the borders between its parts are."""
+"""Outline of a text: its blocks, and the strength of the borders between its parts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OVERLAPS = SENTENCE_LINE
 
 
 class OutlineBlock(NamedTuple):
-    """``strength`` is that of the border before it; ``section`` counts the headings up to it."""
+    """A block. ``strength`` is that of the border before it; ``section`` counts the headings up to it."""
 
     start: int
     strength: int
@@ -40,7 +40,7 @@ class OutlineBlock(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """The blocks of a text, each up to the next, and the headings that hold in each section."""
+    """The blocks of a text, each up to the next, and the headings that apply in each section."""
 
     blocks: list[OutlineBlock]
     paths: list[tuple[str, ...]]
@@ -54,7 +54,7 @@ class BlockLines(NamedTuple):
 
 
 def lines_of(text: str) -> BlockLines:
-    """The lines of a text that may end as on any system."""
+    """Return the lines of a text with the line ends of any system."""
     if "\r" in text:  # of the same length, so that places stay what they are
         text = text.replace("\r\n", " \n").replace("\r", "\n")
     lines, starts, at = text.split("\n"), [], 0
@@ -69,7 +69,7 @@ def lines_of(text: str) -> BlockLines:
 
 
 def indent_of(line: str) -> int:
-    """The columns that a line is indented: a tab goes to the next multiple of four."""
+    """Return the columns that a line is indented: a tab advances to the next multiple of four."""
     column = 0
     for character in line:
         if character == " ":

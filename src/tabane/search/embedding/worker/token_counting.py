@@ -1,4 +1,4 @@
-"""The token counting process: ``python -m tabane.search.embedding.worker.counting``, without a model."""
+"""The process that counts tokens with a tokenizer alone: it loads no model."""
 
 from __future__ import annotations
 
