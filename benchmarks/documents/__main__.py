@@ -20,8 +20,8 @@ from benchmarks.documents.sources import Sources, made
 from benchmarks.posts.archive_hub import ArchiveHub
 from benchmarks.report import publish
 
-from tabane.search.embedding.finding import MINILM
-from tabane.search.embedding.folders import minilm
+from tabane.search.embedding.model_files import minilm
+from tabane.search.embedding.model_finder import MINILM
 
 DOCUMENTS, FILES = 15_300, 10_000
 _PUTS, _EMBEDDED = 1_000, 120

@@ -27,13 +27,12 @@ from benchmarks.search.embedding_page import Bulk, Figures, Memory, page
 from tokenizers import Tokenizer
 
 from tabane.search.embedding.batching import batches
-from tabane.search.embedding.finding import Finder, Found, Wanted
-from tabane.search.embedding.folders import minilm
-from tabane.search.embedding.frames import Spec
-from tabane.search.embedding.hub import Hub
 from tabane.search.embedding.hub_cache import HubPlace
-from tabane.search.embedding.local import LocalEmbedder
-from tabane.search.embedding.process import Process
+from tabane.search.embedding.model_files import minilm
+from tabane.search.embedding.model_finder import FoundModel, ModelChoice, ModelFinder
+from tabane.search.embedding.model_hub import ModelHub
+from tabane.search.embedding.model_spec import ModelSpec
+from tabane.search.embedding.process import LocalEmbedder, ModelProcess
 
 LENGTHS: Mapping[str, tuple[int, int, int]] = {
     "posts": (20, 280, 400),
@@ -61,7 +60,7 @@ def texts_of(folder: Path, kind: str) -> list[str]:
 class Bare:
     """The least that can be written: no process, no frames, no queue."""
 
-    def __init__(self, graph: str, spec: Spec) -> None:
+    def __init__(self, graph: str, spec: ModelSpec) -> None:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = spec.threads
         self._session = onnxruntime.InferenceSession(graph, options, ["CPUExecutionProvider"])
@@ -94,7 +93,7 @@ class Bare:
 class Measuring:
     """One model, one folder of texts."""
 
-    def __init__(self, found: Found, folder: Path, rounds: int) -> None:
+    def __init__(self, found: FoundModel, folder: Path, rounds: int) -> None:
         assert found.spec is not None
         self.found, self.spec = found, found.spec
         self._folder, self._rounds = folder, rounds
@@ -112,8 +111,8 @@ class Measuring:
         return Figures(first, starts, alone, during, bulks, memory, self.spec.threads, self.spec.budget)
 
     @contextlib.asynccontextmanager
-    async def _open(self, spec: Spec) -> AsyncIterator[tuple[LocalEmbedder, Process]]:
-        process = Process(spec, os.environ)
+    async def _open(self, spec: ModelSpec) -> AsyncIterator[tuple[LocalEmbedder, ModelProcess]]:
+        process = ModelProcess(spec, os.environ)
         embedder = await LocalEmbedder.open(self.found.recipe, process)
         try:
             yield embedder, process
@@ -141,7 +140,7 @@ class Measuring:
             job.cancel()
             await asyncio.gather(job, return_exceptions=True)
 
-    async def _compared(self, embedder: LocalEmbedder, process: Process, kind: str) -> Bulk:
+    async def _compared(self, embedder: LocalEmbedder, process: ModelProcess, kind: str) -> Bulk:
         bare, texts = Bare(_graph(self.spec), self.spec), texts_of(self._folder, kind)
         await embedder.embed(texts)
         await asyncio.to_thread(bare.embed, texts)
@@ -176,7 +175,7 @@ class Measuring:
             return Memory(budget, loaded, _peak(process), count / (time.perf_counter() - begun))
 
 
-def _graph(spec: Spec) -> str:
+def _graph(spec: ModelSpec) -> str:
     """The path of the graph that the first start made."""
     (path,) = Path(spec.kept).glob("float32-*.onnx")
     return str(path)
@@ -192,7 +191,7 @@ async def _queries(embedder: LocalEmbedder) -> list[float]:
     return taken
 
 
-def _peak(process: Process) -> float:
+def _peak(process: ModelProcess) -> float:
     """MB of the process at most. Linux says so; elsewhere it is what it has now."""
     status = Path(f"/proc/{process.pid}/status")
     if not status.exists():
@@ -201,7 +200,7 @@ def _peak(process: Process) -> float:
     return int(peak.split()[1]) * 1024 / 1e6
 
 
-def _spent(process: Process) -> float:
+def _spent(process: ModelProcess) -> float:
     """CPU seconds of both processes: what other work on the machine does not change much."""
     times = [psutil.Process(pid).cpu_times() for pid in (None, process.pid)]
     return sum(each.user + each.system for each in times)
@@ -209,8 +208,8 @@ def _spent(process: Process) -> float:
 
 async def _section(folder: Path, rounds: int) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="tabane-bench-") as kept:
-        found = await Finder(Hub(HubPlace(kept, offline=True)), kept).find(Wanted())
-        assert isinstance(found, Found)
+        found = await ModelFinder(ModelHub(HubPlace(kept, offline=True)), kept).find(ModelChoice())
+        assert isinstance(found, FoundModel)
         return page(await Measuring(found, folder, rounds).figures())
 
 

@@ -24,10 +24,10 @@ from benchmarks.search.quality import Corpus, Query, scores
 from numpy.typing import NDArray
 
 from tabane.search.embedding.embedder import BYTES, Embedder, NoModel
-from tabane.search.embedding.families import family_of
-from tabane.search.embedding.finding import Finder, Wanted
-from tabane.search.embedding.hub import Hub
 from tabane.search.embedding.hub_cache import hub_place
+from tabane.search.embedding.model_families import family_of
+from tabane.search.embedding.model_finder import ModelChoice, ModelFinder
+from tabane.search.embedding.model_hub import ModelHub
 from tabane.search.engine import EngineHits, LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING, Filter
 from tabane.search.fusion import Scale, convex, reciprocal_ranks
@@ -133,10 +133,10 @@ def scaled(weight: float, scale: Scale) -> Way:
     return fused
 
 
-async def opened(wanted: Wanted, kept: str) -> Embedder | NoModel:
+async def opened(wanted: ModelChoice, kept: str) -> Embedder | NoModel:
     """The model, of what is on this machine: nothing is fetched."""
     place = replace(hub_place(os.environ), offline=True)
-    found = await Finder(Hub(place), kept).find(wanted)
+    found = await ModelFinder(ModelHub(place), kept).find(wanted)
     return found if isinstance(found, NoModel) else await found.open(os.environ)
 
 
@@ -204,7 +204,7 @@ def interval(better: NDArray[np.float64], than: NDArray[np.float64]) -> tuple[fl
     return float(low), float(high)
 
 
-async def measured(path: Path, wanted: Wanted, most: int, seed: int) -> str:
+async def measured(path: Path, wanted: ModelChoice, most: int, seed: int) -> str:
     corpus = Corpus.read(path)
     if len(corpus.queries) > most:
         corpus = replace(corpus, queries=tuple(random.Random(seed).sample(corpus.queries, most)))
@@ -243,7 +243,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--queries", type=int, default=600, help="at most so many, chosen by --seed")
     parser.add_argument("--seed", type=int, default=5)
     options = parser.parse_args(arguments)
-    wanted = Wanted(options.model, quantisation=options.quantisation)
+    wanted = ModelChoice(options.model, quantisation=options.quantisation)
     print(asyncio.run(measured(options.path, wanted, options.queries, options.seed)))
 
 

@@ -2,8 +2,8 @@
 
 ``PATH``: collections about different things, as :mod:`benchmarks.search.quality` reads them. The questions of
 each are compared with the texts of each: of its own, without those that answer it, and of the others, which
-have nothing to do with it. :class:`tabane.search.embedding.families.Strangers` takes ``usual`` from the first
-(median) and ``threshold`` from the second (99th percentile), over all pairs of collections.
+have nothing to do with it. :class:`tabane.search.embedding.model_families.CosineBaseline` takes ``usual``
+from the first (median) and ``threshold`` from the second (99th percentile), over all pairs of collections.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from benchmarks.search.quality import Corpus
 from numpy.typing import NDArray
 
 from tabane.search.embedding.embedder import Embedder, NoModel
-from tabane.search.embedding.finding import Wanted
+from tabane.search.embedding.model_finder import ModelChoice
 
 _QUANTILES = (0.5, 0.95, 0.99, 0.999)
 
@@ -77,7 +77,7 @@ def _matrix(vectors: Sequence[bytes]) -> Matrix:
     return np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), -1)
 
 
-async def measured(paths: Sequence[Path], wanted: Wanted, most: int) -> str:
+async def measured(paths: Sequence[Path], wanted: ModelChoice, most: int) -> str:
     with tempfile.TemporaryDirectory(prefix="tabane-bench-") as kept:
         model = await opened(wanted, kept)
         if isinstance(model, NoModel):
@@ -97,7 +97,7 @@ def main(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     if len(options.paths) < 2:
         parser.error("two collections or more are needed, about different things")
-    print(asyncio.run(measured(options.paths, Wanted(options.model), options.most)))
+    print(asyncio.run(measured(options.paths, ModelChoice(options.model), options.most)))
 
 
 if __name__ == "__main__":

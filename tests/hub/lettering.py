@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tabane.hub.coverage import Embedded
-from tabane.hub.embedding import Embedding
+from tabane.hub.coverage import EmbeddedCollection
+from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.jobs import Jobs
 from tabane.hub.stores import Stores
 from tabane.messages import say
 from tabane.operations import AllowLocal, Caller, Door, Face, OperationTable
 from tabane.search.chunking import Measure
-from tabane.search.chunking.estimate import Estimate
+from tabane.search.chunking.chunk import Estimate
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel
 from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.models import Reranker
@@ -32,7 +32,7 @@ from tests.patience import LONG
 from tests.store.vectors.oracle import packed
 
 SHAPE = Shape("notes", (TextField("body"), TextField("aside")), (Field("has", FieldKind.STRINGS),))
-NOTES = Embedded(
+NOTES = EmbeddedCollection(
     "notes",
     SHAPE,
     {"body": EVERYTHING, "aside": Equal("has", "aside")},
@@ -109,11 +109,11 @@ class Alphabets:
 class House:
     """A hub's stores, jobs and embedding around one collection. Made by :func:`house`."""
 
-    def __init__(self, home: Path, models: Alphabets, whose: Embedded) -> None:
+    def __init__(self, home: Path, models: Alphabets, whose: EmbeddedCollection) -> None:
         self.whose = whose
         self.stores = Stores(home, {whose.domain: (whose.shape,)})
         self.jobs = Jobs(asyncio.get_running_loop())
-        self.embedding = Embedding(home, self.stores, models, self.jobs, [whose])
+        self.embedding = CollectionEmbedder(home, self.stores, models, self.jobs, [whose])
         table = OperationTable([*self.embedding.table(), *self.jobs.table()])
         self.door = Door(table, AllowLocal(), self.jobs)
 
@@ -148,7 +148,7 @@ class House:
 
 
 @contextlib.asynccontextmanager
-async def house(home: Path, models: Alphabets, whose: Embedded = NOTES) -> AsyncIterator[House]:
+async def house(home: Path, models: Alphabets, whose: EmbeddedCollection = NOTES) -> AsyncIterator[House]:
     built = House(home, models, whose)
     try:
         yield built

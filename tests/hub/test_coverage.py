@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tabane.hub.collections import EMBEDDED
-from tabane.hub.embedding import Embedding
+from tabane.hub.embedding import CollectionEmbedder
 from tabane.operations import AllowLocal, Door, OperationTable
 from tabane.posts.operations import Archive
 from tabane.posts.post import SHAPE, Post, record_of
@@ -47,7 +47,7 @@ class Gated(Letters):
 class Place:
     """An archive of posts in a house, and its door."""
 
-    def __init__(self, built: House, model: Letters, embedding: Embedding) -> None:
+    def __init__(self, built: House, model: Letters, embedding: CollectionEmbedder) -> None:
         self.built, self.model, self.embedding = built, model, embedding
         self.archive = Archive(
             built.collection,
@@ -96,7 +96,7 @@ async def archive(
 ) -> AsyncIterator[Place]:
     says = named if callable(named) else lambda: named
     async with house(home, Alphabets(model, wants=model.fingerprint), POSTS) as built:
-        embedding = Embedding(
+        embedding = CollectionEmbedder(
             home, built.stores, Alphabets(model, wants=model.fingerprint), built.jobs, [POSTS], says
         )
         built.embedding = embedding

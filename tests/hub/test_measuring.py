@@ -9,11 +9,11 @@ from typing import Any
 import psutil
 import pytest
 
-from tabane.hub.models import Models
+from tabane.hub.models import HubModels
 from tabane.search.chunking import Measure, chunks
 from tabane.search.embedding.embedder import NoModel
-from tabane.search.embedding.finding import Finder
-from tabane.search.embedding.hub import Hub
+from tabane.search.embedding.model_finder import ModelFinder
+from tabane.search.embedding.model_hub import ModelHub
 from tests.hub.test_models import Place
 from tests.processes import command
 
@@ -29,22 +29,22 @@ def measured(place: Place, **more: Any) -> Measure:
     """The measure of a home's settings, asked for as a document is put: in a thread."""
     found: list[Measure] = []
 
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         found.append(await asyncio.to_thread(models.measure))
 
     place.run(work, **more)
     return found[0]
 
 
-def packed(hub: Hub, kept: str) -> Finder:
+def packed(hub: ModelHub, kept: str) -> ModelFinder:
     """A machine with the package of MiniLM."""
-    return Finder(hub, kept)
+    return ModelFinder(hub, kept)
 
 
 def test_a_model_in_a_folder_measures_with_its_own_tokenizer_and_is_not_started(place: Place) -> None:
     place.set(model=place.model("one"))
 
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         measure = await asyncio.to_thread(models.measure)
         assert measure.capacity == 16 - 2 - 1  # what it takes, less what is around a text and its title
         text = "the cat, the unheard-of dog"
@@ -53,7 +53,13 @@ def test_a_model_in_a_folder_measures_with_its_own_tokenizer_and_is_not_started(
         commands = [command(child) for child in psutil.Process().children()]
         assert not [command for command in commands if "tabane.search.embedding.worker" in command]
         assert (
-            len([command for command in commands if "tabane.search.embedding.worker.counting" in command])
+            len(
+                [
+                    command
+                    for command in commands
+                    if "tabane.search.embedding.worker.token_counting" in command
+                ]
+            )
             == 1
         )
 
@@ -81,7 +87,7 @@ def test_the_package_of_minilm_measures_where_the_default_is_not_here(place: Pla
 def test_the_model_that_is_open_is_the_one_that_texts_are_cut_for(place: Place) -> None:
     place.set(model=place.model("one"))
 
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         assert not isinstance(await models.wanted(), NoModel)
         (
             place.folder / "one" / "sentence_bert_config.json"
@@ -121,7 +127,7 @@ def test_a_model_whose_files_are_broken_is_estimated(place: Place) -> None:
     place.set(model=str(folder))
     (folder / "tokenizer.json").write_text("no tokenizer")
 
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         measure = await asyncio.to_thread(models.measure)
         assert await asyncio.to_thread(chunks, "the cat sat. " * 9, "text", measure)
         (folder / "tokenizer.json").unlink()
@@ -131,7 +137,7 @@ def test_a_model_whose_files_are_broken_is_estimated(place: Place) -> None:
 
 
 def test_on_an_event_loop_it_answers_all_the_same(place: Place) -> None:
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         assert models.measure().name == ESTIMATED
 
     place.run(work)
@@ -139,9 +145,9 @@ def test_on_an_event_loop_it_answers_all_the_same(place: Place) -> None:
 
 def test_after_the_end_everything_is_estimated(place: Place) -> None:
     place.set(model=place.model("one"))
-    known: list[Models] = []
+    known: list[HubModels] = []
 
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         known.append(models)
 
     place.run(work)

@@ -17,13 +17,13 @@ import pytest
 
 from tabane.errors import BadArguments, ModelError, ModelMissing, StoreFull
 from tabane.hub.jobs import Jobs
-from tabane.hub.models import Models
-from tabane.hub.models.questions import Questions
-from tabane.hub.models.shelf import Shelf
+from tabane.hub.models import HubModels
+from tabane.hub.models.models import QueryVectors
+from tabane.hub.models.open_models import OpenModels
 from tabane.messages import Message
 from tabane.operations import AllowLocal, Caller, Door, Face, OperationTable
 from tabane.search.embedding.embedder import Embedder, NoModel
-from tabane.search.embedding.finding import DEFAULT, MINILM, Finder
+from tabane.search.embedding.model_finder import DEFAULT, MINILM, ModelFinder
 from tabane.settings import Settings, load_settings
 from tests.patience import LONG
 from tests.search.embedding import crossing, tiny
@@ -31,7 +31,7 @@ from tests.search.embedding.servers import FakeHub, FakeService
 
 LIMIT = LONG
 CALLER = Caller("local", Face.RPC, "1")
-Work = Callable[[Models], Awaitable[None]]
+Work = Callable[[HubModels], Awaitable[None]]
 
 
 class Kept:
@@ -82,12 +82,12 @@ class Place:
     def model(self, name: str, seed: int = 1) -> str:
         return str(tiny.make(self.folder / name, seed))
 
-    def models(self, **more: Any) -> Models:
+    def models(self, **more: Any) -> HubModels:
         async def kept() -> Kept:
             return self.kept
 
-        more.setdefault("make_finder", lambda hub, kept: Finder(hub, kept, package=lambda: None))
-        return Models(lambda: self.settings, self.environ, kept, **more)
+        more.setdefault("make_finder", lambda hub, kept: ModelFinder(hub, kept, package=lambda: None))
+        return HubModels(lambda: self.settings, self.environ, kept, **more)
 
     def run(self, work: Work, **more: Any) -> None:
         async def run() -> None:
@@ -145,7 +145,7 @@ def near(found: bytes | NoModel, text: str, seed: int = 1) -> bool:
     return bool(np.abs(np.frombuffer(found, "<f4") - vector(text, seed)).max() < 2e-6)
 
 
-async def call(models: Models, name: str, **params: Any) -> Any:
+async def call(models: HubModels, name: str, **params: Any) -> Any:
     """An operation through the door, a job until its end."""
     jobs = Jobs(asyncio.get_running_loop())
     door = Door(OperationTable([*models.table(), *jobs.table()]), AllowLocal(), jobs)
@@ -165,7 +165,7 @@ async def call(models: Models, name: str, **params: Any) -> Any:
 def test_a_model_is_opened_once_however_many_want_it_at_once(place: Place) -> None:
     place.set(model=place.model("one"))
 
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         assert workers() == []
         found = await asyncio.gather(*(models.wanted() for _ in range(20)))
         assert len({opened(each).fingerprint for each in found}) == 1
@@ -180,7 +180,7 @@ def test_the_model_that_made_vectors_serves_them_after_the_settings_name_another
     one, two = place.model("one"), place.model("two", seed=2)
     names: list[str] = []
 
-    async def before(models: Models) -> None:
+    async def before(models: HubModels) -> None:
         place.set(model=one)
         names.append(opened(await models.wanted()).fingerprint)
         place.set(model=two)  # as a reload does
@@ -188,7 +188,7 @@ def test_the_model_that_made_vectors_serves_them_after_the_settings_name_another
         assert near(await models.query(names[0], "a cat"), "a cat", seed=1)
         assert near(await models.query(names[1], "a cat"), "a cat", seed=2)
 
-    async def after(models: Models) -> None:
+    async def after(models: HubModels) -> None:
         assert near(await models.query(names[0], "a cat"), "a cat", seed=1)
         assert opened(await models.serving(names[0])).fingerprint == names[0]
 
@@ -202,7 +202,7 @@ def test_a_recipe_that_was_set_comes_back_with_its_fingerprint(place: Place) -> 
     folder = place.model("one")
     names: list[str] = []
 
-    async def before(models: Models) -> None:
+    async def before(models: HubModels) -> None:
         place.set(
             model=folder,
             model_query_prefix="the\\n",
@@ -214,7 +214,7 @@ def test_a_recipe_that_was_set_comes_back_with_its_fingerprint(place: Place) -> 
         )
         names.append(opened(await models.wanted()).fingerprint)
 
-    async def after(models: Models) -> None:
+    async def after(models: HubModels) -> None:
         place.set(model="none")
         embedder = opened(await models.serving(names[0]))
         assert embedder.dimension == 8
@@ -228,10 +228,10 @@ def test_a_model_that_is_another_now_is_refused_with_the_command_that_mends_it(p
     place.set(model=place.model("one"))
     names: list[str] = []
 
-    async def before(models: Models) -> None:
+    async def before(models: HubModels) -> None:
         names.append(opened(await models.wanted()).fingerprint)
 
-    async def after(models: Models) -> None:
+    async def after(models: HubModels) -> None:
         said = reason(await models.serving(names[0]))
         other = opened(await models.wanted()).fingerprint
         assert names[0] in said
@@ -251,7 +251,7 @@ def test_a_torn_record_of_models_is_put_aside_and_begun_anew(place: Place, torn:
     file.write_text(torn)
     file.chmod(0o600)
 
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         assert "tabane models reembed" in reason(await models.serving("one#0123456789abcdef"))
         name = opened(await models.wanted()).fingerprint
         assert list(json.loads(file.read_text())["models"]) == [name]
@@ -264,10 +264,10 @@ def test_a_record_that_cannot_be_read_does_not_hide_the_others(place: Place) -> 
     place.set(model=place.model("one"))
     names: list[str] = []
 
-    async def before(models: Models) -> None:
+    async def before(models: HubModels) -> None:
         names.append(opened(await models.wanted()).fingerprint)
 
-    async def after(models: Models) -> None:
+    async def after(models: HubModels) -> None:
         assert near(await models.query(names[0], "a cat"), "a cat")
 
     place.run(before)
@@ -279,7 +279,7 @@ def test_a_record_that_cannot_be_read_does_not_hide_the_others(place: Place) -> 
 
 
 def test_at_most_two_models_are_open_and_one_that_was_closed_is_opened_again(place: Place) -> None:
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         found = []
         for seed in (1, 2, 3, 4):
             place.set(model=place.model(f"m{seed}", seed))
@@ -297,7 +297,7 @@ def test_at_most_two_models_are_open_and_one_that_was_closed_is_opened_again(pla
 def test_other_threads_are_another_process_of_the_same_model(place: Place) -> None:
     folder = place.model("one")
 
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         place.set(model=folder, model_threads=1)
         first = opened(await models.wanted())
         (before,) = workers()
@@ -316,14 +316,14 @@ def test_what_failed_is_said_for_a_while_and_then_tried_again(place: Place) -> N
     folder = place.folder / "later"
     place.set(model=str(folder))
 
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         said = reason(await models.wanted())
         assert said.startswith("Search is by words alone. There is no folder")
         tiny.make(folder)
         assert reason(await models.wanted()) == said
         await until(lambda: _there(models))
 
-    async def _there(models: Models) -> bool:
+    async def _there(models: HubModels) -> bool:
         return not isinstance(await models.wanted(), NoModel)
 
     place.run(work, remembered=0.3)
@@ -332,7 +332,7 @@ def test_what_failed_is_said_for_a_while_and_then_tried_again(place: Place) -> N
 def test_none_is_none_and_starts_nothing(place: Place) -> None:
     place.set(model="none", model_url="http://127.0.0.1:9/v1")
 
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         assert "The setting model is none." in reason(await models.wanted())
         assert (await call(models, "model_status"))["state"] == "none"
         with pytest.raises(ModelMissing, match="words alone"):
@@ -344,7 +344,7 @@ def test_none_is_none_and_starts_nothing(place: Place) -> None:
 def test_closing_ends_every_process_and_what_is_being_opened(place: Place) -> None:
     place.set(model=place.model("one"))
 
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         embedder = opened(await models.wanted())
         place.set(model=place.model("two", 2))
         opening = asyncio.create_task(models.wanted())
@@ -363,7 +363,7 @@ def test_a_storage_that_fails_costs_no_answer(place: Place) -> None:
     place.set(model=place.model("one"))
     place.kept.full = True
 
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         embedder = opened(await models.wanted())
         assert near((await embedder.embed(["a dog"]))[0], "a dog")
         place.kept.full = False
@@ -380,7 +380,7 @@ def test_a_storage_that_fails_costs_no_answer(place: Place) -> None:
 def test_an_id_without_a_fingerprint_is_served_by_that_model_at_any_revision(place: Place) -> None:
     place.set(model=place.model("one"))
 
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         name = opened(await models.wanted()).fingerprint
         place.set(model="none")
         assert opened(await models.serving("one")).fingerprint == name
@@ -393,7 +393,7 @@ def test_a_model_that_only_an_archive_names_is_taken_from_the_cache_and_never_fe
     fake = FakeHub()
     fake.add("org/tiny", tiny.make(place.folder / "source"))
 
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         async with fake.serving() as url:
             place.environ |= {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": url}
             place.set(model="none")
@@ -416,10 +416,10 @@ def test_auto_is_served_by_what_was_found_and_pulled_when_it_can_be(place: Place
     fake.add(DEFAULT, tiny.make(place.folder / "source"))
     package = str(tiny.make(place.folder / "package", seed=2))
 
-    def make(hub: Any, kept: str) -> Finder:
-        return Finder(hub, kept, package=lambda: (package, "c" * 64))
+    def make(hub: Any, kept: str) -> ModelFinder:
+        return ModelFinder(hub, kept, package=lambda: (package, "c" * 64))
 
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         told = await call(models, "model_status")
         assert (told["state"], told["id"], told["source"]) == ("here", MINILM, "package")
         former = opened(await models.wanted())
@@ -433,7 +433,7 @@ def test_auto_is_served_by_what_was_found_and_pulled_when_it_can_be(place: Place
             assert (told["state"], told["source"], told["dimension"]) == ("open", "hub", 24)
         assert near(await models.query(former.fingerprint, "a cat"), "a cat", seed=2)
 
-    async def after(models: Models) -> None:
+    async def after(models: HubModels) -> None:
         (name,) = [
             name
             for name in json.loads((place.home / "models.json").read_text())["models"]
@@ -449,7 +449,7 @@ def test_a_model_that_is_to_be_fetched_is_said_to_be_absent_without_asking_anybo
     fake = FakeHub()
     fake.add(DEFAULT, tiny.make(place.folder / "source"))
 
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         async with fake.serving() as url:
             place.environ |= {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": url}
             told = await call(models, "model_status")
@@ -464,7 +464,7 @@ def test_a_model_that_is_to_be_fetched_is_said_to_be_absent_without_asking_anybo
 
 
 def test_what_is_no_name_of_a_model_is_not_fetched(place: Place) -> None:
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         for name in ("../up", "/etc", "a/b/c", "a@../x"):
             done = await call(models, "pull_model", model=name)
             assert done["error"]["code"] == BadArguments.code, done
@@ -478,7 +478,7 @@ def test_what_is_no_name_of_a_model_is_not_fetched(place: Place) -> None:
 def test_a_question_that_comes_again_is_not_embedded_again(place: Place) -> None:
     service = FakeService()
 
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         async with service.serving() as url:
             place.set(model="multilingual-e5-small", model_url=f"{url}/v1")
             name = opened(await models.wanted()).fingerprint
@@ -501,7 +501,7 @@ def test_questions_are_bounded_and_the_ones_asked_last_stay() -> None:
         return text.encode() if text != "none" else NoModel(Message("none"))
 
     async def run() -> None:
-        questions = Questions(embed, most=3)
+        questions = QueryVectors(embed, most=3)
         for text in ("a", "b", "c", "a", "d", "a", "b", "none", "none"):
             await questions.ask("m#1", text)
         assert len(questions) == 3
@@ -519,7 +519,7 @@ def test_one_who_leaves_does_not_take_the_answer_of_others_along() -> None:
             await free.wait()
             return b"v"
 
-        questions = Questions(embed, most=3)
+        questions = QueryVectors(embed, most=3)
         first = asyncio.create_task(questions.ask("m#1", "a"))
         second = asyncio.create_task(questions.ask("m#1", "a"))
         await asyncio.sleep(0)
@@ -534,14 +534,14 @@ def test_a_question_does_not_wait_for_a_model_that_takes_long(place: Place) -> N
     place.set(model=place.model("one"))
     names: list[str] = []
 
-    async def before(models: Models) -> None:
+    async def before(models: HubModels) -> None:
         names.append(opened(await models.wanted()).fingerprint)
 
-    async def after(models: Models) -> None:
+    async def after(models: HubModels) -> None:
         assert "not ready yet" in reason(await models.query(names[0], "a cat"))
         await until(lambda: _ready(models))  # it went on meanwhile
 
-    async def _ready(models: Models) -> bool:
+    async def _ready(models: HubModels) -> bool:
         return isinstance(await models.query(names[0], "a cat"), bytes)
 
     place.run(before)
@@ -551,7 +551,7 @@ def test_a_question_does_not_wait_for_a_model_that_takes_long(place: Place) -> N
 def test_a_process_that_is_killed_in_the_middle_loses_no_question(place: Place) -> None:
     place.set(model=place.model("one"), model_batch_tokens=64)
 
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         embedder = opened(await models.wanted())
         middle: list[bool] = []
         for number in range(3):
@@ -576,7 +576,7 @@ def test_a_process_that_is_killed_in_the_middle_loses_no_question(place: Place) 
 def test_a_server_that_is_away_costs_a_question_its_vector_and_nothing_more(place: Place) -> None:
     service = FakeService()
 
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         async with service.serving() as url:
             place.set(model="m", model_url=f"{url}/v1")
             name = opened(await models.wanted()).fingerprint
@@ -595,7 +595,7 @@ def test_the_key_of_a_server_comes_from_the_secrets_and_is_never_written_down(pl
     secrets = place.home / "secrets.env"
     names: list[str] = []
 
-    async def before(models: Models) -> None:
+    async def before(models: HubModels) -> None:
         async with service.serving() as url:
             place.set(model="m", model_url=f"{url}/v1", model_key="${MY_KEY}")
             said = reason(await models.wanted())
@@ -632,7 +632,7 @@ def test_a_key_that_is_written_where_its_name_belongs_is_refused_unseen(place: P
 
 
 def test_a_reranker_is_none_until_one_is_wanted_and_opened_with_its_first_question(place: Place) -> None:
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         assert models.reranker() is None
         place.set(model="none", reranker=str(crossing.make(place.folder / "judge", seed=2)))
         reranker = models.reranker()
@@ -654,7 +654,7 @@ def test_a_reranker_is_none_until_one_is_wanted_and_opened_with_its_first_questi
 def test_a_reranker_that_cannot_be_had_says_why_and_is_not_tried_each_time(place: Place) -> None:
     place.set(model="none", reranker=str(place.folder / "nowhere"))
 
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         reranker = models.reranker()
         assert reranker is not None
         with pytest.raises(ModelMissing, match="no folder"):
@@ -672,7 +672,7 @@ def test_a_reranker_that_cannot_be_had_says_why_and_is_not_tried_each_time(place
 def test_a_model_is_tested_by_what_it_makes_of_two_texts(place: Place) -> None:
     place.set(model=place.model("one"), model_query_prefix="the ")
 
-    async def work(models: Models) -> None:
+    async def work(models: HubModels) -> None:
         found = await call(models, "test_model", text="cat", other="dog")
         assert found["dimension"] == 24
         assert found["model"].startswith("one#")
@@ -705,7 +705,7 @@ class Thing:
 def test_what_is_in_use_is_never_closed_and_who_waits_for_its_place_gets_it() -> None:
     async def run() -> None:
         things: list[Thing] = []
-        shelf: Shelf[str, Thing] = Shelf(2)
+        shelf: OpenModels[str, Thing] = OpenModels(2)
 
         async def use(name: str, free: asyncio.Event) -> None:
             standing = await shelf.open(name, lambda: started(name), lambda thing: thing.name)
@@ -743,7 +743,7 @@ def test_what_is_in_use_is_never_closed_and_who_waits_for_its_place_gets_it() ->
 def test_who_waits_for_a_place_when_all_is_closed_is_told_so() -> None:
     async def run() -> None:
         things: list[Thing] = []
-        shelf: Shelf[str, Thing] = Shelf(1)
+        shelf: OpenModels[str, Thing] = OpenModels(1)
 
         async def started(name: str) -> Thing:
             return Thing(name, things)
@@ -767,4 +767,6 @@ def test_a_hub_without_a_need_for_models_imports_nothing_of_them() -> None:
     code = "import sys, tabane.hub.models; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"numpy", "onnx", "onnxruntime", "tokenizers", "aiohttp", "sqlite3", "tantivy"}
-    assert not {*heavy, "tabane.search.embedding.finding", "importlib.metadata"} & set(loaded.stdout.split())
+    assert not {*heavy, "tabane.search.embedding.model_finder", "importlib.metadata"} & set(
+        loaded.stdout.split()
+    )

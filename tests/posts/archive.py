@@ -17,7 +17,7 @@ from tabane.posts.operations import Archive
 from tabane.posts.post import SHAPE, SPACES, Post, record_of
 from tabane.posts.table import posts_table
 from tabane.search.chunking import Measure
-from tabane.search.chunking.estimate import Estimate
+from tabane.search.chunking.chunk import Estimate
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.models import Reranker
 from tabane.search.records import EmbeddingSpace

@@ -14,9 +14,9 @@ from benchmarks.search.quality import Corpus, Query
 
 from tabane.search.analysis import tokens
 from tabane.search.embedding.embedder import NoModel
-from tabane.search.embedding.families import reads
-from tabane.search.embedding.finding import MINILM, Wanted
-from tabane.search.embedding.folders import minilm
+from tabane.search.embedding.model_families import reads
+from tabane.search.embedding.model_files import minilm
+from tabane.search.embedding.model_finder import MINILM, ModelChoice
 from tests.quality import floor
 
 PARAPHRASES = floor.FOLDER / "paraphrases.json"
@@ -46,7 +46,7 @@ def english() -> Corpus:
 def found() -> Mapping[str, Rankings]:
     async def run() -> Mapping[str, Rankings]:
         with tempfile.TemporaryDirectory() as folder:
-            model = await opened(Wanted(MINILM, threads=2), folder)
+            model = await opened(ModelChoice(MINILM, threads=2), folder)
             assert not isinstance(model, NoModel)
             try:
                 return await rankings(english(), model, folder)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tabane.errors import ModelUnavailable
 from tabane.messages import say
 from tabane.search.chunking import Measure
-from tabane.search.chunking.estimate import Estimate
+from tabane.search.chunking.chunk import Estimate
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import EngineHits, LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING, Equal, Filter

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from tabane.workers.frames import REQUEST, answer, request_head
-from tabane.workers.serving import Last, serve
+from tabane.workers.serving import LastAnswer, serve
 
 
 def spin() -> bytes:
@@ -44,7 +44,7 @@ def break_off() -> None:
     """
     os.write(1, answer(0))
     while len(head := os.read(0, REQUEST.size)) == REQUEST.size:
-        length, _ = request_head(head)
+        length = request_head(head).length
         path = os.read(0, length).decode() if length else ""
         os.write(1, answer(100_000_000 if path else 0))
         if path:
@@ -62,7 +62,7 @@ def respond(body: bytes) -> bytes:
     if verb == "wait":
         return wait(rest)
     if verb == "last":
-        return Last(b"last")
+        return LastAnswer(b"last")
     if verb == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     if verb == "once" and not Path(rest).exists():
@@ -81,7 +81,7 @@ def _grown() -> bytes:
     try:
         return grow()
     except MemoryError:
-        return Last(b"no memory")
+        return LastAnswer(b"no memory")
 
 
 if __name__ == "__main__":

@@ -21,10 +21,10 @@ import numpy as np
 import platformdirs
 from benchmarks.search.vectors.corpus import Matrix
 
-from tabane.search.embedding.finding import MINILM, Finder, Found, Wanted
-from tabane.search.embedding.folders import minilm
-from tabane.search.embedding.hub import Hub
 from tabane.search.embedding.hub_cache import HubPlace
+from tabane.search.embedding.model_files import minilm
+from tabane.search.embedding.model_finder import MINILM, FoundModel, ModelChoice, ModelFinder
+from tabane.search.embedding.model_hub import ModelHub
 
 COUNT = 20_000
 _SHORTEST, _LONGEST = 60, 300
@@ -82,8 +82,8 @@ async def _embed(texts: list[str]) -> Matrix | None:
     if minilm() is None:
         return None
     with tempfile.TemporaryDirectory(prefix="tabane-bench-") as kept:
-        found = await Finder(Hub(HubPlace(kept, offline=True)), kept).find(Wanted(MINILM))
-        assert isinstance(found, Found)
+        found = await ModelFinder(ModelHub(HubPlace(kept, offline=True)), kept).find(ModelChoice(MINILM))
+        assert isinstance(found, FoundModel)
         embedder = await found.open(os.environ)
         try:
             vectors: list[bytes] = []

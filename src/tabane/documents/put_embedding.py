@@ -10,7 +10,7 @@ from tabane.documents.document import SPACE
 from tabane.errors import BadArguments, ModelMissing, ModelUnavailable
 from tabane.messages import Message, say
 from tabane.search.embedding.embedder import Embedder, NoModel
-from tabane.search.embedding.families import reads
+from tabane.search.embedding.model_families import reads
 from tabane.search.engine import Collection
 from tabane.search.models import Models
 from tabane.search.records import EmbeddingSpace

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabane.errors import TabaneError
-from tabane.hub.embedding import Embedding
+from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.job import Job
 from tabane.hub.jobs import Jobs
 from tabane.hub.stores import FOLDER, Stores
@@ -43,7 +43,7 @@ class PostArchive:
         home: Path,
         stores: Stores,
         models: Models,
-        embedding: Embedding,
+        embedding: CollectionEmbedder,
         jobs: Jobs,
         zone: Callable[[], tzinfo],
     ) -> None:

@@ -1,10 +1,10 @@
-"""The collections that a hub has, and what of them is embedded."""
+"""Collections of a hub, and which of their texts are embedded."""
 
 from __future__ import annotations
 
 from tabane.documents import document
 from tabane.hub import manual
-from tabane.hub.coverage import Embedded
+from tabane.hub.coverage import EmbeddedCollection
 from tabane.messages import say
 from tabane.posts import post
 from tabane.posts.post import cleaned
@@ -25,7 +25,7 @@ def _meaning_of_passage(record: Record, space: str) -> str:
 
 
 EMBEDDED = (
-    Embedded(
+    EmbeddedCollection(
         "cache",
         manual.SHAPE,
         {"text": EVERYTHING},
@@ -33,7 +33,7 @@ EMBEDDED = (
         follows=True,
         called=say("Tabane's documentation"),
     ),
-    Embedded(
+    EmbeddedCollection(
         post.DOMAIN,
         post.SHAPE,
         {name: Equal("has", name) for name in post.SPACES},
@@ -41,7 +41,7 @@ EMBEDDED = (
         newest="at",
         called=say("your posts"),
     ),
-    Embedded(
+    EmbeddedCollection(
         pages.DOMAIN,
         pages.SHAPE,
         {pages.SPACE: pages.PASSAGES},
@@ -49,7 +49,7 @@ EMBEDDED = (
         follows=True,
         called=say("the pages you have read"),
     ),
-    Embedded(
+    EmbeddedCollection(
         document.DOMAIN,
         document.SHAPE,
         {document.SPACE: document.CHUNKS},

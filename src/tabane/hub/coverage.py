@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tabane.messages import Message, say
-from tabane.search.embedding.families import reads
+from tabane.search.embedding.model_families import reads
 from tabane.search.engine import Order
 from tabane.search.filters import Filter
 from tabane.search.meaning import ENOUGH, Incomplete
@@ -24,7 +24,7 @@ WORTH = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
+class EmbeddedCollection:
     """A collection with semantic search.
 
     ``spaces``: the name of each, and which records have something to embed in it. ``text`` returns that
@@ -51,21 +51,21 @@ class Embedded:
         return self.called or say("{name}", name=self.name)
 
 
-class Coverage:
+class EmbeddingCoverage:
     """Counts the records of one collection that have a vector, and those that will never have one.
 
     ``named`` says whether the settings name the model. If they leave the choice to Tabane, texts that the
     model cannot read are not embedded: their vectors would be noise.
     """
 
-    def __init__(self, whose: Embedded, named: Callable[[], bool]) -> None:
+    def __init__(self, whose: EmbeddedCollection, named: Callable[[], bool]) -> None:
         self._whose, self._named = whose, named
         self._settled: dict[tuple[EmbeddingSpace, bool], int] = {}
         self._known: dict[str, tuple[object, Incomplete | None]] = {}
 
     @property
     def named(self) -> bool:
-        """Whether the settings name the model now: then it is taken to read all texts."""
+        """Whether the settings name the model now. If so, it is assumed to read all texts."""
         return self._named()
 
     def settle(self, space: EmbeddingSpace, lacking: int) -> None:

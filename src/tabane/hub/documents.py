@@ -14,7 +14,7 @@ from tabane.documents.document import DOMAIN, HEADS, SHAPE
 from tabane.documents.table import documents_table, files_table
 from tabane.errors import TabaneError
 from tabane.hub.clients.document_resources import ListedDocument
-from tabane.hub.embedding import Embedding
+from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.stores import FOLDER, Stores
 from tabane.operations import Caller, Door, Operation, Privilege
 from tabane.posts.time_periods import zone_of
@@ -58,7 +58,7 @@ class DocumentStore:
         home: Path,
         stores: Stores,
         models: Models,
-        embedding: Embedding,
+        embedding: CollectionEmbedder,
         settings: Callable[[], Settings],
         model_is_named: Callable[[], bool],
         convert: Converter,

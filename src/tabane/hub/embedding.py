@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments, HubError, ModelError, TabaneError
-from tabane.hub.coverage import Coverage, Embedded
+from tabane.hub.coverage import EmbeddedCollection, EmbeddingCoverage
 from tabane.hub.local.own_file import OwnFile
 from tabane.hub.stores import FOLDER, Stores
 from tabane.messages import Message, say
@@ -44,14 +44,14 @@ _FIRST_LOOK = 5.0  # seconds that a search waits to learn what prevents texts fr
 
 
 class Reembed(Struct, frozen=True, forbid_unknown_fields=True):
-    """``collection``: all of them where none is named. ``model``: that of the settings where none is."""
+    """``collection``: default all. ``model``: default that of the settings."""
 
     collection: Annotated[str, Meta(max_length=64)] | None = None
     model: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
 
 
-class Embedding:
-    """Keeps collections embedded, and turns questions into vectors. Each collection has a lane of its own."""
+class CollectionEmbedder:
+    """Keeps collections embedded, and turns questions into vectors. Each collection has its own lane."""
 
     def __init__(
         self,
@@ -59,24 +59,26 @@ class Embedding:
         stores: Stores,
         models: Models,
         jobs: Starter,
-        whose: Sequence[Embedded],
+        whose: Sequence[EmbeddedCollection],
         named: Callable[[], bool] = lambda: False,
     ) -> None:
         """``named`` says whether the settings name the model, or leave the choice to Tabane."""
         self._models = models
         self._lanes = {
-            each.name: _Lane(home / FOLDER, each, stores, models, jobs, Coverage(each, named))
+            each.name: _CollectionLane(
+                home / FOLDER, each, stores, models, jobs, EmbeddingCoverage(each, named)
+            )
             for each in whose
         }
 
     def open(self) -> None:
-        """Go on with what a hub before this one began and did not end."""
+        """Continue what an earlier hub began and did not finish."""
         for lane in self._lanes.values():
             if lane.unfinished:
                 lane.wake()
 
     def wake(self, name: str) -> None:
-        """Something was written to that collection."""
+        """Embed what was written to that collection."""
         self._lanes[name].wake()
 
     async def idle(self) -> None:
@@ -85,9 +87,9 @@ class Embedding:
             await lane.idle()
 
     async def question(self, name: str, text: str, spaces: Iterable[str]) -> Meaning | NoModel:
-        """The question as vectors for these spaces of a collection, or why there are none.
+        """Return the question as vectors for these spaces of a collection, or why there are none.
 
-        Raises BadArguments where the collection has vectors, but none of such a space.
+        Raises BadArguments if the collection has vectors, but none in such a space.
         """
         return await self._lanes[name].question(text, tuple(spaces))
 
@@ -114,7 +116,7 @@ class Embedding:
         return [lane.called for lane in lanes]
 
     async def close(self) -> None:
-        """Stop. What was embedded is on the disk; the rest goes on with the next hub."""
+        """Stop. What was embedded is on the disk; the next hub continues."""
         for lane in self._lanes.values():
             await lane.close()
 
@@ -140,11 +142,17 @@ def _title(*called: Message) -> Message:
     return say("Indexing for semantic search")
 
 
-class _Lane:
-    """One collection: one thing at a time is done to it."""
+class _CollectionLane:
+    """One collection. Only one task works on it at a time."""
 
     def __init__(
-        self, folder: Path, whose: Embedded, stores: Stores, models: Models, jobs: Starter, coverage: Coverage
+        self,
+        folder: Path,
+        whose: EmbeddedCollection,
+        stores: Stores,
+        models: Models,
+        jobs: Starter,
+        coverage: EmbeddingCoverage,
     ) -> None:
         self._whose, self._stores, self._models, self._jobs = whose, stores, models, jobs
         self._coverage = coverage
@@ -157,11 +165,11 @@ class _Lane:
         self._working: asyncio.Task[None] | None = None
         self._again: asyncio.TimerHandle | None = None
         self._problem: Message | None = None
-        self._seen = _Seen()
+        self._seen = _SeenRows()
 
     @property
     def unfinished(self) -> bool:
-        """Whether something was begun that did not end, by this hub or one before it."""
+        """Return whether this hub or an earlier one began something and did not finish it."""
         return self._mark.exists()
 
     @property
@@ -242,7 +250,7 @@ class _Lane:
             try:
                 async with self._turn.taken():
                     self._settle(await self._bring_up_to_date())
-            except _Cancelled as cancelled:
+            except _EmbeddingCancelled as cancelled:
                 self._problem = cancelled.message
             except TabaneError as error:
                 self._settle(error.message)
@@ -313,7 +321,7 @@ class _Lane:
             await self._as_job(lambda progress: self._fill(collection, space, embedder, progress, after))
 
     async def _first_lacking(self, collection: StoredCollection, name: str, model: str) -> int | None:
-        """The row before the first page with something to embed; None where there is nothing."""
+        """Return the row before the first page with something to embed; None if there is nothing."""
         after = self._seen.rows(collection, name, self._coverage.named)
         where = self._whose.spaces[name.removesuffix(NEXT)]
         while page := await collection.lacking(name, after, PAGE, where):
@@ -337,7 +345,7 @@ class _Lane:
     async def _replace(
         self, collection: StoredCollection, name: str, embedder: Embedder, progress: Progress
     ) -> None:
-        """Fill a space beside the one that serves, then let it take its place."""
+        """Fill a space beside the serving one, then let it take its place."""
         wanted = EmbeddingSpace(name + NEXT, embedder.dimension, embedder.fingerprint)
         self._seen.forget(name, wanted.name)
         there = _space(collection, wanted.name)
@@ -402,12 +410,12 @@ class _Lane:
         return await self._stores.collection(self._whose.domain, self._whose.shape)
 
 
-class _Seen:
-    """How far the records of a collection were looked at and had all that they want, by space.
+class _SeenRows:
+    """The row up to which each space of a collection was checked and found complete.
 
-    A record that is written later has a higher row, so nobody looks at those before again. Not remembered
-    over the hub's life, nor after the collection was recreated, nor after the settings begin or cease to name
-    the model: texts that it was not given before may be wanted then.
+    A record that is written later has a higher row, so the earlier ones are not checked again. This is
+    forgotten when the hub ends, when the collection is recreated, and when the settings begin or cease to
+    name the model, because it may then get other texts.
     """
 
     def __init__(self) -> None:
@@ -432,9 +440,11 @@ def _space(collection: StoredCollection, name: str) -> EmbeddingSpace | None:
     return next((space for space in collection.spaces if space.name == name), None)
 
 
-class _Cancelled(HubError):
-    """Somebody does not want it now."""
+class _EmbeddingCancelled(HubError):
+    """Embedding was canceled by a user."""
 
 
-def _cancelled() -> _Cancelled:
-    return _Cancelled(say("Embedding was cancelled; it goes on at the next write, or start of the hub."))
+def _cancelled() -> _EmbeddingCancelled:
+    return _EmbeddingCancelled(
+        say("Embedding was cancelled; it goes on at the next write, or start of the hub.")
+    )

@@ -16,10 +16,10 @@ from tabane.hub.clients.methods import client_methods
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.collections import EMBEDDED, SHAPES
 from tabane.hub.documents import DocumentStore
-from tabane.hub.embedding import Embedding
+from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.jobs import Jobs
 from tabane.hub.manual import ManualSource, documentation_table
-from tabane.hub.models import Models
+from tabane.hub.models import HubModels
 from tabane.hub.reader import PageReader
 from tabane.hub.reload import FileFollower, read_again
 from tabane.hub.search_everything import EverythingSearch
@@ -68,13 +68,13 @@ class Hub:
         self.tools = HubTools(self.gateway, lambda: self.door)
         self.stores = Stores(settings.home, SHAPES)
         self.jobs = Jobs(loop)
-        self.models = Models(
+        self.models = HubModels(
             lambda: self.settings,
             self.environment,
             lambda: self.stores.kept(self.settings.embedding_cache),
             errors=2,
         )
-        self.embedding = Embedding(
+        self.embedding = CollectionEmbedder(
             settings.home, self.stores, self.models, self.jobs, EMBEDDED, self._model_is_named
         )
         self.posts = PostArchive(

@@ -12,7 +12,7 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments
-from tabane.hub.embedding import Embedding
+from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.stores import Stores
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Face, Operation, Privilege
@@ -133,7 +133,7 @@ class ManualSource(CollectionSource[Record]):
 
     spaces = SPACES
 
-    def __init__(self, stores: Stores, models: Models, embedding: Embedding) -> None:
+    def __init__(self, stores: Stores, models: Models, embedding: CollectionEmbedder) -> None:
         super().__init__(self._indexed, models, partial(embedding.question, SHAPE.name))
         self._stores, self._embedding = stores, embedding
         self._indexing = asyncio.Lock()

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tabane.errors import ConfigurationError
-from tabane.hub.embedding import Embedding
+from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.stores import Stores
 from tabane.operations import Caller, Face, Operation
 from tabane.reader.shape import DOMAIN, SHAPE
@@ -57,7 +57,7 @@ class PageReader:
         environ: Mapping[str, str],
         stores: Stores,
         models: Models,
-        embedding: Embedding,
+        embedding: CollectionEmbedder,
         remember: Remember,
         keys: Callable[[str], str | None],
         errors: int | None = None,

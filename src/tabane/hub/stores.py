@@ -1,4 +1,4 @@
-"""The stores of a hub, each opened when it is first needed and closed at the end."""
+"""Stores of a hub. Each is opened on first use and closed at the end."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ Shapes = Mapping[str, Sequence["Shape"]]
 
 
 class CheckStores(Struct, frozen=True, forbid_unknown_fields=True):
-    """``mend``: also make anew what is derived and does not agree."""
+    """``mend``: also rebuild derived data that does not agree."""
 
     mend: bool = False
 
 
 class Stores:
-    """One store a domain. A hub that only forwards never opens any, nor imports what they need.
+    """One store for each domain. A hub that only forwards never opens any, nor imports what they need.
 
     ``shapes`` are the collections of each domain.
     """
@@ -50,26 +50,28 @@ class Stores:
         self._opening = asyncio.Lock()
 
     async def collection(self, domain: str, shape: Shape) -> StoredCollection:
-        """A collection of that domain. Raises StoreError that says what to do where it cannot be opened."""
+        """Return a collection of that domain. Raises StoreError if it cannot be opened."""
         return await (await self._store(domain)).collection(shape)
 
     def holds(self, domain: str) -> bool:
-        """Whether anything of that domain was ever stored."""
+        """Return whether anything of that domain was ever stored."""
         return domain in self._open or (self._folder / f"{domain}.db").exists()
 
     def is_open(self, domain: str) -> bool:
-        """Whether asking it costs no opening."""
+        """Return whether the store is open, so that a request does not have to open it."""
         return domain in self._open
 
     async def kept(self, most: int) -> PersistentVectorCache:
-        """Where embeddings are kept by what they were made of, ``most`` bytes of them."""
+        """Return the cache of embeddings, with at most ``most`` bytes."""
         return await (await self._store("cache")).kept(most)
 
     async def check(self, *, mend: bool) -> list[dict[str, Any]]:
-        """How each store on disk is: domain, path, ``state`` (ok, mended, stale, damaged, unreadable).
+        """Return the state of each store on disk:
 
-        Reads everything. What is stale is derived and disagrees with the truth; ``mend`` makes it anew, and
-        puts a damaged file aside where all that was in it is derived.
+        domain, path, ``state`` (ok, mended, stale, damaged, unreadable).
+
+        Reads everything. Stale data is derived and disagrees with the truth. ``mend`` rebuilds it, and moves
+        a damaged file aside if all that was in it is derived.
         """
         rows = []
         for domain in self._shapes:

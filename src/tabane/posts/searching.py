@@ -18,7 +18,7 @@ from tabane.posts.query import PostQuery, PostTerms, escaped_meaning, parsed, te
 from tabane.posts.rankings import HybridPosts, NearestPosts, NewestPosts
 from tabane.posts.statistics import Statistics
 from tabane.search.embedding.embedder import NoModel
-from tabane.search.embedding.families import reads
+from tabane.search.embedding.model_families import reads
 from tabane.search.engine import MOST_AT_ONCE, Collection, LexicalQuery, Order, VectorQuery
 from tabane.search.filters import EVERYTHING, LONGEST_NEEDLE, And, Equal, Filter, Not
 from tabane.search.hybrid import RankedRecord

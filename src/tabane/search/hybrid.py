@@ -75,8 +75,8 @@ async def hybrid(
     """The best of the records that match ``where`` and are found by words, by meaning, or both.
 
     ``usual`` is the cosine between strangers, where it was measured for the model
-    (:class:`~tabane.search.embedding.families.Strangers`): what is scored 0. One of the two alone is its own
-    ranking. ``meaning.threshold`` holds for
+    (:class:`~tabane.search.embedding.model_families.CosineBaseline`): what is scored 0. One of the two alone
+    is its own ranking. ``meaning.threshold`` holds for
     what was found by meaning; what words found stays, with the cosine it has. Phrases and exclusions hold
     for both. Where both look, ``total``
     counts the candidates of both: the nearest vectors have no end, so it says how far was looked.

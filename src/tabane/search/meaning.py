@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tabane.messages import Message, say
 from tabane.search.embedding.embedder import NoModel
-from tabane.search.embedding.families import family_of, reads
+from tabane.search.embedding.model_families import family_of, reads
 from tabane.search.engine import LexicalQuery, VectorQuery
 from tabane.search.hybrid import Fusion
 from tabane.search.models import Models

@@ -16,21 +16,21 @@ class SentMessage(msgspec.Struct, frozen=True):
     fields: dict[str, str | int | float | SentMessage | None]
 
 
-def leaving(value: Any) -> SentMessage:
+def encode_message(value: Any) -> SentMessage:
     """Turn a Message into what MessagePack can hold. An ``enc_hook``."""
     if isinstance(value, Message):
         return SentMessage(value.template, {name: _field(field) for name, field in value.fields.items()})
     raise NotImplementedError(f"nothing sends a {type(value).__name__}")
 
 
-def arriving(_kind: type, value: Any) -> Message:
+def decode_message(_kind: type, value: Any) -> Message:
     """Turn it back into a Message. A ``dec_hook``."""
     return _message(msgspec.convert(value, SentMessage))
 
 
 def _field(value: object) -> str | int | float | SentMessage | None:
     if isinstance(value, Message):
-        return leaving(value)
+        return encode_message(value)
     return value if isinstance(value, str | int | float | None) else str(value)
 
 

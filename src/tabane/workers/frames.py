@@ -1,46 +1,83 @@
 """Frames between the hub and a worker, over two pipes.
 
-A request is four bytes of length, four bytes with the processor time it may take in milliseconds, both
-big-endian, and a body. An answer is four bytes of length, a byte that is 1 where the worker ends after this
-answer, and a body. The first answer is empty: the worker is ready.
+A request is four bytes of length, four with its number, four with the CPU time it may take in milliseconds
+(0 for any), a byte that is 1 if it is urgent, and a body. An answer is four bytes of length, four with the
+number of its request, a byte with its kind, and a body. All numbers are big-endian. The first answer is
+empty: the worker is ready.
 """
 
 from __future__ import annotations
 
 import struct
+from enum import IntEnum
+from typing import NamedTuple
+
+import msgspec
 
 LONGEST = 128 * 1024 * 1024
 """Bytes of a body."""
 
-REQUEST = struct.Struct(">II")
-ANSWER = struct.Struct(">IB")
+REQUEST = struct.Struct(">III?")
+ANSWER = struct.Struct(">IIB")
 
 _MOST_MILLISECONDS = (1 << 32) - 1
 
 
-def request(length: int, seconds: float) -> bytes:
-    """Return the head of a request that may take ``seconds`` of CPU time.
+class AnswerKind(IntEnum):
+    """What an answer is: a result; a result after which the worker ends; progress of a request that is not
+    answered yet; or a :class:`WorkerRefusal`.
+    """
+
+    RESULT = 0
+    LAST = 1
+    PROGRESS = 2
+    REFUSED = 3
+
+
+class RequestHead(NamedTuple):
+    length: int
+    number: int
+    seconds: float
+    urgent: bool
+
+
+class AnswerHead(NamedTuple):
+    length: int
+    number: int
+    kind: AnswerKind
+
+
+class WorkerRefusal(msgspec.Struct, frozen=True):
+    """Why a worker cannot do what it was asked. ``package`` is the name of a missing package, or ""."""
+
+    reason: str
+    package: str = ""
+
+
+def request(length: int, seconds: float = 0.0, *, number: int = 0, urgent: bool = False) -> bytes:
+    """Return the head of a request that may take ``seconds`` of CPU time, 0 for any.
 
     Raises ValueError for a body beyond LONGEST.
     """
-    return REQUEST.pack(_checked(length), max(1, min(int(seconds * 1000), _MOST_MILLISECONDS)))
+    milliseconds = max(1, min(int(seconds * 1000), _MOST_MILLISECONDS)) if seconds else 0
+    return REQUEST.pack(_checked(length), number, milliseconds, urgent)
 
 
-def answer(length: int, *, last: bool = False) -> bytes:
+def answer(length: int, *, kind: AnswerKind = AnswerKind.RESULT, number: int = 0) -> bytes:
     """Return the head of an answer. Raises ValueError for a body beyond LONGEST."""
-    return ANSWER.pack(_checked(length), last)
+    return ANSWER.pack(_checked(length), number, kind)
 
 
-def request_head(head: bytes) -> tuple[int, float]:
-    """Return the length of a request's body and its seconds. Raises ValueError beyond LONGEST."""
-    length, milliseconds = REQUEST.unpack(head)
-    return _checked(length), milliseconds / 1000
+def request_head(head: bytes) -> RequestHead:
+    """Parse the head of a request. Raises ValueError beyond LONGEST."""
+    length, number, milliseconds, urgent = REQUEST.unpack(head)
+    return RequestHead(_checked(length), number, milliseconds / 1000, urgent)
 
 
-def answer_head(head: bytes) -> tuple[int, bool]:
-    """Return the length of an answer's body, and whether it is the last. Raises ValueError beyond LONGEST."""
-    length, last = ANSWER.unpack(head)
-    return _checked(length), bool(last)
+def answer_head(head: bytes) -> AnswerHead:
+    """Parse the head of an answer. Raises ValueError beyond LONGEST and for an unknown kind."""
+    length, number, kind = ANSWER.unpack(head)
+    return AnswerHead(_checked(length), number, AnswerKind(kind))
 
 
 def _checked(length: int) -> int:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tabane.errors import WorkerEnded, WorkerUnavailable
 from tabane.messages import say
+from tabane.workers.restarting import STARTS, RestartPolicy
 from tabane.workers.turns import Capacity, FairTurns
 from tabane.workers.worker import Program, Worker
-
-_STARTS = 3  # tries to start a process for one request
-_PAUSE = 0.1  # seconds after the first failed start, doubled by each that follows
-_LONGEST_PAUSE = 30.0
-_PATIENCE = 1.0  # seconds of that pause that a request waits for; if more remain, it fails at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +26,6 @@ class Budget:
     tries: int = 2
 
 
-@dataclass(slots=True)
-class _Starting:
-    """The recent history of starts, so that a program that cannot run is not started over and over."""
-
-    failures: int = 0
-    not_before: float = field(default=0.0)
-
-    def failed(self, now: float) -> None:
-        self.not_before = now + min(_PAUSE * 2**self.failures, _LONGEST_PAUSE)
-        self.failures += 1
-
-    def succeeded(self) -> None:
-        self.failures, self.not_before = 0, 0.0
-
-
 class Pool:
     """Workers that run one program. Use it on one event loop only.
 
@@ -56,7 +37,7 @@ class Pool:
         self._turns = FairTurns(capacity or Capacity())
         self._resting: dict[Worker, asyncio.TimerHandle] = {}
         self._busy: set[Worker] = set()
-        self._starting = _Starting()
+        self._restarts = RestartPolicy()
         self._endings: set[asyncio.Task[None]] = set()
         self._closed = False
         self._empty = asyncio.Event()
@@ -123,8 +104,8 @@ class Pool:
                 self._empty.clear()
                 return worker
             self._end_later(worker)
-        for left in reversed(range(_STARTS)):
-            await self._pause()
+        for left in reversed(range(STARTS)):
+            await self._restarts.pause()
             try:
                 return await self._started()
             except WorkerUnavailable:
@@ -143,19 +124,10 @@ class Pool:
         except BaseException as error:
             await self._bury(worker)
             if isinstance(error, WorkerUnavailable):
-                self._starting.failed(asyncio.get_running_loop().time())
+                self._restarts.failed()
             raise
-        self._starting.succeeded()
+        self._restarts.succeeded()
         return worker
-
-    async def _pause(self) -> None:
-        wait = self._starting.not_before - asyncio.get_running_loop().time()
-        if wait > _PATIENCE:
-            raise WorkerUnavailable(
-                say("A worker process cannot be started; the next try is in {seconds:.0f} s.", seconds=wait)
-            )
-        if wait > 0:
-            await asyncio.sleep(wait)
 
     def _check_open(self) -> None:
         if self._closed:

@@ -1,34 +1,58 @@
-"""A worker's own side: requests on descriptor 0, answers on descriptor 1, under limits of the system.
+"""A worker's own side: requests on descriptor 0, answers on descriptor 1.
 
-The system enforces each limit, since C code does not check any: SIGPROF ends a request that has used its CPU
-time, and address space beyond the limit is refused. A worker ends when the pipe of its requests is closed,
-so none outlives the hub. If it is then busy in code that holds the interpreter, the CPU limit ends it.
+:func:`serve` answers one request at a time, under limits of the system, since C code does not check any:
+SIGPROF ends a request that has used its CPU time, and address space beyond the limit is refused.
+:func:`serve_loaded` loads something once and answers several requests at the same time. Both end when the
+pipe of the requests is closed, so no worker outlives the hub. If one is then busy in code that holds the
+interpreter, the CPU limit ends it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import resource
 import select
 import signal
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO
 
-from tabane.workers.frames import REQUEST, answer, request_head
+import msgspec
+
+from tabane.workers.frames import REQUEST, AnswerKind, RequestHead, WorkerRefusal, answer, request_head
 
 LARGE = 500_000_000
 """Bytes of memory above which a worker ends itself, so that a fresh one follows."""
 
 
-class Last(bytes):
+class LastAnswer(bytes):
     """An answer after which the worker ends."""
 
 
 Respond = Callable[[bytes], bytes]
 """Turns the body of a request into that of its answer, or into a Last if the worker should end."""
+
+
+ReportProgress = Callable[[bytes], None]
+"""Tells the hub that a request is in work, and how far it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedService:
+    """What was loaded. ``greeting`` is the answer to the opening.
+
+    ``respond`` turns a request into its result, in two threads at once. The process ends after ``idle``
+    seconds without work, 0 for never.
+    """
+
+    greeting: bytes
+    respond: Callable[[bytes, ReportProgress], bytes | bytearray]
+    idle: float = 0.0
 
 
 def serve(respond: Respond, *, large: int = LARGE, nice: int = 0) -> None:
@@ -38,42 +62,150 @@ def serve(respond: Respond, *, large: int = LARGE, nice: int = 0) -> None:
     it). ``nice`` lowers its priority below the hub's. Output of libraries goes to stderr: descriptor 1 is
     only for answers.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the hub ends first, and the pipe with it
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     os.nice(nice)
+    requests, answers = _pipes()
+    threading.Thread(target=_end_with_the_hub, daemon=True).start()
+    with contextlib.suppress(BrokenPipeError):  # the hub no longer listens
+        _answer_all(requests, answers, respond, large)
+    os._exit(0)
+
+
+def serve_loaded(load: Callable[[bytes], LoadedService]) -> None:
+    """Load what the first request says, then answer others until the hub wants no more or nothing is to do.
+
+    Urgent requests are answered beside the others, not after them. What ``load`` or a response raises is
+    sent as a refusal; the process ends only after the former. Arguments and output as for :func:`serve`.
+    """
+    requests, answers = _pipes()
+    _LoadedServer(requests, answers).run(load)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+class _LoadedServer:
+    """Answers in two threads: one for urgent requests, one for the rest. A third one reads."""
+
+    def __init__(self, requests: BinaryIO, answers: BinaryIO) -> None:
+        self._requests, self._answers = requests, answers
+        self._saying = threading.Lock()
+        self._urgent: queue.SimpleQueue[tuple[int, bytes]] = queue.SimpleQueue()
+        self._others: queue.SimpleQueue[tuple[int, bytes]] = queue.SimpleQueue()
+        self._unanswered = 0
+        self._changed = threading.Condition()
+
+    def run(self, load: Callable[[bytes], LoadedService]) -> None:
+        self._say(b"")
+        opening = _read(self._requests)
+        if opening is None:
+            return
+        number = opening[0].number
+        try:
+            service = load(opening[1])
+        except Exception as error:  # whatever a library makes of a file that is not as it should be
+            self._say(_refusal(error), number, AnswerKind.REFUSED)
+            return
+        self._say(service.greeting, number)
+        for waiting in (self._urgent, self._others):
+            threading.Thread(target=self._work, args=(service, waiting), daemon=True).start()
+        threading.Thread(target=self._read_all, daemon=True).start()
+        self._wait(service.idle)
+
+    def _read_all(self) -> None:
+        try:
+            while (taken := _read(self._requests)) is not None:
+                with self._changed:
+                    self._unanswered += 1
+                head, body = taken
+                (self._urgent if head.urgent else self._others).put((head.number, body))
+        finally:
+            os._exit(0)  # the hub has gone, or wants nothing more
+
+    def _wait(self, idle: float) -> None:
+        """Return after ``idle`` seconds without work, never if it is 0."""
+        with self._changed:
+            while True:
+                if self._unanswered or not idle:
+                    self._changed.wait()
+                elif not self._changed.wait(idle) and not self._unanswered:
+                    return
+
+    def _work(self, service: LoadedService, waiting: queue.SimpleQueue[tuple[int, bytes]]) -> None:
+        while True:
+            number, body = waiting.get()
+            try:
+                result = service.respond(body, partial(self._progress, number))
+                self._say(result, number)
+            except Exception as error:  # the library's own kinds; the process can go on
+                self._say(_refusal(error), number, AnswerKind.REFUSED)
+            with self._changed:
+                self._unanswered -= 1
+                self._changed.notify()
+
+    def _progress(self, number: int, told: bytes) -> None:
+        self._say(told, number, AnswerKind.PROGRESS)
+
+    def _say(self, body: bytes | bytearray, number: int = 0, kind: AnswerKind = AnswerKind.RESULT) -> None:
+        with self._saying:
+            try:
+                _say(self._answers, body, number=number, kind=kind)
+            except BrokenPipeError:
+                os._exit(0)  # the hub no longer listens
+
+
+def _refusal(error: Exception) -> bytes:
+    if isinstance(error, ImportError):
+        return msgspec.msgpack.encode(WorkerRefusal(str(error), error.name or ""))
+    return msgspec.msgpack.encode(WorkerRefusal(f"{type(error).__name__}: {error}"))
+
+
+def _pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Prepare the process; return the pipe of requests and that of answers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the hub ends first, and the pipe with it
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     _confine(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
-    threading.Thread(target=_end_with_the_hub, daemon=True).start()
-    with contextlib.suppress(BrokenPipeError):  # the hub no longer listens
-        _answer_all(os.fdopen(0, "rb"), answers, respond, large)
-    os._exit(0)
+    return os.fdopen(0, "rb"), answers
 
 
 def _answer_all(requests: BinaryIO, answers: BinaryIO, respond: Respond, large: int) -> None:
     _say(answers, b"")
-    while len(head := requests.read(REQUEST.size)) == REQUEST.size:
-        length, seconds = request_head(head)
-        body = requests.read(length)
-        if len(body) < length:
-            return
-        signal.setitimer(signal.ITIMER_PROF, seconds)
+    while (taken := _read(requests)) is not None:
+        head, body = taken
+        del taken
+        signal.setitimer(signal.ITIMER_PROF, head.seconds)
         reply = respond(body)
         signal.setitimer(signal.ITIMER_PROF, 0)
         del body
-        last = isinstance(reply, Last) or held() > large
-        _say(answers, reply, last=last)
+        last = isinstance(reply, LastAnswer) or memory_in_use() > large
+        _say(answers, reply, kind=AnswerKind.LAST if last else AnswerKind.RESULT)
         if last:
             return
 
 
-def _say(answers: BinaryIO, body: bytes, *, last: bool = False) -> None:
-    answers.write(answer(len(body), last=last))
+def _read(requests: BinaryIO) -> tuple[RequestHead, bytes] | None:
+    """Return the next request; None at the end of the pipe, also within a request."""
+    head = requests.read(REQUEST.size)
+    if len(head) < REQUEST.size:
+        return None
+    parsed = request_head(head)
+    body = requests.read(parsed.length)
+    return (parsed, body) if len(body) == parsed.length else None
+
+
+def _say(
+    answers: BinaryIO,
+    body: bytes | bytearray,
+    *,
+    number: int = 0,
+    kind: AnswerKind = AnswerKind.RESULT,
+) -> None:
+    answers.write(answer(len(body), kind=kind, number=number))
     answers.write(body)
     answers.flush()
 
 
-def held() -> int:
+def memory_in_use() -> int:
     """Return the bytes of memory of this process, or its highest value if that is not known."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:

@@ -1,4 +1,4 @@
-"""The hub's end of one worker: a child process that answers one request at a time."""
+"""The hub's end of one worker: a child process that takes requests and sends answers."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tabane.errors import WorkerEnded, WorkerSpent, WorkerUnavailable
 from tabane.messages import say
-from tabane.workers.frames import ANSWER, answer_head, request
+from tabane.workers.frames import ANSWER, AnswerKind, answer_head, request
 
 _ENDING = 5.0  # seconds a process has to end after its pipe was closed
 _PIECE = 1 << 16
@@ -49,6 +50,14 @@ class Program:
     start: float = 60.0
 
 
+class WorkerAnswer(NamedTuple):
+    """One answer. ``number`` is that of its request."""
+
+    number: int
+    kind: AnswerKind
+    body: bytes
+
+
 class Worker:
     """One process. It is no longer ``usable`` after it failed, ended, or said that it is about to end."""
 
@@ -62,6 +71,11 @@ class Worker:
         """Return the process id while it runs."""
         child = self._child
         return child.pid if child is not None and child.returncode is None else None
+
+    @property
+    def status(self) -> int | None:
+        """Return the exit status: None while it runs, negative if a signal ended it."""
+        return self._child.returncode if self._child is not None else None
 
     @property
     def usable(self) -> bool:
@@ -85,8 +99,8 @@ class Worker:
                 limit=1 << 20,
             )
             async with asyncio.timeout(program.start):
-                await self._heard()
-        except (OSError, TimeoutError, _Silent) as error:
+                await self.receive()
+        except (OSError, TimeoutError, WorkerSilent) as error:
             await self.end(kill=True)
             reason = f"{type(error).__name__}: {error}" if isinstance(error, OSError) else "it did not begin"
             raise WorkerUnavailable(
@@ -96,28 +110,53 @@ class Worker:
             await asyncio.shield(self.end(kill=True))
             raise
 
+    def send(self, body: bytes, *, seconds: float = 0.0, number: int = 0, urgent: bool = False) -> None:
+        """Send a request; what the process does not read at once is kept in memory. Returns at once.
+
+        Raises ValueError for a body that is too long. Nobody reads what is sent to a process that has ended.
+        """
+        assert self._child is not None
+        assert self._child.stdin is not None
+        head = request(len(body), seconds, number=number, urgent=urgent)
+        with contextlib.suppress(ConnectionError):
+            if len(body) < _PIECE:
+                self._child.stdin.write(head + body)
+            else:
+                self._child.stdin.write(head)
+                self._child.stdin.write(body)
+
+    async def receive(self) -> WorkerAnswer:
+        """Return the next answer. Raises WorkerSilent if the process ended or sent no valid frame."""
+        assert self._child is not None
+        assert self._child.stdout is not None
+        try:
+            length, number, kind = answer_head(await self._child.stdout.readexactly(ANSWER.size))
+            body = await self._child.stdout.readexactly(length)
+        except (asyncio.IncompleteReadError, ConnectionError, ValueError) as error:
+            raise WorkerSilent from error
+        self._last = kind is AnswerKind.LAST
+        return WorkerAnswer(number, kind, body)
+
     async def ask(self, body: bytes, *, seconds: float, deadline: float) -> bytes:
-        """Return the answer to a request.
+        """Return the answer to a request, while no other is in work.
 
         ``seconds`` is its CPU time, ``deadline`` its time by the clock. Raises WorkerSpent beyond either,
         WorkerEnded if the process ended for another reason, and ValueError for a body that is too long.
         After any of these, or if the caller gives up, end the worker.
         """
-        head = request(len(body), seconds)
         assert self._child is not None
         assert self._child.stdin is not None
         try:
             async with asyncio.timeout(deadline):
-                self._child.stdin.write(head)
-                self._child.stdin.write(body)
+                self.send(body, seconds=seconds)
                 await self._child.stdin.drain()
-                return await self._heard()
+                return (await self.receive()).body
         except TimeoutError:
             raise WorkerSpent(
                 say("The work did not finish within {seconds:g} seconds.", seconds=deadline)
             ) from None
-        except (_Silent, ConnectionError):
-            raise await self._why(seconds) from None
+        except (WorkerSilent, ConnectionError):
+            raise await self._reason_of_end(seconds) from None
 
     async def end(self, *, kill: bool = False) -> None:
         """End the process: close its requests, or kill it; it is also killed if it does not end."""
@@ -130,26 +169,17 @@ class Worker:
             child.stdin.close()
         try:
             async with asyncio.timeout(_ENDING):
-                await _over(child)
+                await _wait_for_end(child)
         except TimeoutError:
             self.kill()
-            await _over(child)
+            await _wait_for_end(child)
 
     def kill(self) -> None:
         if self._child is not None and self._child.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._child.kill()
 
-    async def _heard(self) -> bytes:
-        assert self._child is not None
-        assert self._child.stdout is not None
-        try:
-            length, self._last = answer_head(await self._child.stdout.readexactly(ANSWER.size))
-            return await self._child.stdout.readexactly(length)
-        except (asyncio.IncompleteReadError, ConnectionError, ValueError) as error:
-            raise _Silent from error
-
-    async def _why(self, seconds: float) -> WorkerEnded | WorkerSpent:
+    async def _reason_of_end(self, seconds: float) -> WorkerEnded | WorkerSpent:
         """Return the error for the end of the process."""
         assert self._child is not None
         await self.end()
@@ -160,7 +190,7 @@ class Worker:
         return WorkerEnded(say("The process that did the work ended."))
 
 
-async def _over(child: asyncio.subprocess.Process) -> None:
+async def _wait_for_end(child: asyncio.subprocess.Process) -> None:
     """Wait for the end of a process.
 
     What is left of an answer that nobody wants is read: unread, it keeps the end from being noticed.
@@ -172,5 +202,5 @@ async def _over(child: asyncio.subprocess.Process) -> None:
     await child.wait()
 
 
-class _Silent(Exception):
+class WorkerSilent(Exception):
     """The process sent nothing, or no valid frame."""

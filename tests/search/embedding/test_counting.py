@@ -13,11 +13,17 @@ import pytest
 from tokenizers import Tokenizer
 
 from tabane.search.chunking import Chunk, chunks
-from tabane.search.embedding.counting import Counter
-from tabane.search.embedding.families import Traits
-from tabane.search.embedding.folders import minilm
-from tabane.search.embedding.measure import TARGET, Tokens, estimated, exact, room_of
+from tabane.search.embedding.model_families import ModelTraits
+from tabane.search.embedding.model_files import minilm
 from tabane.search.embedding.recipe import Recipe, settled
+from tabane.search.embedding.token_counting import (
+    TARGET,
+    TokenCounter,
+    TokenizerMeasure,
+    estimated,
+    exact,
+    room_of,
+)
 
 DOCS = sorted((Path(__file__).parents[3] / "docs").glob("*.md"))
 MINILM = settled("sentence-transformers/all-MiniLM-L6-v2", "a" * 40)
@@ -40,8 +46,8 @@ def tokenizer(file: str) -> Tokenizer:
 
 
 @pytest.fixture
-def counter(file: str) -> Iterator[Counter]:
-    made = Counter(file, os.environ)
+def counter(file: str) -> Iterator[TokenCounter]:
+    made = TokenCounter(file, os.environ)
     yield made
     made.close()
 
@@ -52,7 +58,7 @@ def expected(tokenizer: Tokenizer, texts: Sequence[str]) -> list[int]:
 
 
 def test_counts_are_those_of_the_tokenizer_in_the_order_of_the_texts(
-    counter: Counter, tokenizer: Tokenizer
+    counter: TokenCounter, tokenizer: Tokenizer
 ) -> None:
     assert counter.counts(TEXTS) == expected(tokenizer, TEXTS)
     assert counter.counts([]) == []
@@ -60,7 +66,7 @@ def test_counts_are_those_of_the_tokenizer_in_the_order_of_the_texts(
     assert counter.counts(many) == expected(tokenizer, many)
 
 
-def test_a_process_that_was_killed_is_started_again(counter: Counter) -> None:
+def test_a_process_that_was_killed_is_started_again(counter: TokenCounter) -> None:
     counts = counter.counts(TEXTS)
     before = counter.pid
     assert before is not None
@@ -70,7 +76,7 @@ def test_a_process_that_was_killed_is_started_again(counter: Counter) -> None:
 
 
 def test_a_process_that_is_not_asked_ends(file: str) -> None:
-    counter = Counter(file, os.environ, idle=0.05)
+    counter = TokenCounter(file, os.environ, idle=0.05)
     counter.counts(["a"])
     deadline = time.monotonic() + 20
     while counter.pid is not None:
@@ -81,13 +87,13 @@ def test_a_process_that_is_not_asked_ends(file: str) -> None:
 
 
 def test_a_process_that_hangs_is_given_up(file: str) -> None:
-    hanging = Counter(file, os.environ, silence=0.001)
+    hanging = TokenCounter(file, os.environ, silence=0.001)
     with pytest.raises(OSError):
         hanging.counts(["word " * 90_000] * 3)
     hanging.close()
 
 
-def test_threads_take_turns(counter: Counter) -> None:
+def test_threads_take_turns(counter: TokenCounter) -> None:
     counts = counter.counts(TEXTS)
     found: list[list[int]] = []
     threads = [threading.Thread(target=lambda: found.append(counter.counts(TEXTS))) for _ in range(4)]
@@ -103,7 +109,7 @@ def test_without_a_tokenizer_everything_is_estimated(
 ) -> None:
     broken = tmp_path / "tokenizer.json"
     broken.write_text("{}")
-    measure = exact(MINILM, Counter(str(broken), os.environ))
+    measure = exact(MINILM, TokenCounter(str(broken), os.environ))
     texts = ["Hello world", "unbelievable tokenization"]
     assert measure.counts(texts) == measure.estimate.counts(texts)
     assert "estimated" in caplog.text
@@ -111,7 +117,9 @@ def test_without_a_tokenizer_everything_is_estimated(
     assert measure.count("Hello world") == 2
 
 
-def test_chunks_of_real_documents_hold_what_the_model_takes(counter: Counter, tokenizer: Tokenizer) -> None:
+def test_chunks_of_real_documents_hold_what_the_model_takes(
+    counter: TokenCounter, tokenizer: Tokenizer
+) -> None:
     measure = exact(MINILM, counter)
     assert measure.capacity == 238
     for path in DOCS:
@@ -136,11 +144,13 @@ def test_the_estimate_is_never_far_too_low(tokenizer: Tokenizer) -> None:
             assert 0.6 * sum(map(measure.count, parts)) <= sum(expected(tokenizer, parts))
 
 
-def test_text_that_the_model_cannot_read_is_cut_for_the_search_by_words(counter: Counter) -> None:
+def test_text_that_the_model_cannot_read_is_cut_for_the_search_by_words(counter: TokenCounter) -> None:
     japanese = "これは日本語の長い段落で、英語だけのモデルには読めない。" * 40
     measure = exact(MINILM, counter)
     assert len(chunks(japanese, "text", measure)) <= len(chunks(japanese, "text", estimated(None))) + 1
-    multilingual = Tokens(measure.capacity, "m", "intfloat/multilingual-e5-small", counter, measure.estimate)
+    multilingual = TokenizerMeasure(
+        measure.capacity, "m", "intfloat/multilingual-e5-small", counter, measure.estimate
+    )
     assert len(chunks(japanese, "text", multilingual)) > len(chunks(japanese, "text", measure))
 
 
@@ -151,16 +161,16 @@ def test_text_that_the_model_cannot_read_is_cut_for_the_search_by_words(counter:
         (settled("hotchpotch/bekko-embedding-v1-a25m"), TARGET),
         (settled("intfloat/multilingual-e5-small"), 512 - 2 - 3 - 16),
         (settled("paraphrase-multilingual-minilm-l12"), 128 - 2 - 15),
-        (settled("any", overrides=Traits(max_tokens=1)), 1),
+        (settled("any", overrides=ModelTraits(max_tokens=1)), 1),
     ],
 )
 def test_a_chunk_has_room_in_the_model_beside_what_is_put_around_it(recipe: Recipe, room: int) -> None:
     assert room_of(recipe) == room
 
 
-def test_measures_are_named_by_what_they_count_with(counter: Counter) -> None:
+def test_measures_are_named_by_what_they_count_with(counter: TokenCounter) -> None:
     other = settled("sentence-transformers/all-MiniLM-L6-v2", "b" * 40)
-    shorter = settled(MINILM.model, "a" * 40, overrides=Traits(max_tokens=128))
+    shorter = settled(MINILM.model, "a" * 40, overrides=ModelTraits(max_tokens=128))
     names = [exact(recipe, counter).name for recipe in (MINILM, other, shorter)]
     names += [estimated(None).name, estimated(MINILM).name]
     assert len(set(names)) == 5

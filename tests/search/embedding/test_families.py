@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tabane.errors import ConfigurationError
 from tabane.search.embedding.embedder import clean
-from tabane.search.embedding.families import FAMILIES, Pooling, Traits, family_of, reads
+from tabane.search.embedding.model_families import FAMILIES, ModelTraits, Pooling, family_of, reads
 from tabane.search.embedding.recipe import MOST_TOKENS, Recipe, own_traits, settled
 
 
@@ -102,22 +102,22 @@ def test_pooling_is_that_of_the_family() -> None:
 
 
 def test_what_was_asked_for_goes_before_the_family_and_the_family_before_the_files() -> None:
-    own = Traits(Pooling.LAST, 99, query="q ", topic="t ")
-    asked = Traits(max_tokens=77, document="d ")
+    own = ModelTraits(Pooling.LAST, 99, query="q ", topic="t ")
+    asked = ModelTraits(max_tokens=77, document="d ")
     assert settled("a/b", own=own, overrides=asked) == Recipe(
         "a/b", pooling=Pooling.LAST, max_tokens=77, query="q ", document="d ", topic="t "
     )
-    recipe = settled("intfloat/multilingual-e5-small", own=own, overrides=Traits(query=""))
+    recipe = settled("intfloat/multilingual-e5-small", own=own, overrides=ModelTraits(query=""))
     assert (recipe.query, recipe.document, recipe.max_tokens) == ("", "passage: ", 512)
 
 
 def test_a_length_that_nobody_asked_for_is_bounded() -> None:
     assert settled("BAAI/bge-m3").max_tokens == MOST_TOKENS
-    assert settled("BAAI/bge-m3", overrides=Traits(max_tokens=8192)).max_tokens == 8192
+    assert settled("BAAI/bge-m3", overrides=ModelTraits(max_tokens=8192)).max_tokens == 8192
 
 
 def test_a_length_or_dimension_of_nothing_is_refused() -> None:
-    for asked in (Traits(max_tokens=0), Traits(dimension=-1)):
+    for asked in (ModelTraits(max_tokens=0), ModelTraits(dimension=-1)):
         with pytest.raises(ConfigurationError, match="at least 1"):
             settled("a/b", overrides=asked)
 
@@ -130,7 +130,7 @@ def test_what_files_say_is_read() -> None:
         "config_sentence_transformers.json": {"prompts": {"query": "Q: ", "passage": "P: ", "x": 1}},
     }
     files = {path: json.dumps(content).encode() for path, content in contents.items()}
-    assert own_traits(files) == Traits(Pooling.LAST, 300, query="Q: ", document="P: ")
+    assert own_traits(files) == ModelTraits(Pooling.LAST, 300, query="Q: ", document="P: ")
     del files["sentence_bert_config.json"]
     assert own_traits(files).max_tokens is None
 

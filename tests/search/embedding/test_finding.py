@@ -14,19 +14,25 @@ import onnx
 import pytest
 
 from tabane.errors import ConfigurationError, ModelMissing, ModelUnavailable
-from tabane.search.embedding import files
-from tabane.search.embedding.families import Pooling, Traits
-from tabane.search.embedding.finding import DEFAULT, MINILM, Finder, Found, NoModel, Wanted
-from tabane.search.embedding.hub import Hub, Progress
+from tabane.search.embedding.embedding_service import EmbeddingService
 from tabane.search.embedding.hub_cache import HubPlace
+from tabane.search.embedding.model_families import ModelTraits, Pooling
+from tabane.search.embedding.model_files import running_files, sentence_transformers_files
+from tabane.search.embedding.model_finder import (
+    DEFAULT,
+    MINILM,
+    FoundModel,
+    ModelChoice,
+    ModelFinder,
+    NoModel,
+)
+from tabane.search.embedding.model_hub import DownloadProgress, ModelHub
 from tabane.search.embedding.recipe import DESCRIBING
-from tabane.search.embedding.served import Service
-from tabane.search.embedding.worker.bert import bert_graph
-from tabane.search.embedding.worker.safetensors import Weights
+from tabane.search.embedding.worker.bert import WeightsFile, bert_graph
 from tests.search.embedding import tiny
 from tests.search.embedding.servers import FakeHub, FakeService
 
-Work = Callable[[Finder, FakeHub], Awaitable[None]]
+Work = Callable[[ModelFinder, FakeHub], Awaitable[None]]
 
 
 def _published(folder: Path, seed: int = 1, prompts: bool = False) -> Path:
@@ -35,7 +41,7 @@ def _published(folder: Path, seed: int = 1, prompts: bool = False) -> Path:
     (folder / "onnx").mkdir()
     (folder / "1_Pooling").mkdir()
     onnx.save(
-        bert_graph(tiny.CONFIG, Weights(str(folder / "model.safetensors")).array),
+        bert_graph(tiny.CONFIG, WeightsFile(str(folder / "model.safetensors")).array),
         folder / "onnx" / "model.onnx",
     )
     (folder / "1_Pooling" / "config.json").write_text(json.dumps({"pooling_mode_cls_token": True}))
@@ -50,17 +56,19 @@ def _run(tmp_path: Path, work: Work, fake: FakeHub | None = None, **more: Any) -
         hub = fake or FakeHub()
         async with asyncio.timeout(60), hub.serving() as url:
             place = HubPlace(str(tmp_path / "cache"), url, offline=more.pop("offline", False))
-            made = Hub(place, pause=0.01, attempts=2, expected=DESCRIBING)
+            made = ModelHub(place, pause=0.01, attempts=2, expected=DESCRIBING)
             try:
-                await work(Finder(made, str(tmp_path / "kept"), **{"package": lambda: None, **more}), hub)
+                await work(
+                    ModelFinder(made, str(tmp_path / "kept"), **{"package": lambda: None, **more}), hub
+                )
             finally:
                 await made.close()
 
     asyncio.run(run())
 
 
-async def _opened(found: Found | NoModel, text: str, kind: Any = "document") -> tiny.Array:
-    assert isinstance(found, Found)
+async def _opened(found: FoundModel | NoModel, text: str, kind: Any = "document") -> tiny.Array:
+    assert isinstance(found, FoundModel)
     embedder = await found.open(os.environ)
     try:
         return np.asarray(tiny.floats(await embedder.embed([text], kind))[0])
@@ -77,11 +85,11 @@ def _cls(seed: int, text: str) -> tiny.Array:
 def test_a_model_of_the_hub_is_fetched_and_runs_as_its_files_say(tmp_path: Path) -> None:
     fake = FakeHub()
     fake.add("org/tiny", _published(tmp_path / "source", prompts=True))
-    told: list[Progress] = []
+    told: list[DownloadProgress] = []
 
-    async def work(finder: Finder, hub: FakeHub) -> None:
-        found = await finder.find(Wanted("org/tiny"), told.append)
-        assert isinstance(found, Found)
+    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+        found = await finder.find(ModelChoice("org/tiny"), told.append)
+        assert isinstance(found, FoundModel)
         assert found.recipe.pooling is Pooling.CLS
         assert (found.recipe.revision, found.recipe.max_tokens) == ("a" * 40, 16)
         vector = await _opened(found, "cat", "query")
@@ -98,8 +106,8 @@ def test_a_bert_without_a_graph_is_built_of_its_weights(tmp_path: Path) -> None:
     fake = FakeHub()
     fake.add("org/tiny", tiny.make(tmp_path / "source"))
 
-    async def work(finder: Finder, hub: FakeHub) -> None:
-        found = await finder.find(Wanted("org/tiny", traits=Traits(pooling=Pooling.CLS)))
+    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+        found = await finder.find(ModelChoice("org/tiny", traits=ModelTraits(pooling=Pooling.CLS)))
         assert np.abs(await _opened(found, "a cat") - _cls(1, "a cat")).max() < 2e-6
 
     _run(tmp_path, work, fake)
@@ -109,8 +117,8 @@ def test_a_revision_that_is_named_is_the_one_that_is_used(tmp_path: Path) -> Non
     fake = FakeHub()
     fake.add("org/tiny", _published(tmp_path / "source"))
 
-    async def work(finder: Finder, hub: FakeHub) -> None:
-        await finder.find(Wanted(f"org/tiny@{'a' * 40}"))
+    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+        await finder.find(ModelChoice(f"org/tiny@{'a' * 40}"))
         assert set(hub.fetched("listing")) == {"a" * 40}
 
     _run(tmp_path, work, fake)
@@ -124,9 +132,9 @@ def test_a_model_that_onnxruntime_cannot_run_is_missing_before_its_weights_are_f
     (source / "config.json").write_text(json.dumps({**tiny.CONFIG, "model_type": "modernbert"}))
     fake.add("org/tiny", source)
 
-    async def work(finder: Finder, hub: FakeHub) -> None:
+    async def work(finder: ModelFinder, hub: FakeHub) -> None:
         with pytest.raises(ModelMissing, match="no ONNX graph"):
-            await finder.find(Wanted("org/tiny"))
+            await finder.find(ModelChoice("org/tiny"))
         assert not any("safetensors" in what for what in hub.fetched("file"))
 
     _run(tmp_path, work, fake)
@@ -136,9 +144,9 @@ def test_auto_is_the_default_model_from_the_hub_and_then_from_the_cache(tmp_path
     fake = FakeHub()
     fake.add(DEFAULT, _published(tmp_path / "source"))
 
-    async def work(finder: Finder, hub: FakeHub) -> None:
-        found = await finder.find(Wanted())
-        assert isinstance(found, Found)
+    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+        found = await finder.find(ModelChoice())
+        assert isinstance(found, FoundModel)
         assert found.recipe.model == DEFAULT
         assert found.recipe.pooling is Pooling.CLS
 
@@ -149,10 +157,10 @@ def test_auto_is_the_default_model_from_the_hub_and_then_from_the_cache(tmp_path
 def test_auto_is_minilm_of_its_package_where_the_hub_is_away(tmp_path: Path) -> None:
     folder = str(tiny.make(tmp_path / "package"))
 
-    async def work(finder: Finder, hub: FakeHub) -> None:
+    async def work(finder: ModelFinder, hub: FakeHub) -> None:
         hub.faults = [(503, {})] * 10
-        found = await finder.find(Wanted())
-        assert isinstance(found, Found)
+        found = await finder.find(ModelChoice())
+        assert isinstance(found, FoundModel)
         assert (found.recipe.model, found.recipe.revision) == (MINILM, "c" * 64)
         assert (found.recipe.max_tokens, found.recipe.pooling) == (256, Pooling.MEAN)
 
@@ -162,21 +170,21 @@ def test_auto_is_minilm_of_its_package_where_the_hub_is_away(tmp_path: Path) -> 
 def test_minilm_by_its_name_is_that_of_its_package_at_that_checksum(tmp_path: Path) -> None:
     folder = str(tiny.make(tmp_path / "package"))
 
-    async def work(finder: Finder, hub: FakeHub) -> None:
+    async def work(finder: ModelFinder, hub: FakeHub) -> None:
         for name in (MINILM, f"{MINILM}@{'c' * 64}"):
-            found = await finder.find(Wanted(name))
-            assert isinstance(found, Found)
+            found = await finder.find(ModelChoice(name))
+            assert isinstance(found, FoundModel)
             assert (found.recipe.model, found.recipe.revision) == (MINILM, "c" * 64)
         assert hub.tokens == []
         with pytest.raises(ModelMissing):
-            await finder.find(Wanted(f"{MINILM}@{'d' * 40}"))
+            await finder.find(ModelChoice(f"{MINILM}@{'d' * 40}"))
 
     _run(tmp_path, work, package=lambda: (folder, "c" * 64))
 
 
 def test_auto_without_anything_is_none_and_says_why(tmp_path: Path) -> None:
-    async def work(finder: Finder, hub: FakeHub) -> None:
-        found = await finder.find(Wanted())
+    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+        found = await finder.find(ModelChoice())
         assert isinstance(found, NoModel)
         assert f"has no {DEFAULT}" in found.reason.render("en")
 
@@ -184,8 +192,8 @@ def test_auto_without_anything_is_none_and_says_why(tmp_path: Path) -> None:
 
 
 def test_auto_without_the_packages_that_run_models_asks_nobody(tmp_path: Path) -> None:
-    async def work(finder: Finder, hub: FakeHub) -> None:
-        found = await finder.find(Wanted())
+    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+        found = await finder.find(ModelChoice())
         assert isinstance(found, NoModel)
         assert "tabane[models]" in found.reason.render("en")
         assert hub.tokens == []
@@ -194,35 +202,35 @@ def test_auto_without_the_packages_that_run_models_asks_nobody(tmp_path: Path) -
 
 
 def test_a_model_that_was_named_is_never_replaced_by_another(tmp_path: Path) -> None:
-    async def work(finder: Finder, hub: FakeHub) -> None:
+    async def work(finder: ModelFinder, hub: FakeHub) -> None:
         with pytest.raises(ModelMissing):
-            await finder.find(Wanted("org/tiny"))
+            await finder.find(ModelChoice("org/tiny"))
         hub.faults = [(503, {})] * 2
         with pytest.raises(ModelUnavailable):
-            await finder.find(Wanted("org/tiny"))
+            await finder.find(ModelChoice("org/tiny"))
 
     _run(tmp_path, work, package=lambda: (str(tiny.make(tmp_path / "package")), "c"))
 
 
 def test_none_is_none(tmp_path: Path) -> None:
-    async def work(finder: Finder, hub: FakeHub) -> None:
-        assert isinstance(await finder.find(Wanted("none")), NoModel)
+    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+        assert isinstance(await finder.find(ModelChoice("none")), NoModel)
         assert hub.tokens == []
 
     _run(tmp_path, work)
 
 
 def test_a_folder_is_a_model_whose_revision_is_its_checksum(tmp_path: Path) -> None:
-    async def work(finder: Finder, hub: FakeHub) -> None:
+    async def work(finder: ModelFinder, hub: FakeHub) -> None:
         found = [
-            await finder.find(Wanted(str(_published(tmp_path / f"m{seed}" / "tiny", seed))))
+            await finder.find(ModelChoice(str(_published(tmp_path / f"m{seed}" / "tiny", seed))))
             for seed in (1, 2)
         ]
-        assert all(isinstance(each, Found) for each in found)
-        assert len({each.recipe.revision for each in found if isinstance(each, Found)}) == 2
+        assert all(isinstance(each, FoundModel) for each in found)
+        assert len({each.recipe.revision for each in found if isinstance(each, FoundModel)}) == 2
         assert np.abs(await _opened(found[1], "a cat") - _cls(2, "a cat")).max() < 2e-6
         with pytest.raises(ModelMissing, match="no folder"):
-            await finder.find(Wanted(str(tmp_path / "nothing")))
+            await finder.find(ModelChoice(str(tmp_path / "nothing")))
 
     _run(tmp_path, work)
 
@@ -230,11 +238,11 @@ def test_a_folder_is_a_model_whose_revision_is_its_checksum(tmp_path: Path) -> N
 def test_int8_has_a_fingerprint_of_its_own(tmp_path: Path) -> None:
     folder = str(tiny.make(tmp_path / "tiny"))
 
-    async def work(finder: Finder, hub: FakeHub) -> None:
-        plain = await finder.find(Wanted(folder))
-        small = await finder.find(Wanted(folder, quantisation="int8"))
-        assert isinstance(plain, Found)
-        assert isinstance(small, Found)
+    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+        plain = await finder.find(ModelChoice(folder))
+        small = await finder.find(ModelChoice(folder, quantisation="int8"))
+        assert isinstance(plain, FoundModel)
+        assert isinstance(small, FoundModel)
         assert plain.recipe.fingerprint(24) != small.recipe.fingerprint(24)
         near = await _opened(plain, "a cat") @ await _opened(small, "a cat")
         assert 0.98 < near < 1 - 1e-9
@@ -243,9 +251,11 @@ def test_int8_has_a_fingerprint_of_its_own(tmp_path: Path) -> None:
 
 
 def test_int8_is_refused_where_it_cannot_be(tmp_path: Path) -> None:
-    wanted = Wanted(str(tiny.make(tmp_path / "tiny")), loader="sentence-transformers", quantisation="int8")
+    wanted = ModelChoice(
+        str(tiny.make(tmp_path / "tiny")), loader="sentence-transformers", quantisation="int8"
+    )
 
-    async def work(finder: Finder, hub: FakeHub) -> None:
+    async def work(finder: ModelFinder, hub: FakeHub) -> None:
         with pytest.raises(ConfigurationError, match="int8"):
             await finder.find(wanted)
 
@@ -259,9 +269,9 @@ def test_sentence_transformers_runs_what_has_no_graph_where_it_is_installed(tmp_
     (source / "modules.json").write_text("[]")
     fake.add("org/tiny", source)
 
-    async def work(finder: Finder, hub: FakeHub) -> None:
-        found = await finder.find(Wanted("org/tiny"))
-        assert isinstance(found, Found)
+    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+        found = await finder.find(ModelChoice("org/tiny"))
+        assert isinstance(found, FoundModel)
         assert found.spec is not None
         assert found.spec.loader == "sentence-transformers"
         assert "model.safetensors@0" in hub.fetched("file")
@@ -270,10 +280,10 @@ def test_sentence_transformers_runs_what_has_no_graph_where_it_is_installed(tmp_
 
 
 def test_a_server_is_used_without_asking_the_hub(tmp_path: Path) -> None:
-    async def work(finder: Finder, hub: FakeHub) -> None:
+    async def work(finder: ModelFinder, hub: FakeHub) -> None:
         service = FakeService()
         async with service.serving() as url:
-            found = await finder.find(Wanted("multilingual-e5-small", Service(f"{url}/v1")))
+            found = await finder.find(ModelChoice("multilingual-e5-small", EmbeddingService(f"{url}/v1")))
             await _opened(found, "x", "query")
         assert service.asked[-1]["input"] == ["query: x"]
         assert hub.tokens == []
@@ -291,10 +301,10 @@ def test_files_for_other_programs_are_left_out() -> None:
         "rust_model.ot",
         ".git",
     ]
-    assert files.of_sentence_transformers([*mine, *foreign]) == mine
-    assert "pytorch_model.bin" in files.of_sentence_transformers(["modules.json", "pytorch_model.bin"])
+    assert sentence_transformers_files([*mine, *foreign]) == mine
+    assert "pytorch_model.bin" in sentence_transformers_files(["modules.json", "pytorch_model.bin"])
 
 
 def test_data_beside_a_graph_comes_with_it() -> None:
     paths = ["onnx/model.onnx", "onnx/model.onnx_data", "onnx/model_quantized.onnx", "tokenizer.json"]
-    assert files.running(paths, {}) == ["onnx/model.onnx", "onnx/model.onnx_data", "tokenizer.json"]
+    assert running_files(paths, {}) == ["onnx/model.onnx", "onnx/model.onnx_data", "tokenizer.json"]

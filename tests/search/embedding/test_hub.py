@@ -13,14 +13,14 @@ import pytest
 
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable
 from tabane.messages import Message
-from tabane.search.embedding.hub import Hub, Progress, Snapshot
 from tabane.search.embedding.hub_cache import HubPlace, hub_place
+from tabane.search.embedding.model_hub import DownloadProgress, ModelHub, ModelSnapshot
 from tests.search.embedding import tiny
 from tests.search.embedding.servers import FakeHub
 
 MODEL = "org/tiny"
 COMMIT = "a" * 40
-Work = Callable[[Hub, FakeHub], Awaitable[None]]
+Work = Callable[[ModelHub, FakeHub], Awaitable[None]]
 
 
 def everything(paths: Sequence[str]) -> list[str]:
@@ -29,7 +29,7 @@ def everything(paths: Sequence[str]) -> list[str]:
     return sorted(paths)
 
 
-def _weights(found: Snapshot) -> bytes:
+def _weights(found: ModelSnapshot) -> bytes:
     return Path(found.folder, "model.safetensors").read_bytes()
 
 
@@ -41,7 +41,7 @@ def _run(tmp_path: Path, work: Work, fake: FakeHub | None = None, **more: Any) -
     async def run() -> None:
         async with asyncio.timeout(60), hub.serving() as url:
             options = {key: more.pop(key) for key in ("attempts", "expected") if key in more}
-            made = Hub(HubPlace(str(tmp_path / "cache"), url, **more), pause=0.01, **options)
+            made = ModelHub(HubPlace(str(tmp_path / "cache"), url, **more), pause=0.01, **options)
             try:
                 await work(made, hub)
             finally:
@@ -52,9 +52,9 @@ def _run(tmp_path: Path, work: Work, fake: FakeHub | None = None, **more: Any) -
 
 
 def test_a_model_is_fetched_into_the_layout_that_all_programs_share(tmp_path: Path) -> None:
-    told: list[Progress] = []
+    told: list[DownloadProgress] = []
 
-    async def work(hub: Hub, fake: FakeHub) -> None:
+    async def work(hub: ModelHub, fake: FakeHub) -> None:
         found = await hub.get(MODEL, everything, told=told.append)
         assert (found.model, found.commit, list(found.paths)) == (MODEL, COMMIT, sorted(fake.models[MODEL]))
         place = tmp_path / "cache" / "models--org--tiny"
@@ -74,7 +74,7 @@ def test_a_model_is_fetched_into_the_layout_that_all_programs_share(tmp_path: Pa
 
 
 def test_a_model_in_the_cache_needs_no_hub(tmp_path: Path) -> None:
-    async def work(hub: Hub, fake: FakeHub) -> None:
+    async def work(hub: ModelHub, fake: FakeHub) -> None:
         first = await hub.get(MODEL, everything)
         fake.asked.clear()
         assert await hub.get(MODEL, everything) == first
@@ -85,7 +85,7 @@ def test_a_model_in_the_cache_needs_no_hub(tmp_path: Path) -> None:
 
 
 def test_a_branch_stays_at_the_commit_it_was_first_fetched_at(tmp_path: Path) -> None:
-    async def work(hub: Hub, fake: FakeHub) -> None:
+    async def work(hub: ModelHub, fake: FakeHub) -> None:
         first = await hub.get(MODEL, everything)
         fake.add(MODEL, tiny.make(tmp_path / "newer", seed=2), "b" * 40)
         assert await hub.get(MODEL, everything) == first
@@ -95,7 +95,7 @@ def test_a_branch_stays_at_the_commit_it_was_first_fetched_at(tmp_path: Path) ->
 
 
 def test_what_was_broken_off_goes_on_from_where_it_was(tmp_path: Path) -> None:
-    async def work(hub: Hub, fake: FakeHub) -> None:
+    async def work(hub: ModelHub, fake: FakeHub) -> None:
         fake.cut = 1000
         found = await hub.get(MODEL, everything)
         assert _weights(found) == fake.models[MODEL]["model.safetensors"]
@@ -114,7 +114,7 @@ def test_what_another_process_left_is_gone_on_with(tmp_path: Path) -> None:
     part.parent.mkdir(parents=True)
     part.write_bytes(content[:777])
 
-    async def work(hub: Hub, fake: FakeHub) -> None:
+    async def work(hub: ModelHub, fake: FakeHub) -> None:
         await hub.get(MODEL, everything)
         assert "model.safetensors@777" in fake.fetched("file")
 
@@ -122,7 +122,7 @@ def test_what_another_process_left_is_gone_on_with(tmp_path: Path) -> None:
 
 
 def test_a_server_without_ranges_is_asked_for_all_of_it(tmp_path: Path) -> None:
-    async def work(hub: Hub, fake: FakeHub) -> None:
+    async def work(hub: ModelHub, fake: FakeHub) -> None:
         fake.cut, fake.no_ranges = 1000, True
         found = await hub.get(MODEL, everything)
         assert _weights(found) == fake.models[MODEL]["model.safetensors"]
@@ -131,7 +131,7 @@ def test_a_server_without_ranges_is_asked_for_all_of_it(tmp_path: Path) -> None:
 
 
 def test_a_server_that_always_breaks_off_is_given_up(tmp_path: Path) -> None:
-    async def work(hub: Hub, fake: FakeHub) -> None:
+    async def work(hub: ModelHub, fake: FakeHub) -> None:
         fake.cut, fake.cuts, fake.no_ranges = 1000, 100, True
         with pytest.raises(ModelUnavailable):
             await hub.get(MODEL, everything)
@@ -141,7 +141,7 @@ def test_a_server_that_always_breaks_off_is_given_up(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["model.safetensors", "config.json"])
 def test_content_that_is_not_what_was_promised_is_refused(tmp_path: Path, path: str) -> None:
-    async def work(hub: Hub, fake: FakeHub) -> None:
+    async def work(hub: ModelHub, fake: FakeHub) -> None:
         files = fake.models[MODEL]
         listed = [fake._sibling(name, content) for name, content in files.items()]
         fake.altered = {"siblings": listed}
@@ -157,7 +157,7 @@ def test_content_that_is_not_what_was_promised_is_refused(tmp_path: Path, path: 
 
 
 def test_a_file_that_is_longer_than_promised_is_refused(tmp_path: Path) -> None:
-    async def work(hub: Hub, fake: FakeHub) -> None:
+    async def work(hub: ModelHub, fake: FakeHub) -> None:
         listed = [fake._sibling(name, content) for name, content in fake.models[MODEL].items()]
         fake.altered = {"siblings": listed}
         fake.models[MODEL]["config.json"] += b" "
@@ -179,7 +179,7 @@ def test_a_file_that_is_longer_than_promised_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_listing_that_would_lead_elsewhere_is_refused(tmp_path: Path, altered: dict[str, Any]) -> None:
-    async def work(hub: Hub, fake: FakeHub) -> None:
+    async def work(hub: ModelHub, fake: FakeHub) -> None:
         fake.altered = altered
         with pytest.raises(ModelError, match="does not fit"):
             await hub.get(MODEL, everything)
@@ -189,7 +189,7 @@ def test_a_listing_that_would_lead_elsewhere_is_refused(tmp_path: Path, altered:
 
 @pytest.mark.parametrize("name", ["../x", "a/../b", "a/b/c", "/etc", "", "a--b/c", "a b"])
 def test_what_is_no_name_of_a_model_is_asked_of_nobody(tmp_path: Path, name: str) -> None:
-    async def work(hub: Hub, fake: FakeHub) -> None:
+    async def work(hub: ModelHub, fake: FakeHub) -> None:
         for model, revision in ((name, "main"), (MODEL, name)):
             with pytest.raises(ModelMissing, match="not the name"):
                 await hub.get(model, everything, revision)
@@ -199,7 +199,7 @@ def test_what_is_no_name_of_a_model_is_asked_of_nobody(tmp_path: Path, name: str
 
 
 def test_faults_that_pass_are_waited_out(tmp_path: Path) -> None:
-    async def work(hub: Hub, fake: FakeHub) -> None:
+    async def work(hub: ModelHub, fake: FakeHub) -> None:
         fake.faults = [(503, {}), (429, {"Retry-After": "0"}), (500, {})]
         assert (await hub.get(MODEL, everything)).commit == COMMIT
 
@@ -207,7 +207,7 @@ def test_faults_that_pass_are_waited_out(tmp_path: Path) -> None:
 
 
 def test_a_hub_that_stays_away_is_unavailable(tmp_path: Path) -> None:
-    async def work(hub: Hub, fake: FakeHub) -> None:
+    async def work(hub: ModelHub, fake: FakeHub) -> None:
         fake.faults = [(503, {})] * 3
         with pytest.raises(ModelUnavailable, match="HTTP 503"):
             await hub.get(MODEL, everything)
@@ -218,7 +218,7 @@ def test_a_hub_that_stays_away_is_unavailable(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("status", "said"), [(404, "has no org/tiny"), (401, "HF_TOKEN"), (403, "HF_TOKEN")])
 def test_a_model_that_is_not_given_is_missing(tmp_path: Path, status: int, said: str) -> None:
-    async def work(hub: Hub, fake: FakeHub) -> None:
+    async def work(hub: ModelHub, fake: FakeHub) -> None:
         fake.faults = [(status, {})]
         with pytest.raises(ModelMissing, match=said):
             await hub.get(MODEL, everything)
@@ -227,7 +227,7 @@ def test_a_model_that_is_not_given_is_missing(tmp_path: Path, status: int, said:
 
 
 def test_the_token_goes_along(tmp_path: Path) -> None:
-    async def work(hub: Hub, fake: FakeHub) -> None:
+    async def work(hub: ModelHub, fake: FakeHub) -> None:
         await hub.get(MODEL, everything)
         assert set(fake.tokens) == {"Bearer sesame"}
         assert "sesame" not in repr(hub.place)
@@ -236,10 +236,10 @@ def test_the_token_goes_along(tmp_path: Path) -> None:
 
 
 def test_offline_only_the_cache_is_asked(tmp_path: Path) -> None:
-    async def fetch(hub: Hub, fake: FakeHub) -> None:
+    async def fetch(hub: ModelHub, fake: FakeHub) -> None:
         await hub.get(MODEL, everything)
 
-    async def work(hub: Hub, fake: FakeHub) -> None:
+    async def work(hub: ModelHub, fake: FakeHub) -> None:
         assert (await hub.get(MODEL, everything)).commit == COMMIT
         with pytest.raises(ModelMissing, match="HF_HUB_OFFLINE"):
             await hub.get("org/other", everything)
@@ -250,10 +250,10 @@ def test_offline_only_the_cache_is_asked(tmp_path: Path) -> None:
 
 
 def test_a_cache_in_which_another_program_left_half_is_completed(tmp_path: Path) -> None:
-    async def half(hub: Hub, fake: FakeHub) -> None:
+    async def half(hub: ModelHub, fake: FakeHub) -> None:
         await hub.get(MODEL, lambda paths: [path for path in paths if path != "sentence_bert_config.json"])
 
-    async def work(hub: Hub, fake: FakeHub) -> None:
+    async def work(hub: ModelHub, fake: FakeHub) -> None:
         found = await hub.get(MODEL, everything)
         assert "sentence_bert_config.json" in found.paths
         assert fake.fetched("file") == ["sentence_bert_config.json@0"]
@@ -267,8 +267,8 @@ def test_a_cache_in_which_another_program_left_half_is_completed(tmp_path: Path)
 
 
 def test_two_at_once_fetch_a_file_once(tmp_path: Path) -> None:
-    async def work(hub: Hub, fake: FakeHub) -> None:
-        other = Hub(hub.place)
+    async def work(hub: ModelHub, fake: FakeHub) -> None:
+        other = ModelHub(hub.place)
         try:
             one, two = await asyncio.gather(hub.get(MODEL, everything), other.get(MODEL, everything))
         finally:
@@ -282,7 +282,7 @@ def test_two_at_once_fetch_a_file_once(tmp_path: Path) -> None:
 def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
 
-    async def work(hub: Hub, fake: FakeHub) -> None:
+    async def work(hub: ModelHub, fake: FakeHub) -> None:
         with pytest.raises(ModelError, match="cannot be kept"):
             await hub.get(MODEL, everything)
 

@@ -14,11 +14,11 @@ import pytest
 from tokenizers import Tokenizer
 
 from tabane.search.embedding.embedder import Embedder
-from tabane.search.embedding.finding import MINILM, Finder, Found, Wanted
-from tabane.search.embedding.folders import minilm
-from tabane.search.embedding.hub import Hub
 from tabane.search.embedding.hub_cache import HubPlace
-from tabane.search.embedding.worker.safetensors import Weights
+from tabane.search.embedding.model_files import minilm
+from tabane.search.embedding.model_finder import MINILM, FoundModel, ModelChoice, ModelFinder
+from tabane.search.embedding.model_hub import ModelHub
+from tabane.search.embedding.worker.bert import WeightsFile
 from tests.search.embedding import tiny
 
 # https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2, model.safetensors
@@ -35,11 +35,11 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
 T = TypeVar("T")
 
 
-def _opened(kept: Path, wanted: Wanted, work: Callable[[Embedder], Awaitable[T]]) -> T:
+def _opened(kept: Path, wanted: ModelChoice, work: Callable[[Embedder], Awaitable[T]]) -> T:
     async def run() -> T:
-        finder = Finder(Hub(HubPlace(str(kept / "hub"), offline=True)), str(kept))
+        finder = ModelFinder(ModelHub(HubPlace(str(kept / "hub"), offline=True)), str(kept))
         found = await finder.find(wanted)
-        assert isinstance(found, Found)
+        assert isinstance(found, FoundModel)
         embedder = await found.open(os.environ)
         try:
             return await work(embedder)
@@ -49,7 +49,7 @@ def _opened(kept: Path, wanted: Wanted, work: Callable[[Embedder], Awaitable[T]]
     return asyncio.run(run())
 
 
-def _with(kept: Path, texts: list[str], wanted: Wanted) -> tuple[tiny.Array, Embedder]:
+def _with(kept: Path, texts: list[str], wanted: ModelChoice) -> tuple[tiny.Array, Embedder]:
     async def run(embedder: Embedder) -> tuple[tiny.Array, Embedder]:
         return tiny.floats(await embedder.embed(texts)), embedder
 
@@ -57,7 +57,7 @@ def _with(kept: Path, texts: list[str], wanted: Wanted) -> tuple[tiny.Array, Emb
 
 
 def _embedded(kept: Path, texts: list[str], quantisation: str = "none") -> tiny.Array:
-    wanted = Wanted(quantisation="int8" if quantisation == "int8" else "none", threads=2)
+    wanted = ModelChoice(quantisation="int8" if quantisation == "int8" else "none", threads=2)
     return _with(kept, texts, wanted)[0]
 
 
@@ -92,7 +92,7 @@ def test_vectors_are_those_of_bert_in_float64(kept: Path) -> None:
     place = minilm()
     assert place is not None
     config = json.loads(Path(place[0], "config.json").read_text())
-    weights = Weights(os.path.join(place[0], "model.safetensors"))
+    weights = WeightsFile(os.path.join(place[0], "model.safetensors"))
     read = {name: weights.array(name) for name in weights.tensors}
     tokenizer = Tokenizer.from_file(os.path.join(place[0], "tokenizer.json"))
     tokenizer.no_padding()
@@ -147,7 +147,7 @@ def test_a_text_has_the_same_vector_alone_and_among_others(kept: Path) -> None:
         backwards = tiny.floats(await embedder.embed(texts[::-1]))[::-1]
         return together, np.stack(alone), backwards
 
-    together, alone, backwards = _opened(kept, Wanted(threads=2), run)
+    together, alone, backwards = _opened(kept, ModelChoice(threads=2), run)
     assert np.abs(together - alone).max() < 1e-5
     assert np.abs(together - backwards).max() < 1e-5
 
@@ -189,6 +189,6 @@ def test_int8_stays_near(kept: Path) -> None:
 
 
 def test_it_says_what_it_is(kept: Path) -> None:
-    found, embedder = _with(kept, ["a"], Wanted(threads=1))
+    found, embedder = _with(kept, ["a"], ModelChoice(threads=1))
     assert embedder.dimension == found.shape[1] == 384
     assert embedder.fingerprint.startswith(f"{MINILM}#")

@@ -13,25 +13,23 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tabane.search.embedding.families import Pooling
-from tabane.search.embedding.frames import Spec
-from tabane.search.embedding.worker.bert import bert_graph
-from tabane.search.embedding.worker.loading import load
-from tabane.search.embedding.worker.model import Model
-from tabane.search.embedding.worker.pooling import finished, pooled
-from tabane.search.embedding.worker.safetensors import Weights
+from tabane.search.embedding.model_families import Pooling
+from tabane.search.embedding.model_spec import ModelSpec
+from tabane.search.embedding.worker.bert import WeightsFile, bert_graph
+from tabane.search.embedding.worker.loading import load_model
+from tabane.search.embedding.worker.model import LoadedModel, finished, pooled
 from tests.search.embedding import tiny
 
 TEXTS = ["the cat sat", "a dog", "", "猫 は 家 が 犬 unknown", "the red house and the blue tree " * 4]
 
 
-def _spec(folder: Path, graph: str = "model.safetensors", **more: Any) -> Spec:
+def _spec(folder: Path, graph: str = "model.safetensors", **more: Any) -> ModelSpec:
     loader: Any = "weights" if graph.endswith(".safetensors") else "onnx"
     given = {"max_tokens": 16, "kept": str(folder / "kept"), **more}
-    return Spec(loader, str(folder), graph, **given)
+    return ModelSpec(loader, str(folder), graph, **given)
 
 
-def _vectors(model: Model, texts: Sequence[str] = TEXTS) -> tiny.Array:
+def _vectors(model: LoadedModel, texts: Sequence[str] = TEXTS) -> tiny.Array:
     return model.vectors(model.tokens(texts))
 
 
@@ -50,30 +48,30 @@ def _expected(seed: int, pooling: Pooling, texts: Sequence[str] = TEXTS, most: i
 @pytest.mark.parametrize("pooling", list(Pooling))
 def test_a_graph_built_of_weights_gives_what_bert_gives(tmp_path: Path, pooling: Pooling) -> None:
     folder = tiny.make(tmp_path, seed=3)
-    model = load(_spec(folder, pooling=pooling))
+    model = load_model(_spec(folder, pooling=pooling))
     assert model.dimension == 24
     assert np.abs(_vectors(model) - _expected(3, pooling)).max() < 2e-6
 
 
 def test_a_text_alone_gives_what_it_gives_beside_longer_ones(tmp_path: Path) -> None:
-    model = load(_spec(tiny.make(tmp_path)))
+    model = load_model(_spec(tiny.make(tmp_path)))
     alone = np.concatenate([_vectors(model, [text]) for text in TEXTS])
     assert np.abs(_vectors(model) - alone).max() < 2e-6
 
 
 def test_texts_are_cut_to_what_the_model_takes(tmp_path: Path) -> None:
-    model = load(_spec(tiny.make(tmp_path), max_tokens=6))
+    model = load_model(_spec(tiny.make(tmp_path), max_tokens=6))
     assert max(len(tokens) for tokens in model.tokens(TEXTS)) == 6
     assert np.abs(_vectors(model) - _expected(1, Pooling.MEAN, most=6)).max() < 2e-6
 
 
 def test_a_text_of_a_million_characters_is_cut_before_it_is_read(tmp_path: Path) -> None:
-    model = load(_spec(tiny.make(tmp_path), max_tokens=6))
+    model = load_model(_spec(tiny.make(tmp_path), max_tokens=6))
     assert np.array_equal(_vectors(model, ["cat " * 250_000]), _vectors(model, ["cat " * 96]))
 
 
 def test_the_first_components_alone_are_of_length_one_again(tmp_path: Path) -> None:
-    model = load(_spec(tiny.make(tmp_path), dimension=8))
+    model = load_model(_spec(tiny.make(tmp_path), dimension=8))
     assert model.dimension == 8
     whole = _expected(1, Pooling.MEAN)[:, :8]
     assert np.abs(_vectors(model) - [tiny.unit(vector) for vector in whole]).max() < 2e-6
@@ -84,7 +82,7 @@ def test_a_graph_with_its_weights_beside_it_is_read_through_links(tmp_path: Path
     folder = tiny.make(tmp_path / "snapshots" / "c", seed=5)
     blobs = tmp_path / "blobs"
     blobs.mkdir()
-    graph = bert_graph(tiny.CONFIG, Weights(str(folder / "model.safetensors")).array)
+    graph = bert_graph(tiny.CONFIG, WeightsFile(str(folder / "model.safetensors")).array)
     onnx.save(
         graph,
         folder / "model.onnx",
@@ -95,13 +93,13 @@ def test_a_graph_with_its_weights_beside_it_is_read_through_links(tmp_path: Path
     for name, blob in (("model.onnx", "aa"), ("model.onnx_data", "bb")):
         os.rename(folder / name, blobs / blob)
         os.symlink(f"../../blobs/{blob}", folder / name)
-    model = load(_spec(folder, "model.onnx"))
+    model = load_model(_spec(folder, "model.onnx"))
     assert np.abs(_vectors(model) - _expected(5, Pooling.MEAN)).max() < 2e-6
 
 
 def test_int8_is_near_and_only_products_of_matrices_are_changed(tmp_path: Path) -> None:
     folder = tiny.make(tmp_path, seed=3)
-    model = load(_spec(folder, int8=True))
+    model = load_model(_spec(folder, int8=True))
     expected = _expected(3, Pooling.MEAN)
     found = _vectors(model)
     assert np.abs(found - expected).max() > 1e-5
@@ -119,13 +117,13 @@ def test_int8_is_near_and_only_products_of_matrices_are_changed(tmp_path: Path) 
 def test_a_graph_that_was_made_is_kept_for_its_revision(tmp_path: Path) -> None:
     folder = tiny.make(tmp_path)
     for int8 in (False, True):
-        load(_spec(folder, revision="1", int8=int8))
+        load_model(_spec(folder, revision="1", int8=int8))
     made = {path: path.stat().st_mtime_ns for path in (folder / "kept").iterdir()}
     assert len(made) == 2
-    load(_spec(folder, revision="1", int8=True))
+    load_model(_spec(folder, revision="1", int8=True))
     assert {path: path.stat().st_mtime_ns for path in (folder / "kept").iterdir()} == made
     tiny.make(tmp_path, seed=9)
-    assert np.abs(_vectors(load(_spec(folder, revision="2"))) - _expected(9, Pooling.MEAN)).max() < 2e-6
+    assert np.abs(_vectors(load_model(_spec(folder, revision="2"))) - _expected(9, Pooling.MEAN)).max() < 2e-6
 
 
 def _toy(folder: Path, *, past: bool = False, output: str = "last_hidden_state", rank: int = 3) -> Path:
@@ -166,7 +164,7 @@ def _toy(folder: Path, *, past: bool = False, output: str = "last_hidden_state",
 
 @pytest.mark.parametrize("past", [False, True])
 def test_positions_and_an_empty_past_are_given_where_a_graph_wants_them(tmp_path: Path, past: bool) -> None:
-    model = load(_spec(_toy(tmp_path, past=past), "model.onnx", pooling=Pooling.LAST))
+    model = load_model(_spec(_toy(tmp_path, past=past), "model.onnx", pooling=Pooling.LAST))
     # The last of [CLS] the cat [SEP] is token 3 at position 3; of [CLS] [SEP], token 3 at position 1.
     expected = np.stack([tiny.unit(np.array([3.0, 3.0])), tiny.unit(np.array([3.0, 1.0]))])
     assert np.abs(_vectors(model, ["the cat", ""]) - expected).max() < 1e-6
@@ -174,7 +172,7 @@ def test_positions_and_an_empty_past_are_given_where_a_graph_wants_them(tmp_path
 
 def test_a_graph_that_pools_by_itself_is_left_to_do_so(tmp_path: Path) -> None:
     folder = _toy(tmp_path, output="sentence_embedding", rank=2)
-    model = load(_spec(folder, "model.onnx", output="sentence_embedding"))
+    model = load_model(_spec(folder, "model.onnx", output="sentence_embedding"))
     # [CLS] the cat [SEP]: 2 + 4 + 6 - 1 + 3 = tokens, 0 + 1 + 2 + 3 = positions
     the, cat = (tiny.tokenizer().token_to_id(word) or 0 for word in ("the", "cat"))
     expected = tiny.unit(np.array([2 + the + cat + 3, 6.0]))
@@ -183,7 +181,7 @@ def test_a_graph_that_pools_by_itself_is_left_to_do_so(tmp_path: Path) -> None:
 
 def test_an_output_that_is_not_there_is_an_error_with_those_that_are(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no output x, but last_hidden_state"):
-        load(_spec(_toy(tmp_path), "model.onnx", output="x"))
+        load_model(_spec(_toy(tmp_path), "model.onnx", output="x"))
 
 
 def test_a_configuration_that_is_no_bert_is_refused(tmp_path: Path) -> None:
@@ -195,14 +193,14 @@ def test_a_configuration_that_is_no_bert_is_refused(tmp_path: Path) -> None:
     ):
         (folder / "config.json").write_text(json.dumps({**tiny.CONFIG, **change}))
         with pytest.raises(ValueError, match=str(next(iter(change.values())))):
-            load(_spec(folder))
+            load_model(_spec(folder))
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 8, b"\xff" * 16, b"\x02\0\0\0\0\0\0\0"])
 def test_what_is_no_safetensors_file_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x").write_bytes(content)
     with pytest.raises(ValueError, match="no safetensors file"):
-        Weights(str(tmp_path / "x"))
+        WeightsFile(str(tmp_path / "x"))
 
 
 def test_weights_of_two_bytes_are_read_as_float32(tmp_path: Path) -> None:
@@ -211,7 +209,7 @@ def test_weights_of_two_bytes_are_read_as_float32(tmp_path: Path) -> None:
     tiny.write_safetensors(
         tmp_path / "x", {"half": values.astype(np.float16), "brain": upper, "whole": values}
     )
-    weights = Weights(str(tmp_path / "x"))
+    weights = WeightsFile(str(tmp_path / "x"))
     for name in ("half", "brain", "whole"):
         assert weights.array(name).dtype == np.float32
         assert np.array_equal(weights.array(name), values)
@@ -245,5 +243,5 @@ def test_sentence_transformers_gives_what_bert_gives(tmp_path: Path) -> None:
     (folder / "1_Pooling" / "config.json").write_text(
         json.dumps({"word_embedding_dimension": 24, "pooling_mode_mean_tokens": True})
     )
-    model = load(Spec("sentence-transformers", str(folder), max_tokens=16))
+    model = load_model(ModelSpec("sentence-transformers", str(folder), max_tokens=16))
     assert np.abs(_vectors(model) - _expected(3, Pooling.MEAN)).max() < 2e-6

@@ -11,15 +11,16 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import psutil
 import pytest
 
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable
-from tabane.search.embedding.frames import Ask, Ready, Spec, length, pack, report
-from tabane.search.embedding.local import LocalEmbedder
-from tabane.search.embedding.process import Process
+from tabane.search.embedding.model_spec import EmbeddingRequest, ModelSpec
+from tabane.search.embedding.process import PROGRAM, LocalEmbedder, ModelProcess
 from tabane.search.embedding.recipe import Recipe
+from tabane.workers.frames import ANSWER, answer_head, request
 from tests.patience import LONG
 from tests.search.embedding import tiny
 
@@ -27,13 +28,17 @@ RECIPE = Recipe("tiny/model", query="the ", topic="cat ")
 LIMIT = LONG
 
 
-def _spec(folder: Path, **more: Any) -> Spec:
+def _spec(folder: Path, **more: Any) -> ModelSpec:
     if not (folder / "config.json").exists():
         tiny.make(folder)
-    return Spec("weights", str(folder), "model.safetensors", max_tokens=16, kept=str(folder / "kept"), **more)
+    return ModelSpec(
+        "weights", str(folder), "model.safetensors", max_tokens=16, kept=str(folder / "kept"), **more
+    )
 
 
-def _run(process: Callable[[], Process], work: Callable[[LocalEmbedder, Process], Awaitable[None]]) -> None:
+def _run(
+    process: Callable[[], ModelProcess], work: Callable[[LocalEmbedder, ModelProcess], Awaitable[None]]
+) -> None:
     async def run() -> None:
         async with asyncio.timeout(LIMIT):
             made = process()
@@ -59,7 +64,7 @@ async def _until(condition: Callable[[], bool]) -> None:
 
 
 def test_texts_come_back_as_vectors_in_their_order(tmp_path: Path) -> None:
-    async def work(embedder: LocalEmbedder, process: Process) -> None:
+    async def work(embedder: LocalEmbedder, process: ModelProcess) -> None:
         texts = _texts(700)
         found = tiny.floats(await embedder.embed(texts))
         assert found.shape == (700, 24)
@@ -68,21 +73,21 @@ def test_texts_come_back_as_vectors_in_their_order(tmp_path: Path) -> None:
         assert np.abs(found[[3, 200, 699]] - alone).max() < 2e-6
         assert await embedder.embed([]) == []
 
-    _run(lambda: Process(_spec(tmp_path, budget=64), os.environ), work)
+    _run(lambda: ModelProcess(_spec(tmp_path, budget=64), os.environ), work)
 
 
 def test_each_kind_has_its_prefix(tmp_path: Path) -> None:
-    async def work(embedder: LocalEmbedder, process: Process) -> None:
+    async def work(embedder: LocalEmbedder, process: ModelProcess) -> None:
         plain = await embedder.embed(["the dog", "cat dog", "dog"])
         assert await embedder.embed(["dog"], "query") == pytest.approx([plain[0]])
         topic = tiny.floats(await embedder.embed(["dog"], "topic"))
         assert np.abs(topic - tiny.floats(plain[1:2])).max() < 2e-6
 
-    _run(lambda: Process(_spec(tmp_path), os.environ), work)
+    _run(lambda: ModelProcess(_spec(tmp_path), os.environ), work)
 
 
 def test_a_killed_process_is_started_again_and_nothing_is_lost(tmp_path: Path) -> None:
-    async def work(embedder: LocalEmbedder, process: Process) -> None:
+    async def work(embedder: LocalEmbedder, process: ModelProcess) -> None:
         texts = _texts(4000)
         expected = tiny.floats(await embedder.embed(texts))
         seen = set()
@@ -99,11 +104,11 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost(tmp_path: Path) -
             assert len(await query) == 1
         assert len(seen) == 3
 
-    _run(lambda: Process(_spec(tmp_path, budget=64), os.environ), work)
+    _run(lambda: ModelProcess(_spec(tmp_path, budget=64), os.environ), work)
 
 
 def test_texts_that_kill_the_process_each_time_are_given_up_and_others_are_not(tmp_path: Path) -> None:
-    async def work(embedder: LocalEmbedder, process: Process) -> None:
+    async def work(embedder: LocalEmbedder, process: ModelProcess) -> None:
         begun: list[int] = []
 
         async def killer() -> None:
@@ -120,11 +125,11 @@ def test_texts_that_kill_the_process_each_time_are_given_up_and_others_are_not(t
         assert len(begun) == 3
         assert len(await embedder.embed(["dog"])) == 1
 
-    _run(lambda: Process(_spec(tmp_path, budget=16), os.environ), work)
+    _run(lambda: ModelProcess(_spec(tmp_path, budget=16), os.environ), work)
 
 
 def test_a_process_that_says_nothing_any_more_is_killed(tmp_path: Path) -> None:
-    async def work(embedder: LocalEmbedder, process: Process) -> None:
+    async def work(embedder: LocalEmbedder, process: ModelProcess) -> None:
         pid = process.pid
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)
@@ -132,33 +137,33 @@ def test_a_process_that_says_nothing_any_more_is_killed(tmp_path: Path) -> None:
         assert process.pid != pid
         assert not psutil.pid_exists(pid)
 
-    _run(lambda: Process(_spec(tmp_path), os.environ, silence=1.5), work)
+    _run(lambda: ModelProcess(_spec(tmp_path), os.environ, silence=5), work)
 
 
 def test_queries_do_not_wait_for_bulk(tmp_path: Path) -> None:
-    async def work(embedder: LocalEmbedder, process: Process) -> None:
+    async def work(embedder: LocalEmbedder, process: ModelProcess) -> None:
         bulk = asyncio.create_task(embedder.embed(_texts(30_000)))
         for _ in range(5):
             assert len(await embedder.embed(["dog"], "query")) == 1
         assert not bulk.done()
         bulk.cancel()
 
-    _run(lambda: Process(_spec(tmp_path, budget=64), os.environ), work)
+    _run(lambda: ModelProcess(_spec(tmp_path, budget=64), os.environ), work)
 
 
 def test_an_idle_process_ends_and_is_back_when_it_is_needed(tmp_path: Path) -> None:
-    async def work(embedder: LocalEmbedder, process: Process) -> None:
+    async def work(embedder: LocalEmbedder, process: ModelProcess) -> None:
         first = process.pid
         await _until(lambda: process.pid is None)
         assert len(await embedder.embed(["dog"])) == 1
         assert process.pid not in (None, first)
 
-    _run(lambda: Process(_spec(tmp_path, idle=0.2), os.environ), work)
+    _run(lambda: ModelProcess(_spec(tmp_path, idle=0.2), os.environ), work)
 
 
 def test_closing_ends_the_process_and_what_waits_for_it(tmp_path: Path) -> None:
     async def run() -> None:
-        process = Process(_spec(tmp_path, budget=16), os.environ)
+        process = ModelProcess(_spec(tmp_path, budget=16), os.environ)
         embedder = await LocalEmbedder.open(RECIPE, process)
         pid = process.pid
         bulk = asyncio.create_task(embedder.embed(_texts(60_000)))
@@ -177,13 +182,13 @@ def test_closing_ends_the_process_and_what_waits_for_it(tmp_path: Path) -> None:
 
 _HOLDER = """
 import asyncio, os, sys
-from tabane.search.embedding.frames import Ask, Ready, Spec, length, pack, report
-from tabane.search.embedding.process import Process
+from tabane.search.embedding.model_spec import ModelSpec
+from tabane.search.embedding.process import ModelProcess
 
 async def run():
     folder = sys.argv[1]
-    spec = Spec("weights", folder, "model.safetensors", kept=folder + "/kept", budget=16)
-    process = Process(spec, os.environ)
+    spec = ModelSpec("weights", folder, "model.safetensors", kept=folder + "/kept", budget=16)
+    process = ModelProcess(spec, os.environ)
     await process.dimension()
     asking = asyncio.create_task(process.ask(["the cat sat"] * 200_000))
     while not process.busy:
@@ -214,20 +219,21 @@ def test_the_process_does_not_outlive_a_hub_that_was_killed(tmp_path: Path) -> N
     asyncio.run(asyncio.wait_for(run(), LIMIT))
 
 
-def test_the_process_ends_where_its_orders_end_in_the_middle_of_one(tmp_path: Path) -> None:
-    frame = pack(Ask(1, ["the cat sat"] * 1000, False, ""))
+def test_the_process_ends_if_its_requests_end_in_the_middle_of_one(tmp_path: Path) -> None:
+    opening = msgspec.msgpack.encode(_spec(tmp_path))
+    body = msgspec.msgpack.encode(EmbeddingRequest(["the cat sat"] * 1000))
     with subprocess.Popen(
-        [sys.executable, "-I", "-m", "tabane.search.embedding.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        PROGRAM, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(pack(_spec(tmp_path)))
+        process.stdin.write(request(len(opening)) + opening)
         process.stdin.flush()
-        assert isinstance(report(process.stdout.read(length(process.stdout.read(4)))), Ready)
-        process.stdin.write(frame[: len(frame) // 2])
+        ready, greeting = (
+            process.stdout.read(answer_head(process.stdout.read(ANSWER.size)).length) for _ in range(2)
+        )
+        assert (ready, msgspec.msgpack.decode(greeting)) == (b"", 24)
+        process.stdin.write(request(len(body), number=1) + body[: len(body) // 2])
         process.stdin.close()
         assert process.wait(LIMIT) == 0
 
@@ -236,23 +242,23 @@ def test_a_model_that_cannot_be_loaded_says_why(tmp_path: Path) -> None:
     spec = _spec(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"nothing")
     with pytest.raises(ModelError, match="no safetensors file"):
-        asyncio.run(LocalEmbedder.open(RECIPE, Process(spec, os.environ)))
+        asyncio.run(LocalEmbedder.open(RECIPE, ModelProcess(spec, os.environ)))
 
 
 def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
     tiny.make(tmp_path)
-    spec = Spec("sentence-transformers", str(tmp_path))
+    spec = ModelSpec("sentence-transformers", str(tmp_path))
     try:
         import sentence_transformers  # noqa: F401
     except ImportError:
         with pytest.raises(ModelMissing, match=r"torch|sentence_transformers"):
-            asyncio.run(LocalEmbedder.open(RECIPE, Process(spec, os.environ)))
+            asyncio.run(LocalEmbedder.open(RECIPE, ModelProcess(spec, os.environ)))
 
 
 def test_the_hub_imports_nothing_of_what_runs_models() -> None:
-    code = "import sys, tabane.search.embedding.finding; print(*sys.modules)"
+    code = "import sys, tabane.search.embedding.model_finder; print(*sys.modules)"
     loaded = os.popen(f"{sys.executable} -c '{code}'").read().split()
-    assert "tabane.search.embedding.local" in loaded
+    assert "tabane.search.embedding.process" in loaded
     assert not {"numpy", "onnx", "onnxruntime", "tokenizers", "aiohttp"} & set(loaded)
 
 
@@ -262,32 +268,32 @@ def test_memory_is_bounded_by_the_budget_not_by_the_texts(tmp_path: Path) -> Non
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
 
-    async def work(embedder: LocalEmbedder, process: Process) -> None:
+    async def work(embedder: LocalEmbedder, process: ModelProcess) -> None:
         await embedder.embed(_texts(512))
         before = peak(process.pid)
         await embedder.embed(["the cat sat " * 5] * 20_000)
         assert peak(process.pid) - before < 30_000  # kB; 20,000 texts at once would want 300,000
 
-    _run(lambda: Process(_spec(tmp_path, budget=512), os.environ), work)
+    _run(lambda: ModelProcess(_spec(tmp_path, budget=512), os.environ), work)
 
 
 def test_an_interrupt_of_the_terminal_is_left_to_the_hub(tmp_path: Path) -> None:
-    async def work(embedder: LocalEmbedder, process: Process) -> None:
+    async def work(embedder: LocalEmbedder, process: ModelProcess) -> None:
         pid = process.pid
         assert pid is not None
         os.kill(pid, signal.SIGINT)
         assert len(await embedder.embed(["dog"])) == 1
         assert process.pid == pid
 
-    _run(lambda: Process(_spec(tmp_path), os.environ), work)
+    _run(lambda: ModelProcess(_spec(tmp_path), os.environ), work)
 
 
 _BULK = """
 import asyncio, os, sqlite3, sys
 from tabane.search.embedding.cached import CachedEmbedder
-from tabane.search.embedding.frames import Ask, Ready, Spec, length, pack, report
-from tabane.search.embedding.local import LocalEmbedder
-from tabane.search.embedding.process import Process
+from tabane.search.embedding.model_spec import ModelSpec
+from tabane.search.embedding.process import LocalEmbedder
+from tabane.search.embedding.process import ModelProcess
 from tabane.search.embedding.recipe import Recipe
 
 class Kept:
@@ -307,8 +313,8 @@ class Kept:
 
 async def run():
     folder = sys.argv[1]
-    spec = Spec("weights", folder, "model.safetensors", max_tokens=16, kept=folder + "/kept", budget=64)
-    embedder = await LocalEmbedder.open(Recipe("tiny/model"), Process(spec, os.environ))
+    spec = ModelSpec("weights", folder, "model.safetensors", max_tokens=16, kept=folder + "/kept", budget=64)
+    embedder = await LocalEmbedder.open(Recipe("tiny/model"), ModelProcess(spec, os.environ))
     texts = [f"{number} cat" for number in range(6000)]
     found = await CachedEmbedder(embedder, Kept(folder + "/vectors.db")).embed(texts)
     print("whole", len(found), len(set(map(len, found))), flush=True)

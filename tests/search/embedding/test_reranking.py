@@ -13,34 +13,36 @@ import numpy as np
 import pytest
 
 from tabane.errors import ModelError, ModelMissing
-from tabane.search.embedding.finding import Finder
-from tabane.search.embedding.frames import Spec
-from tabane.search.embedding.hub import Hub
 from tabane.search.embedding.hub_cache import HubPlace
+from tabane.search.embedding.model_finder import ModelFinder
+from tabane.search.embedding.model_hub import ModelHub
+from tabane.search.embedding.model_spec import ModelSpec
 from tabane.search.embedding.recipe import DESCRIBING
-from tabane.search.embedding.reranking import DEFAULT_RERANKER, LocalReranker, Wanted, find
-from tabane.search.embedding.worker.loading import load
-from tabane.search.embedding.worker.pairs import scores
+from tabane.search.embedding.reranking import DEFAULT_RERANKER, LocalReranker, RerankerChoice, find
+from tabane.search.embedding.worker.loading import load_model
+from tabane.search.embedding.worker.onnx import scores
 from tests.search.embedding import crossing, tiny
 from tests.search.embedding.servers import FakeHub
 
 TEXTS = ["the cat sat", "a dog", "", "猫 は 家 が 犬 unknown", "the red house and the blue tree " * 9]
 
 
-def _spec(folder: Path, **more: Any) -> Spec:
-    return Spec("onnx", str(folder), "onnx/model.onnx", **{"max_tokens": 32, "scores": True, **more})
+def _spec(folder: Path, **more: Any) -> ModelSpec:
+    return ModelSpec("onnx", str(folder), "onnx/model.onnx", **{"max_tokens": 32, "scores": True, **more})
 
 
-def _finder(tmp_path: Path, url: str = "http://127.0.0.1:9", **more: Any) -> Finder:
+def _finder(tmp_path: Path, url: str = "http://127.0.0.1:9", **more: Any) -> ModelFinder:
     place = HubPlace(str(tmp_path / "cache"), url)
-    return Finder(Hub(place, pause=0.01, attempts=1, expected=DESCRIBING), str(tmp_path / "kept"), **more)
+    return ModelFinder(
+        ModelHub(place, pause=0.01, attempts=1, expected=DESCRIBING), str(tmp_path / "kept"), **more
+    )
 
 
 def _run(tmp_path: Path, work: Callable[[LocalReranker], Awaitable[None]], **more: Any) -> None:
     async def run() -> None:
         async with asyncio.timeout(60):
             folder = crossing.make(tmp_path / "judge", seed=2)
-            found = await find(_finder(tmp_path), Wanted(str(folder), **more))
+            found = await find(_finder(tmp_path), RerankerChoice(str(folder), **more))
             reranker = await found.open(os.environ)
             try:
                 await work(reranker)
@@ -52,7 +54,7 @@ def _run(tmp_path: Path, work: Callable[[LocalReranker], Awaitable[None]], **mor
 
 @pytest.mark.parametrize("labels", [1, 2])
 def test_a_score_is_what_the_model_gives_the_pair(tmp_path: Path, labels: int) -> None:
-    model = load(_spec(crossing.make(tmp_path, seed=3, labels=labels)))
+    model = load_model(_spec(crossing.make(tmp_path, seed=3, labels=labels)))
     found = model.vectors(model.tokens(TEXTS, "the red dog"))
     assert found.shape == (5, 1)
     assert np.abs(found[:, 0] - crossing.expected(3, labels, "the red dog", TEXTS)).max() < 2e-6
@@ -60,14 +62,14 @@ def test_a_score_is_what_the_model_gives_the_pair(tmp_path: Path, labels: int) -
 
 
 def test_a_pair_alone_scores_what_it_scores_beside_longer_ones(tmp_path: Path) -> None:
-    model = load(_spec(crossing.make(tmp_path)))
+    model = load_model(_spec(crossing.make(tmp_path)))
     together = model.vectors(model.tokens(TEXTS, "the dog"))
     alone = np.concatenate([model.vectors(model.tokens([text], "the dog")) for text in TEXTS])
     assert np.abs(together - alone).max() < 2e-6
 
 
 def test_only_the_text_of_a_pair_is_cut(tmp_path: Path) -> None:
-    model = load(_spec(crossing.make(tmp_path), max_tokens=12))
+    model = load_model(_spec(crossing.make(tmp_path), max_tokens=12))
     tokens = model.tokens(TEXTS, "the red dog")
     assert [len(each) for each in tokens] == [9, 8, 6, 12, 12]
     expected = crossing.expected(1, 1, "the red dog", TEXTS, most=12)
@@ -75,7 +77,7 @@ def test_only_the_text_of_a_pair_is_cut(tmp_path: Path) -> None:
 
 
 def test_a_question_that_is_longer_than_a_pair_may_be_leaves_half_to_the_text(tmp_path: Path) -> None:
-    model = load(_spec(crossing.make(tmp_path), max_tokens=12))
+    model = load_model(_spec(crossing.make(tmp_path), max_tokens=12))
     tokens = model.tokens(["the cat", "a dog " * 50_000], "the red dog " * 50_000)
     assert [len(each) for each in tokens] == [11, 12]
     expected = crossing.expected(1, 1, "the red dog the red dog", ["the cat"], most=12)
@@ -121,7 +123,7 @@ def test_a_reranker_of_the_hub_is_fetched_without_its_weights_for_other_programs
         async with asyncio.timeout(60), fake.serving() as url:
             finder = _finder(tmp_path, url)
             try:
-                found = await find(finder, Wanted("auto"))
+                found = await find(finder, RerankerChoice("auto"))
                 assert (found.model, found.revision) == (DEFAULT_RERANKER, "a" * 40)
                 assert found.spec.max_tokens == 32
                 reranker = await found.open(os.environ)
@@ -140,18 +142,18 @@ def test_a_reranker_of_the_hub_is_fetched_without_its_weights_for_other_programs
 def test_a_folder_without_a_graph_is_no_reranker(tmp_path: Path) -> None:
     folder = tiny.make(tmp_path / "bert")
     with pytest.raises(ModelMissing, match="no ONNX graph"):
-        asyncio.run(find(_finder(tmp_path), Wanted(str(folder))))
+        asyncio.run(find(_finder(tmp_path), RerankerChoice(str(folder))))
     with pytest.raises(ModelMissing, match="no folder"):
-        asyncio.run(find(_finder(tmp_path), Wanted(str(tmp_path / "nowhere"))))
+        asyncio.run(find(_finder(tmp_path), RerankerChoice(str(tmp_path / "nowhere"))))
     with pytest.raises(ModelMissing, match=r"tabane\[models\]"):
-        asyncio.run(find(_finder(tmp_path, installed=lambda name: False), Wanted("auto")))
+        asyncio.run(find(_finder(tmp_path, installed=lambda name: False), RerankerChoice("auto")))
 
 
 def test_a_graph_that_is_no_classification_is_said_not_to_fit(tmp_path: Path) -> None:
     folder = crossing.make(tmp_path, labels=3)
 
     async def run() -> None:
-        found = await find(_finder(tmp_path), Wanted(str(folder)))
+        found = await find(_finder(tmp_path), RerankerChoice(str(folder)))
         with pytest.raises(ModelError, match="3 logits"):
             await found.open(os.environ)
 

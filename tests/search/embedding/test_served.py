@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from tabane.errors import ModelError, ModelUnavailable
+from tabane.search.embedding.embedding_service import EmbeddingService, ServedEmbedder
 from tabane.search.embedding.recipe import Recipe
-from tabane.search.embedding.served import ServedEmbedder, Service
 from tests.search.embedding import tiny
 from tests.search.embedding.servers import FakeService
 
@@ -27,7 +27,7 @@ def _run(work: Work, service: FakeService | None = None, recipe: Recipe = RECIPE
     async def run() -> None:
         async with asyncio.timeout(60), fake.serving() as url:
             given = {"pause": 0.01, **more}
-            embedder = await ServedEmbedder.open(recipe, Service(f"{url}/v1", **given))
+            embedder = await ServedEmbedder.open(recipe, EmbeddingService(f"{url}/v1", **given))
             try:
                 await work(embedder, fake)
             finally:
@@ -66,7 +66,7 @@ def test_the_key_goes_out_as_a_bearer_token_and_is_in_no_repr() -> None:
         assert fake.keys == ["Bearer sesame"]
 
     _run(work, key="sesame")
-    assert "sesame" not in repr(Service("http://x", key="sesame"))
+    assert "sesame" not in repr(EmbeddingService("http://x", key="sesame"))
 
 
 def test_without_a_key_none_is_sent() -> None:
@@ -123,7 +123,7 @@ def test_nobody_at_the_address_is_unavailable() -> None:
         async with FakeService().serving() as url:
             pass
         with pytest.raises(ModelUnavailable):
-            await ServedEmbedder.open(RECIPE, Service(f"{url}/v1", attempts=2, pause=0.01))
+            await ServedEmbedder.open(RECIPE, EmbeddingService(f"{url}/v1", attempts=2, pause=0.01))
 
     asyncio.run(run())
 

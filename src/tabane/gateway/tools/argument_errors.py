@@ -251,9 +251,9 @@ def result_of(error: BadArguments | None) -> ValidationResult:
     return ValidationResult(error.message, error.parameter) if error else ValidationResult()
 
 
-_ENCODER = msgspec.msgpack.Encoder(enc_hook=codec.leaving)
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=codec.encode_message)
 _CASES = msgspec.msgpack.Decoder(ValidationRequest)
-_VERDICTS = msgspec.msgpack.Decoder(ValidationResult, dec_hook=codec.arriving)
+_VERDICTS = msgspec.msgpack.Decoder(ValidationResult, dec_hook=codec.decode_message)
 
 
 def packed(value: ValidationRequest | ValidationResult) -> bytes:

@@ -11,10 +11,10 @@ from typing import Any
 
 from tabane.hub import collections
 from tabane.hub.doctor.installation import DoctorFinding, Installation, fault, note, ok, warning
-from tabane.hub.models import Models
+from tabane.hub.models import HubModels
 from tabane.hub.stores import Stores
 from tabane.messages import language, say
-from tabane.search.embedding.cached import Vectors
+from tabane.search.embedding.cached import VectorCache
 
 
 def roots(installation: Installation) -> Iterator[DoctorFinding]:
@@ -71,11 +71,11 @@ class _UnopenedVectors:
 
 
 def _model_without_hub(installation: Installation) -> Mapping[str, Any]:
-    async def kept() -> Vectors:
+    async def kept() -> VectorCache:
         return _UnopenedVectors()
 
     async def look() -> Mapping[str, Any]:
-        models = Models(lambda: installation.settings, installation.environ, kept)
+        models = HubModels(lambda: installation.settings, installation.environ, kept)
         try:
             return await models.report(language(installation.settings.lang, *_locales(installation.environ)))
         finally:

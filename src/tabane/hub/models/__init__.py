@@ -1,10 +1,10 @@
-"""The models of a hub: found, opened when first needed, remembered, and closed at the end.
+"""Models of a hub: found, opened on first use, remembered, and closed at the end.
 
-Nothing here is imported before a model is asked for, but this and what it says of itself.
+Before a model is needed, nothing else of this room is imported.
 """
 
 from __future__ import annotations
 
-from tabane.hub.models.models import Models
+from tabane.hub.models.models import HubModels
 
-__all__ = ["Models"]
+__all__ = ["HubModels"]

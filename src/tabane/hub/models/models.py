@@ -1,4 +1,4 @@
-"""The models of a hub: each is found and opened when it is first needed, and once."""
+"""Models of a hub: each is found and opened once, on first use."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tabane.errors import ModelError, ModelUnavailable, TabaneError
-from tabane.hub.models.judge import Judge
-from tabane.hub.models.measuring import Measuring
-from tabane.hub.models.opening import Opening
+from tabane.hub.models.model_opener import ModelOpener
+from tabane.hub.models.model_report import report
 from tabane.hub.models.operations import ModelOperations
-from tabane.hub.models.questions import Questions
-from tabane.hub.models.report import report
+from tabane.hub.models.reranker import HubReranker
+from tabane.hub.models.token_measures import TokenMeasures
 from tabane.messages import Lang, Message, say
 from tabane.operations import Operation
-from tabane.search.embedding.cached import Vectors
+from tabane.search.embedding.cached import VectorCache
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel
 from tabane.search.models import Reranker
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
-    from tabane.hub.models.sources import MakeFinder
+    from tabane.hub.models.model_sources import MakeFinder
     from tabane.search.chunking.chunk import Measure
+from collections import OrderedDict
+
+from tabane.search.embedding.cached import key
+from tabane.search.embedding.embedder import clean
 
 QUESTIONS = 1_000
 """Questions whose vectors are kept in memory."""
@@ -36,7 +39,7 @@ PATIENCE = 10.0
 _SILENT = 10.0  # seconds for which a model that did not answer is not asked another question
 
 
-class Models:
+class HubModels:
     """Implements :class:`tabane.search.models.Models`.
 
     ``settings`` gives those in force. ``kept`` opens the storage of what was embedded; ``errors`` is the
@@ -47,7 +50,7 @@ class Models:
         self,
         settings: Callable[[], Settings],
         environ: Mapping[str, str],
-        kept: Callable[[], Awaitable[Vectors]],
+        kept: Callable[[], Awaitable[VectorCache]],
         errors: int | None = None,
         *,
         make_finder: MakeFinder | None = None,
@@ -55,10 +58,10 @@ class Models:
         patience: float = PATIENCE,
     ) -> None:
         self._settings, self._kept, self._patience = settings, kept, patience
-        self._opening = Opening(settings, environ, kept, errors, remembered, make_finder)
-        self._judge = Judge(self._opening, environ, errors, remembered)
-        self._measuring = Measuring(settings, environ, self._opening, errors, make_finder)
-        self._questions = Questions(self._embedded, QUESTIONS)
+        self._opening = ModelOpener(settings, environ, kept, errors, remembered, make_finder)
+        self._judge = HubReranker(self._opening, environ, errors, remembered)
+        self._measuring = TokenMeasures(settings, environ, self._opening, errors, make_finder)
+        self._questions = QueryVectors(self._embedded, QUESTIONS)
         self._last: str | NoModel | None = None  # what was answered last to who wanted the model
 
     async def wanted(self) -> Embedder | NoModel:
@@ -102,7 +105,7 @@ class Models:
         return self._measuring.measure()
 
     def summary(self) -> tuple[str, Message | None]:
-        """The model in a word, and why there is none: what this hub knows already, without looking."""
+        """Return the name of the model, and why there is none: what is known already."""
         name = self._settings().model
         if isinstance(self._last, NoModel):
             return name, self._last.reason
@@ -112,7 +115,7 @@ class Models:
         return ModelOperations(self, self._opening, self._judge, self.report).table()
 
     async def report(self, lang: Lang) -> dict[str, Any]:
-        """Everything there is to tell of the models, without fetching or starting any."""
+        """Return all that is known about the models, without downloading or starting any."""
         return await report(self._settings(), self._opening, self._judge, self._kept, lang)
 
     async def close(self) -> None:
@@ -123,7 +126,7 @@ class Models:
         await self._judge.close()
 
     async def _serving_id(self, model: str) -> Embedder | NoModel:
-        """A model of any revision: one that was open here, else the one that is wanted, or in the cache."""
+        """Return a model of any revision: one opened before, else that of the settings, or in the cache."""
         records = await self._opening.records.all()
         known = [name for name in records if name.partition("#")[0] == model]
         if known:
@@ -139,9 +142,9 @@ class Models:
     async def _handle(self, fingerprint: str) -> Embedder:
         standing = self._opening.shelf.get(fingerprint)
         if standing is not None:
-            return Handle(self._opening, fingerprint, standing.thing.dimension)
+            return ModelHandle(self._opening, fingerprint, standing.thing.dimension)
         record = (await self._opening.records.all())[fingerprint]
-        return Handle(self._opening, fingerprint, record.dimension)
+        return ModelHandle(self._opening, fingerprint, record.dimension)
 
     async def _embedded(self, model: str, text: str) -> bytes | NoModel:
         embedder = await self.serving(model)
@@ -155,12 +158,14 @@ class Models:
             return NoModel(error.message)
 
 
-class Handle:
-    """A model, open or not: an :class:`~tabane.search.embedding.embedder.Embedder` that opens it again
-    where it was closed for others. Nothing is to be closed.
+class ModelHandle:
+    """A model, open or not:
+
+    an :class:`~tabane.search.embedding.embedder.Embedder` that opens it again if it was closed for others. It
+    need not be closed.
     """
 
-    def __init__(self, opening: Opening, fingerprint: str, dimension: int) -> None:
+    def __init__(self, opening: ModelOpener, fingerprint: str, dimension: int) -> None:
         self.fingerprint, self.dimension = fingerprint, dimension
         self._opening = opening
 
@@ -183,3 +188,49 @@ def _mended(model: str, reason: Message) -> NoModel:
             reason=reason,
         )
     )
+
+
+QueryVector = bytes | NoModel
+
+
+class QueryVectors:
+    """A cache of ``most`` vectors of queries. The same query at the same time is embedded once."""
+
+    def __init__(self, embed: Callable[[str, str], Awaitable[QueryVector]], most: int) -> None:
+        self._embed, self._most = embed, most
+        self._known: OrderedDict[bytes, bytes] = OrderedDict()
+        self._asked: dict[bytes, asyncio.Task[QueryVector]] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    async def ask(self, model: str, text: str) -> QueryVector:
+        """Return the vector. Failures are not cached. A caller who gives up affects no other caller."""
+        name = key(model, "query", clean(text))
+        known = self._known.get(name)
+        if known is not None:
+            self._known.move_to_end(name)
+            return known
+        task = self._asked.get(name)
+        if task is None:
+            task = self._asked[name] = asyncio.create_task(self._ask(name, model, text))
+        await asyncio.wait({task})
+        return NoModel(say("The embedding process is being ended.")) if task.cancelled() else task.result()
+
+    async def close(self) -> None:
+        """Cancel all pending queries."""
+        tasks = list(self._asked.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _ask(self, name: bytes, model: str, text: str) -> QueryVector:
+        try:
+            found = await self._embed(model, text)
+        finally:
+            del self._asked[name]
+        if isinstance(found, bytes):
+            self._known[name] = found
+            if len(self._known) > self._most:
+                self._known.popitem(last=False)
+        return found

@@ -1,4 +1,4 @@
-"""Operations on models: what there is, fetching one, and trying whether it works."""
+"""Operations on models: status, download, test."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments, ModelMissing
-from tabane.hub.models.judge import Judge
-from tabane.hub.models.opening import Opening
+from tabane.hub.models.model_opener import ModelOpener
+from tabane.hub.models.reranker import HubReranker
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel
@@ -21,8 +21,8 @@ from tabane.search.models import Models
 
 if TYPE_CHECKING:
     from tabane.operations.jobs import Progress
-    from tabane.search.embedding.hub import Progress as Fetched
-    from tabane.search.embedding.hub import Told
+    from tabane.search.embedding.model_hub import DownloadProgress as Fetched
+    from tabane.search.embedding.model_hub import Told
 
 _FACES = frozenset({Face.RPC, Face.CLI})
 _SAMPLE = "What is this model good for? このモデルは何に使えますか。"
@@ -33,13 +33,13 @@ class ModelStatus(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PullModel(Struct, frozen=True, forbid_unknown_fields=True):
-    """``model``: ``org/name`` or ``org/name@revision``; what the settings want where none is named."""
+    """``model``: ``org/name`` or ``org/name@revision``; default: what the settings name."""
 
     model: Annotated[str, Meta(min_length=1, max_length=300)] | None = None
 
 
 class TestModel(Struct, frozen=True, forbid_unknown_fields=True):
-    """``text`` is embedded as a question; ``other``, compared with it, as what a question finds."""
+    """``text`` is embedded as a question; ``other`` as a document, to be compared with it."""
 
     __test__ = False  # none of pytest's
 
@@ -48,13 +48,13 @@ class TestModel(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModelOperations:
-    """``report`` is what ``model_status`` answers."""
+    """The operations. ``report`` returns the result of ``model_status``."""
 
     def __init__(
         self,
         models: Models,
-        opening: Opening,
-        judge: Judge,
+        opening: ModelOpener,
+        judge: HubReranker,
         report: Callable[[Lang], Awaitable[dict[str, Any]]],
     ) -> None:
         self._models, self._opening, self._judge, self._report = models, opening, judge, report
@@ -129,7 +129,7 @@ class ModelOperations:
         return told | {"cosine": round(sum(map(mul, question, other)), 4)}
 
     async def _pulled(self, told: Told) -> AsyncIterator[dict[str, Any]]:
-        """What the settings want: the model, and the reranker."""
+        """Fetch what the settings name: the model, and the reranker."""
         sources = await self._opening.sources()
         wanted = await sources.wanted()
         if wanted.service is None and wanted.model != "none":

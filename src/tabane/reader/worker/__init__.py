@@ -52,12 +52,12 @@ class ConversionFailure(msgspec.Struct, frozen=True, tag=True):
 
 ConversionResult = ConvertedPage | ConversionFailure
 
-_ENCODER = msgspec.msgpack.Encoder(enc_hook=codec.leaving)
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=codec.encode_message)
 _ASKS: msgspec.msgpack.Decoder[ConversionRequest | CleaningRequest] = msgspec.msgpack.Decoder(
-    ConversionRequest | CleaningRequest, dec_hook=codec.arriving
+    ConversionRequest | CleaningRequest, dec_hook=codec.decode_message
 )
 _REPORTS: msgspec.msgpack.Decoder[ConversionResult] = msgspec.msgpack.Decoder(
-    ConversionResult, dec_hook=codec.arriving
+    ConversionResult, dec_hook=codec.decode_message
 )
 
 

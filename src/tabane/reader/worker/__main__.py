@@ -21,7 +21,7 @@ from tabane.reader.worker import (
     decode_request,
     pack,
 )
-from tabane.workers.serving import Last, serve
+from tabane.workers.serving import LastAnswer, serve
 
 
 def answer(ask: ConversionRequest | CleaningRequest) -> ConversionResult:
@@ -71,7 +71,7 @@ def respond(body: bytes) -> bytes:
     report = answer(ask)
     del ask
     framed = _framed(report)
-    return Last(framed) if isinstance(report, ConversionFailure) and report.ending else framed
+    return LastAnswer(framed) if isinstance(report, ConversionFailure) and report.ending else framed
 
 
 if __name__ == "__main__":

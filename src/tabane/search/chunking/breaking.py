@@ -1,4 +1,4 @@
-"""Blocks that are too long are taken apart: at the coarsest borders at which all parts fit, part by part."""
+"""Breaking of blocks that are too long, at the coarsest borders at which all parts fit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from tabane.search.chunking.block import (
+from tabane.search.chunking.chunk import Measure, counted
+from tabane.search.chunking.outline import (
     CLAUSE,
     GLUE,
     GRAPHEME,
@@ -21,7 +22,6 @@ from tabane.search.chunking.block import (
     indent_of,
     lines_of,
 )
-from tabane.search.chunking.chunk import Measure, counted
 from tabane.search.chunking.plain import code_lines, code_parts
 
 _CLOSERS = "」』）】〉》〕”’\"')\\]*_`"
@@ -49,8 +49,8 @@ Borders = Iterator[tuple[int, int]]
 """Where parts of a text begin, and how strong the border before each is; 0 among them or not."""
 
 
-class Atom(NamedTuple):
-    """A part of a text that is not taken apart. ``prose``: more of the same stands before it."""
+class ChunkAtom(NamedTuple):
+    """A part of a text that is not broken up. ``prose``: it continues the prose of the part before it."""
 
     start: int
     end: int
@@ -60,23 +60,23 @@ class Atom(NamedTuple):
     prose: bool = False
 
 
-class _Large(NamedTuple):
-    """What is to be taken apart into parts of at most so many tokens, and the ways that are left."""
+class _OversizedBlock(NamedTuple):
+    """A block to break into parts of at most so many tokens, and the ways that are left."""
 
-    atom: Atom
+    atom: ChunkAtom
     most: int
     ways: tuple[Callable[[str], Borders], ...]
 
 
 def broken(
-    text: str, atoms: Sequence[tuple[Atom, Makeup]], rooms: Sequence[int], measure: Measure
-) -> list[Atom]:
-    """The atoms, those that do not fit taken apart. ``rooms``: the tokens of a chunk in each section.
+    text: str, atoms: Sequence[tuple[ChunkAtom, Makeup]], rooms: Sequence[int], measure: Measure
+) -> list[ChunkAtom]:
+    """Return the atoms, broken up if they do not fit. ``rooms``: the tokens of a chunk in each section.
 
-    Whatever is left too long is one character to its reader.
+    An atom that is still too long is one character to its reader.
     """
-    done: list[Atom] = []
-    large: list[_Large] = []
+    done: list[ChunkAtom] = []
+    large: list[_OversizedBlock] = []
     above = 0  # tokens of the headings right before, which are to fit in with what follows
     for atom, makeup in atoms:
         room = rooms[atom.section]
@@ -84,7 +84,7 @@ def broken(
         if atom.tokens <= most:
             done.append(atom)
         else:
-            large.append(_Large(atom, most, _WAYS[makeup]))
+            large.append(_OversizedBlock(atom, most, _WAYS[makeup]))
         above = (above + atom.tokens if atom.strength == GLUE else atom.tokens) if makeup == "heading" else 0
     while large:
         found = [(part, whole) for whole in large for part in _parts(text, whole.atom, whole.ways[0])]
@@ -101,17 +101,17 @@ def broken(
     return sorted(done)
 
 
-def _parts(text: str, atom: Atom, way: Callable[[str], Borders]) -> Iterator[Atom]:
+def _parts(text: str, atom: ChunkAtom, way: Callable[[str], Borders]) -> Iterator[ChunkAtom]:
     borders = [(start, strength) for start, strength in way(text[atom.start : atom.end]) if start > 0]
     starts = [atom.start, *(atom.start + start for start, _ in borders), atom.end]
     strengths = [atom.strength, *(strength for _, strength in borders)]
     prose = way in _PROSE
     for (start, end), strength in zip(pairwise(starts), strengths, strict=True):
-        yield Atom(start, end, strength, 0, atom.section, atom.prose if start == atom.start else prose)
+        yield ChunkAtom(start, end, strength, 0, atom.section, atom.prose if start == atom.start else prose)
 
 
 def _blocks(text: str) -> Borders:
-    """Blank lines, and items and quotes within an item."""
+    """Return the borders at blank lines, and at items and quotes within an item."""
     blank = False
     lines, starts = lines_of(text)
     for line, start in zip(lines, starts, strict=False):
@@ -124,7 +124,7 @@ def _blocks(text: str) -> Borders:
 
 
 def _rows(text: str) -> Borders:
-    """The rows of a table; the line under its head stays with it."""
+    """Return the borders of the rows of a table; the line under its head stays with it."""
     _, starts = lines_of(text)
     return ((start, GLUE if place == 2 else ROW) for place, start in enumerate(starts[:-1]) if place != 1)
 

@@ -8,33 +8,34 @@ from __future__ import annotations
 
 import re
 
-from tabane.search.chunking.block import (
-    BREAK,
-    GLUE,
-    HEADING,
-    ITEM,
-    LEADS,
-    PARAGRAPH,
-    Block,
-    Lines,
-    Makeup,
-    Outline,
-    indent_of,
-    lines_of,
-)
-from tabane.search.chunking.containers import end_of_item, end_of_quote
-from tabane.search.chunking.marks import (
+from tabane.search.chunking.markdown_marks import (
     ATX,
     RULE,
     SETEXT,
     end_of_code,
     end_of_fence,
     end_of_html,
+    end_of_item,
+    end_of_quote,
     fence_of,
     html_of,
     interrupts,
     item_of,
     table_at,
+)
+from tabane.search.chunking.outline import (
+    BREAK,
+    GLUE,
+    HEADING,
+    ITEM,
+    LEADS,
+    PARAGRAPH,
+    BlockLines,
+    Makeup,
+    Outline,
+    OutlineBlock,
+    indent_of,
+    lines_of,
 )
 
 _FRONT = {"---": ("---", "..."), "+++": ("+++",)}
@@ -48,21 +49,21 @@ _CLOSING_MARKS = re.compile(r"(?:^|[ \t])#+[ \t]*$")
 
 
 def markdown_outline(text: str) -> Outline:
-    """The blocks of a document and the headings above them."""
+    """Return the blocks of a document and the headings above them."""
     return _Scanner(lines_of(text)).outline()
 
 
 def title_of(line: str) -> str:
-    """What a heading says, without marks of emphasis, code and links, on one line."""
+    """Return the text of a heading, without marks of emphasis, code and links, on one line."""
     return " ".join(_TITLE_MARKS.sub(r"\1", line[:_LONGEST_TITLE]).split())
 
 
 class _Scanner:
     """Reads a document once, from its first line to its last."""
 
-    def __init__(self, whole: Lines) -> None:
+    def __init__(self, whole: BlockLines) -> None:
         self._lines, self._starts = whole
-        self._blocks: list[Block] = []
+        self._blocks: list[OutlineBlock] = []
         self._paths: list[tuple[str, ...]] = [()]
         self._above: list[tuple[int, str]] = []  # level and title of the headings that hold
         self._item_end = -1  # the line that the last list item ended before
@@ -77,7 +78,7 @@ class _Scanner:
         return Outline(self._blocks, self._paths)
 
     def _block(self, at: int, line: str) -> int:
-        """Read the block that begins in this line; the line after its last."""
+        """Read the block that begins in this line; return the line after it."""
         if line[0] in " \t":
             if indent_of(line) >= 4:
                 return self._add(at, end_of_code(self._lines, at), "code")
@@ -102,7 +103,7 @@ class _Scanner:
         return self._paragraph(at)
 
     def _paragraph(self, at: int) -> int:
-        """A paragraph; a heading where it is underlined; a table where its line is the head of one."""
+        """Read a paragraph, a heading if it is underlined, or a table if its line is the head of one."""
         lines, here = self._lines, at
         while here < len(lines):
             line = lines[here]
@@ -157,21 +158,21 @@ class _Scanner:
         elif self._leads:
             strength = min(strength, LEADS)
         self._level = 0
-        self._blocks.append(Block(self._starts[at], strength, makeup, len(self._paths) - 1))
+        self._blocks.append(OutlineBlock(self._starts[at], strength, makeup, len(self._paths) - 1))
 
     def _front_matter(self) -> int:
-        """Read what stands before the document between lines of dashes; the line after it."""
+        """Read the part before the document between lines of dashes; return the line after it."""
         ends = _FRONT.get(self._lines[0].rstrip()) if self._lines else None
         if ends is None or len(self._lines) < 2 or not self._lines[1].strip():
             return 0
         for at in range(1, min(len(self._lines), _MOST_FRONT)):
             if self._lines[at].rstrip() in ends:
-                self._blocks.append(Block(0, HEADING, "whole"))
+                self._blocks.append(OutlineBlock(0, HEADING, "whole"))
                 return at + 1
         return 0
 
 
 def _underline(line: str) -> str:
-    """``=`` or ``-`` where the line makes a heading of the paragraph above it."""
+    """Return ``=`` or ``-`` if the line makes a heading of the paragraph above it."""
     found = SETEXT.match(line)
     return (found[1] or found[2]) if found else ""

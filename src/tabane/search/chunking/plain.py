@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tabane.search.chunking.block import (
+from tabane.search.chunking.outline import (
     BREAK,
     CODE_BLANK,
     CODE_LINE,
     DEFINITION,
     PARAGRAPH,
-    Block,
     Outline,
+    OutlineBlock,
     indent_of,
     lines_of,
 )
@@ -20,8 +20,8 @@ _IDEOGRAPHIC_SPACE = "\u3000"
 
 
 def text_outline(text: str) -> Outline:
-    """Paragraphs: between blank lines, and where a line begins with the blank of a Japanese paragraph."""
-    blocks: list[Block] = []
+    """Return paragraphs: after blank lines, and at lines that begin with the blank of a Japanese one."""
+    blocks: list[OutlineBlock] = []
     blank = 0
     lines, starts = lines_of(text)
     for line, start in zip(lines, starts, strict=False):
@@ -29,23 +29,23 @@ def text_outline(text: str) -> Outline:
             blank += 1
             continue
         if "\f" in line or blank > 1:
-            blocks.append(Block(start, BREAK, "prose"))
+            blocks.append(OutlineBlock(start, BREAK, "prose"))
         elif blank or not blocks:
-            blocks.append(Block(start, PARAGRAPH, "prose"))
+            blocks.append(OutlineBlock(start, PARAGRAPH, "prose"))
         elif line.startswith(_IDEOGRAPHIC_SPACE):
-            blocks.append(Block(start, PARAGRAPH - 1, "prose"))
+            blocks.append(OutlineBlock(start, PARAGRAPH - 1, "prose"))
         blank = 0
     return Outline(blocks, [()])
 
 
 def code_outline(text: str) -> Outline:
     """Runs of lines without a blank one; what begins at the margin is a definition of its own."""
-    blocks = [Block(start, strength, "code") for start, strength in code_parts(text)]
+    blocks = [OutlineBlock(start, strength, "code") for start, strength in code_parts(text)]
     return Outline(blocks, [()])
 
 
 def code_parts(text: str) -> list[tuple[int, int]]:
-    """Where runs of lines without a blank one begin, and how strong the border before each is."""
+    """Return where runs of lines without a blank one begin, and the strength of the border before each."""
     parts: list[tuple[int, int]] = []
     blank, inside = 1, False  # inside: the line before was part of something that began at the margin
     lines, starts = lines_of(text)
@@ -66,7 +66,7 @@ def code_parts(text: str) -> list[tuple[int, int]]:
 
 
 def code_lines(text: str) -> list[tuple[int, int]]:
-    """Where lines begin, and how strong the border before each is: the deeper, the weaker."""
+    """Return where lines begin, and the strength of the border before each: the deeper, the weaker."""
     lines, starts = lines_of(text)
     parts = []
     for line, start in zip(lines, starts, strict=False):

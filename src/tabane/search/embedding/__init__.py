@@ -1,4 +1,4 @@
-"""Texts as vectors: which model, where it comes from, and the process that runs it.
+"""Embedding: models, their sources, and the process that runs one.
 
 The rules (families, recipes, batches) are pure. A model runs in a process of its own (`worker`), which
 alone imports numpy, onnxruntime and tokenizers; or at a server that speaks OpenAI's protocol. All are

@@ -1,4 +1,4 @@
-"""How texts are put together for a model: of like length, and never more than memory was promised for."""
+"""Batches of texts of similar length, bounded by the memory that they need in a model."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ MOST_TEXTS = 64
 
 
 def batches(lengths: Sequence[int], budget: int, most: int = MOST_TEXTS) -> list[list[int]]:
-    """Positions of ``lengths``, each once, in batches of like length, the longest first.
+    """Return the positions of ``lengths``, each once, in batches of similar length, the longest first.
 
-    A batch is padded to its longest text: that length times its texts is at most ``budget`` tokens, but
-    for a text that is longer than the budget, which is alone. Equal lengths stay in their order.
+    A batch is padded to its longest text. That length times its number of texts is at most ``budget`` tokens,
+    except for a single text that is longer than the budget. Equal lengths stay in their order.
     """
     found: list[list[int]] = []
     room = 0
@@ -26,10 +26,10 @@ def batches(lengths: Sequence[int], budget: int, most: int = MOST_TEXTS) -> list
 
 
 def slices(sizes: Sequence[int], texts: int, total: int) -> list[list[int]]:
-    """Positions of ``sizes``, each once, in parts of like size: what is handed over at once.
+    """Return the positions of ``sizes``, each once, in parts of similar size, to be handed over at once.
 
-    A part has at most ``texts`` of them, and of their sizes at most ``total``, but for one that is
-    larger, which is alone.
+    A part has at most ``texts`` positions, and at most ``total`` as the sum of their sizes, except for a
+    single one that is larger.
     """
     found: list[list[int]] = []
     room = 0

@@ -1,4 +1,4 @@
-"""Nothing is embedded twice: vectors by what they were made of, in a storage that is handed in."""
+"""Embedder with a cache: no text is embedded twice by the same model."""
 
 from __future__ import annotations
 
@@ -8,38 +8,36 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tabane.search.embedding.batching import slices
-from tabane.search.embedding.embedder import Embedder, Kind, clean
-from tabane.search.embedding.parts import together
+from tabane.search.embedding.embedder import Embedder, Kind, clean, together
 
 _TEXTS, _CHARACTERS = 256, 500_000  # looked up, embedded and kept as one
 _UNDER_WAY = 3  # such parts: while one is embedded, the next is looked up and the last is kept
 
 
-class Vectors(Protocol):
-    """A storage of vectors by 32 bytes of key. What :meth:`put` answered should outlive the process."""
+class VectorCache(Protocol):
+    """Storage of vectors by keys of 32 bytes. What :meth:`put` acknowledged should outlive the process."""
 
     async def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The vector of each key, None where there is none."""
+        """Return the vector of each key, None if there is none."""
         ...
 
     async def put(self, vectors: Sequence[tuple[bytes, bytes]]) -> None:
-        """Keep vectors with their keys."""
+        """Store vectors with their keys."""
         ...
 
 
 def key(fingerprint: str, kind: Kind, text: str) -> bytes:
-    """What a vector was made of, in 32 bytes: the model and its recipe, the kind, and the clean text."""
+    """Return 32 bytes for everything that a vector depends on: model and recipe, kind, and clean text."""
     return hashlib.sha256(f"{fingerprint}\0{kind}\0{text}".encode()).digest()
 
 
 class CachedEmbedder:
-    """An embedder that asks the storage first; queries, which rarely come twice, it does not keep.
+    """Embedder that asks the cache first. Queries are not stored, since they are rarely repeated.
 
-    A call that died in the middle, with its process too, goes on from the part it was at when it is
-    made again.
+    A call that failed, even with its process, continues from the part it had reached when it is repeated.
     """
 
-    def __init__(self, embedder: Embedder, vectors: Vectors) -> None:
+    def __init__(self, embedder: Embedder, vectors: VectorCache) -> None:
         self.fingerprint = embedder.fingerprint
         self.dimension = embedder.dimension
         self.embedder, self._vectors = embedder, vectors
@@ -47,7 +45,10 @@ class CachedEmbedder:
     async def embed(
         self, texts: Sequence[str], kind: Kind = "document", *, done: Callable[[int], None] | None = None
     ) -> list[bytes]:
-        """As :meth:`Embedder.embed`. ``done`` is told how many texts each part that is kept was of."""
+        """Return vectors as :meth:`Embedder.embed` does.
+
+        ``done`` gets the number of texts of each stored part.
+        """
         if kind == "query":
             return await self.embedder.embed(texts, kind)
         places: dict[str, list[int]] = {}

@@ -1,8 +1,9 @@
-"""What every source of vectors is: texts in, float32 vectors of length one out."""
+"""Embedder: the interface of every source of vectors. Texts go in, float32 vectors of length one come out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -16,41 +17,54 @@ BYTES = 4  # of a component: float32, little-endian
 
 @dataclass(frozen=True, slots=True)
 class NoModel:
-    """There is no model, and why."""
+    """The reason why there is no model."""
 
     reason: Message
 
 
 class Embedder(Protocol):
-    """One model, ready to be asked.
+    """One model, ready for requests.
 
-    Failure policy: :class:`~tabane.errors.ModelError` where the model cannot answer; a call answers for
-    all of its texts or for none. Cancelling a call gives up its answer, and no other's.
+    Failure policy: :class:`~tabane.errors.ModelError` if the model cannot answer. A call returns vectors for
+    all of its texts or for none. Canceling a call affects no other call.
     """
 
     @property
     def fingerprint(self) -> str:
-        """What vectors depend on, as a name: those of two fingerprints are never to be compared."""
+        """Return a name for everything that vectors depend on.
+
+        Vectors of two fingerprints cannot be compared.
+        """
         ...
 
     @property
     def dimension(self) -> int:
-        """Components of a vector."""
+        """Return the number of components of a vector."""
         ...
 
     async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
-        """One vector a text, in order: ``dimension`` float32, little-endian, L2-normalised.
+        """Return one vector for each text, in order: ``dimension`` float32, little-endian, L2-normalized.
 
-        The prefix that the model wants for ``kind`` is added here. Texts longer than the model takes
-        are cut at their end. Queries overtake documents.
+        The prefix that the model needs for ``kind`` is added here. Texts longer than the model accepts are
+        cut at their end. Queries overtake documents.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of the model. Calls under way fail; may be called twice."""
+        """Release the model. Calls in progress fail. May be called twice."""
         ...
 
 
 def clean(text: str) -> str:
-    """The text as it is embedded and hashed: lone surrogates, which have no UTF-8, become ``?``."""
+    """Return the text as it is embedded and hashed: lone surrogates, which have no UTF-8, become ``?``."""
     return text.encode("utf-8", "replace").decode()
+
+
+async def together(parts: Iterable[Coroutine[None, None, None]]) -> None:
+    """Wait for all parts. The first that fails ends the others, and its error is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for part in parts:
+                group.create_task(part)
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from None

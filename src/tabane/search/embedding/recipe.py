@@ -1,4 +1,4 @@
-"""Everything that vectors depend on, settled, and its fingerprint; pure."""
+"""Embedding recipe: everything that a vector depends on, and its fingerprint. Pure."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ import msgspec
 from tabane.errors import ConfigurationError
 from tabane.messages import say
 from tabane.search.embedding.embedder import Kind
-from tabane.search.embedding.families import Pooling, Traits, family_of
+from tabane.search.embedding.model_families import ModelTraits, Pooling, family_of
 
 Quantisation = Literal["none", "int8"]
 
 MOST_TOKENS = 2048
 """Tokens of a text where nobody asks for more: memory grows with their square."""
 
-_NOTHING = Traits()
-_DEFAULTS = Traits(Pooling.MEAN, 512, "", "", "", output="")
+_NOTHING = ModelTraits()
+_DEFAULTS = ModelTraits(Pooling.MEAN, 512, "", "", "", output="")
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """How a text becomes a vector. ``revision`` is the commit, or checksum, of the model's files.
 
-    ``dimension`` 0 keeps all components; ``output`` "" is the graph's usual one. Vectors are always
-    brought to length one.
+    ``dimension`` 0 keeps all components; ``output`` "" is the graph's usual one. Vectors always have length
+    one.
     """
 
     model: str
@@ -43,11 +43,11 @@ class Recipe:
     output: str = ""
 
     def prefix(self, kind: Kind) -> str:
-        """What is put before a text of this kind."""
+        """Return the prefix for a text of this kind."""
         return {"query": self.query, "document": self.document, "topic": self.topic}[kind]
 
     def fingerprint(self, dimension: int) -> str:
-        """The model's id and 16 hexadecimal digits over all the rest and the vectors' dimension."""
+        """Return the model's id and 16 hexadecimal digits over everything else and the vectors' dimension."""
         facts = msgspec.json.encode({**asdict(self), "dimension": dimension}, order="sorted")
         return f"{self.model}#{hashlib.sha256(facts).hexdigest()[:16]}"
 
@@ -56,13 +56,13 @@ def settled(
     model: str,
     revision: str = "",
     *,
-    overrides: Traits = _NOTHING,
-    own: Traits = _NOTHING,
+    overrides: ModelTraits = _NOTHING,
+    own: ModelTraits = _NOTHING,
     quantisation: Quantisation = "none",
 ) -> Recipe:
-    """The recipe of a model: what was asked for, else what its family wants, else what its files say.
+    """Return the recipe of a model: from the overrides, else from its family, else from its own files.
 
-    Lengths that nobody asked for end at :data:`MOST_TOKENS`. Raises ConfigurationError where a number
+    Lengths that were not requested are limited to :data:`MOST_TOKENS`. Raises ConfigurationError if a number
     is below one.
     """
     family = family_of(model)
@@ -89,10 +89,10 @@ def _check(name: str, value: int | None) -> None:
         raise ConfigurationError(say("{name} of the embedding model must be at least 1.", name=name))
 
 
-def own_traits(files: Mapping[str, bytes]) -> Traits:
-    """What a model's files say of it: sentence-transformers' configuration, then the tokenizer's.
+def own_traits(files: Mapping[str, bytes]) -> ModelTraits:
+    """Return the traits in a model's files: sentence-transformers' configuration, then the tokenizer's.
 
-    ``files`` are the contents of those of :data:`DESCRIBING` that are there.
+    ``files`` are the contents of those of :data:`DESCRIBING` that exist.
     """
     pooling = _object(files.get("1_Pooling/config.json"))
     prompts = _object(files.get("config_sentence_transformers.json")).get("prompts") or {}
@@ -100,7 +100,7 @@ def own_traits(files: Mapping[str, bytes]) -> Traits:
         _object(files.get("sentence_bert_config.json")).get("max_seq_length"),
         _object(files.get("tokenizer_config.json")).get("model_max_length"),
     ]
-    return Traits(
+    return ModelTraits(
         pooling=next((pool for flag, pool in _POOLINGS.items() if pooling.get(flag)), None),
         max_tokens=next(filter(None, map(_length, lengths)), None),
         query=_prompt(prompts, "query", "search_query"),

@@ -1,4 +1,4 @@
-"""A cross-encoder on this machine: which one, where it comes from, and the process that runs it."""
+"""Reranking by a cross-encoder on this machine: choice, files and process."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from pathlib import PurePath
 
 from tabane.errors import ModelMissing
 from tabane.messages import say
-from tabane.search.embedding import files
 from tabane.search.embedding.batching import slices
-from tabane.search.embedding.embedder import clean
-from tabane.search.embedding.finding import Finder
-from tabane.search.embedding.folders import checksum_of, describing_of, paths_of
-from tabane.search.embedding.frames import Spec
-from tabane.search.embedding.hub import Told
-from tabane.search.embedding.parts import together
-from tabane.search.embedding.process import Process, cores
+from tabane.search.embedding.embedder import clean, together
+from tabane.search.embedding.model_files import checksum_of, describing_of, paths_of, scoring_files
+from tabane.search.embedding.model_finder import ModelFinder
+from tabane.search.embedding.model_hub import Told
+from tabane.search.embedding.model_spec import ModelSpec
+from tabane.search.embedding.process import ModelProcess, cores
 from tabane.search.embedding.recipe import own_traits, settled
 
 DEFAULT_RERANKER = "hotchpotch/japanese-reranker-xsmall-v2"
@@ -31,8 +29,11 @@ _TEXTS, _CHARACTERS = 64, 500_000  # handed to the process at once
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Which reranker: ``auto``, ``org/name``, ``org/name@revision``, or a folder. The rest as for models."""
+class RerankerChoice:
+    """The reranker of the settings:
+
+    ``auto``, ``org/name``, ``org/name@revision``, or a folder. The rest as for models.
+    """
 
     model: str
     threads: int = 0
@@ -41,16 +42,16 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundReranker:
     """A reranker that can be opened. ``model`` is its id, ``revision`` its commit or checksum."""
 
     model: str
     revision: str
-    spec: Spec
+    spec: ModelSpec
 
     async def open(self, environ: Mapping[str, str], errors: int | None = None) -> LocalReranker:
         """Start it. Raises ModelError and its kinds. ``errors`` is where the process's stderr goes."""
-        process = Process(self.spec, environ, errors=errors)
+        process = ModelProcess(self.spec, environ, errors=errors)
         try:
             await process.dimension()
         except BaseException:
@@ -60,14 +61,14 @@ class Found:
 
 
 class LocalReranker:
-    """A :class:`~tabane.search.models.Reranker` over a process. Made by :meth:`Found.open`."""
+    """A :class:`~tabane.search.models.Reranker` over a process. Made by :meth:`FoundReranker.open`."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: ModelProcess) -> None:
         self._process = process
 
     @property
     def pid(self) -> int | None:
-        """The process that runs now, if one does."""
+        """Return the id of the running process."""
         return self._process.pid
 
     async def score(self, query: str, texts: Sequence[str]) -> list[float]:
@@ -92,10 +93,10 @@ class LocalReranker:
             found[position] = score
 
 
-async def find(finder: Finder, wanted: Wanted, told: Told | None = None) -> Found:
-    """The reranker that is wanted. ``told`` hears of a download.
+async def find(finder: ModelFinder, wanted: RerankerChoice, told: Told | None = None) -> FoundReranker:
+    """Return the chosen reranker. ``told`` gets the progress of a download.
 
-    Raises ModelMissing, ModelUnavailable and ModelError where it is not to be had.
+    Raises ModelMissing, ModelUnavailable and ModelError if it is not available.
     """
     if not finder.runs():
         raise ModelMissing(say("Install tabane[models] to run embedding models."))
@@ -103,21 +104,23 @@ async def find(finder: Finder, wanted: Wanted, told: Told | None = None) -> Foun
     if PurePath(name).is_absolute():
         if not await asyncio.to_thread(os.path.isdir, name):
             raise ModelMissing(say("There is no folder {folder} with a model.", folder=name))
-        graph = files.scoring(await asyncio.to_thread(paths_of, name))[0]
+        graph = scoring_files(await asyncio.to_thread(paths_of, name))[0]
         checksum = await asyncio.to_thread(checksum_of, os.path.join(name, graph))
         return await _of_files(finder, wanted, os.path.basename(name.rstrip("/")), checksum, name)
     model, _, revision = name.partition("@")
-    snapshot = await finder.hub.get(model, files.scoring, revision or "main", told)
+    snapshot = await finder.hub.get(model, scoring_files, revision or "main", told)
     return await _of_files(finder, wanted, model, snapshot.commit, snapshot.folder)
 
 
-async def _of_files(finder: Finder, wanted: Wanted, model: str, revision: str, folder: str) -> Found:
+async def _of_files(
+    finder: ModelFinder, wanted: RerankerChoice, model: str, revision: str, folder: str
+) -> FoundReranker:
     own = own_traits(await asyncio.to_thread(describing_of, folder))
     recipe = settled(model, revision, own=own)
-    spec = Spec(
+    spec = ModelSpec(
         "onnx",
         folder,
-        files.scoring(await asyncio.to_thread(paths_of, folder))[0],
+        scoring_files(await asyncio.to_thread(paths_of, folder))[0],
         revision,
         max_tokens=min(recipe.max_tokens, MOST_TOKENS),
         threads=wanted.threads or cores(),
@@ -126,4 +129,4 @@ async def _of_files(finder: Finder, wanted: Wanted, model: str, revision: str, f
         kept=finder.kept,
         scores=True,
     )
-    return Found(model, revision, spec)
+    return FoundReranker(model, revision, spec)

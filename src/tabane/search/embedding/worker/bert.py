@@ -7,7 +7,10 @@ as transformers' BertModel names them.
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,19 +25,21 @@ Read = Callable[[str], npt.NDArray[Any]]
 
 
 def bert_graph(config: Mapping[str, Any], read: Read) -> onnx.ModelProto:
-    """The graph of a BertModel. ``config`` is its config.json; ``read`` gives the values of a tensor.
+    """Return the graph of a BertModel.
 
-    Raises ValueError where the configuration asks for something else than BERT with absolute positions
-    and gelu, KeyError where a weight is missing.
+    ``config`` is its config.json; ``read`` returns the values of a tensor.
+
+    Raises ValueError if the configuration is not BERT with absolute positions and gelu, KeyError if a weight
+    is missing.
     """
     if config.get("model_type") != "bert" or config.get("hidden_act") != "gelu":
         raise ValueError(f"no BERT with gelu: {config.get('model_type')}, {config.get('hidden_act')}")
     if config.get("position_embedding_type", "absolute") != "absolute":
         raise ValueError(f"positions are {config['position_embedding_type']}")
-    return _Graph(config, read).model()
+    return _GraphBuilder(config, read).model()
 
 
-class _Graph:
+class _GraphBuilder:
     def __init__(self, config: Mapping[str, Any], read: Read) -> None:
         self._layers: int = config["num_hidden_layers"]
         self._heads: int = config["num_attention_heads"]
@@ -128,3 +133,48 @@ class _Graph:
         name = output or f"{kind}_{len(self._nodes)}"
         self._nodes.append(helper.make_node(kind, list(inputs), [name], name, **attributes))
         return name
+
+
+_LONGEST_HEADER = 100_000_000
+_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4"}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorEntry:
+    """One tensor: ``offset`` and ``length`` are bytes of the file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+    length: int
+
+
+class WeightsFile:
+    """The tensors of a safetensors file, which is mapped. Raises ValueError if it is not such a file."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        with open(path, "rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            if not 2 <= size <= min(_LONGEST_HEADER, os.fstat(file.fileno()).st_size - 8):
+                raise ValueError(f"{path} is no safetensors file")
+            header = json.loads(file.read(size))
+        self.tensors = {
+            name: _tensor(entry, 8 + size) for name, entry in header.items() if name != "__metadata__"
+        }
+        self._data = np.memmap(path, np.uint8, "r")
+
+    def array(self, name: str) -> npt.NDArray[Any]:
+        """Return the values of a tensor, float32 if they are floats; mapped, not read. Raises KeyError."""
+        tensor = self.tensors[name]
+        data = self._data[tensor.offset : tensor.offset + tensor.length]
+        if tensor.dtype == "BF16":
+            bits = data.view("<u2").astype(np.uint32) << 16
+            return bits.view(np.float32).reshape(tensor.shape)
+        values = data.view(_TYPES[tensor.dtype]).reshape(tensor.shape)
+        return values.astype(np.float32, copy=False) if tensor.dtype.startswith("F") else values
+
+
+def _tensor(entry: dict[str, Any], start: int) -> TensorEntry:
+    first, end = entry["data_offsets"]
+    return TensorEntry(entry["dtype"], tuple(entry["shape"]), start + first, end - first)

@@ -1,4 +1,4 @@
-"""From a spec to the model that it names; graphs that were made for it are kept."""
+"""Loading of the model that a spec names. Graphs that are generated for it are stored."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import json
 import os
 import tempfile
 
-from tabane.search.embedding.frames import Spec
-from tabane.search.embedding.worker.model import Model
+from tabane.search.embedding.model_spec import ModelSpec
+from tabane.search.embedding.worker.model import LoadedModel
 
 _MAKING = 1  # counts up when graphs are made in another way
 
 
-def load(spec: Spec) -> Model:
-    """The model, ready. Raises ImportError where a package is missing, else whatever was wrong with it."""
+def load_model(spec: ModelSpec) -> LoadedModel:
+    """Load a model. Raises ImportError if a package is missing, or what the runtime raises."""
     if spec.loader == "sentence-transformers":
         from tabane.search.embedding.worker.sentence import SentenceModel
 
         return SentenceModel(spec)
     if spec.scores:
-        from tabane.search.embedding.worker.pairs import PairModel
+        from tabane.search.embedding.worker.onnx import PairModel
 
         return PairModel(spec, _graph(spec))
     from tabane.search.embedding.worker.onnx import OnnxModel
@@ -28,44 +28,76 @@ def load(spec: Spec) -> Model:
     return OnnxModel(spec, _graph(spec))
 
 
-def _graph(spec: Spec) -> str:
-    """The path of the graph, made first where it has to be."""
+def _graph(spec: ModelSpec) -> str:
+    """Return the path of the graph, which is generated first if necessary."""
     graph = os.path.join(spec.folder, spec.graph)
     if spec.loader == "weights":
         graph = _built(spec, graph)
     return _quantised(spec, graph) if spec.int8 else graph
 
 
-def _built(spec: Spec, weights: str) -> str:
+def _built(spec: ModelSpec, weights: str) -> str:
     path = _place(spec, "float32", "")
     if not os.path.exists(path):
         import onnx
 
-        from tabane.search.embedding.worker.bert import bert_graph
-        from tabane.search.embedding.worker.safetensors import Weights
+        from tabane.search.embedding.worker.bert import WeightsFile, bert_graph
 
         with open(os.path.join(spec.folder, "config.json"), "rb") as file:
             config = json.load(file)
         with tempfile.TemporaryDirectory(dir=spec.kept, prefix="making-") as room:
             made = os.path.join(room, "float32.onnx")
-            onnx.save(bert_graph(config, Weights(weights).array), made)
+            onnx.save(bert_graph(config, WeightsFile(weights).array), made)
             os.replace(made, path)
     return path
 
 
-def _quantised(spec: Spec, graph: str) -> str:
+def _quantised(spec: ModelSpec, graph: str) -> str:
     import onnxruntime
 
     path = _place(spec, "int8", onnxruntime.__version__)
     if not os.path.exists(path):
-        from tabane.search.embedding.worker.int8 import quantised
-
-        quantised(graph, path)
+        _quantise(graph, path)
     return path
 
 
-def _place(spec: Spec, kind: str, maker: str) -> str:
-    """Where the graph of this kind is, or is to be: another model, or another maker, has another place."""
+def _place(spec: ModelSpec, kind: str, maker: str) -> str:
+    """Return the path of the graph of this kind. Another model, or another maker, has another path."""
     os.makedirs(spec.kept, mode=0o700, exist_ok=True)
     facts = json.dumps([_MAKING, maker, spec.folder, spec.graph, spec.revision])
     return os.path.join(spec.kept, f"{kind}-{hashlib.sha256(facts.encode()).hexdigest()[:32]}.onnx")
+
+
+def _quantise(graph: str, path: str) -> None:
+    """Write the graph with weights of eight bits to ``path``, in one step, from the one at ``graph``.
+
+    It is two to three times as fast, with slightly different vectors. Only products of matrices are
+    quantized, per channel: cosine to float32 is .994 this way, and .943 with one scale for a tensor.
+    """
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    with tempfile.TemporaryDirectory(dir=os.path.dirname(path), prefix="making-") as room:
+        made = os.path.join(room, "int8.onnx")
+        quantize_dynamic(
+            _folded(graph, room),
+            made,
+            op_types_to_quantize=["MatMul"],
+            per_channel=True,
+            weight_type=QuantType.QInt8,
+            extra_options={"MatMulConstBOnly": True},
+        )
+        os.replace(made, path)
+
+
+def _folded(graph: str, room: str) -> str:
+    """Return the graph with its constants computed; otherwise some weights are not recognized as such."""
+    import onnxruntime
+
+    from tabane.search.embedding.worker.onnx import options
+
+    folded = os.path.join(room, "folded.onnx")
+    chosen = options(1)
+    chosen.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    chosen.optimized_model_filepath = folded
+    onnxruntime.InferenceSession(graph, chosen, ["CPUExecutionProvider"])
+    return folded

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -12,22 +13,21 @@ import numpy.typing as npt
 import onnxruntime
 from tokenizers import Tokenizer
 
-from tabane.search.embedding.frames import Spec
-from tabane.search.embedding.worker.model import CHARACTERS, Tokens
-from tabane.search.embedding.worker.pooling import Floats, Whole, finished, pooled
+from tabane.search.embedding.model_spec import ModelSpec
+from tabane.search.embedding.worker.model import CHARACTERS, Floats, TokenizedText, Whole, finished, pooled
 
 _STATES = ("last_hidden_state", "token_embeddings")
 _TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int64)": np.int64}
 
 
-class Graph:
+class GraphSession:
     """A graph that takes tokens.
 
-    It may want ``input_ids``, ``attention_mask``, ``token_type_ids``, ``position_ids`` and
+    Its inputs may be ``input_ids``, ``attention_mask``, ``token_type_ids``, ``position_ids`` and
     ``past_key_values.*`` (which stay empty).
     """
 
-    def __init__(self, spec: Spec, path: str) -> None:
+    def __init__(self, spec: ModelSpec, path: str) -> None:
         """Load the graph at ``path``. Raises ValueError where it asks for other inputs."""
         self._session = onnxruntime.InferenceSession(path, options(spec.threads), ["CPUExecutionProvider"])
         self._inputs = {entry.name: entry for entry in self._session.get_inputs()}
@@ -39,9 +39,9 @@ class Graph:
     def run(
         self, output: str, rows: Sequence[Sequence[int]], kinds: Sequence[Sequence[int]] | None = None
     ) -> tuple[npt.NDArray[Any], Whole]:
-        """The output for rows of tokens, and their mask (rows × tokens), which is 1 where a token is real.
+        """Return the output for rows of tokens. ``mask`` (rows × tokens) is 1 for a real token.
 
-        ``kinds`` are the types of the tokens: 0 for all where there are none.
+        ``kinds`` are the types of the tokens; None: all 0.
         """
         shape = len(rows), max(map(len, rows))
         ids: Whole = np.full(shape, self.filler, np.int64)
@@ -68,23 +68,26 @@ class Graph:
 
 
 class OnnxModel:
-    """A graph and its tokenizer. It gives states of tokens, which are pooled here, or a vector a text."""
+    """A graph and its tokenizer.
 
-    def __init__(self, spec: Spec, graph: str) -> None:
+    It returns states of tokens, which are pooled here, or one vector for each text.
+    """
+
+    def __init__(self, spec: ModelSpec, graph: str) -> None:
         """Load the graph at that path. Raises ValueError where it asks for other inputs."""
         self._spec = spec
-        self._graph = Graph(spec, graph)
+        self._graph = GraphSession(spec, graph)
         self._output = _chosen(self._graph.outputs, spec.output)
         self._tokenizer = tokenizer_of(spec)
         self._tokenizer.enable_truncation(spec.max_tokens)
         self.dimension = self.vectors(self.tokens(["a"])).shape[1]
 
-    def tokens(self, texts: Sequence[str], query: str = "") -> list[Tokens]:
+    def tokens(self, texts: Sequence[str], query: str = "") -> list[TokenizedText]:
         most = self._spec.max_tokens * CHARACTERS
         found = self._tokenizer.encode_batch([text[:most] for text in texts])
-        return [cast(Tokens, encoding.ids or [self._graph.filler]) for encoding in found]
+        return [cast(TokenizedText, encoding.ids or [self._graph.filler]) for encoding in found]
 
-    def vectors(self, batch: Sequence[Tokens]) -> Floats:
+    def vectors(self, batch: Sequence[TokenizedText]) -> Floats:
         states, mask = self._graph.run(self._output, cast(Sequence[Sequence[int]], batch))
         if states.ndim == 3:
             states = pooled(states.astype(np.float32, copy=False), mask, self._spec.pooling)
@@ -92,7 +95,10 @@ class OnnxModel:
 
 
 def options(threads: int) -> Any:
-    """A session's: so many threads, which wait for each other by spinning, but only while something runs."""
+    """Return the options of a session.
+
+    Its threads wait for each other by spinning, but only while something runs.
+    """
     chosen = onnxruntime.SessionOptions()
     chosen.intra_op_num_threads = threads
     chosen.inter_op_num_threads = 1
@@ -123,8 +129,8 @@ def _empty(entry: Any, texts: int) -> npt.NDArray[Any]:
     return np.zeros([texts, *shape[1:]], _TYPES[entry.type])
 
 
-def tokenizer_of(spec: Spec) -> Tokenizer:
-    """The tokenizer beside the graph, which cuts and pads nothing until it is told to."""
+def tokenizer_of(spec: ModelSpec) -> Tokenizer:
+    """Return the tokenizer beside the graph, without truncation or padding."""
     tokenizer = Tokenizer.from_file(os.path.join(spec.folder, "tokenizer.json"))
     tokenizer.no_padding()  # the file may have its own, to a fixed length
     tokenizer.no_truncation()
@@ -132,10 +138,76 @@ def tokenizer_of(spec: Spec) -> Tokenizer:
 
 
 def _filler(folder: str) -> int:
-    """The token that stands where there is none."""
+    """Return the token for padding."""
     try:
         with open(os.path.join(folder, "config.json"), "rb") as file:
             config: Mapping[str, Any] = json.load(file)
     except FileNotFoundError:
         return 0
     return int(config.get("pad_token_id") or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class TextPair:
+    """A question and a text as tokens. ``kinds`` says to which of the two each token belongs."""
+
+    ids: list[int]
+    kinds: list[int]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class PairModel:
+    """A graph that returns one logit for a pair, or two of which the second is for relevance.
+
+    The score is the sigmoid of one logit, or the second softmax of two. Only the text of a pair is cut to
+    what the model accepts; of a question, at most half of that is read.
+    """
+
+    def __init__(self, spec: ModelSpec, graph: str) -> None:
+        """Load the graph at that path. Raises ValueError where it wants or gives something else."""
+        self._most = spec.max_tokens
+        self._graph = GraphSession(spec, graph)
+        names = [name for name, _ in self._graph.outputs]
+        self._output = "logits" if "logits" in names else names[0]
+        self._questions = tokenizer_of(spec)
+        self._tokenizer = tokenizer_of(spec)
+        self._tokenizer.enable_truncation(self._most, strategy="only_second")
+        self.dimension = self.vectors(self.tokens(["a"], "a")).shape[1]
+
+    def tokens(self, texts: Sequence[str], query: str = "") -> list[TokenizedText]:
+        question = self._cut(query)
+        pairs = [(question, text[: self._most * CHARACTERS]) for text in texts]
+        found = self._tokenizer.encode_batch(pairs)
+        return [cast(TokenizedText, TextPair(each.ids, each.type_ids)) for each in found]
+
+    def vectors(self, batch: Sequence[TokenizedText]) -> Floats:
+        pairs = cast(Sequence[TextPair], batch)
+        logits, _ = self._graph.run(
+            self._output, [pair.ids for pair in pairs], [pair.kinds for pair in pairs]
+        )
+        return scores(logits)
+
+    def _cut(self, query: str) -> str:
+        """Return the question, at most half as long as a pair may be."""
+        query = query[: self._most * CHARACTERS]
+        found = self._questions.encode(query, add_special_tokens=False)
+        most = max(self._most // 2, 1)
+        return query[: found.offsets[most - 1][1]] if len(found.ids) > most else query
+
+
+def scores(logits: npt.NDArray[np.floating]) -> Floats:
+    """Return pairs × 1 in 0..1 from logits (pairs × one or two).
+
+    Raises ValueError for others, or if not finite.
+    """
+    known = np.asarray(logits, np.float64).reshape(len(logits), -1)
+    if known.shape[1] not in (1, 2):
+        raise ValueError(f"the graph gives {known.shape[1]} logits a pair, not one or two")
+    if not np.isfinite(known).all():
+        raise ValueError("the model gave logits that are no finite numbers")
+    # The softmax of two is the sigmoid of their difference.
+    single = known[:, :1] if known.shape[1] == 1 else known[:, 1:] - known[:, :1]
+    found: Floats = (1 / (1 + np.exp(-np.clip(single, -700, 700)))).astype("<f4")
+    return found

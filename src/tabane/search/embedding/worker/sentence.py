@@ -8,13 +8,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from tabane.search.embedding.frames import Spec
-from tabane.search.embedding.worker.model import CHARACTERS, Tokens
-from tabane.search.embedding.worker.pooling import Floats, finished
+from tabane.search.embedding.model_spec import ModelSpec
+from tabane.search.embedding.worker.model import CHARACTERS, Floats, TokenizedText, finished
 
 
 @dataclass(frozen=True, slots=True)
-class _Counted:
+class _CountedText:
     text: str
     tokens: int
 
@@ -23,9 +22,9 @@ class _Counted:
 
 
 class SentenceModel:
-    """A folder that sentence-transformers reads. Its own modules pool; prefixes come with the texts."""
+    """A folder that sentence-transformers reads. Its own modules pool; prefixes are part of the texts."""
 
-    def __init__(self, spec: Spec) -> None:
+    def __init__(self, spec: ModelSpec) -> None:
         import torch
         from sentence_transformers import SentenceTransformer
 
@@ -35,14 +34,17 @@ class SentenceModel:
         self._model.max_seq_length = spec.max_tokens
         self.dimension = self.vectors(self.tokens(["a"])).shape[1]
 
-    def tokens(self, texts: Sequence[str], query: str = "") -> list[Tokens]:
+    def tokens(self, texts: Sequence[str], query: str = "") -> list[TokenizedText]:
         most = self._spec.max_tokens
         cut = [text[: most * CHARACTERS] for text in texts]
         found = self._model.tokenizer(cut, truncation=True, max_length=most)["input_ids"]
-        return [cast(Tokens, _Counted(text, max(len(ids), 1))) for text, ids in zip(cut, found, strict=True)]
+        return [
+            cast(TokenizedText, _CountedText(text, max(len(ids), 1)))
+            for text, ids in zip(cut, found, strict=True)
+        ]
 
-    def vectors(self, batch: Sequence[Tokens]) -> Floats:
-        texts = [counted.text for counted in cast(Sequence[_Counted], batch)]
+    def vectors(self, batch: Sequence[TokenizedText]) -> Floats:
+        texts = [counted.text for counted in cast(Sequence[_CountedText], batch)]
         found = self._model.encode(
             texts, prompt="", batch_size=len(texts), convert_to_numpy=True, show_progress_bar=False
         )

@@ -1,4 +1,4 @@
-"""From settings and records to what is looked for, and where it is looked for."""
+"""Sources of models: what the settings and records ask for, and where to find it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Literal
 
 from tabane.errors import ConfigurationError, ModelMissing
 from tabane.gateway.servers.variables import Variables, keyring_lookup, load_variables
-from tabane.hub.models.records import Record
+from tabane.hub.models.model_records import ModelRecord
 from tabane.messages import say
 from tabane.search.embedding import reranking
 from tabane.search.embedding.embedder import NoModel
-from tabane.search.embedding.families import Pooling, Traits
-from tabane.search.embedding.finding import DEFAULT, Finder, Found, Wanted
-from tabane.search.embedding.hub import Hub, Told
+from tabane.search.embedding.embedding_service import EmbeddingService
 from tabane.search.embedding.hub_cache import hub_place, is_model_id
+from tabane.search.embedding.model_families import ModelTraits, Pooling
+from tabane.search.embedding.model_finder import DEFAULT, FoundModel, ModelChoice, ModelFinder
+from tabane.search.embedding.model_hub import ModelHub, Told
 from tabane.search.embedding.recipe import DESCRIBING, settled
-from tabane.search.embedding.served import Service
 from tabane.settings import Settings
 from tabane.settings.values import expanded
 
@@ -33,50 +33,50 @@ _POOLINGS: Mapping[Pooling, Literal["mean", "cls", "last"]] = {
     Pooling.LAST: "last",
 }
 
-MakeFinder = Callable[[Hub, str], Finder]
+MakeFinder = Callable[[ModelHub, str], ModelFinder]
 
 
-class Sources:
-    """What the settings want, as it is now."""
+class ModelSources:
+    """What the current settings ask for."""
 
     def __init__(
-        self, settings: Callable[[], Settings], environ: Mapping[str, str], make: MakeFinder = Finder
+        self, settings: Callable[[], Settings], environ: Mapping[str, str], make: MakeFinder | None = None
     ) -> None:
-        self._settings, self._environ, self._make = settings, environ, make
+        self._settings, self._environ, self._make = settings, environ, make or ModelFinder
 
-    async def wanted(self) -> Wanted:
-        """The model of the settings. Raises ConfigurationError where its key is nowhere."""
+    async def wanted(self) -> ModelChoice:
+        """Return the model of the settings. Raises ConfigurationError if its key is not defined."""
         settings, wanted = self._settings(), self._described()
         if settings.model_url and settings.model != "none":
             wanted = replace(wanted, service=await self._service(settings.model_url, settings.model_key))
         return wanted
 
-    async def at_hand(self, opened: Callable[[Wanted], Found | None]) -> Found | None:
-        """What is known of the model of the settings without its secrets, the hub or any process.
+    async def at_hand(self, opened: Callable[[ModelChoice], FoundModel | None]) -> FoundModel | None:
+        """Return what is known of the model of the settings without its secrets, the hub or any process.
 
-        ``opened`` knows of models that are open. Without files (a server's, or one that is to be fetched)
-        it is what is known of its family. None where there is no model. Raises as :meth:`Finder.find`.
+        ``opened`` returns models that are open. Without files (of a server, or to be downloaded), the family
+        is used. None if there is no model. Raises as :meth:`ModelFinder.find`.
         """
         settings, wanted = self._settings(), self._described()
         if settings.model_url and settings.model != "none":
-            return Found(settled(wanted.model, overrides=wanted.traits))
+            return FoundModel(settled(wanted.model, overrides=wanted.traits))
         if (known := opened(wanted)) is not None:
             return known
-        hub = Hub(replace(hub_place(self._environ), offline=True), expected=DESCRIBING)
+        hub = ModelHub(replace(hub_place(self._environ), offline=True), expected=DESCRIBING)
         try:
             found = await self._make(hub, str(settings.home / FOLDER)).find(wanted)
         except ModelMissing:
-            return Found(settled(wanted.model.partition("@")[0], overrides=wanted.traits))
+            return FoundModel(settled(wanted.model.partition("@")[0], overrides=wanted.traits))
         return None if isinstance(found, NoModel) else found
 
-    async def remembered(self, record: Record) -> Wanted:
-        """The model of a record, run as the settings say. Raises ConfigurationError as :meth:`wanted`."""
-        wanted = Wanted(
+    async def remembered(self, record: ModelRecord) -> ModelChoice:
+        """Return the model of a record, to run as the settings say. Raises as :meth:`wanted`."""
+        wanted = ModelChoice(
             record.model,
             await self._service(record.url, record.key) if record.url else None,
             record.loader,
             record.quantisation,
-            Traits(
+            ModelTraits(
                 Pooling(record.pooling),
                 record.max_tokens,
                 record.query,
@@ -88,10 +88,12 @@ class Sources:
         )
         return self._with_limits(wanted)
 
-    async def of_id(self, model: str) -> tuple[Wanted, bool]:
-        """A model of which the id alone is known, and whether it may be fetched: what the settings want.
+    async def of_id(self, model: str) -> tuple[ModelChoice, bool]:
+        """Return a model of which only the id is known, and whether it may be downloaded:
 
-        Raises ModelMissing where that is no id, ConfigurationError as :meth:`wanted`.
+        only that of the settings.
+
+        Raises ModelMissing if it is not an id, ConfigurationError as :meth:`wanted`.
         """
         wanted = await self.wanted()
         named = DEFAULT if wanted.model == "auto" else wanted.model
@@ -99,20 +101,20 @@ class Sources:
             return replace(wanted, model=named), True
         if not is_model_id(model):
             raise ModelMissing(say("{model} is not the name of a model.", model=model))
-        return self._with_limits(Wanted(model)), False
+        return self._with_limits(ModelChoice(model)), False
 
-    def to_fetch(self, model: str) -> Wanted | None:
-        """A model of the hub, ``org/name`` or ``org/name@revision``; None where it is no such name."""
+    def to_fetch(self, model: str) -> ModelChoice | None:
+        """Return a model of the hub, ``org/name`` or ``org/name@revision``; None if it is no such name."""
         named, _, revision = model.partition("@")
         if not is_model_id(named) or (revision and not is_model_id(revision)):
             return None
-        return self._with_limits(Wanted(model))
+        return self._with_limits(ModelChoice(model))
 
-    def record(self, wanted: Wanted, found: Found, dimension: int) -> Record:
-        """What is to be remembered of a model that was opened."""
+    def record(self, wanted: ModelChoice, found: FoundModel, dimension: int) -> ModelRecord:
+        """Return the record of a model that was opened."""
         recipe = found.recipe
         named = found.service is not None or PurePath(wanted.model).is_absolute()
-        return Record(
+        return ModelRecord(
             model=wanted.model if named else f"{recipe.model}@{recipe.revision}",
             dimension=dimension,
             url=found.service.url if found.service else "",
@@ -128,10 +130,10 @@ class Sources:
             output=recipe.output,
         )
 
-    def reranker(self) -> reranking.Wanted:
-        """The reranker of the settings."""
+    def reranker(self) -> reranking.RerankerChoice:
+        """Return the reranker of the settings."""
         settings = self._settings()
-        return reranking.Wanted(
+        return reranking.RerankerChoice(
             self._named(settings.reranker),
             settings.model_threads,
             settings.model_batch_tokens,
@@ -139,28 +141,28 @@ class Sources:
         )
 
     async def find_reranker(
-        self, wanted: reranking.Wanted, told: Told | None = None, *, offline: bool = False
-    ) -> reranking.Found:
+        self, wanted: reranking.RerankerChoice, told: Told | None = None, *, offline: bool = False
+    ) -> reranking.FoundReranker:
         """Raises as :func:`reranking.find`."""
         async with self.finder(offline=offline) as finder:
             return await reranking.find(finder, wanted, told)
 
     @contextlib.asynccontextmanager
-    async def finder(self, *, offline: bool = False) -> AsyncIterator[Finder]:
-        """Finds models at the hub that the environment names."""
+    async def finder(self, *, offline: bool = False) -> AsyncIterator[ModelFinder]:
+        """Yield a finder of models at the hub that the environment names."""
         settings = self._settings()
         place = hub_place(self._environ, await asyncio.to_thread(self._token))
         place = replace(place, offline=offline or place.offline or settings.model_offline)
-        hub = Hub(place, expected=DESCRIBING)
+        hub = ModelHub(place, expected=DESCRIBING)
         try:
             yield self._make(hub, str(settings.home / FOLDER))
         finally:
             await hub.close()
 
-    async def look(self, wanted: Wanted) -> Found | NoModel | str:
-        """What there is of the model without fetching or starting anything: an id where it is to be fetched.
+    async def look(self, wanted: ModelChoice) -> FoundModel | NoModel | str:
+        """Return the model without downloading or starting anything; its id if it has to be downloaded.
 
-        Raises as :meth:`Finder.find`.
+        Raises as :meth:`ModelFinder.find`.
         """
         async with self.finder() as finder, self.finder(offline=True) as here:
             fetched = DEFAULT if wanted.model == "auto" else wanted.model
@@ -173,10 +175,10 @@ class Sources:
             except ModelMissing:
                 return fetched
 
-    def _described(self) -> Wanted:
-        """The model of the settings, but for the server that it may be at."""
+    def _described(self) -> ModelChoice:
+        """Return the model of the settings, without the server that it may be at."""
         settings = self._settings()
-        wanted = Wanted(
+        wanted = ModelChoice(
             self._named(settings.model),
             loader=settings.model_loader,
             quantisation=settings.model_quantisation,
@@ -184,7 +186,7 @@ class Sources:
         )
         return self._with_limits(wanted)
 
-    def _with_limits(self, wanted: Wanted) -> Wanted:
+    def _with_limits(self, wanted: ModelChoice) -> ModelChoice:
         settings = self._settings()
         return replace(
             wanted,
@@ -194,11 +196,11 @@ class Sources:
         )
 
     def _named(self, model: str) -> str:
-        """A model, or the folder that ``~`` stands before."""
+        """Return a model, or a folder with ``~`` expanded."""
         return str(expanded(model, self._environ, "/")) if model.startswith("~/") else model
 
-    async def _service(self, url: str, key: str) -> Service:
-        return Service(url, await asyncio.to_thread(self._secret, key) if key else None)
+    async def _service(self, url: str, key: str) -> EmbeddingService:
+        return EmbeddingService(url, await asyncio.to_thread(self._secret, key) if key else None)
 
     def _secret(self, key: str) -> str:
         name = key.removeprefix("${").removesuffix("}")
@@ -214,7 +216,10 @@ class Sources:
         return found
 
     def _token(self) -> str | None:
-        """For models behind a login. Secrets that cannot be read are no reason to be without the others."""
+        """Return the token for models that require a login.
+
+        If secrets cannot be read, the other models still work.
+        """
         with contextlib.suppress(ConfigurationError):
             return self._variables().get("HF_TOKEN")
         return None
@@ -224,8 +229,10 @@ class Sources:
         return load_variables(settings.home, self._environ, keyring_lookup() if settings.keyring else None)
 
 
-def source_of(wanted: Wanted, found: Found) -> tuple[Literal["server", "folder", "hub", "package"], str]:
-    """Where a model came from, and the URL or folder of it."""
+def source_of(
+    wanted: ModelChoice, found: FoundModel
+) -> tuple[Literal["server", "folder", "hub", "package"], str]:
+    """Return the kind of source of a model, and its URL or folder."""
     if found.service is not None:
         return "server", found.service.url
     assert found.spec is not None
@@ -235,8 +242,8 @@ def source_of(wanted: Wanted, found: Found) -> tuple[Literal["server", "folder",
     return ("package" if len(found.recipe.revision) == 64 else "hub"), found.spec.folder
 
 
-def _traits(settings: Settings) -> Traits:
-    return Traits(
+def _traits(settings: Settings) -> ModelTraits:
+    return ModelTraits(
         None if settings.model_pooling == "auto" else Pooling(settings.model_pooling),
         settings.model_max_tokens or None,
         _prefix(settings.model_query_prefix),

@@ -1,4 +1,4 @@
-"""From what is wanted to a model that is open: found, started once, remembered, and started again."""
+"""Opening of models: each is found, started once, remembered, and started again when it is needed."""
 
 from __future__ import annotations
 
@@ -10,17 +10,45 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import TYPE_CHECKING
 
 from tabane.errors import ModelUnavailable, StoreError, TabaneError
-from tabane.hub.models.failures import Failures
-from tabane.hub.models.records import Record, Records
-from tabane.hub.models.shelf import Shelf, Standing
+from tabane.hub.models.model_records import ModelRecord, ModelRecords
+from tabane.hub.models.open_models import OpenModel, OpenModels
 from tabane.messages import Message, say
-from tabane.search.embedding.cached import CachedEmbedder, Vectors
+from tabane.search.embedding.cached import CachedEmbedder, VectorCache
 from tabane.search.embedding.embedder import NoModel
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
-    from tabane.hub.models.sources import MakeFinder, Sources
-    from tabane.search.embedding.finding import Found, Wanted
+    from tabane.hub.models.model_sources import MakeFinder, ModelSources
+    from tabane.search.embedding.model_finder import FoundModel, ModelChoice
+import time
+from collections.abc import Hashable
+
+MOST_FAILURES = 100
+
+
+class RecentFailures:
+    """Reasons why there is no model, remembered for some seconds each. The oldest are dropped first."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: dict[Hashable, tuple[float, NoModel]] = {}
+
+    def get(self, what: Hashable) -> NoModel | None:
+        """Return why it failed, while that is remembered."""
+        until, why = self._known.get(what, (0.0, None))
+        return why if self._clock() < until else None
+
+    def add(self, what: Hashable, why: NoModel, seconds: float) -> NoModel:
+        self._known.pop(what, None)
+        self._known[what] = self._clock() + seconds, why
+        if len(self._known) > MOST_FAILURES:
+            del self._known[next(iter(self._known))]
+        return why
+
+    def clear(self) -> None:
+        """Forget all failures, so that everything is tried again."""
+        self._known.clear()
+
 
 log = logging.getLogger(__name__)
 
@@ -30,47 +58,50 @@ OPEN = 2
 _LOOKS = 3  # times that a model is opened and gone again before it is used
 
 
-class Opening:
+class ModelOpener:
     """Opens models. ``remembered`` is the seconds for which one that failed is not tried again."""
 
     def __init__(
         self,
         settings: Callable[[], Settings],
         environ: Mapping[str, str],
-        kept: Callable[[], Awaitable[Vectors]],
+        kept: Callable[[], Awaitable[VectorCache]],
         errors: int | None,
         remembered: float,
         make_finder: MakeFinder | None,
     ) -> None:
         self._settings, self._environ, self._errors = settings, environ, errors
         self._make_finder, self._remembered = make_finder, remembered
-        self.records = Records(settings().home)
-        self.shelf: Shelf[Found, CachedEmbedder] = Shelf(OPEN)
-        self.failures = Failures()
-        self._kept = _Kept(kept)
-        self._chosen: dict[Wanted, str] = {}  # what was found for what was wanted, by its fingerprint
-        self._under_way: dict[tuple[Wanted, bool], asyncio.Task[str | NoModel]] = {}
+        self.records = ModelRecords(settings().home)
+        self.shelf: OpenModels[FoundModel, CachedEmbedder] = OpenModels(OPEN)
+        self.failures = RecentFailures()
+        self._kept = _OptionalVectorCache(kept)
+        self._chosen: dict[ModelChoice, str] = {}  # what was found for what was wanted, by its fingerprint
+        self._under_way: dict[tuple[ModelChoice, bool], asyncio.Task[str | NoModel]] = {}
         self._closed = False
 
-    async def sources(self) -> Sources:
-        """Where models come from. What that needs is imported here, and off the loop."""
-        room = await asyncio.to_thread(importlib.import_module, "tabane.hub.models.sources")
-        found: Sources = room.Sources(self._settings, self._environ, self._make_finder or room.Finder)
-        return found
+    async def sources(self) -> ModelSources:
+        """Return the sources of models. What they need is imported here, off the event loop."""
+        await asyncio.to_thread(importlib.import_module, "tabane.hub.models.model_sources")
+        from tabane.hub.models.model_sources import ModelSources
 
-    def chosen(self, wanted: Wanted) -> str | None:
-        """The fingerprint of what was found for this, if it was opened before."""
+        return ModelSources(self._settings, self._environ, self._make_finder)
+
+    def chosen(self, wanted: ModelChoice) -> str | None:
+        """Return the fingerprint of the model found for this choice, if it was opened before."""
         return self._chosen.get(wanted)
 
-    def opened(self, wanted: Wanted) -> Found | None:
-        """What was found for this, while it is open. From any thread."""
+    def opened(self, wanted: ModelChoice) -> FoundModel | None:
+        """Return the model found for this choice, while it is open. May be called from any thread."""
         standing = self.shelf.get(self._chosen.get(wanted, ""))
         return standing.source if standing else None
 
-    async def fingerprint(self, wanted: Wanted, *, fetch: bool = True) -> str | NoModel:
-        """The model that is wanted, opened where it never was. Whoever wants the same waits for the same.
+    async def fingerprint(self, wanted: ModelChoice, *, fetch: bool = True) -> str | NoModel:
+        """Return the chosen model, which is opened if it never was.
 
-        Without ``fetch`` it is one of those that are on this machine already.
+        Callers with the same choice share one opening.
+
+        Without ``fetch``, only models that are already on this machine are found.
         """
         known = self._chosen.get(wanted) or self.failures.get((wanted, fetch))
         if known is not None:
@@ -84,8 +115,11 @@ class Opening:
         await asyncio.wait({task})  # who leaves does not take it along
         return _ended() if task.cancelled() else task.result()
 
-    async def again(self, fingerprint: str, record: Record) -> NoModel | None:
-        """Open the model of a record. Why that is not to be: it cannot be had, or is another one now."""
+    async def again(self, fingerprint: str, record: ModelRecord) -> NoModel | None:
+        """Open the model of a record.
+
+        Return why that is impossible: it is not available, or is another one now.
+        """
         try:
             wanted = await (await self.sources()).remembered(record)
         except TabaneError as error:
@@ -99,7 +133,7 @@ class Opening:
 
     @contextlib.asynccontextmanager
     async def using(self, fingerprint: str) -> AsyncIterator[CachedEmbedder]:
-        """The model, which stays open for the block. Raises ModelUnavailable where it cannot be opened."""
+        """Yield the model, which stays open for the block. Raises ModelUnavailable if it cannot be opened."""
         for _ in range(_LOOKS):
             standing = self.shelf.get(fingerprint)
             if standing is not None:
@@ -114,7 +148,7 @@ class Opening:
         raise ModelUnavailable(say("The embedding model {model} is not ready yet.", model=fingerprint))
 
     def look_again(self) -> None:
-        """Something changed in the world: what failed is tried again, and what was chosen, chosen anew."""
+        """Forget failures and choices, because something has changed."""
         self.failures.clear()
         self._chosen.clear()
 
@@ -127,7 +161,7 @@ class Opening:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.shelf.close()
 
-    async def _open(self, wanted: Wanted, fetch: bool) -> str | NoModel:
+    async def _open(self, wanted: ModelChoice, fetch: bool) -> str | NoModel:
         try:
             sources = await self.sources()
             async with sources.finder(offline=not fetch) as finder:
@@ -147,13 +181,13 @@ class Opening:
         log.info("the embedding model %s is open", standing.name)
         return standing.name
 
-    async def _start(self, found: Found) -> Standing[Found, CachedEmbedder]:
+    async def _start(self, found: FoundModel) -> OpenModel[FoundModel, CachedEmbedder]:
         async def start() -> CachedEmbedder:
             return CachedEmbedder(await found.open(self._environ, self._errors), self._kept)
 
         return await self.shelf.open(found, start, lambda embedder: embedder.fingerprint)
 
-    def _failed(self, wanted: Wanted, fetch: bool, reason: Message) -> NoModel:
+    def _failed(self, wanted: ModelChoice, fetch: bool, reason: Message) -> NoModel:
         if wanted.model != "none":
             log.warning("there is no embedding model: %s", reason.render("en"))
         return self.failures.add((wanted, fetch), NoModel(reason), self._remembered)
@@ -166,10 +200,10 @@ def _ended() -> NoModel:
     return NoModel(say("The embedding process is being ended."))
 
 
-class _Kept:
-    """What was embedded, kept where it can be: a storage that fails costs time, and no answer."""
+class _OptionalVectorCache:
+    """A vector cache that may fail: that costs time, but no result."""
 
-    def __init__(self, opened: Callable[[], Awaitable[Vectors]]) -> None:
+    def __init__(self, opened: Callable[[], Awaitable[VectorCache]]) -> None:
         self._opened = opened
 
     async def get(self, keys: Sequence[bytes]) -> list[bytes | None]:

@@ -1,4 +1,4 @@
-"""From the settings to what texts are measured with: by files that are here, never waiting for others."""
+"""Token measures for the model of the settings, by files that are present. It never waits for a download."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tabane.errors import TabaneError
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
-    from tabane.hub.models.opening import Opening
-    from tabane.hub.models.sources import MakeFinder
+    from tabane.hub.models.model_opener import ModelOpener
+    from tabane.hub.models.model_sources import MakeFinder
     from tabane.search.chunking.chunk import Measure
-    from tabane.search.embedding.counting import Counter
+    from tabane.search.embedding.token_counting import TokenCounter
 
 log = logging.getLogger(__name__)
 
@@ -25,18 +25,18 @@ REMEMBERED = 30.0
 """Seconds for which a measure is answered without looking again."""
 
 
-class Measuring:
-    """Measures for the model of the settings. May be used by several threads.
+class TokenMeasures:
+    """Measures for the model of the settings. Several threads may use it.
 
-    A model that is open is the one that texts are cut for; else what the cache or a folder has. One that
-    would have to be fetched first is estimated, by what is known of its family.
+    Texts are cut for the model that is open, else for the one in the cache or a folder. One that would have
+    to be downloaded first is estimated from its family.
     """
 
     def __init__(
         self,
         settings: Callable[[], Settings],
         environ: Mapping[str, str],
-        opening: Opening,
+        opening: ModelOpener,
         errors: int | None = None,
         make_finder: MakeFinder | None = None,
         *,
@@ -46,11 +46,11 @@ class Measuring:
         self._errors, self._make_finder, self._clock = errors, make_finder, clock
         self._turn = threading.Lock()
         self._known: tuple[Settings, float, Measure] | None = None
-        self._counters: dict[str, Counter] = {}
+        self._counters: dict[str, TokenCounter] = {}
         self._closed = False
 
     def measure(self) -> Measure:
-        """As :meth:`tabane.search.models.Models.measure` has it."""
+        """Return the measure, as :meth:`tabane.search.models.Models.measure`."""
         with self._turn:
             settings = self._settings()
             if self._known and self._known[0] is settings and self._clock() < self._known[1]:
@@ -68,26 +68,25 @@ class Measuring:
 
     async def _look(self) -> Measure:
         # Imported with the first text that is cut: a hub that only forwards needs none of it.
-        from tabane.hub.models.sources import Sources
-        from tabane.search.embedding import measure
-        from tabane.search.embedding.finding import Finder
+        from tabane.hub.models.model_sources import ModelSources
+        from tabane.search.embedding import token_counting
 
-        sources = Sources(self._settings, self._environ, self._make_finder or Finder)
+        sources = ModelSources(self._settings, self._environ, self._make_finder)
         try:
             found = await sources.at_hand(self._opening.opened)
         except (TabaneError, OSError) as error:
             log.warning("tokens are estimated: %s", error)
-            return measure.estimated(None)
+            return token_counting.estimated(None)
         if found is None:
-            return measure.estimated(None)
-        tokenizer = measure.tokenizer_in(found.spec.folder) if found.spec else None
+            return token_counting.estimated(None)
+        tokenizer = token_counting.tokenizer_in(found.spec.folder) if found.spec else None
         if tokenizer is None or self._closed:
-            return measure.estimated(found.recipe)
-        return measure.exact(found.recipe, self._counter(tokenizer))
+            return token_counting.estimated(found.recipe)
+        return token_counting.exact(found.recipe, self._counter(tokenizer))
 
-    def _counter(self, tokenizer: str) -> Counter:
-        from tabane.search.embedding.counting import Counter
+    def _counter(self, tokenizer: str) -> TokenCounter:
+        from tabane.search.embedding.token_counting import TokenCounter
 
         if tokenizer not in self._counters:
-            self._counters[tokenizer] = Counter(tokenizer, self._environ, self._errors)
+            self._counters[tokenizer] = TokenCounter(tokenizer, self._environ, self._errors)
         return self._counters[tokenizer]

@@ -1,4 +1,4 @@
-"""What is told of the models: which there are, where they came from, what runs, and why there is none."""
+"""Report on the models: which there are, their sources, what runs, and why there is none."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tabane.errors import StoreError, TabaneError
-from tabane.hub.models.judge import Judge
-from tabane.hub.models.opening import Opening
+from tabane.hub.models.model_opener import ModelOpener
+from tabane.hub.models.reranker import HubReranker
 from tabane.messages import Lang
-from tabane.search.embedding.cached import CachedEmbedder, Vectors
+from tabane.search.embedding.cached import CachedEmbedder, VectorCache
 from tabane.search.embedding.embedder import NoModel
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
-    from tabane.search.embedding.finding import Found, Wanted
+    from tabane.search.embedding.model_finder import FoundModel, ModelChoice
 
 
 @runtime_checkable
-class Measured(Protocol):
-    """A storage that knows how much it holds."""
+class SizedVectorCache(Protocol):
+    """A vector cache that knows its size."""
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """Return the approximate number of bytes."""
         ...
 
 
 async def report(
     settings: Settings,
-    opening: Opening,
-    judge: Judge,
-    kept: Callable[[], Awaitable[Vectors]],
+    opening: ModelOpener,
+    judge: HubReranker,
+    kept: Callable[[], Awaitable[VectorCache]],
     lang: Lang,
 ) -> dict[str, Any]:
-    """Everything there is to tell of the models, without fetching or starting any.
+    """Return all that is known about the models, without downloading or starting any.
 
-    ``state`` is ``open`` (it has been used by this hub), ``here`` (it is opened when it is first needed),
-    ``absent`` (it is fetched then) or ``none``, with the ``reason``.
+    ``state`` is ``open`` (this hub has used it), ``here`` (it is opened on first use), ``absent`` (it is
+    downloaded then) or ``none``, with the ``reason``.
     """
     told: dict[str, Any] = {"model": settings.model}
     told |= await _model(opening, lang)
@@ -51,7 +51,7 @@ async def report(
     return told
 
 
-async def _model(opening: Opening, lang: Lang) -> dict[str, Any]:
+async def _model(opening: ModelOpener, lang: Lang) -> dict[str, Any]:
     try:
         sources = await opening.sources()
         wanted = await sources.wanted()
@@ -71,8 +71,8 @@ async def _model(opening: Opening, lang: Lang) -> dict[str, Any]:
     return told | ({"fingerprint": chosen, "dimension": record.dimension} if record else {})
 
 
-def _found(wanted: Wanted, found: Found) -> dict[str, Any]:
-    from tabane.hub.models.sources import source_of
+def _found(wanted: ModelChoice, found: FoundModel) -> dict[str, Any]:
+    from tabane.hub.models.model_sources import source_of
 
     source, where = source_of(wanted, found)
     recipe = found.recipe
@@ -91,8 +91,8 @@ def _found(wanted: Wanted, found: Found) -> dict[str, Any]:
 
 
 def _pid(embedder: CachedEmbedder) -> int | None:
-    """The process that runs it; None where none does now, or it is a server's."""
-    from tabane.search.embedding.local import LocalEmbedder
+    """Return the process that runs it; None if none does now, or a server runs it."""
+    from tabane.search.embedding.process import LocalEmbedder
 
     return embedder.embedder.pid if isinstance(embedder.embedder, LocalEmbedder) else None
 
@@ -101,18 +101,18 @@ def _process(name: str, pid: int | None) -> dict[str, Any]:
     return {"model": name, "pid": pid, "memory_mb": memory_of(pid) if pid else None}
 
 
-async def _cache(settings: Settings, kept: Callable[[], Awaitable[Vectors]]) -> dict[str, Any]:
-    """How much of what was embedded is kept."""
+async def _cache(settings: Settings, kept: Callable[[], Awaitable[VectorCache]]) -> dict[str, Any]:
+    """Return the size of the cache of embeddings."""
     told: dict[str, Any] = {"limit": settings.embedding_cache}
     with contextlib.suppress(StoreError):
         storage = await kept()
-        if isinstance(storage, Measured):
+        if isinstance(storage, SizedVectorCache):
             told["bytes"] = storage.size
     return told
 
 
 def memory_of(pid: int) -> float | None:
-    """Megabytes that a process holds; None where the platform does not say."""
+    """Return the megabytes that a process uses; None if the platform does not say."""
     with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:
         return round(int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6, 1)
     return None

@@ -1,4 +1,4 @@
-"""The reranker of the settings, which is opened with its first question."""
+"""The reranker of the settings, opened on first use."""
 
 from __future__ import annotations
 
@@ -7,48 +7,53 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tabane.errors import ModelUnavailable, TabaneError
-from tabane.hub.models.failures import Failures
-from tabane.hub.models.opening import Opening
-from tabane.hub.models.shelf import Shelf, Standing
+from tabane.hub.models.model_opener import ModelOpener, RecentFailures
+from tabane.hub.models.open_models import OpenModel, OpenModels
 from tabane.search.embedding.embedder import NoModel
 
 if TYPE_CHECKING:
-    from tabane.search.embedding.reranking import Found, LocalReranker, Wanted
+    from tabane.search.embedding.reranking import FoundReranker, LocalReranker, RerankerChoice
 
 
-class Judge:
-    """Implements :class:`tabane.search.models.Reranker`. At most one is open, whatever is set."""
+class HubReranker:
+    """Implements :class:`tabane.search.models.Reranker`.
+
+    At most one model is open, whatever the settings name.
+    """
 
     def __init__(
-        self, opening: Opening, environ: Mapping[str, str], errors: int | None, remembered: float
+        self, opening: ModelOpener, environ: Mapping[str, str], errors: int | None, remembered: float
     ) -> None:
         self._opening, self._environ, self._errors = opening, environ, errors
         self._remembered = remembered
-        self._shelf: Shelf[Found, LocalReranker] = Shelf(1)
-        self._chosen: dict[Wanted, Found] = {}
-        self._failures = Failures()
+        self._shelf: OpenModels[FoundReranker, LocalReranker] = OpenModels(1)
+        self._chosen: dict[RerankerChoice, FoundReranker] = {}
+        self._failures = RecentFailures()
         self._turn = asyncio.Lock()
 
     async def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """As :class:`~tabane.search.models.Reranker`. One that failed is not tried again for a while."""
+        """Return scores as :class:`~tabane.search.models.Reranker`.
+
+        One that failed is not tried again for a while.
+        """
         standing = await self._standing()
         async with self._shelf.using(standing) as reranker:
             return await reranker.score(query, texts)
 
     @property
-    def open(self) -> Standing[Found, LocalReranker] | None:
-        """The one that is open now."""
+    def open(self) -> OpenModel[FoundReranker, LocalReranker] | None:
+        """Return the one that is open now."""
         return next(iter(self._shelf.standing), None)
 
     def look_again(self) -> None:
-        """Something changed in the world: what failed is tried again, and what was chosen, chosen anew."""
+        """Forget failures and choices, because something has changed."""
         self._failures.clear()
         self._chosen.clear()
 
     async def close(self) -> None:
         await self._shelf.close()
 
-    async def _standing(self) -> Standing[Found, LocalReranker]:
+    async def _standing(self) -> OpenModel[FoundReranker, LocalReranker]:
         sources = await self._opening.sources()
         wanted = sources.reranker()
         async with self._turn:
@@ -63,7 +68,7 @@ class Judge:
                 self._failures.add(wanted, NoModel(error.message), self._remembered)
                 raise
 
-    def _starting(self, found: Found) -> Callable[[], Coroutine[None, None, LocalReranker]]:
+    def _starting(self, found: FoundReranker) -> Callable[[], Coroutine[None, None, LocalReranker]]:
         async def start() -> LocalReranker:
             return await found.open(self._environ, self._errors)
 

@@ -1,4 +1,4 @@
-"""Blocks of a text, and how strong the borders between its parts are."""
+"""Outline of a text: its blocks, and the strength of the borders between its parts."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ OVERLAPS = SENTENCE_LINE
 """Prose that is cut at a border as weak as this is given again in part."""
 
 
-class Block(NamedTuple):
-    """``strength`` is that of the border before it; ``section`` counts the headings up to it."""
+class OutlineBlock(NamedTuple):
+    """A block. ``strength`` is that of the border before it; ``section`` counts the headings up to it."""
 
     start: int
     strength: int
@@ -40,21 +40,21 @@ class Block(NamedTuple):
 
 
 class Outline(NamedTuple):
-    """The blocks of a text, each up to the next, and the headings that hold in each section."""
+    """The blocks of a text, each up to the next, and the headings that apply in each section."""
 
-    blocks: list[Block]
+    blocks: list[OutlineBlock]
     paths: list[tuple[str, ...]]
 
 
-class Lines(NamedTuple):
+class BlockLines(NamedTuple):
     """A text by its lines: ``starts`` has one more, the end. A line has no line break."""
 
     lines: list[str]
     starts: list[int]
 
 
-def lines_of(text: str) -> Lines:
-    """The lines of a text that may end as on any system."""
+def lines_of(text: str) -> BlockLines:
+    """Return the lines of a text with the line ends of any system."""
     if "\r" in text:  # of the same length, so that places stay what they are
         text = text.replace("\r\n", " \n").replace("\r", "\n")
     lines, starts, at = text.split("\n"), [], 0
@@ -65,11 +65,11 @@ def lines_of(text: str) -> Lines:
     if len(lines) > 1 and not lines[-1]:  # what ends in a line break has no line behind it
         lines.pop()
         starts.pop()
-    return Lines(lines, starts)
+    return BlockLines(lines, starts)
 
 
 def indent_of(line: str) -> int:
-    """The columns that a line is indented: a tab goes to the next multiple of four."""
+    """Return the columns that a line is indented: a tab advances to the next multiple of four."""
     column = 0
     for character in line:
         if character == " ":

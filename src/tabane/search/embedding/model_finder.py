@@ -1,7 +1,7 @@
-"""Which model is used, and where its files come from.
+"""Selection of the embedding model, and of the source of its files.
 
-``auto`` is the default model, from the cache or the hub; else the package with MiniLM, where it is
-installed; else none, with the reason.
+``auto`` is the default model, from the cache or the hub. If it cannot be had, it is MiniLM of the installed
+package, or none, with the reason.
 """
 
 from __future__ import annotations
@@ -15,83 +15,88 @@ from typing import Literal
 
 from tabane.errors import ConfigurationError, ModelError, ModelMissing
 from tabane.messages import say
-from tabane.search.embedding import files
 from tabane.search.embedding.embedder import Embedder
 from tabane.search.embedding.embedder import NoModel as NoModel  # for those who look for models
-from tabane.search.embedding.families import Traits
-from tabane.search.embedding.folders import (
+from tabane.search.embedding.embedding_service import EmbeddingService, ServedEmbedder
+from tabane.search.embedding.model_families import ModelTraits
+from tabane.search.embedding.model_files import (
     checksum_of,
     config_of,
+    describing_files,
     describing_of,
+    graph_of,
     importable,
     minilm,
     object_in,
     paths_of,
+    running_files,
+    sentence_transformers_files,
 )
-from tabane.search.embedding.frames import Loader, Spec
-from tabane.search.embedding.hub import Hub, Told
-from tabane.search.embedding.local import LocalEmbedder
-from tabane.search.embedding.process import Process, cores
+from tabane.search.embedding.model_hub import ModelHub, Told
+from tabane.search.embedding.model_spec import Loader, ModelSpec
+from tabane.search.embedding.process import LocalEmbedder, ModelProcess, cores
 from tabane.search.embedding.recipe import Quantisation, Recipe, own_traits, settled
-from tabane.search.embedding.served import ServedEmbedder, Service
 
 DEFAULT = "hotchpotch/bekko-embedding-v1-a25m"
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
-_AS_THEY_ARE = Traits()
+_AS_THEY_ARE = ModelTraits()
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What the settings say of the model.
+class ModelChoice:
+    """The model that the settings name.
 
     ``model``: ``auto``, ``none``, ``org/name`` or ``org/name@revision`` of the hub, a folder, or with
-    ``service`` its name at that server. ``budget`` is the tokens of a batch, by which memory is bounded;
-    ``idle`` the seconds after which an idle embedding process ends.
+    ``service`` its name at that server. ``budget`` is the tokens of a batch, which bounds memory; ``idle``
+    the seconds after which an idle embedding process ends.
     """
 
     model: str = "auto"
-    service: Service | None = None
+    service: EmbeddingService | None = None
     loader: Literal["auto", "onnx", "sentence-transformers"] = "auto"
     quantisation: Quantisation = "none"
-    traits: Traits = _AS_THEY_ARE
+    traits: ModelTraits = _AS_THEY_ARE
     threads: int = 0
     budget: int = 1024
     idle: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundModel:
     """A model that can be opened: at a ``service``, or by a ``spec`` in a process."""
 
     recipe: Recipe
-    spec: Spec | None = None
-    service: Service | None = None
+    spec: ModelSpec | None = None
+    service: EmbeddingService | None = None
 
     async def open(self, environ: Mapping[str, str], errors: int | None = None) -> Embedder:
         """Start it. Raises ModelError and its kinds. ``errors`` is where a process's stderr goes."""
         if self.service is not None:
             return await ServedEmbedder.open(self.recipe, self.service)
         assert self.spec is not None
-        return await LocalEmbedder.open(self.recipe, Process(self.spec, environ, errors=errors))
+        return await LocalEmbedder.open(self.recipe, ModelProcess(self.spec, environ, errors=errors))
 
 
 @dataclass(frozen=True, slots=True)
-class Finder:
-    """Finds models. ``kept`` is a folder for graphs that are made; ``installed`` knows of packages."""
+class ModelFinder:
+    """Finds models.
 
-    hub: Hub
+    ``kept`` is a folder for generated graphs; ``installed`` says whether a package is installed.
+    """
+
+    hub: ModelHub
     kept: str
     installed: Callable[[str], bool] = importable
     package: Callable[[], tuple[str, str] | None] = minilm
 
-    async def find(self, wanted: Wanted, told: Told | None = None) -> Found | NoModel:
-        """The model that is wanted. ``told`` hears of a download.
+    async def find(self, wanted: ModelChoice, told: Told | None = None) -> FoundModel | NoModel:
+        """Return the chosen model. ``told`` gets the progress of a download.
 
         Raises ModelMissing, ModelUnavailable and ModelError for a model that was named, and
-        ConfigurationError where what is wanted cannot be.
+        ConfigurationError if the choice is impossible.
         """
         if wanted.service is not None:
-            return Found(settled(wanted.model, overrides=wanted.traits), service=wanted.service)
+            return FoundModel(settled(wanted.model, overrides=wanted.traits), service=wanted.service)
         if wanted.model == "none":
             return NoModel(say("The setting model is none."))
         if wanted.model == "auto":
@@ -103,38 +108,38 @@ class Finder:
             return packed
         return await self._from_hub(wanted, wanted.model, told)
 
-    async def _auto(self, wanted: Wanted, told: Told | None) -> Found | NoModel:
+    async def _auto(self, wanted: ModelChoice, told: Told | None) -> FoundModel | NoModel:
         try:
             return await self._from_hub(wanted, DEFAULT, told)
         except ModelError as error:
             reason = error.message
         return await self._packed(wanted) or NoModel(reason)
 
-    async def _packed(self, wanted: Wanted, revision: str = "") -> Found | None:
-        """MiniLM of its package, where that is installed, can be run, and is of that checksum."""
+    async def _packed(self, wanted: ModelChoice, revision: str = "") -> FoundModel | None:
+        """Return MiniLM from its package, if that is installed, can be run, and has that checksum."""
         package = await asyncio.to_thread(self.package)
         if package is None or not self.runs() or revision not in ("", package[1]):
             return None
         return await self._of_files(wanted, MINILM, package[1], package[0])
 
-    async def _from_hub(self, wanted: Wanted, name: str, told: Told | None) -> Found:
+    async def _from_hub(self, wanted: ModelChoice, name: str, told: Told | None) -> FoundModel:
         model, _, asked = name.partition("@")
         revision = asked or "main"
         self._check_runtime(wanted)
-        described = await self.hub.get(model, files.describing, revision)
+        described = await self.hub.get(model, describing_files, revision)
         config = await asyncio.to_thread(config_of, described.folder)
         if wanted.loader != "sentence-transformers":
             try:
-                chosen = await self.hub.get(model, lambda paths: files.running(paths, config), revision, told)
+                chosen = await self.hub.get(model, lambda paths: running_files(paths, config), revision, told)
             except ModelMissing:
                 if wanted.loader == "onnx" or not self.installed("sentence_transformers"):
                     raise
             else:
                 return await self._of_files(wanted, model, chosen.commit, chosen.folder)
-        chosen = await self.hub.get(model, files.of_sentence_transformers, revision, told)
+        chosen = await self.hub.get(model, sentence_transformers_files, revision, told)
         return await self._of_files(wanted, model, chosen.commit, chosen.folder, "sentence-transformers")
 
-    async def _in_folder(self, wanted: Wanted, folder: str) -> Found:
+    async def _in_folder(self, wanted: ModelChoice, folder: str) -> FoundModel:
         self._check_runtime(wanted)
         if not await asyncio.to_thread(os.path.isdir, folder):
             raise ModelMissing(say("There is no folder {folder} with a model.", folder=folder))
@@ -143,18 +148,18 @@ class Finder:
             loader, weights = "sentence-transformers", "model.safetensors"
         else:
             config = await asyncio.to_thread(config_of, folder)
-            weights = files.graph_of(await asyncio.to_thread(paths_of, folder), config)
+            weights = graph_of(await asyncio.to_thread(paths_of, folder), config)
         checksum = await asyncio.to_thread(checksum_of, os.path.join(folder, weights))
         return await self._of_files(wanted, os.path.basename(folder.rstrip("/")), checksum, folder, loader)
 
     async def _of_files(
-        self, wanted: Wanted, model: str, revision: str, folder: str, loader: Loader | None = None
-    ) -> Found:
+        self, wanted: ModelChoice, model: str, revision: str, folder: str, loader: Loader | None = None
+    ) -> FoundModel:
         contents = await asyncio.to_thread(describing_of, folder)
         graph = ""
         if loader is None:
             paths = await asyncio.to_thread(paths_of, folder)
-            graph = files.graph_of(paths, object_in(contents.get("config.json")))
+            graph = graph_of(paths, object_in(contents.get("config.json")))
             loader = "onnx" if graph.endswith(".onnx") else "weights"
         elif wanted.quantisation != "none":
             raise ConfigurationError(
@@ -167,10 +172,12 @@ class Finder:
             own=own_traits(contents),
             quantisation=wanted.quantisation,
         )
-        return Found(recipe, self._spec(wanted, recipe, loader, folder, graph))
+        return FoundModel(recipe, self._spec(wanted, recipe, loader, folder, graph))
 
-    def _spec(self, wanted: Wanted, recipe: Recipe, loader: Loader, folder: str, graph: str) -> Spec:
-        return Spec(
+    def _spec(
+        self, wanted: ModelChoice, recipe: Recipe, loader: Loader, folder: str, graph: str
+    ) -> ModelSpec:
+        return ModelSpec(
             loader,
             folder,
             graph,
@@ -187,11 +194,11 @@ class Finder:
         )
 
     def runs(self) -> bool:
-        """Whether the packages that run models are installed."""
+        """Return whether the packages that run models are installed."""
         return self.installed("onnxruntime") and self.installed("tokenizers")
 
-    def _check_runtime(self, wanted: Wanted) -> None:
-        """Before anything is fetched that could not be run."""
+    def _check_runtime(self, wanted: ModelChoice) -> None:
+        """Raise ModelMissing before anything is downloaded that could not be run."""
         if wanted.loader == "sentence-transformers":
             if not self.installed("sentence_transformers"):
                 raise ModelMissing(say("Install tabane[sentence-transformers] to run this model."))

@@ -1,4 +1,4 @@
-"""How each model that ever made vectors here was made, so that the very same one is found again."""
+"""Records of how each model made its vectors, so that the same model can be found again."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ MOST = 200
 """Models that are remembered; those that were opened longest ago are forgotten first."""
 
 
-class Record(Struct, frozen=True, omit_defaults=True):
-    """What a fingerprint stands for.
+class ModelRecord(Struct, frozen=True, omit_defaults=True):
+    """The meaning of a fingerprint.
 
-    ``model`` is what the settings would name: ``org/name@commit``, a folder, or with ``url`` its name at
-    that server, whose key is the value of the variable that ``key`` names. The rest is the recipe,
-    settled, so that it does not change with what is known of families. ``opened`` is seconds since 1970.
+    ``model`` is what the settings would name: ``org/name@commit``, a folder, or with ``url`` its name at that
+    server, whose key is the value of the variable named by ``key``. The rest is the settled recipe, so that
+    later knowledge of families does not change it. ``opened`` is seconds since 1970.
     """
 
     model: str
@@ -50,24 +50,27 @@ class Record(Struct, frozen=True, omit_defaults=True):
     output: str = ""
 
 
-class _File(Struct, frozen=True):
+class _ModelRecordsFile(Struct, frozen=True):
     models: dict[str, msgspec.Raw]
 
 
-class Records:
-    """The records by fingerprint, in one file of JSON that is replaced in one step."""
+class ModelRecords:
+    """The records by fingerprint, in one JSON file that is replaced in one step."""
 
     def __init__(self, home: Path) -> None:
         self._path = home / FILE
-        self._known: dict[str, Record] | None = None
+        self._known: dict[str, ModelRecord] | None = None
         self._turn = asyncio.Lock()
 
-    async def all(self) -> Mapping[str, Record]:
-        """Every record. A file that cannot be read is put aside, an entry that cannot is left out."""
+    async def all(self) -> Mapping[str, ModelRecord]:
+        """Return all records.
+
+        A file that cannot be read is moved aside; an entry that cannot be read is left out.
+        """
         async with self._turn:
             return await self._read()
 
-    async def add(self, fingerprint: str, record: Record) -> None:
+    async def add(self, fingerprint: str, record: ModelRecord) -> None:
         """Remember a model; that it cannot be written is logged, and no more."""
         record = structs.replace(record, opened=time.time())
         async with self._turn:
@@ -81,15 +84,15 @@ class Records:
             except OSError as error:
                 log.warning("%s cannot be written: %s", self._path, error)
 
-    async def _read(self) -> dict[str, Record]:
+    async def _read(self) -> dict[str, ModelRecord]:
         if self._known is None:
             self._known = await asyncio.to_thread(_records, self._path)
         return self._known
 
 
-def _records(path: Path) -> dict[str, Record]:
+def _records(path: Path) -> dict[str, ModelRecord]:
     try:
-        entries = msgspec.json.decode(read_trusted(path), type=_File).models
+        entries = msgspec.json.decode(read_trusted(path), type=_ModelRecordsFile).models
     except FileNotFoundError:
         return {}
     except (ConfigurationError, msgspec.DecodeError) as error:
@@ -100,7 +103,7 @@ def _records(path: Path) -> dict[str, Record]:
     found = {}
     for fingerprint, entry in entries.items():
         try:
-            found[fingerprint] = msgspec.json.decode(entry, type=Record)
+            found[fingerprint] = msgspec.json.decode(entry, type=ModelRecord)
         except msgspec.DecodeError as error:
             log.warning("%s: %s is left out: %s", path, fingerprint, error)
     return found

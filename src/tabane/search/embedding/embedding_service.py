@@ -1,7 +1,8 @@
-"""A model at a server that speaks OpenAI's ``/v1/embeddings``: Ollama, vLLM, TEI, and others.
+"""Embedder over a server with OpenAI's ``/v1/embeddings``: Ollama, vLLM, TEI, and others.
 
-What is worth another try (no connection, 408, 429, 5xx) is tried again after a pause that doubles, or
-that the server asks for with Retry-After; a batch that is too large for it (413) is halved.
+A request that may succeed later (no connection, 408, 429, 5xx) is repeated after a pause that doubles, or
+after the time that the server asks for with Retry-After. A batch that is too large for the server (413) is
+halved.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ import msgspec
 from tabane.errors import ModelError, ModelUnavailable
 from tabane.messages import say
 from tabane.search.embedding.batching import slices
-from tabane.search.embedding.embedder import Kind, clean
-from tabane.search.embedding.parts import together
+from tabane.search.embedding.embedder import Kind, clean, together
 from tabane.search.embedding.patience import AGAIN, asked_pause
 from tabane.search.embedding.recipe import Recipe
 
@@ -33,11 +33,11 @@ _LONGEST_ANSWER = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
-    """Where the model is: ``url`` ends before ``/embeddings``, ``key`` goes out as a bearer token.
+class EmbeddingService:
+    """Address of the server: ``url`` ends before ``/embeddings``, ``key`` is sent as a bearer token.
 
-    ``timeout`` is seconds for one request, ``attempts`` how often one is made, ``pause`` the seconds
-    after the first, ``longest_pause`` what is waited at most, whatever the server asks for.
+    ``timeout`` is the seconds for one request, ``attempts`` the number of tries, ``pause`` the seconds after
+    the first, ``longest_pause`` the longest pause, also if the server asks for more.
     """
 
     url: str
@@ -51,23 +51,23 @@ class Service:
         return f"Service({self.url!r})"  # a key is nobody's to read
 
 
-class _Vector(msgspec.Struct):
+class _ResponseVector(msgspec.Struct):
     index: int
     embedding: list[float]
 
 
-class _Answer(msgspec.Struct):
-    data: list[_Vector]
+class _EmbeddingsResponse(msgspec.Struct):
+    data: list[_ResponseVector]
 
 
-class _TooLarge(Exception):
+class _BatchTooLarge(Exception):
     pass
 
 
 class ServedEmbedder:
     """An :class:`~tabane.search.embedding.embedder.Embedder` over HTTP. Made by :meth:`open`."""
 
-    def __init__(self, recipe: Recipe, service: Service, session: aiohttp.ClientSession) -> None:
+    def __init__(self, recipe: Recipe, service: EmbeddingService, session: aiohttp.ClientSession) -> None:
         self.recipe = recipe
         self.dimension = 0
         self._service, self._session = service, session
@@ -76,7 +76,7 @@ class ServedEmbedder:
         self._sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     @classmethod
-    async def open(cls, recipe: Recipe, service: Service) -> ServedEmbedder:
+    async def open(cls, recipe: Recipe, service: EmbeddingService) -> ServedEmbedder:
         """Ask the server for one vector, whose dimension all others must have. Raises as embed does."""
         import aiohttp
 
@@ -96,9 +96,12 @@ class ServedEmbedder:
         return self.recipe.fingerprint(self.dimension)
 
     async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
-        """One vector a text. Raises ModelUnavailable where the server does not answer in the end.
+        """Return one vector for each text.
 
-        ModelError: it refuses the request, or its answer is not one vector of this dimension a text.
+        Raises ModelUnavailable if the server does not answer after all attempts.
+
+        Raises ModelError if it refuses the request, or does not return one vector of this dimension for each
+        text.
         """
         prefix = self.recipe.prefix(kind)
         prepared = [prefix + clean(text) for text in texts]
@@ -122,7 +125,7 @@ class ServedEmbedder:
     async def _vectors(self, texts: Sequence[str]) -> list[bytes]:
         try:
             body = await self._answer(texts)
-        except _TooLarge:
+        except _BatchTooLarge:
             if len(texts) == 1:
                 raise ModelError(
                     say("The embedding server takes no text of {size} characters.", size=len(texts[0]))
@@ -150,7 +153,7 @@ class ServedEmbedder:
         )
 
     async def _try(self, texts: Sequence[str]) -> tuple[str, float, bytes | None]:
-        """Why there is no answer, the seconds that the server asks to wait, and the answer."""
+        """Return why there is no answer, the seconds that the server asks to wait, and the answer."""
         import aiohttp
 
         url = f"{self._service.url.rstrip('/')}/embeddings"
@@ -167,7 +170,7 @@ class ServedEmbedder:
 
     async def _declined(self, answer: aiohttp.ClientResponse) -> tuple[str, float, None]:
         if answer.status == 413:
-            raise _TooLarge
+            raise _BatchTooLarge
         if answer.status in AGAIN:
             return f"HTTP {answer.status}", asked_pause(answer.headers), None
         said = (await answer.content.read(2000)).decode("utf-8", "replace")[:300]
@@ -190,7 +193,9 @@ class ServedEmbedder:
 
     def _read(self, body: bytes, count: int) -> list[bytes]:
         try:
-            found = sorted(msgspec.json.decode(body, type=_Answer).data, key=lambda vector: vector.index)
+            found = sorted(
+                msgspec.json.decode(body, type=_EmbeddingsResponse).data, key=lambda vector: vector.index
+            )
         except msgspec.DecodeError as error:
             raise self._wrong(str(error)) from None
         if [vector.index for vector in found] != list(range(count)):

@@ -1,4 +1,4 @@
-"""What is open at the same time: so many at most, and none that is in use is ever closed."""
+"""Open models: a limited number at the same time. None is closed while it is in use."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tabane.errors import ModelUnavailable
 from tabane.messages import say
 
 
-class Closing(Protocol):
+class CloseableModel(Protocol):
     async def close(self) -> None: ...
 
 
 S = TypeVar("S")
-T = TypeVar("T", bound=Closing)
+T = TypeVar("T", bound=CloseableModel)
 
 
-class Standing(Generic[S, T]):
-    """One thing that is open. ``source`` is what it was opened from, by which it is known again."""
+class OpenModel(Generic[S, T]):
+    """One model that is open. ``source`` identifies what it was opened from."""
 
     def __init__(self, name: str, source: S, thing: T) -> None:
         self.name, self.source, self.thing = name, source, thing
@@ -28,16 +28,18 @@ class Standing(Generic[S, T]):
         self.retired = False
 
 
-class Shelf(Generic[S, T]):
-    """Things that are open, by name. Where all of ``most`` places are taken, the one that was not used for
-    longest makes room; where all are in use, the first that is free.
+class OpenModels(Generic[S, T]):
+    """Open models, by name.
+
+    If all of ``most`` places are taken, the least recently used one is closed, or if all are in use, the
+    first that becomes free.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._open: dict[str, Standing[S, T]] = {}  # the one used last at the end
+        self._open: dict[str, OpenModel[S, T]] = {}  # the one used last at the end
         self._turn = asyncio.Lock()
-        self._vacated: asyncio.Future[Standing[S, T]] | None = None
+        self._vacated: asyncio.Future[OpenModel[S, T]] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -45,20 +47,20 @@ class Shelf(Generic[S, T]):
         return len(self._open)
 
     @property
-    def standing(self) -> list[Standing[S, T]]:
-        """All that are open."""
+    def standing(self) -> list[OpenModel[S, T]]:
+        """Return all that are open."""
         return list(self._open.values())
 
-    def get(self, name: str) -> Standing[S, T] | None:
+    def get(self, name: str) -> OpenModel[S, T] | None:
         return self._open.get(name)
 
     async def open(
         self, source: S, start: Callable[[], Awaitable[T]], name: Callable[[T], str]
-    ) -> Standing[S, T]:
-        """The thing of this source: the one that is open, else a new one, one at a time.
+    ) -> OpenModel[S, T]:
+        """Return the model of this source: the one that is open, else a new one, one at a time.
 
-        One of the same name from another source is replaced, and closed when nobody uses it any more.
-        Raises what ``start`` raises, and ModelUnavailable after :meth:`close`.
+        One of the same name from another source is replaced, and closed when nobody uses it any more. Raises
+        what ``start`` raises, and ModelUnavailable after :meth:`close`.
         """
         async with self._turn:
             self._check()
@@ -70,7 +72,7 @@ class Shelf(Generic[S, T]):
             if self._closed:
                 await thing.close()
             self._check()
-            standing = Standing(name(thing), source, thing)
+            standing = OpenModel(name(thing), source, thing)
             former = self._open.pop(standing.name, None)
             self._open[standing.name] = standing
             if former is not None:
@@ -78,8 +80,11 @@ class Shelf(Generic[S, T]):
             return standing
 
     @contextlib.asynccontextmanager
-    async def using(self, standing: Standing[S, T]) -> AsyncIterator[T]:
-        """Use what is open: it stays so for the block. To be called without waiting since it was got."""
+    async def using(self, standing: OpenModel[S, T]) -> AsyncIterator[T]:
+        """Yield an open model, which stays open for the block.
+
+        Call it without an await after getting the model.
+        """
         standing.users += 1
         self._open[standing.name] = self._open.pop(standing.name)
         try:
@@ -114,19 +119,19 @@ class Shelf(Generic[S, T]):
                 del self._open[idle.name]
             await idle.thing.close()
 
-    def _free(self, standing: Standing[S, T]) -> None:
+    def _free(self, standing: OpenModel[S, T]) -> None:
         if standing.retired:
             self._close(standing)
         elif self._vacated is not None and not self._vacated.done() and standing.name in self._open:
             # At once, or whoever used it would use it again before the one who waits has its turn.
             self._vacated.set_result(self._open.pop(standing.name))
 
-    def _retire(self, standing: Standing[S, T]) -> None:
+    def _retire(self, standing: OpenModel[S, T]) -> None:
         standing.retired = True
         if not standing.users:
             self._close(standing)
 
-    def _close(self, standing: Standing[S, T]) -> None:
+    def _close(self, standing: OpenModel[S, T]) -> None:
         task = asyncio.create_task(standing.thing.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)

@@ -1,0 +1,246 @@
+"""A worker that loads something once, keeps it, and answers many requests at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from tabane.errors import WorkerEnded, WorkerError, WorkerUnavailable
+from tabane.messages import say
+from tabane.workers.frames import AnswerKind, WorkerRefusal
+from tabane.workers.restarting import STARTS, RestartPolicy
+from tabane.workers.worker import Program, Worker, WorkerAnswer, WorkerSilent
+
+DEATHS = 3
+"""Processes that may end while they work on one request before it is given up."""
+
+_SILENCE = 600.0
+_OPENING = 0  # the number of the first request
+
+
+class RequestRefused(Exception):
+    """The process cannot do what it was asked, and goes on; or it cannot load what its opening says."""
+
+    def __init__(self, refusal: WorkerRefusal, *, opening: bool) -> None:
+        super().__init__(refusal.reason)
+        self.reason, self.package, self.opening = refusal.reason, refusal.package, opening
+
+
+class EndedByRequest(WorkerEnded):
+    """Several processes ended while they worked on this request, so it is likely to be the cause."""
+
+
+@dataclass(slots=True, eq=False)
+class _Pending:
+    """A request without an answer. Without a ``body``, it waits for the greeting."""
+
+    body: bytes | None
+    urgent: bool
+    told: Callable[[bytes], None] | None
+    answer: asyncio.Future[bytes]
+    in_work: bool = False
+    deaths: int = 0
+
+
+class ResidentWorker:
+    """One process at most: started on demand, ended by itself after some time without work, started again.
+
+    ``opening`` is the first request to each process, which says what to load. ``silence`` is the seconds
+    after which a process that owes an answer and says nothing is assumed to hang, and killed. Requests that
+    had no answer when a process ended are sent to the next one. Use it on one event loop only.
+    """
+
+    def __init__(self, program: Program, opening: bytes, *, silence: float = _SILENCE) -> None:
+        self._program, self._opening, self._silence = program, opening, silence
+        self._pending: dict[int, _Pending] = {}
+        self._last = _OPENING
+        self._greeting: bytes | None = None
+        self._restarts = RestartPolicy()
+        self._running: asyncio.Task[None] | None = None
+        self._worker: Worker | None = None
+        self._ready = False
+        self._alarm: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """Return the id of the running process."""
+        return self._worker.pid if self._worker is not None else None
+
+    @property
+    def busy(self) -> bool:
+        """Return whether it works on a request that somebody waits for."""
+        return any(pending.in_work for pending in self._pending.values())
+
+    async def greeting(self) -> bytes:
+        """Return the answer to the opening of the first process, which is started if there was none.
+
+        Raises as :meth:`ask`.
+        """
+        if self._greeting is None:
+            return await self._answer(None, urgent=True)
+        return self._greeting
+
+    async def ask(
+        self, body: bytes, *, urgent: bool = False, told: Callable[[bytes], None] | None = None
+    ) -> bytes:
+        """Return the result of a request. ``urgent`` ones do not wait for others. ``told`` gets progress.
+
+        Raises RequestRefused; EndedByRequest after DEATHS processes that ended while they worked on it;
+        WorkerEnded if processes keep ending; WorkerUnavailable if none can be started or after :meth:`close`.
+        """
+        return await self._answer(body, urgent=urgent, told=told)
+
+    async def close(self) -> None:
+        """End the process; its requests fail."""
+        self._closed = True
+        self._give_up(_closing())
+        if self._worker is not None:
+            await self._worker.end()
+        if self._running is not None:
+            await asyncio.wait({self._running})
+
+    async def _answer(
+        self, body: bytes | None, *, urgent: bool, told: Callable[[bytes], None] | None = None
+    ) -> bytes:
+        if self._closed:
+            raise _closing()
+        self._last += 1
+        number = self._last
+        loop = asyncio.get_running_loop()
+        pending = self._pending[number] = _Pending(body, urgent, told, loop.create_future())
+        if self._ready:
+            self._send(number, pending)
+        elif self._running is None or self._running.done():
+            self._running = loop.create_task(self._run())
+        try:
+            return await pending.answer
+        finally:
+            self._pending.pop(number, None)
+
+    async def _run(self) -> None:
+        """Run one process after the other until no request is left."""
+        error: Exception = _closing()
+        try:
+            while self._pending and not self._closed:
+                await self._restarts.pause()
+                try:
+                    useful = await self._run_process()
+                    error = WorkerEnded(say("The process that did the work ended."))
+                except WorkerUnavailable as failed:
+                    useful, error = False, failed
+                if useful:
+                    self._restarts.succeeded()
+                    continue
+                self._restarts.failed()
+                if self._restarts.failures >= STARTS:
+                    break
+        except (RequestRefused, WorkerError) as failed:
+            error = failed
+        finally:  # whatever happened, no request waits forever
+            self._give_up(error)
+
+    async def _run_process(self) -> bool:
+        """Run one process. Return True if it answered a request, or ended because it was idle."""
+        worker = self._worker = Worker(self._program)
+        useful = ready = False
+        try:
+            await worker.start()
+            if self._closed:
+                return True
+            worker.send(self._opening, number=_OPENING)
+            self._watch()
+            while (answer := await _next(worker)) is not None:
+                useful |= self._take(answer)
+                ready |= self._ready
+            await worker.end()
+        finally:
+            self._ready = False
+            self._unwatch()
+            await worker.end(kill=True)
+            self._worker = None
+        self._count_deaths()
+        return useful or (ready and worker.status == 0)
+
+    def _take(self, answer: WorkerAnswer) -> bool:
+        """Act on an answer. Return True if it is one to a request."""
+        if answer.number == _OPENING:
+            self._open(answer)
+            return False
+        self._unwatch()
+        pending = self._pending.get(answer.number)
+        if answer.kind is AnswerKind.PROGRESS:
+            if pending is not None:
+                pending.in_work = True
+                if pending.told is not None and answer.body:
+                    pending.told(answer.body)
+        elif pending is not None:
+            self._settle(answer, self._pending.pop(answer.number))
+        self._watch()
+        return answer.kind is not AnswerKind.PROGRESS
+
+    def _open(self, answer: WorkerAnswer) -> None:
+        if answer.kind is AnswerKind.REFUSED:
+            raise _refused(answer.body, opening=True)
+        self._greeting = answer.body
+        self._ready = True
+        for number, pending in list(self._pending.items()):
+            self._send(number, pending)
+
+    def _settle(self, answer: WorkerAnswer, pending: _Pending) -> None:
+        if pending.answer.done():
+            return
+        if answer.kind is AnswerKind.REFUSED:
+            pending.answer.set_exception(_refused(answer.body, opening=False))
+        else:
+            pending.answer.set_result(answer.body)
+
+    def _send(self, number: int, pending: _Pending) -> None:
+        assert self._worker is not None
+        if pending.body is not None:
+            self._worker.send(pending.body, number=number, urgent=pending.urgent)
+            self._watch()
+        elif self._greeting is not None and not pending.answer.done():
+            del self._pending[number]
+            pending.answer.set_result(self._greeting)
+
+    def _count_deaths(self) -> None:
+        for number, pending in list(self._pending.items()):
+            pending.deaths += pending.in_work
+            pending.in_work = False
+            if pending.deaths >= DEATHS and not pending.answer.done():
+                del self._pending[number]
+                pending.answer.set_exception(EndedByRequest(say("The process that did the work ended.")))
+
+    def _give_up(self, error: Exception) -> None:
+        for pending in self._pending.values():
+            if not pending.answer.done():
+                pending.answer.set_exception(error)
+        self._pending.clear()
+
+    def _watch(self) -> None:
+        if self._pending and self._alarm is None and self._worker is not None:
+            self._alarm = asyncio.get_running_loop().call_later(self._silence, self._worker.kill)
+
+    def _unwatch(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = None
+
+
+async def _next(worker: Worker) -> WorkerAnswer | None:
+    try:
+        return await worker.receive()
+    except WorkerSilent:
+        return None
+
+
+def _refused(body: bytes, *, opening: bool) -> RequestRefused:
+    return RequestRefused(msgspec.msgpack.decode(body, type=WorkerRefusal), opening=opening)
+
+
+def _closing() -> WorkerUnavailable:
+    return WorkerUnavailable(say("The worker processes are being ended."))
