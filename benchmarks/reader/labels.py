@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.reader.scoring import words
 
-from tabane.reader.extraction.blocks import TextBlock
+from tabane.reader.extraction.blocks import ContentBlock
 
 _LONG = 5
 """Words from which on a block is known by what it says alone; shorter ones by where they stand, too."""
@@ -116,7 +116,7 @@ _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 _INSIDE = ".//li|.//table|.//pre|.//div|.//h2|.//h3"
 
 
-def structured(blocks: Sequence[TextBlock], structure: dict[str, list[Any]]) -> Iterator[bool | None]:
+def structured(blocks: Sequence[ContentBlock], structure: dict[str, list[Any]]) -> Iterator[bool | None]:
     """For each block, whether it is content as its page's structure tells; None where that tells nothing.
 
     Only items of three words and more without other parts in them, headings, listings of two lines and more,

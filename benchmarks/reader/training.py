@@ -28,7 +28,7 @@ from benchmarks.reader.pages import Gold, pages
 from benchmarks.reader.scoring import Score, scored, words
 
 from tabane.reader.extraction import features
-from tabane.reader.extraction.blocks import TextBlock
+from tabane.reader.extraction.blocks import ContentBlock
 from tabane.reader.extraction.content import chosen, cut, title
 from tabane.reader.extraction.html_tree import parsed
 from tabane.reader.extraction.pruning import filled
@@ -54,7 +54,7 @@ class Lesson:
     """A page as the trees see it: a row for each block, and what was right."""
 
     gold: Gold
-    blocks: list[TextBlock]
+    blocks: list[ContentBlock]
     rows: list[list[float]]
     right: list[bool]
     weights: list[float]
@@ -113,7 +113,7 @@ def lesson(gold: Gold) -> Lesson:
     )
 
 
-def _partial(gold: Gold, blocks: Sequence[TextBlock], rows: Sequence[list[float]]) -> Lesson:
+def _partial(gold: Gold, blocks: Sequence[ContentBlock], rows: Sequence[list[float]]) -> Lesson:
     """The blocks of a page of which it is known whether they are content, because of their structure."""
     known = [
         (number, right)

@@ -24,6 +24,7 @@ from tabane.posts.post import DOMAIN, SHAPE
 from tabane.posts.table import import_table, import_title, posts_table
 from tabane.search.models import Models
 from tabane.search.source import OnDemandSource
+from tabane.settings import Settings
 from tabane.wire import json
 
 if TYPE_CHECKING:
@@ -145,3 +146,12 @@ def _mark(sources: PostSources) -> bytes:
         paths += sorted(str(path) for path in Path(folder).iterdir())
     facts = [(path, (found := Path(path).stat()).st_size, found.st_mtime_ns) for path in paths]
     return json.encode([asdict(sources), facts])
+
+
+def given_archive(settings: Settings) -> ImportPosts | None:
+    """Return the folders of posts that the settings name, None if they name none."""
+    folders = (settings.posts_embeddings, settings.posts_reasoning, settings.posts_summary)
+    embeddings, reasoning, summary = (str(folder) if folder else None for folder in folders)
+    if not any(folders):
+        return None
+    return ImportPosts(embeddings=embeddings, reasoning=reasoning, summary=summary, once=True)

@@ -11,7 +11,7 @@ from typing import Any
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.tool_search import ToolSource
-from tabane.hub.archive import PostArchive
+from tabane.hub.archive import PostArchive, given_archive
 from tabane.hub.clients.methods import client_methods
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.collections import EMBEDDED, SHAPES
@@ -30,7 +30,6 @@ from tabane.hub.tools import HubTools, count_servers, gateway_of
 from tabane.hub.trial import Trials
 from tabane.messages import Lang, language
 from tabane.operations import AllowLocal, Door, Operation, OperationTable
-from tabane.posts.parameters import ImportPosts
 from tabane.posts.time_periods import zone_of
 from tabane.settings import Settings
 from tabane.wire.channel import LineBatch
@@ -132,7 +131,7 @@ class Hub:
         self.gateway.open()
         self.follower.start()
         self.embedding.open()
-        self.posts.open(self._archive_given(), self.lang)
+        self.posts.open(given_archive(self.settings), self.lang)
         self.reader.open()
         self._watching = self.loop.create_task(self.documents.open())
         if self.settings.start_servers == "at_start":
@@ -219,15 +218,6 @@ class Hub:
 
     def _model_is_named(self) -> bool:
         return self.settings.model not in ("auto", "none")
-
-    def _archive_given(self) -> ImportPosts | None:
-        """Return the folders of posts that the settings name, None if they name none."""
-        settings = self.settings
-        folders = (settings.posts_embeddings, settings.posts_reasoning, settings.posts_summary)
-        embeddings, reasoning, summary = (str(folder) if folder else None for folder in folders)
-        if not any(folders):
-            return None
-        return ImportPosts(embeddings=embeddings, reasoning=reasoning, summary=summary, once=True)
 
     # -- settings --------------------------------------------------------------------------------
 

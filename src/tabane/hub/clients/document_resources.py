@@ -25,7 +25,7 @@ class ListedDocument(NamedTuple):
     updated: str | None = None
 
 
-class DocumentLibrary(Protocol):
+class ListedDocuments(Protocol):
     """The documents of a hub."""
 
     @property

@@ -12,7 +12,7 @@ from tabane.gateway import gateway as gateways
 from tabane.gateway.gateway import Gateway
 from tabane.hub.clients import document_resources
 from tabane.hub.clients.disclosure import Disclosure
-from tabane.hub.clients.document_resources import DocumentLibrary
+from tabane.hub.clients.document_resources import ListedDocuments
 from tabane.hub.clients.session import Session
 from tabane.wire import cursors, json
 from tabane.wire import era as eras
@@ -31,7 +31,7 @@ HOLDS = 5.0
 class ListRequests:
     """Answers requests for lists of every session."""
 
-    def __init__(self, gateway: Gateway, disclosure: Disclosure, documents: DocumentLibrary) -> None:
+    def __init__(self, gateway: Gateway, disclosure: Disclosure, documents: ListedDocuments) -> None:
         self._gateway, self._disclosure, self._documents = gateway, disclosure, documents
 
     def list_tools(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:

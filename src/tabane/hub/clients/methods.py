@@ -13,7 +13,7 @@ from tabane.build import this_build
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
 from tabane.hub.clients.disclosure import Disclosure
-from tabane.hub.clients.document_resources import DocumentLibrary
+from tabane.hub.clients.document_resources import ListedDocuments
 from tabane.hub.clients.lists import ListRequests
 from tabane.hub.clients.offers import OfferRequests
 from tabane.hub.clients.questions import NEEDED
@@ -33,7 +33,7 @@ def client_methods(
     gateway: Gateway,
     door: Door,
     long_results: LongResults,
-    documents: DocumentLibrary,
+    documents: ListedDocuments,
     settings: Callable[[], Settings],
 ) -> Mapping[Era, Mapping[str, Handler]]:
     """Return the handlers of requests to a hub."""

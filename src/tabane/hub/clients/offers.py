@@ -11,7 +11,7 @@ from tabane.gateway.gateway import Gateway
 from tabane.gateway.offers.resources import ResourceSource
 from tabane.gateway.upstreams.call import UpstreamReply
 from tabane.hub.clients import document_resources
-from tabane.hub.clients.document_resources import DocumentLibrary
+from tabane.hub.clients.document_resources import ListedDocuments
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.tool_calls import LARGE, answer_line, note_question, question_of
 from tabane.operations import Door, Privilege
@@ -24,7 +24,7 @@ from tabane.wire.json import InvalidJson, Members
 class OfferRequests:
     """Answers requests for prompts, resources and completions of every session."""
 
-    def __init__(self, gateway: Gateway, door: Door, documents: DocumentLibrary) -> None:
+    def __init__(self, gateway: Gateway, door: Door, documents: ListedDocuments) -> None:
         self._gateway, self._door, self._documents = gateway, door, documents
 
     async def get_prompt(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:

@@ -99,7 +99,7 @@ class ElementBox:
 
 
 @dataclass(slots=True)
-class TextBlock:
+class ContentBlock:
     """A run of text: where it stands, what it says, and how much of it is links."""
 
     box: ElementBox
@@ -123,12 +123,12 @@ class BlockSegmentation:
 
     def __init__(self, root: Element, hides: Callable[[Element], bool] = lambda element: False) -> None:
         self.boxes: list[ElementBox] = []
-        self.blocks: list[TextBlock] = []
+        self.blocks: list[ContentBlock] = []
         self.hidden: list[Element] = []
         self._hides = hides
         self._kinds: dict[str, frozenset[int]] = {}
         self._paths: dict[tuple[int, str, str], int] = {}
-        self._open: TextBlock | None = None
+        self._open: ContentBlock | None = None
         self._texts: list[str] = []
         self._walk(root)
         self._close()
@@ -206,9 +206,9 @@ class BlockSegmentation:
             self._run(box).pictures.append(child)
         self._text(child.text, child, False, box, link, False)
 
-    def _run(self, box: ElementBox) -> TextBlock:
+    def _run(self, box: ElementBox) -> ContentBlock:
         if self._open is None:
-            self._open = TextBlock(box)
+            self._open = ContentBlock(box)
         return self._open
 
     def _text(

@@ -13,7 +13,7 @@ from math import exp
 from typing import Any
 
 from tabane.reader.extraction import features
-from tabane.reader.extraction.blocks import BlockSegmentation, TextBlock, measured, up
+from tabane.reader.extraction.blocks import BlockSegmentation, ContentBlock, measured, up
 from tabane.reader.extraction.hidden_elements import HiddenElementDetector
 from tabane.reader.extraction.html_tree import open_noscripts, settle
 from tabane.reader.extraction.pruning import filled, lowest, pruned
@@ -63,12 +63,12 @@ _ENOUGH = 80  # words that are sure, and more than half of all that are expected
 _LIKELY = 0.5
 
 
-def weights(blocks: Sequence[TextBlock]) -> list[float]:
+def weights(blocks: Sequence[ContentBlock]) -> list[float]:
     """Return how much each block is worth in words."""
     return [block.words + _LEAST for block in blocks]
 
 
-def chosen(blocks: Sequence[TextBlock], probability: Sequence[float]) -> list[bool]:
+def chosen(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list[bool]:
     """Return which blocks to keep, so that the F1 that is to be expected is the greatest.
 
     Blocks are taken from the most probable down while that raises 2·(sum of p·w of those taken) / (w of those
@@ -94,7 +94,7 @@ def chosen(blocks: Sequence[TextBlock], probability: Sequence[float]) -> list[bo
     return _likely(blocks, kept, probability) if _is_sure(blocks, probability) else kept
 
 
-def _likely(blocks: Sequence[TextBlock], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
+def _likely(blocks: Sequence[ContentBlock], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
     """Return what is rather content than not of what was kept, and the text that stands close to what
     surely is.
     """
@@ -106,7 +106,7 @@ def _likely(blocks: Sequence[TextBlock], kept: Sequence[bool], probability: Sequ
     ]
 
 
-def _is_sure(blocks: Sequence[TextBlock], probability: Sequence[float]) -> bool:
+def _is_sure(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> bool:
     sure = sum(block.words for block, p in zip(blocks, probability, strict=True) if p > _SURE)
     expected = sum(block.words * p for block, p in zip(blocks, probability, strict=True))
     return sure >= _ENOUGH and 2 * sure >= expected
@@ -202,7 +202,7 @@ def _probability(cutting: BlockSegmentation) -> list[float]:
     return found
 
 
-def _shapes(blocks: Sequence[TextBlock]) -> dict[int, list[int]]:
+def _shapes(blocks: Sequence[ContentBlock]) -> dict[int, list[int]]:
     """Return numbers of the blocks that stand at the same path, which are made by the same template.
 
     Where a page has too many paths for one of each to be judged, its blocks go by their tags alone.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from math import log1p
 
-from tabane.reader.extraction.blocks import FAR, NAMES, TAGS, ElementBox, TextBlock, size, up
+from tabane.reader.extraction.blocks import FAR, NAMES, TAGS, ContentBlock, ElementBox, size, up
 
 _END = re.compile(r"[.!?。!?…:;][\"'”’」』)\]]*$")
 _COMMAS = re.compile(r"[,、，;]|(?<=[^\d])\.(?=\s)|。")
@@ -31,7 +31,7 @@ _LEVELS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 def rows(
     boxes: Sequence[ElementBox],
-    blocks: Sequence[TextBlock],
+    blocks: Sequence[ContentBlock],
     title: str = "",
     only: Iterable[int] | None = None,
 ) -> list[list[float]]:
@@ -103,7 +103,7 @@ def rows(
 class _BlockFeatures:
     """What is measured of each block on its own, when it is first asked for."""
 
-    def __init__(self, blocks: Sequence[TextBlock]) -> None:
+    def __init__(self, blocks: Sequence[ContentBlock]) -> None:
         self._blocks = blocks
         self._found: dict[int, list[float]] = {}
 
@@ -117,7 +117,7 @@ class _BlockFeatures:
         return found
 
 
-def _own(block: TextBlock) -> list[float]:
+def _own(block: ContentBlock) -> list[float]:
     text, letters = block.text, max(1, block.letters)
     tag = block.box.element.tag
     head = text[:400]
@@ -217,7 +217,7 @@ def _best(boxes: Sequence[ElementBox]) -> ElementBox:
     return of[max(scores, key=lambda key: scores[key] * (1 - of[key].linked / max(1, of[key].letters)))]
 
 
-def _ends(best: ElementBox, blocks: Sequence[TextBlock]) -> tuple[int, int]:
+def _ends(best: ElementBox, blocks: Sequence[ContentBlock]) -> tuple[int, int]:
     """Return numbers of the first and last block within a box."""
     inside: dict[int, bool] = {}
     within = [number for number, block in enumerate(blocks) if _within(block.box, best, inside)]
@@ -231,7 +231,7 @@ def _within(box: ElementBox, best: ElementBox, inside: dict[int, bool]) -> bool:
     return known
 
 
-def _titles(blocks: Sequence[TextBlock], title: str) -> set[int]:
+def _titles(blocks: Sequence[ContentBlock], title: str) -> set[int]:
     """Return numbers of the headings that say what the page calls itself."""
     title = title.casefold()
     found = set()
@@ -247,14 +247,14 @@ def _titles(blocks: Sequence[TextBlock], title: str) -> set[int]:
     return found
 
 
-def _repeated(blocks: Sequence[TextBlock]) -> list[float]:
+def _repeated(blocks: Sequence[ContentBlock]) -> list[float]:
     counts: dict[str, int] = {}
     for block in blocks:
         counts[block.text] = counts.get(block.text, 0) + 1
     return [log1p(counts[block.text] - 1) for block in blocks]
 
 
-def _paths(blocks: Sequence[TextBlock]) -> dict[int, list[float]]:
+def _paths(blocks: Sequence[ContentBlock]) -> dict[int, list[float]]:
     """Of all blocks at the same path: how many, how long, how much of it links."""
     sums: dict[int, list[int]] = {}
     for block in blocks:
@@ -269,7 +269,7 @@ def _paths(blocks: Sequence[TextBlock]) -> dict[int, list[float]]:
     }
 
 
-def _page(boxes: Sequence[ElementBox], blocks: Sequence[TextBlock], best: ElementBox) -> list[float]:
+def _page(boxes: Sequence[ElementBox], blocks: Sequence[ContentBlock], best: ElementBox) -> list[float]:
     root = boxes[0]
     letters = max(1, root.letters)
     tags: dict[str, int] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tabane.reader.extraction.blocks import SILENT, ElementBox, TextBlock, iterwalk, up
+from tabane.reader.extraction.blocks import SILENT, ContentBlock, ElementBox, iterwalk, up
 from tabane.reader.extraction.html_tree import drop
 
 Element = Any
@@ -20,7 +20,7 @@ _LISTS = frozenset(("ul", "ol", "dl"))
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
-def filled(blocks: Sequence[TextBlock], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
+def filled(blocks: Sequence[ContentBlock], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
     """Return the choice made whole: what stands amid content belongs to it, unless it surely does not.
 
     Lists that are mostly content are kept whole; headings go with what they head, listings and tables with
@@ -33,7 +33,7 @@ def filled(blocks: Sequence[TextBlock], kept: Sequence[bool], probability: Seque
     ]
 
 
-def _lists(blocks: Sequence[TextBlock], kept: list[bool], probability: Sequence[float]) -> list[bool]:
+def _lists(blocks: Sequence[ContentBlock], kept: list[bool], probability: Sequence[float]) -> list[bool]:
     """Keep whole the lists that are mostly content, or that stand amid content and are no links."""
     groups: dict[int, list[int]] = {}
     for number, block in enumerate(blocks):
@@ -55,7 +55,7 @@ def _lists(blocks: Sequence[TextBlock], kept: list[bool], probability: Sequence[
     return found
 
 
-def _structure(blocks: Sequence[TextBlock], kept: list[bool], probability: Sequence[float]) -> list[bool]:
+def _structure(blocks: Sequence[ContentBlock], kept: list[bool], probability: Sequence[float]) -> list[bool]:
     found = list(kept)
     for number in range(len(blocks) - 1, -1, -1):
         tag = blocks[number].box.element.tag
@@ -70,7 +70,7 @@ def _structure(blocks: Sequence[TextBlock], kept: list[bool], probability: Seque
     return found
 
 
-def _between(blocks: Sequence[TextBlock], kept: Sequence[bool], number: int) -> bool:
+def _between(blocks: Sequence[ContentBlock], kept: Sequence[bool], number: int) -> bool:
     """Return whether a block without text stands between two of content."""
     before = next((kept[at] for at in range(number - 1, -1, -1) if blocks[at].pieces), False)
     after = next((kept[at] for at in range(number + 1, len(blocks)) if blocks[at].pieces), False)
@@ -78,7 +78,7 @@ def _between(blocks: Sequence[TextBlock], kept: Sequence[bool], number: int) -> 
 
 
 def pruned(
-    root: Element, blocks: Sequence[TextBlock], kept: Sequence[bool], hidden: Sequence[Element]
+    root: Element, blocks: Sequence[ContentBlock], kept: Sequence[bool], hidden: Sequence[Element]
 ) -> int:
     """Cut away in place what was not kept; returns how many hidden parts stood amid what was."""
     pictures: set[int] = set()
@@ -92,7 +92,7 @@ def pruned(
     return amid
 
 
-def _silence(block: TextBlock) -> None:
+def _silence(block: ContentBlock) -> None:
     for element, tail in block.pieces:
         if tail:
             element.tail = None
@@ -102,7 +102,7 @@ def _silence(block: TextBlock) -> None:
         picture.clear(keep_tail=True)
 
 
-def _amid(blocks: Sequence[TextBlock], kept: Sequence[bool], hidden: Sequence[Element]) -> int:
+def _amid(blocks: Sequence[ContentBlock], kept: Sequence[bool], hidden: Sequence[Element]) -> int:
     """Return how many of the hidden elements that say something stand in a box of which something is kept."""
     alive: set[Element] = set()
     for block, choice in zip(blocks, kept, strict=True):
@@ -145,7 +145,7 @@ def _sweep(root: Element, pictures: set[int], hidden: set[int]) -> None:
         drop(element, "" if silent else "".join(element.itertext()))
 
 
-def lowest(root: Element, blocks: Sequence[TextBlock], kept: Sequence[bool]) -> Element:
+def lowest(root: Element, blocks: Sequence[ContentBlock], kept: Sequence[bool]) -> Element:
     """Return the lowest element around all that was kept."""
     common: list[ElementBox] | None = None
     for block, choice in zip(blocks, kept, strict=True):
