@@ -1,17 +1,22 @@
-"""Japanese words by a dictionary: what the extra ``ja`` adds to text analysis.
+"""Japanese words: by a dictionary, which the extra ``ja`` installs, and words in hiragana without one.
 
-Sudachi in its finest mode, each word in its normalised form (打込む, 打ち込む and うちこむ are one), less
-particles, endings and punctuation. Loaded where it is first needed: 75 MB, a second.
+The dictionary is Sudachi in its finest mode. Each word is in its normalized form: 打込む, 打ち込む and
+うちこむ are one. Particles, endings and punctuation are left out. It is loaded on first use, which takes 75 MB
+and a second.
+
+A query in several scripts is searched by its words in kanji and katakana. Its hiragana without endings,
+particles and question words may be words too (おにぎり, ひらがな).
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-from tabane.search.analysis import is_cjk
+from tabane.search.analysis import is_cjk, normalise
 
 _EMPTY = ("助詞", "助動詞", "補助記号", "記号", "空白")
 _LONGEST = 8_000  # characters at once: Sudachi refuses more than 49,149 bytes
@@ -66,3 +71,50 @@ def _parts(text: str) -> list[str]:
 def _normalised(morphemes: Any) -> list[str]:
     forms = (each.normalized_form().lower() for each in morphemes if each.part_of_speech()[0] not in _EMPTY)
     return [form for form in forms if is_cjk(form) and not any(map(str.isspace, form))]
+
+
+SHORTEST = 3
+"""Letters of a word that is worth looking for: shorter ones are nearly always grammar."""
+
+_RUN = re.compile(r"[ぁ-ゖゝゞー]{3,}")
+
+# Longest first where one begins another; verbs of saying and being, endings, particles, questions.
+_GRAMMAR = """
+ありますか ありません あります ありました あった ある なければ なりますか なりました なります なった
+なって なる なり でしょうか でしたか ですか でした です ましたか ませんか ますか ました ません ましょう
+ます されています されていた されている されて されました されます されたのは された される させる
+させた しています していました していた している しました しましたか します しますか したのは した して
+する すれば せず できますか できました できます できない できる できた おいて おける よって よれば
+よると よる より について という として とする となる どのような どのように どういった どういう
+どれくらい どれほど どのくらい どこ どちら どの どう どれ どんな いつ いくつ いくら だれ なぜ なに なん
+それぞれ そのうち その それ この これ あの である であり だった だけ など ながら ならば なら なの ない
+なく なかった のため のこと のもの のうち のほか ために ため から まで ほど くらい ぐらい および または
+しかし ともに とともに こと もの とき ところ ください くださ いました います いますか いた いる いない
+おり られる られた られて れる れた れて かった かつて ついて って った
+"""
+_WORDS = re.compile("|".join(sorted(_GRAMMAR.split(), key=len, reverse=True)))
+_BEFORE = "はがを"
+_BEHIND = "はがをにのでともへやか"
+
+
+def kana_words(text: str) -> list[str]:
+    """The words of a text that are written in hiragana, as far as that can be told without a dictionary.
+
+    >>> kana_words("おにぎりの握り方")
+    ['おにぎり']
+    """
+    found = []
+    for run in _RUN.finditer(normalise(text)):
+        for piece in _WORDS.split(run.group()):
+            word = _bare(piece)
+            if len(word) >= SHORTEST:
+                found.append(word)
+    return list(dict.fromkeys(found))
+
+
+def _bare(piece: str) -> str:
+    """A piece without the particle at its end, and before it."""
+    piece = piece[1:] if piece[:1] and piece[0] in _BEFORE else piece
+    while len(piece) > SHORTEST and piece[-1] in _BEHIND:
+        piece = piece[:-1]
+    return piece

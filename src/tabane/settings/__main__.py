@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tabane.messages import Message
-from tabane.settings.option import SettingOption
+from tabane.settings.option import SettingOption, allowed, shown
 from tabane.settings.table import OPTIONS
-from tabane.settings.values import allowed, shown
 
 _HEAD = """\
 # Settings

@@ -11,12 +11,10 @@ from typing import Any
 
 from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
-from tabane.settings.files import read_trusted
-from tabane.settings.option import SettingOption
+from tabane.settings.files import config_folder, data_folder, read_trusted
+from tabane.settings.option import InvalidSetting, SettingOption, expanded, value_of
 from tabane.settings.origins import allowed_entry
-from tabane.settings.places import config_folder, data_folder
 from tabane.settings.table import OPTIONS, Settings, SettingSource
-from tabane.settings.values import InvalidSetting, expanded, value_of
 from tabane.text.nearest_names import nearest
 
 PREFIX = "TABANE_"

@@ -22,7 +22,7 @@ from tabane.search.embedding.model_finder import DEFAULT, FoundModel, ModelChoic
 from tabane.search.embedding.model_hub import ModelHub, Told
 from tabane.search.embedding.recipe import DESCRIBING, settled
 from tabane.settings import Settings
-from tabane.settings.values import expanded
+from tabane.settings.option import expanded
 
 FOLDER = "models"
 """Under the home: graphs that were made of models."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tabane.settings.places import home_folder
+from tabane.settings.files import home_folder
 
 _ENDPOINT = "https://huggingface.co"
 _TRUE = ("1", "on", "yes", "true")
