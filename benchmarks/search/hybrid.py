@@ -24,8 +24,8 @@ from benchmarks.search.quality import Corpus, Query, scores
 from numpy.typing import NDArray
 
 from tabane.search.embedding.embedder import BYTES, Embedder, NoModel
-from tabane.search.embedding.hub_cache import hub_place
 from tabane.search.embedding.model_families import family_of
+from tabane.search.embedding.model_files import hub_place
 from tabane.search.embedding.model_finder import ModelChoice, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
 from tabane.search.engine import EngineHits, LexicalQuery, VectorQuery

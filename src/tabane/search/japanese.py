@@ -1,8 +1,7 @@
 """Japanese words: by a dictionary, which the extra ``ja`` installs, and words in hiragana without one.
 
 The dictionary is Sudachi in its finest mode. Each word is in its normalized form: 打込む, 打ち込む and
-うちこむ are one. Particles, endings and punctuation are left out. It is loaded on first use, which takes 75 MB
-and a second.
+うちこむ are one. Particles, endings and punctuation are left out. It is loaded on first use: 75 MB, a second.
 
 A query in several scripts is searched by its words in kanji and katakana. Its hiragana without endings,
 particles and question words may be words too (おにぎり, ひらがな).

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tabane.errors import ModelError, ModelMissing
-from tabane.search.embedding.hub_cache import HubPlace
+from tabane.search.embedding.model_files import HubPlace
 from tabane.search.embedding.model_finder import ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
 from tabane.search.embedding.process_requests import ModelSpec

@@ -16,8 +16,8 @@ from tabane.messages import say
 from tabane.search.embedding import reranking
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.embedding_service import EmbeddingService
-from tabane.search.embedding.hub_cache import hub_place, is_model_id
 from tabane.search.embedding.model_families import ModelTraits, Pooling
+from tabane.search.embedding.model_files import hub_place, is_model_id
 from tabane.search.embedding.model_finder import DEFAULT, FoundModel, ModelChoice, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub, Told
 from tabane.search.embedding.recipe import DESCRIBING, settled

@@ -16,8 +16,7 @@ import msgspec
 
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable, WorkerError
 from tabane.messages import Message, say
-from tabane.search.embedding.hub_cache import HubPlace, ModelCache, is_model_id
-from tabane.search.embedding.model_files import paths_of
+from tabane.search.embedding.model_files import HubPlace, ModelCache, is_model_id, paths_of
 from tabane.search.embedding.process_requests import (
     DownloadFailure,
     DownloadRequest,

@@ -18,7 +18,7 @@ from huggingface_hub import HfApi, get_session, hf_hub_url
 from huggingface_hub.errors import HfHubHTTPError
 from huggingface_hub.utils import WeakFileLock, build_hf_headers, hf_raise_for_status
 
-from tabane.search.embedding.hub_cache import ModelCache
+from tabane.search.embedding.model_files import ModelCache
 from tabane.search.embedding.patience import AGAIN, asked_pause
 from tabane.search.embedding.process_requests import (
     DownloadFailure,
