@@ -2,8 +2,8 @@
 
 The cache is shared by all programs of a user, in the layout of huggingface_hub: ``models--org--name/`` has
 ``refs/<revision>`` with a commit, ``blobs/<checksum>`` with contents, and links to blobs as
-``snapshots/<commit>/<path>``. An empty file ``.no_exist/<commit>/<path>`` means that the commit has no such file.
-The cache is read here without huggingface_hub, which takes 25 MB to import.
+``snapshots/<commit>/<path>``. An empty file ``.no_exist/<commit>/<path>`` means that the commit has no such
+file. The cache is read without importing huggingface_hub, which takes 25 MB.
 
 Functions that read a folder block.
 """
