@@ -26,6 +26,11 @@ from tabane.search.queries import marked_terms, sense, typed
 from tabane.search.records import Record
 from tabane.search.source import HitCard, SearchAnswer, SearchHit, SearchRequest
 
+log = logging.getLogger(__name__)
+
+RERANKED = 30
+"""Hits that a reranker reads: each costs as much as embedding its text."""
+
 T = TypeVar("T")
 
 SearchMode = Literal["hybrid", "vector", "lexical"]
@@ -34,7 +39,7 @@ QueryVectors = Callable[[str, Iterable[str]], Awaitable[Meaning | NoModel]]
 """Returns a text as vectors for these spaces of a collection, or why there are none."""
 
 _TRIES = 3
-_ROUNDS = 100  # of excluding groups that were found: each round finds another group, and no more are wanted
+_ROUNDS = 100  # in which groups that were found are excluded; each round finds at least one more group
 
 
 class CollectionSource(ABC, Generic[T]):
@@ -56,10 +61,10 @@ class CollectionSource(ABC, Generic[T]):
 
     @abstractmethod
     def text(self, record: Record) -> str:
-        """Return what a reranker reads of a record."""
+        """Return the text of a record that a reranker reads."""
 
     def group(self, key: str) -> str:
-        """Return what the keys of the records of one item have in common, and those of no other item."""
+        """Return the name of an item from the key of one of its records."""
         return key
 
     @abstractmethod
@@ -111,7 +116,8 @@ class CollectionSource(ABC, Generic[T]):
     ) -> list[list[RankedRecord]]:
         """Return the hits of the best items, item by item, best first.
 
-        More and more records are ranked until they are of enough items, and then others than those.
+        More records are ranked until they belong to enough items. After that, items that were found are
+        excluded.
         """
         if self.group_field is None:
             depth = limit if self._models.reranker() is None else max(limit, RERANKED)
@@ -136,7 +142,7 @@ class CollectionSource(ABC, Generic[T]):
         return sorted(found.values(), key=lambda group: -group[0].score)[:limit]
 
     def _grouped(self, hits: Sequence[RankedRecord]) -> dict[str, list[RankedRecord]]:
-        """Group hits by the keys of their records. Nothing has to be read for it."""
+        """Group hits by the keys of their records, without reading the records."""
         groups: dict[str, list[RankedRecord]] = {}
         for hit in hits:
             groups.setdefault(self.group(hit.key), []).append(hit)
@@ -161,12 +167,6 @@ async def records_of(collection: Collection, keys: Sequence[str]) -> Mapping[str
     return {record.key: record for record in await collection.get(keys) if record is not None}
 
 
-log = logging.getLogger(__name__)
-
-RERANKED = 30
-"""Hits that a reranker reads: each costs as much as embedding its text."""
-
-
 async def diversified(
     collection: SearchableVectors,
     space: str,
@@ -174,11 +174,11 @@ async def diversified(
     limit: int,
     relevance: float = 0.7,
 ) -> list[RankedRecord]:
-    """The best ``limit`` hits that do not say the same again and again, by maximal marginal relevance.
+    """Return the best ``limit`` hits that differ from each other, by maximal marginal relevance.
 
-    ``relevance`` in 0..1 is how much the score counts against likeness in ``space``, 1 the ranking as it
-    is. A hit without a vector is like no other. At most 1,000 hits; each of the chosen is compared with
-    all, off the event loop.
+    ``relevance`` in 0..1 is the weight of the score; the rest is the weight of the similarity in ``space``.
+    With 1 the order is that of the ranking. A hit without a vector is similar to no other. At most 1,000
+    hits. Each chosen hit is compared with all, off the event loop.
     """
     known = await collection.vectors([hit.key for hit in ranked], space)
     by_key = {hit.key: hit for hit in ranked}
@@ -206,9 +206,9 @@ def _unit(vector: bytes) -> array[float]:
 async def judged(
     models: Models, query: str, ranked: Sequence[RankedRecord], texts: Mapping[str, str]
 ) -> Sequence[RankedRecord]:
-    """The ranking after the reranker of the settings has read its first hits; as it is where there is none.
+    """Return the ranking in the order of the reranker of the settings; unchanged if there is none.
 
-    A reranker that fails costs its order, not the answer: the log says so.
+    If the reranker fails, the ranking is unchanged too, and a warning is logged.
     """
     reranker = models.reranker()
     if reranker is None or not query:
@@ -223,11 +223,10 @@ async def judged(
 async def reranked(
     reranker: Reranker, query: str, ranked: Sequence[RankedRecord], texts: Mapping[str, str]
 ) -> list[RankedRecord]:
-    """The first :data:`RERANKED` hits in the order of a model that reads question and text together.
+    """Return the hits, the first :data:`RERANKED` in the order of a model that reads query and text together.
 
-    ``texts`` are those of the hits by key; one that has none stays behind those that have. What is further
-    down keeps its place. Scores stay those of the ranking, given out again in the new order, so that they
-    still fall.
+    ``texts`` are the texts of the hits by key. A hit without a text comes after those with one. Hits further
+    down keep their place. The scores of the ranking are assigned again in the new order, so that they fall.
     """
     first, rest = list(ranked[:RERANKED]), list(ranked[RERANKED:])
     read = [hit.key for hit in first if texts.get(hit.key)]
