@@ -117,8 +117,8 @@ def final_marks(text: str) -> set[int]:
 def units(text: str) -> list[str]:
     """Return the likely words of Chinese and Japanese text: pairs of kanji, and whole runs of katakana.
 
-    Most compounds consist of words of two kanji, so 東京都 gives 東京 and not 京都. A bigram that is a unit is
-    likely a word; another one spans two words.
+    Most compounds consist of words of two kanji, so 東京都 gives 東京 and not 京都. A bigram that is no unit
+    likely spans two words.
     """
     return [] if text.isascii() else _UNITS.findall(_spelling(text))
 

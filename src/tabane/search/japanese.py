@@ -22,7 +22,7 @@ _LONGEST = 8_000  # characters at once: Sudachi refuses more than 49,149 bytes
 
 
 class Japanese(Protocol):
-    """Cuts Japanese into words. ``fingerprint`` names the dictionary: an index holds one's words alone."""
+    """Cuts Japanese into words. ``fingerprint`` names the dictionary; all words of an index are of one."""
 
     @property
     def fingerprint(self) -> str: ...
@@ -31,7 +31,7 @@ class Japanese(Protocol):
 
 
 def japanese() -> Japanese | None:
-    """The dictionary that is installed, None without the extra ``ja``. Nothing is loaded yet."""
+    """Return the installed dictionary, None without the extra ``ja``. Nothing is loaded yet."""
     try:
         fingerprint = f"sudachi {version('sudachipy')} {version('sudachidict-core')}"
     except PackageNotFoundError:
@@ -40,7 +40,7 @@ def japanese() -> Japanese | None:
 
 
 class Sudachi:
-    """SudachiPy with its core dictionary. For any thread."""
+    """SudachiPy with its core dictionary. Any thread may use it."""
 
     def __init__(self, fingerprint: str) -> None:
         self.fingerprint = fingerprint
@@ -48,7 +48,7 @@ class Sudachi:
         self._tokenizer: Any = None
 
     def words(self, text: str) -> list[str]:
-        """The words of Japanese text in their normalised form, in order. Latin words are left to others."""
+        """Return the words of Japanese text in their normalized form, in order. Latin words are left out."""
         if text.isascii():
             return []
         with self._lock:
@@ -73,11 +73,11 @@ def _normalised(morphemes: Any) -> list[str]:
 
 
 SHORTEST = 3
-"""Letters of a word that is worth looking for: shorter ones are nearly always grammar."""
+"""Least letters of a word in hiragana. Shorter ones are nearly always grammar."""
 
 _RUN = re.compile(r"[ぁ-ゖゝゞー]{3,}")
 
-# Longest first where one begins another; verbs of saying and being, endings, particles, questions.
+# Verbs of saying and being, endings, particles and question words.
 _GRAMMAR = """
 ありますか ありません あります ありました あった ある なければ なりますか なりました なります なった
 なって なる なり でしょうか でしたか ですか でした です ましたか ませんか ますか ました ません ましょう
@@ -97,7 +97,7 @@ _BEHIND = "はがをにのでともへやか"
 
 
 def kana_words(text: str) -> list[str]:
-    """The words of a text that are written in hiragana, as far as that can be told without a dictionary.
+    """Return the words of a text that are likely written in hiragana. No dictionary is used.
 
     >>> kana_words("おにぎりの握り方")
     ['おにぎり']
@@ -112,7 +112,7 @@ def kana_words(text: str) -> list[str]:
 
 
 def _bare(piece: str) -> str:
-    """A piece without the particle at its end, and before it."""
+    """Return a piece without a particle before it and at its end."""
     piece = piece[1:] if piece[:1] and piece[0] in _BEFORE else piece
     while len(piece) > SHORTEST and piece[-1] in _BEHIND:
         piece = piece[:-1]

@@ -93,10 +93,10 @@ def hybrid_query(words: LexicalQuery, found: Meaning | NoModel) -> HybridQuery:
 
 
 async def meaning_of(text: str, spaces: Mapping[str, str], models: Models) -> Meaning | NoModel:
-    """The question for each of these spaces, by the model whose vectors they hold; or why there is none.
+    """Return the query as vectors for these spaces, each by the model of the space; or why there are none.
 
-    ``spaces`` is name → model. A model that reads English alone is not asked about other scripts: what it
-    would answer is noise, and noise spoils what the words find.
+    ``spaces`` is name → model. A model that reads only English gets no query in another script: its vectors
+    would be noise, which makes the results by words worse.
     """
     vectors: dict[str, bytes] = {}
     for name, model in spaces.items():

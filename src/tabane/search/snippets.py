@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from tabane.search.analysis import GAP, final_marks, placed_runs, positioned
 
-LONGEST_TEXT = 200_000  # characters that are looked at
+LONGEST_TEXT = 200_000  # characters that are searched
 MOST_MARKS = 64
-_REACH = 12  # characters that a cut is moved by to meet the end of a word or sentence
+_REACH = 12  # characters that a cut is moved at most, to the end of a word or sentence
 
 _SENTENCE_ENDS = "。！？\n"
 _BREAKS = " 　\t、，,.;:；：）」』]"
@@ -25,7 +25,7 @@ _BREAKS = " 　\t、，,.;:；：）」』]"
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """A passage: ``text`` is ``original[start:end]``; ``marks`` are spans of words found, within ``text``."""
+    """A passage. ``text`` is ``original[start:end]``; ``marks`` are the spans of found words in ``text``."""
 
     text: str
     start: int
@@ -34,9 +34,10 @@ class Snippet:
 
 
 def snippet(text: str, words: Iterable[str], length: int = 160) -> Snippet:
-    """The passage of at most ``length`` characters that holds most of the words, rare ones before frequent.
+    """Return the passage of at most ``length`` characters with most of the words, rare ones first.
 
-    ``words`` are what a person typed: texts, not tokens. Without a hit it is the beginning of the text.
+    ``words`` are texts as a person typed them, not tokens. If none is found, the passage is the beginning of
+    the text.
     """
     looked = text[:LONGEST_TEXT]
     spans = _spans(looked, _wanted(words))
@@ -47,13 +48,13 @@ def snippet(text: str, words: Iterable[str], length: int = 160) -> Snippet:
 
 
 def _wanted(words: Iterable[str]) -> dict[str, int]:
-    """The tokens that are looked for, each with a number of its own."""
+    """Return the tokens that are searched for, each with its own number."""
     tokens = dict.fromkeys(token for word in words for token in positioned(word) if token != GAP)
     return {token: number for number, token in enumerate(tokens)}
 
 
 def _spans(text: str, wanted: dict[str, int]) -> list[tuple[int, int, int]]:
-    """Where tokens stand in the original: start, end and which, in order."""
+    """Return the tokens in the original text as (start, end, number), in order."""
     found: list[tuple[int, int, int]] = []
     folded, places = _folded(text)
     for at, run in placed_runs(folded):
@@ -66,7 +67,7 @@ def _spans(text: str, wanted: dict[str, int]) -> list[tuple[int, int, int]]:
 
 
 def _within(run: str) -> Iterable[tuple[int, int, str]]:
-    """The tokens of a run with where each stands: pairs by their place, words and names as a whole."""
+    """Yield the tokens of a run as (offset, size, token): pairs one by one, words and names as a whole."""
     tokens = positioned(run)
     if len(tokens) == max(1, len(run) - 1) and not run.isascii():
         return [(place, min(2, len(run)), token) for place, token in enumerate(tokens)]
@@ -74,7 +75,7 @@ def _within(run: str) -> Iterable[tuple[int, int, str]]:
 
 
 def _folded(text: str) -> tuple[str, Sequence[int]]:
-    """The text in the spelling that tokens are cut from, and where each of its characters comes from."""
+    """Return the text in the spelling of tokens, and the original position of each of its characters."""
     if text.isascii():
         return text, range(len(text) + 1)
     folded, places = _normalised(text)
@@ -99,7 +100,7 @@ def _normalised(text: str) -> tuple[str, Sequence[int]]:
 
 
 def _clusters(text: str) -> Iterable[tuple[int, int]]:
-    """Stretches that are normalised by themselves: a character and the marks that join it."""
+    """Yield the spans that are normalized separately: a character and its combining marks."""
     start = 0
     for at in range(1, len(text) + 1):
         if at == len(text) or not _joins(text[at]):
@@ -114,7 +115,7 @@ def _joins(character: str) -> bool:
 
 
 def _best(spans: Sequence[tuple[int, int, int]], length: int) -> int:
-    """Where the passage begins that holds most: each token once, by its rarity, the earliest of equals."""
+    """Return the start of the best passage. Each token counts once, rare ones more; the first of equals."""
     counts: dict[int, int] = {}
     for _, _, number in spans:
         counts[number] = counts.get(number, 0) + 1
@@ -139,7 +140,7 @@ def _best(spans: Sequence[tuple[int, int, int]], length: int) -> int:
 
 
 def _moved(text: str, start: int, end: int) -> tuple[int, int]:
-    """The same cut, where a word or sentence ends: never longer, and by a few characters alone."""
+    """Return the cut, moved by a few characters to the end of a word or sentence. It never gets longer."""
     if start > 0:
         start = next(
             (at + 1 for at in range(start, min(start + _REACH, end)) if text[at] in _SENTENCE_ENDS), start
@@ -153,7 +154,7 @@ def _moved(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Spans that touch or overlap are one."""
+    """Return the spans. Those that touch or overlap are joined."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if merged and start <= merged[-1][1]:
@@ -163,15 +164,15 @@ def _merged(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(merged[:MOST_MARKS])
 
 
-# A full stop of Japanese ends a sentence at once, but not inside brackets; a Latin one only before a
-# blank, so that versions, domains and file names stay whole.
+# A Japanese full stop ends a sentence, except inside brackets. A Latin one does only before a space, so that
+# versions, domains and file names are not cut.
 _END = re.compile(r"[。！？](?![」』）】])|[.!?][\"'”’)\]]*(?=\s|$)")
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\[\"'])(?:e\.g|i\.e|eg|ie|vs|cf|approx|incl|excl|resp|esp|mr|mrs|ms|dr|prof|st|no|nos|fig|figs|vol|"
     r"[a-z]|(?:[a-z]\.)+[a-z])\.$",
     re.IGNORECASE,
 )
-# Where a docstring stops describing and starts a list.
+# The line in a docstring after which no description follows, but a list.
 _SECTION = re.compile(
     r"(?:[-*•・#@>|`]|\d+[.)]\s|<|(?:args?|arguments?|param(?:eter)?s?|inputs?|returns?|outputs?|raises|usage|"
     r"examples?|notes?|warnings?|引数|パラメータ|パラメーター|戻り値|使用例|例|注意|備考)\s*[:：])",
@@ -184,9 +185,9 @@ _MOST = 4000
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence of a description, on one line; all of it where it has no end.
+    """Return the first sentence of a description, on one line; the whole text if the sentence has no end.
 
-    A blank line, a list or a section such as "Args:" ends it too. Looks at the first 4,000 characters.
+    A blank line, a list or a section such as "Args:" ends it too. Only the first 4,000 characters are read.
     """
     gist = _gist(text[:_MOST])
     for end in _END.finditer(gist):
@@ -196,12 +197,12 @@ def first_sentence(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text with every run of white space made one blank."""
+    """Return the text with each run of white space replaced by one space."""
     return " ".join(text.split())
 
 
 def _gist(text: str) -> str:
-    """The first paragraph up to where a list or section begins, without marks of Markdown and tags."""
+    """Return the first paragraph, up to a list or section, without Markdown marks and tags."""
     heading = ""
     for paragraph in _BLANK_LINE.split(_TAG.sub(" ", text)):
         lines = _described(paragraph)
@@ -223,7 +224,7 @@ def _described(paragraph: str) -> list[str]:
 
 
 def _joined(lines: list[str]) -> str:
-    """Wrapped lines put together: with a blank between Latin ones, with none inside Japanese."""
+    """Join wrapped lines: with a space between Latin ones, and without one inside Japanese."""
     text = lines[0]
     for line in lines[1:]:
         text += ("" if text[-1] > "\u2fff" and line[0] > "\u2fff" else " ") + line
