@@ -23,8 +23,8 @@ DEPTH = 100
 Fusion = Literal["scaled", "rrf", "convex"]
 """How two rankings are fused.
 
-scaled: by the mean of both scores, each scaled between its meaningful bounds. rrf: by ranks. convex: by scores,
-each ranking scaled between its own worst and best. Measured on English and Japanese sets (nDCG@10,
+scaled: by the mean of both scores, each scaled between its meaningful bounds. rrf: by ranks. convex: by the
+scores, each ranking scaled between its own worst and best. Measured on English and Japanese sets (nDCG@10,
 benchmarks/search/hybrid.py), scaled is above both rankings, or at most .017 below the better one. The others
 are far worse if one ranking is much worse than the other.
 """
@@ -78,8 +78,8 @@ async def hybrid(
     ``usual`` is the cosine between unrelated texts, if it was measured for the model
     (:class:`~tabane.search.embedding.model_families.CosineBaseline`). It is scored 0. If only words or only
     vectors are given, theirs is the ranking. ``meaning.threshold`` applies to hits that only vectors found.
-    Phrases and exclusions apply to all hits. If both are given, ``total`` is the number of candidates, because
-    nearest vectors have no end.
+    Phrases and exclusions apply to all hits. If both are given, ``total`` is the number of candidates,
+    because nearest vectors have no end.
 
     Raises the errors of :meth:`~tabane.search.engine.SearchableTexts.search` and ``nearest``.
     """

@@ -97,7 +97,7 @@ _BEHIND = "はがをにのでともへやか"
 
 
 def kana_words(text: str) -> list[str]:
-    """Return the words of a text that are likely written in hiragana. No dictionary is used.
+    """Return the likely words in hiragana of a text. No dictionary is used.
 
     >>> kana_words("おにぎりの握り方")
     ['おにぎり']

@@ -1,8 +1,8 @@
 """Parsing of a typed search text into a query; pure, and never an error.
 
 ``"two words"`` is a phrase. ``-word`` and ``-"two words"`` are excluded. ``word*`` at the end is a prefix.
-Full-width quotes, 「」, and the minus and star of Japanese keyboards have the same effect. Anything else, such
-as an unclosed quote or a star elsewhere, is read as text.
+Full-width quotes, 「」, and the minus and star of Japanese keyboards have the same effect. Anything else is
+read as text, such as an unclosed quote or a star elsewhere.
 """
 
 from __future__ import annotations
