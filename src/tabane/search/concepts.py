@@ -1,8 +1,8 @@
 """Concepts of a query: its words, with synonyms and translations.
 
 Each concept is one word of the query, one Japanese headword, or a known phrase. Its variants are the word
-itself with weight 1, and synonyms and translations of the glossary with lower weights. A text is scored by the
-best variant of each concept, so that synonyms never outweigh the word itself.
+itself with weight 1, and synonyms and translations of the glossary with lower weights. A text has
+the score of the best variant of each concept, so that synonyms never outweigh the word itself.
 """
 
 from __future__ import annotations

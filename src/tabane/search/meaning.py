@@ -106,11 +106,11 @@ async def meaning_of(text: str, spaces: Mapping[str, str], models: Models) -> Me
         if isinstance(vector, NoModel):
             return _words_alone(vector.reason)
         vectors[name] = vector
-    known = {family.strangers for model in spaces.values() if (family := family_of(model))}
-    strangers = known.pop() if len(known) == 1 else None
-    if strangers is None:
+    baselines = {family.baseline for model in spaces.values() if (family := family_of(model))}
+    baseline = baselines.pop() if len(baselines) == 1 else None
+    if baseline is None:
         return Meaning(VectorQuery(vectors))
-    return Meaning(VectorQuery(vectors), strangers.usual, strangers.threshold)
+    return Meaning(VectorQuery(vectors), baseline.usual, baseline.threshold)
 
 
 def english_only(model: str) -> Message:

@@ -195,7 +195,7 @@ def checked(
     """Return the record in normal form. Raises :class:`BadArguments` that names the wrong part.
 
     The key is in NFC, whole numbers are int, lists are tuples. Fields that are None and empty texts are left
-    out. Two records with the same meaning are equal afterwards. ``fit`` does what :func:`checked_vector` does.
+    out. Two records with the same meaning are equal afterwards. ``fit`` replaces :func:`checked_vector`.
     """
     fit = fit or checked_vector
     key = checked_key(record.key)
@@ -221,7 +221,7 @@ def checked_key(key: str) -> str:
 
 
 def checked_vector(vector: bytes, space: EmbeddingSpace) -> bytes:
-    """Return the vector. Raises BadArguments unless it has the space's dimension and finite numbers, not all 0."""
+    """Return the vector. Raises BadArguments unless its length fits and its numbers are finite, not all 0."""
     numbers = array("f")
     if len(vector) == numbers.itemsize * space.dimension:
         numbers.frombytes(vector)

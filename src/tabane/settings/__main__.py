@@ -1,4 +1,4 @@
-"""`python -m tabane.settings` prints docs/settings.md, made of the table of settings."""
+"""`python -m tabane.settings`: prints docs/settings.md from the table of settings."""
 
 from __future__ import annotations
 

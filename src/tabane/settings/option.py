@@ -20,11 +20,10 @@ GIB = 1024 * MIB
 
 @dataclass(frozen=True, slots=True)
 class SettingOption:
-    """What is known of a setting besides its value.
+    """The definition of a setting.
 
-    ``default`` is the value itself, or for a path the sentence that says where it lies. ``also`` is a
-    further environment variable that is understood, of lower rank. A setting that is not ``in_file``
-    can be given by flag and environment alone.
+    ``default`` is the default value, or for a path the words for its default. ``also`` is another environment
+    variable, of lower rank. A setting that is not ``in_file`` can be given only by flag and environment.
     """
 
     kind: Kind
@@ -52,7 +51,7 @@ def path(default: Message, help: Message, *, in_file: bool = True) -> Any:
 
 
 def optional_path(help: Message) -> Any:
-    """A path that may be left out: None then."""
+    """Return a path that is None by default."""
     return field(default=None, metadata={"option": SettingOption("path", "", help)})
 
 
@@ -101,7 +100,7 @@ _NO = ("0", "false", "no", "off")
 
 
 class InvalidSetting(ValueError):
-    """A value that its setting cannot hold. ``allowed`` says what it can."""
+    """A value that its setting does not allow. ``allowed`` describes the allowed values."""
 
     def __init__(self, allowed: Message) -> None:
         super().__init__(allowed)
@@ -109,10 +108,10 @@ class InvalidSetting(ValueError):
 
 
 def value_of(option: SettingOption, given: object, *, typed: bool) -> Any:
-    """``given`` as the type of the setting, within its limits. Raises :class:`InvalidSetting`.
+    """Return ``given`` as a value of the setting's type. Raises :class:`InvalidSetting`, also beyond limits.
 
-    ``typed`` is for a source that has types (TOML): there a number in quotes is a mistake. Flags and
-    environment give text, or a value that is of the type already.
+    ``typed`` is for a source with types (TOML), in which a number in quotes is a mistake. Flags and
+    environment give text, or a value that has the type already.
     """
     fits = _KINDS[option.kind](option, given, typed)
     if fits is None:
@@ -121,7 +120,7 @@ def value_of(option: SettingOption, given: object, *, typed: bool) -> Any:
 
 
 def allowed(option: SettingOption) -> Message:
-    """What the setting may hold, as a part of a sentence: "a whole number from 1 to 100 (files)"."""
+    """Return the allowed values as a part of a sentence: "a whole number from 1 to 100 (files)"."""
     if option.kind == "choice":
         return say("one of {choices}", choices=", ".join(option.choices))
     if option.kind == "switch":
@@ -137,7 +136,7 @@ def allowed(option: SettingOption) -> Message:
 
 
 def shown(option: SettingOption, value: object) -> str:
-    """A value as a person would write it: 64 MiB, not 67108864."""
+    """Return a value as a person writes it: 64 MiB, not 67108864."""
     if option.kind == "bytes" and isinstance(value, int):
         for name, size in (("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
             if value and value % size == 0:
@@ -150,7 +149,7 @@ def shown(option: SettingOption, value: object) -> str:
 
 
 def expanded(path: str, environ: Mapping[str, str], folder: str) -> Path:
-    """``~`` as the home of ``environ``, and a relative path from ``folder``, made absolute."""
+    """Return the absolute path, with ``~`` as the home of ``environ``. Relative paths begin at ``folder``."""
     if path == "~" or path.startswith("~/"):
         path = home_folder(environ) + path[1:]
     return Path(os.path.normpath(os.path.join(folder, path)))
@@ -186,7 +185,7 @@ def _number(option: SettingOption, given: object, typed: bool) -> float | None:
         given = _parsed(float, given)
     if isinstance(given, bool) or not isinstance(given, int | float):
         return None
-    # NaN and infinity compare false.
+    # NaN and infinity fail both comparisons.
     return float(given) if option.lowest <= given <= option.highest else None
 
 
