@@ -1,8 +1,8 @@
 """The glossary: synonyms and translations of English and Japanese words, for search without a model.
 
 The glossary is a file with one concept per line: English words, a tab, Japanese headwords. All words of a
-line are synonyms or translations of each other. The first English word is the nearest. English words are whole
-words; the words of a phrase are joined by ``_``. Japanese verbs are listed by the stems that occur in texts
+line are synonyms or translations of each other. The first English word is the nearest. The words of an
+English phrase are joined by ``_``. Japanese verbs are listed by the stems that occur in texts
 (読む 読み 読ん). A headword that is a single kanji counts only if no other kanji is next to it.
 
 A line ``weather forecast < sunny umbrella <TAB> 傘`` lists kinds: each word after ``<`` leads to the words

@@ -88,7 +88,7 @@ def read_owned(path: Pathlike, limit: int = LIMIT) -> bytes:
 
 
 def read_private(path: Pathlike, limit: int = LIMIT) -> bytes:
-    """Return the content of a file that only its owner can read. Raises the errors of :func:`read_trusted`."""
+    """Return the content of a file that only its owner can read. Raises as :func:`read_trusted`."""
     return _read(path, limit, _check_private)
 
 
