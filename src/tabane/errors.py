@@ -43,7 +43,7 @@ from tabane.messages import Lang, Message
 
 
 class TabaneError(Exception):
-    """Base of all errors. ``code`` is what JSON-RPC faces answer; ``reason`` goes to ``data.reason``."""
+    """Base of all errors. ``code`` is the code of JSON-RPC; ``reason`` goes to ``data.reason``."""
 
     code: ClassVar[int] = -32603
     reason: ClassVar[str | None] = None
@@ -66,7 +66,7 @@ class CallerError(TabaneError):
 
 
 class UnknownName(CallerError):
-    """No such tool, server or method. ``near`` holds up to three names that may have been meant."""
+    """No such tool, server or method. ``near`` has up to three similar names."""
 
     def __init__(self, message: Message, near: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -74,7 +74,7 @@ class UnknownName(CallerError):
 
 
 class BadArguments(CallerError):
-    """Arguments do not fit. ``parameter`` is the path of the offending one, where there is one."""
+    """Arguments do not fit. ``parameter`` is the path of the wrong one, if there is one."""
 
     def __init__(self, message: Message, parameter: str | None = None) -> None:
         super().__init__(message)
@@ -82,7 +82,7 @@ class BadArguments(CallerError):
 
 
 class Forbidden(TabaneError):
-    """The caller is known but may not do this."""
+    """The caller is known, but not allowed to do this."""
 
     code = -31403
 
@@ -104,7 +104,7 @@ class UpstreamUnavailable(UpstreamError):
 
 
 class UpstreamDied(UpstreamError):
-    """Ended while the call was in flight; whether it took effect is not known."""
+    """Ended while the call was in flight. It is unknown whether the call took effect."""
 
 
 class UpstreamTimeout(UpstreamError):
@@ -116,7 +116,7 @@ class UpstreamOverloaded(UpstreamError):
 
 
 class StoreError(TabaneError):
-    """The store could not do what was asked. What was acknowledged before is untouched."""
+    """The store could not handle a request. Acknowledged data is not affected."""
 
     reason = "storage"
 
@@ -134,7 +134,7 @@ class StoreCorrupt(StoreError):
 
 
 class StoreFull(StoreError):
-    """No space is left where the store is."""
+    """No space is left on the disk of the store."""
 
 
 class StoreReadOnly(StoreError):
@@ -146,13 +146,13 @@ class StoreBusy(StoreError):
 
 
 class ModelError(TabaneError):
-    """An embedding model could not be had, or could not answer."""
+    """An embedding model is not available, or could not answer."""
 
     reason = "model"
 
 
 class ModelMissing(ModelError):
-    """The model, or what is needed to run it, is not here and is not to be had."""
+    """The model, or a package that runs it, is missing and cannot be downloaded."""
 
 
 class ModelUnavailable(ModelError):
@@ -183,11 +183,11 @@ class WorkerError(TabaneError):
 
 
 class WorkerBusy(WorkerError):
-    """Too much waits for its turn: try again."""
+    """Too many requests wait for their turn: try again."""
 
 
 class WorkerSpent(WorkerError):
-    """The work took more CPU time, or more time, than one request may."""
+    """The work took more CPU time, or more time, than the limit of a request."""
 
 
 class WorkerEnded(WorkerError):
@@ -199,7 +199,7 @@ class WorkerUnavailable(WorkerError):
 
 
 class AnswerTooLong(TabaneError):
-    """The answer is longer than one message over a WebSocket or HTTP may be; what was asked was done."""
+    """The answer is longer than the limit of a message over WebSocket or HTTP. The request was handled."""
 
     reason = "size"
 

@@ -6,8 +6,8 @@ The capabilities of an engine say which requests it supports.
 
 Failure policy of every method: wrong arguments raise :class:`~tabane.errors.BadArguments`, and nothing is
 done. A failure of the engine itself (disk full, files unreadable, another process, a server away) raises a
-:class:`~tabane.errors.StoreError` whose message says what to do. Acknowledged data stays as it was. Canceling a
-caller does not undo a write that was started: it is done as a whole or not at all.
+:class:`~tabane.errors.StoreError` whose message says what to do. Acknowledged data stays as it was. Canceling
+a caller does not undo a write that was started: it is done as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ class SearchableRecords(Protocol):
         ...
 
     async def get(self, keys: Sequence[str]) -> list[Record | None]:
-        """Return the records of these keys, in their order; None for each that is missing. At most 1,000 keys."""
+        """Return the records of these keys, in order; None for a missing one. At most 1,000 keys."""
         ...
 
     async def select(
@@ -293,7 +293,7 @@ class SearchableVectors(Protocol):
         ...
 
     async def drop_space(self, name: str) -> None:
-        """Drop a space, if it exists. Its vectors are deleted in the background."""
+        """Drop a space, if it exists. Its vectors are deleted later."""
         ...
 
     async def succeed(self, name: str, by: str) -> None:
@@ -309,7 +309,7 @@ class SearchableVectors(Protocol):
         """Attach vectors to records: row → space → vector. Existing vectors are replaced.
 
         Returns the number of rows that got one. They are acknowledged as by upsert. Rows whose records were
-        replaced meanwhile are skipped. ``model`` made the vectors, if known: a space that has another model by
+        replaced meanwhile are skipped. ``model`` made the vectors, if known. A space that has another model by
         now, or does not exist any more, is skipped. ``epoch`` is that of the rows (:class:`StoredRecord`). If
         rows were numbered again since then, all are skipped.
         """
@@ -323,7 +323,7 @@ class SearchableVectors(Protocol):
         ...
 
     async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
-        """Return the vectors of these records as they were given; None if there is none. At most 1,000 keys."""
+        """Return the vectors of these records as given; None if there is none. At most 1,000 keys."""
         ...
 
     async def lacking(
