@@ -310,8 +310,8 @@ class SearchableVectors(Protocol):
 
         Returns the number of rows that got one. They are acknowledged as by upsert. Rows whose records were
         replaced meanwhile are skipped. ``model`` made the vectors, if known. A space that has another model
-        by now, or does not exist any more, is skipped. ``epoch`` is that of the rows (:class:`StoredRecord`). If
-        rows were numbered again since then, all are skipped.
+        by now, or does not exist any more, is skipped. ``epoch`` is that of the rows (:class:`StoredRecord`).
+        If rows were numbered again since then, all are skipped.
         """
         ...
 
