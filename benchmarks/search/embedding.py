@@ -27,12 +27,11 @@ from benchmarks.search.embedding_page import Bulk, Figures, Memory, page
 from tokenizers import Tokenizer
 
 from tabane.search.embedding.batching import batches
-from tabane.search.embedding.hub_cache import HubPlace
-from tabane.search.embedding.model_files import minilm
+from tabane.search.embedding.model_files import HubPlace, minilm
 from tabane.search.embedding.model_finder import FoundModel, ModelChoice, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
-from tabane.search.embedding.model_spec import ModelSpec
 from tabane.search.embedding.process import LocalEmbedder, ModelProcess
+from tabane.search.embedding.process_requests import ModelSpec
 
 LENGTHS: Mapping[str, tuple[int, int, int]] = {
     "posts": (20, 280, 400),

@@ -24,8 +24,8 @@ from benchmarks.search.quality import Corpus, Query, scores
 from numpy.typing import NDArray
 
 from tabane.search.embedding.embedder import BYTES, Embedder, NoModel
-from tabane.search.embedding.hub_cache import hub_place
 from tabane.search.embedding.model_families import family_of
+from tabane.search.embedding.model_files import hub_place
 from tabane.search.embedding.model_finder import ModelChoice, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
 from tabane.search.engine import EngineHits, LexicalQuery, VectorQuery
@@ -159,7 +159,7 @@ async def rankings(corpus: Corpus, model: Embedder, folder: str) -> dict[str, Ra
             )
         asked = await model.embed([query.text for query in corpus.queries], "query")
         family = family_of(model.fingerprint)
-        usual = family.strangers.usual if family and family.strangers else None
+        usual = family.baseline.usual if family and family.baseline else None
         return {
             query.name: await _ranked(collection, query, vector, usual)
             for query, vector in zip(corpus.queries, asked, strict=True)
@@ -217,7 +217,7 @@ async def measured(path: Path, wanted: ModelChoice, most: int, seed: int) -> str
         finally:
             await model.close()
     family = family_of(model.fingerprint)
-    usual = family.strangers.usual if family and family.strangers else None
+    usual = family.baseline.usual if family and family.baseline else None
     return _told(corpus, found, f"{model.fingerprint}, {model.dimension * BYTES} bytes", ways(usual))
 
 

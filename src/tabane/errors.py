@@ -1,38 +1,38 @@
-"""Everything Tabane raises on purpose.
+"""The errors that Tabane raises on purpose.
 
 TabaneError
 ├── CallerError             the caller's fault: -32602, or usage at the command line (exit 2)
 │   ├── UnknownName         a tool, server or method that does not exist; ``near`` has the nearest
-│   └── BadArguments        arguments that do not fit: names the parameter and what it wants
+│   └── BadArguments        arguments that do not fit; names the parameter and the allowed values
 ├── Forbidden               the caller may not do this
-├── ConfigurationError      a file or setting is wrong: says where and how to mend it
-├── UpstreamError           an upstream server could not answer (isError where it stood for a tool)
+├── ConfigurationError      a file or setting is wrong; says where, and how to fix it
+├── UpstreamError           an upstream server could not answer (isError for a call of a tool)
 │   ├── UpstreamUnavailable it is not running: disabled, failed to start, circuit open
 │   ├── UpstreamDied        it ended with the call in flight
 │   ├── UpstreamTimeout     no answer in time
 │   └── UpstreamOverloaded  too many calls wait for it already
-├── StoreError              the store could not do it; what it acknowledged before is untouched
+├── StoreError              the store could not handle a request; acknowledged data is not affected
 │   ├── StoreLocked         another process has it open
 │   ├── StoreNewer          written by a newer version of Tabane
 │   ├── StoreCorrupt        its file is damaged
 │   ├── StoreFull           no space left on the disk
 │   ├── StoreReadOnly       its folder or file may not be written
-│   └── StoreBusy           too much waits to be written: try again
-├── ModelError              an embedding model could not be had, or could not answer
-│   ├── ModelMissing        it is not here, and is not to be had
+│   └── StoreBusy           too many writes wait: try again
+├── ModelError              an embedding model is not available, or could not answer
+│   ├── ModelMissing        it is missing, and cannot be downloaded
 │   └── ModelUnavailable    its server or process does not answer now: try again
-├── ReadError             a page could not be read; ``cause`` says why in a word
+├── ReadError             a page could not be read; ``cause`` is the reason in one word
 ├── WorkerError           a process that works for the hub did not answer
-│   ├── WorkerBusy        too much waits for its turn
-│   ├── WorkerSpent       the work took longer than it may
+│   ├── WorkerBusy        too many requests wait for their turn
+│   ├── WorkerSpent       the work took longer than its limit
 │   ├── WorkerEnded       the process ended while it did the work
 │   └── WorkerUnavailable the process cannot be started
-├── AnswerTooLong           an answer longer than a message over the network may be: ask for less
-└── HubError                the hub itself: not running, would not start, held, of another version
-    └── HubDraining         it is about to end: the request was not begun, and may be sent to the next
+├── AnswerTooLong           an answer is longer than the limit of a message over the network: ask for less
+└── HubError                the hub is not running, did not start, is held, or is of another version
+    └── HubDraining         it is about to end; the request was not begun, and can be sent to the next hub
 
-Each carries a :class:`~tabane.messages.Message`, so that a face can say it in its own language,
-and a JSON-RPC ``code``.
+Each has a :class:`~tabane.messages.Message`, which a face renders in the language of its user, and a JSON-RPC
+``code``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from tabane.messages import Lang, Message
 
 
 class TabaneError(Exception):
-    """Base of all errors. ``code`` is what JSON-RPC faces answer; ``reason`` goes to ``data.reason``."""
+    """Base of all errors. ``code`` is the code of JSON-RPC; ``reason`` goes to ``data.reason``."""
 
     code: ClassVar[int] = -32603
     reason: ClassVar[str | None] = None
@@ -66,7 +66,7 @@ class CallerError(TabaneError):
 
 
 class UnknownName(CallerError):
-    """No such tool, server or method. ``near`` holds up to three names that may have been meant."""
+    """No such tool, server or method. ``near`` has up to three similar names."""
 
     def __init__(self, message: Message, near: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -74,7 +74,7 @@ class UnknownName(CallerError):
 
 
 class BadArguments(CallerError):
-    """Arguments do not fit. ``parameter`` is the path of the offending one, where there is one."""
+    """Arguments do not fit. ``parameter`` is the path of the wrong one, if there is one."""
 
     def __init__(self, message: Message, parameter: str | None = None) -> None:
         super().__init__(message)
@@ -82,7 +82,7 @@ class BadArguments(CallerError):
 
 
 class Forbidden(TabaneError):
-    """The caller is known but may not do this."""
+    """The caller is known, but not allowed to do this."""
 
     code = -31403
 
@@ -104,7 +104,7 @@ class UpstreamUnavailable(UpstreamError):
 
 
 class UpstreamDied(UpstreamError):
-    """Ended while the call was in flight; whether it took effect is not known."""
+    """Ended while the call was in flight. It is unknown whether the call took effect."""
 
 
 class UpstreamTimeout(UpstreamError):
@@ -116,7 +116,7 @@ class UpstreamOverloaded(UpstreamError):
 
 
 class StoreError(TabaneError):
-    """The store could not do what was asked. What was acknowledged before is untouched."""
+    """The store could not handle a request. Acknowledged data is not affected."""
 
     reason = "storage"
 
@@ -134,7 +134,7 @@ class StoreCorrupt(StoreError):
 
 
 class StoreFull(StoreError):
-    """No space is left where the store is."""
+    """No space is left on the disk of the store."""
 
 
 class StoreReadOnly(StoreError):
@@ -146,13 +146,13 @@ class StoreBusy(StoreError):
 
 
 class ModelError(TabaneError):
-    """An embedding model could not be had, or could not answer."""
+    """An embedding model is not available, or could not answer."""
 
     reason = "model"
 
 
 class ModelMissing(ModelError):
-    """The model, or what is needed to run it, is not here and is not to be had."""
+    """The model, or a package that runs it, is missing and cannot be downloaded."""
 
 
 class ModelUnavailable(ModelError):
@@ -183,11 +183,11 @@ class WorkerError(TabaneError):
 
 
 class WorkerBusy(WorkerError):
-    """Too much waits for its turn: try again."""
+    """Too many requests wait for their turn: try again."""
 
 
 class WorkerSpent(WorkerError):
-    """The work took more CPU time, or more time, than one request may."""
+    """The work took more CPU time, or more time, than the limit of a request."""
 
 
 class WorkerEnded(WorkerError):
@@ -199,7 +199,7 @@ class WorkerUnavailable(WorkerError):
 
 
 class AnswerTooLong(TabaneError):
-    """The answer is longer than one message over a WebSocket or HTTP may be; what was asked was done."""
+    """The answer is longer than the limit of a message over WebSocket or HTTP. The request was handled."""
 
     reason = "size"
 

@@ -14,8 +14,8 @@ import pytest
 
 from tabane.cli.demo.archive_steps import MEANING, DocumentsChapter, PostsChapter
 from tabane.cli.demo.assistant import Assistant, NoAnswer
-from tabane.cli.demo.marked_processes import MARK, kill, marked, wait_until_gone
 from tabane.cli.demo.page_steps import GUIDE, DemoSite, PagesChapter
+from tabane.cli.demo.sample_servers import MARK, kill, marked, wait_until_gone
 from tabane.cli.demo.steps import DemoPage
 from tabane.cli.demo.tool_steps import ToolsChapter
 from tests.cli.home import Home, hub

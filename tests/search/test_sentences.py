@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.search.sentences import first_sentence, one_line
+from tabane.search.snippets import first_sentence, one_line
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from tabane.errors import ConfigurationError
 from tabane.settings import OPTIONS, SettingOption, Settings, SettingSource, load_settings
 from tabane.settings.__main__ import settings_page
-from tabane.settings.places import config_folder, data_folder
-from tabane.settings.values import InvalidSetting, shown, value_of
+from tabane.settings.files import config_folder, data_folder
+from tabane.settings.option import InvalidSetting, shown, value_of
 
 ROOT = Path(__file__).parents[2]
 

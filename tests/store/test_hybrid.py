@@ -24,8 +24,8 @@ from tabane.search.filters import EVERYTHING, Equal, Filter
 from tabane.search.fusion import reciprocal_ranks
 from tabane.search.hybrid import Fusion, HybridRanking, HybridSearchable, RankedRecord, hybrid
 from tabane.search.models import Reranker
+from tabane.search.pipeline import diversified, judged, reranked
 from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
-from tabane.search.reordering import diversified, judged, reranked
 from tabane.store.collection import StoredCollection
 from tabane.store.lexical.lexical_index import open_lexical
 from tabane.store.store import Store

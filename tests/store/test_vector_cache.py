@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from tabane.errors import BadArguments
-from tabane.search.embedding import cached
+from tabane.search.embedding import embedder
 from tabane.store.store import Store
 from tabane.store.vector_cache import PersistentVectorCache
 from tests.store.child import kept_pair
@@ -44,7 +44,7 @@ def test_what_was_put_is_got_and_outlives_closing(tmp_path: Path) -> None:
     async def run() -> None:
         for again in range(2):
             store = await Store.open(str(tmp_path), "cache")
-            storage: cached.VectorCache = await store.kept()
+            storage: embedder.VectorCache = await store.kept()
             assert storage is await store.kept()
             if not again:
                 await storage.put([(key(1), b"one"), (key(2), b""), (key(1), b"uno")])

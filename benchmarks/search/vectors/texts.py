@@ -21,8 +21,7 @@ import numpy as np
 import platformdirs
 from benchmarks.search.vectors.corpus import Matrix
 
-from tabane.search.embedding.hub_cache import HubPlace
-from tabane.search.embedding.model_files import minilm
+from tabane.search.embedding.model_files import HubPlace, minilm
 from tabane.search.embedding.model_finder import MINILM, FoundModel, ModelChoice, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
 

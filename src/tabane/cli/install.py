@@ -19,7 +19,7 @@ from tabane.errors import BadArguments, ConfigurationError, UnknownName
 from tabane.gateway.servers.clients import CLIENTS, Client, client_named
 from tabane.gateway.servers.installation import InstallChange
 from tabane.messages import Message, say
-from tabane.settings.places import home_folder
+from tabane.settings.files import home_folder
 from tabane.text.nearest_names import nearest
 
 if TYPE_CHECKING:

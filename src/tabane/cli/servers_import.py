@@ -27,7 +27,7 @@ from tabane.gateway.servers.importing import (
     sources,
 )
 from tabane.messages import Message, say
-from tabane.settings.places import home_folder
+from tabane.settings.files import home_folder
 
 _NAMES = [client.name for client in CLIENTS]
 

@@ -12,19 +12,18 @@ import click
 
 from tabane.cli.arguments import read_object, read_pairs
 from tabane.cli.completion import COMPLETION_LIMIT
-from tabane.cli.options import given, hub_options, option
+from tabane.cli.options import given, hub_options, option, parameter_option
 from tabane.cli.output import FAILED, Group, Terminal, examples, text
 from tabane.cli.servers_file import definitions, running_hub, server_names
 from tabane.cli.terminal_text import readable
 from tabane.errors import TabaneError
+from tabane.gateway.parameters import SearchTools
 from tabane.messages import say
 from tabane.settings import load_settings
 from tabane.wire.json import decode, encode
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
-
-MATCHES = ("relevance", "partial", "prefix", "exact", "fuzzy")
 
 
 def tool_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -69,12 +68,15 @@ def tools() -> None: ...
     ),
 )
 @click.argument("query", nargs=-1, required=True, metavar="QUERY")
-@option("--limit", type=click.IntRange(1, 50), default=5, show_default=True, help=say("How many."))
+@parameter_option(SearchTools, "limit", help=say("How many."))
 @_of_server
-@option("--match", type=click.Choice(MATCHES), default=MATCHES[0], show_default=True,
-              help=say("How the query is compared; all but the first compare names."))  # fmt: skip
-@option("--tag", "tags", multiple=True, metavar="TAG", help=say("Only tools with this tag; repeatable."))
-@option("--category", metavar="NAME", help=say("Only tools of this category."))
+@parameter_option(
+    SearchTools, "match", help=say("How the query is compared; all but the first compare names.")
+)
+@parameter_option(
+    SearchTools, "tags", "--tag", "tags", metavar="TAG", help=say("Only tools with this tag; repeatable.")
+)
+@parameter_option(SearchTools, "category", metavar="NAME", help=say("Only tools of this category."))
 @hub_options
 @click.pass_obj
 def search(terminal: Terminal, /, query: Sequence[str], **options: Any) -> None:
@@ -176,9 +178,6 @@ def _beyond_name(row: dict[str, Any]) -> str:
 def _whole_definitions(found: dict[str, Any]) -> str:
     parts = (result.get("error") or indented(result["tool"]) for result in found["results"])
     return "\n".join(parts)
-
-
-# Everything below space but tab and newline, DEL, and the second set of controls: a terminal obeys these.
 
 
 def shown(result: Any) -> str:

@@ -1,4 +1,4 @@
-"""What Tabane says to people, in their language.
+"""Messages to people, in their language.
 
 A :class:`Message` is a sentence that has not been said yet: an English template (the msgid) and
 its fields. It travels with errors and results and is rendered at the face that shows it, in that
@@ -31,7 +31,7 @@ class Message:
         self.fields = fields
 
     def render(self, lang: Lang = "en") -> str:
-        """The sentence in ``lang``. Never raises: an untranslated template is said in English."""
+        """Return the sentence in ``lang``. Never raises: an untranslated template is rendered in English."""
         fields = {k: v.render(lang) if isinstance(v, Message) else v for k, v in self.fields.items()}
         # gettext answers the empty sentence with the head of its catalog.
         template = _translations(lang).gettext(self.template) if self.template else ""
@@ -51,7 +51,7 @@ class Message:
 
 
 def say(template: str, **fields: object) -> Message:
-    """A Message, at the place where it is written. Babel finds the templates by this name.
+    """Return a Message. Babel finds the templates by the name of this function.
 
     A template without fields is shown as it stands: braces in it need no doubling.
     """
@@ -59,7 +59,7 @@ def say(template: str, **fields: object) -> Message:
 
 
 def language(setting: str, *locales: str | None) -> Lang:
-    """The language to speak: the setting, else the first locale that is given (``ja_JP.UTF-8`` → ja).
+    """Return the language: the setting, else the first locale that is given (``ja_JP.UTF-8`` → ja).
 
     ``setting`` is ``auto``, ``ja`` or ``en``; anything that is not Japanese is answered in English.
     """

@@ -12,9 +12,9 @@ from tabane.search.hybrid import RankedRecord as Hit
 from tabane.search.hybrid import hybrid
 from tabane.search.meaning import HybridQuery
 from tabane.search.models import Models
+from tabane.search.pipeline import judged
 from tabane.search.queries import sense
 from tabane.search.records import Record
-from tabane.search.reordering import judged
 
 
 class NewestPosts:

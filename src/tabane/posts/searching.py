@@ -24,9 +24,9 @@ from tabane.search.filters import EVERYTHING, LONGEST_NEEDLE, And, Equal, Filter
 from tabane.search.hybrid import RankedRecord
 from tabane.search.meaning import HybridQuery, Incomplete, Meaning, english_only, hybrid_query, meaning_of
 from tabane.search.models import Models
+from tabane.search.pipeline import diversified
 from tabane.search.queries import marked_terms, sense, typed
 from tabane.search.records import encodable
-from tabane.search.reordering import diversified
 from tabane.search.source import HitCard, Reference, SearchAnswer, SearchHit, SearchRequest
 
 _WIDER = 5  # times as many posts, of which diverse ones are chosen

@@ -1,12 +1,12 @@
-"""Text becomes tokens here, the same way for what is indexed and for what is asked.
+"""Tokens of texts, the same for indexed texts and for queries; pure.
 
-Pure and deterministic. Latin words stay whole and lose their English inflection; Chinese, Japanese
-and Korean runs become overlapping bigrams, less those of hiragana alone (particles and endings);
-names in code are split at ``_ - . /`` and at changes of case, and kept whole as well, so that
-``readFile``, ``read_file`` and "read file" meet.
+Latin words are kept whole, without their English inflection. Runs of Chinese, Japanese and Korean become
+overlapping bigrams, except those of hiragana only (particles and endings). Names in code are split at
+``_ - . /`` and at changes of case, and are kept whole as well, so that ``readFile``, ``read_file`` and
+"read file" match.
 
-Tokens are made of letters, digits, ``#`` and ``+``, hold no blank, and are safe to be joined by
-blanks for an index that splits there. :data:`GAP` is no token: it keeps the place of one that was left out.
+Tokens consist of letters, digits, ``#`` and ``+``. They contain no space, so an index can join them with
+spaces. :data:`GAP` is not a token: it marks the position of a bigram that was left out.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _CJK = _HIRAGANA + _KATAKANA + _HAN + "\uac00-\ud7a3"
 
 GAP = "_"
 
-# A run of CJK, C++ and C#, or a word with the joints that names in code and hyphenated words have.
+# A run of CJK, C++ and C#, or a word with the separators of names in code and hyphenated words.
 _RUNS = re.compile(rf"[{_CJK}]+|[Cc]\+\+|\b[CcFf]#|[^\W_{_CJK}]+(?:[-_./'’][^\W_{_CJK}]+)*")
 _CJK_START = re.compile(rf"[{_CJK}]")
 _HIRAGANA_ONLY = re.compile(rf"[{_HIRAGANA}ー]+")
 _PAIRS = re.compile(rf"(?=(?![{_HIRAGANA}ー]{{2}})(..))", re.DOTALL)
 _EVERY_PAIR = re.compile(rf"(?=(?:[{_HIRAGANA}ー]{{2}}|(..)))", re.DOTALL)
 _HIRAGANA_IN = re.compile(rf"[{_HIRAGANA}]")
-# What is likely a word inside a run of CJK: kanji two by two, and katakana from end to end.
+# Likely words inside a run of CJK: pairs of kanji, and whole runs of katakana.
 _UNITS = re.compile(rf"[{_HAN}]{{2}}|(?<![{_KATAKANA}])[ァ-ヺ][{_KATAKANA}]+")
-# サーバー and サーバ are one word: the mark goes at the end of a katakana word of four or more.
+# サーバー and サーバ are one word: the final mark of a katakana word of four or more is removed.
 _FINAL_PROLONGATION = re.compile(rf"(?<=[ァ-ヺ][{_KATAKANA}]{{2}})ー(?![{_KATAKANA}])")
 _PART = re.compile(r"[^\W_]+")
 # getHTTPResponse → get HTTP Response; digits stay with what they follow.
@@ -43,7 +43,7 @@ _VOWEL = re.compile(r"[aeiouy]")
 _MEASURE = re.compile(r"[aeiouy]+[^aeiouy]+")
 _SHORT = re.compile(r"[^aeiou]*[aeiouy][^aeiouwxy]")
 
-# What the rules would get wrong and tools are full of: words that stay as they are, then word:stem.
+# Frequent words of tools for which the rules are wrong: unchanged words, then word:stem.
 _UNCHANGED = "embed news alias canvas bias atlas always lens during"
 _STEMS = """
 analysis:analyz analyses:analyz apis:api uris:uri emojis:emoji wikis:wiki indices:index matrices:matrix
@@ -55,7 +55,7 @@ thought:think understood:understand
 """
 _IRREGULAR = {word: word for word in _UNCHANGED.split()} | dict(pair.split(":") for pair in _STEMS.split())
 
-# Brands that are spelt with a hump and are one word to everybody.
+# Brands that are spelled with a capital inside, and count as one word.
 _BRANDS = """
 github gitlab bitbucket youtube javascript typescript postgresql mysql nosql graphql sqlite mongodb dynamodb
 duckdb chromadb bigquery openai linkedin paypal whatsapp wordpress facebook hubspot clickup datadog pagerduty
@@ -66,14 +66,14 @@ _ONE_WORD = frozenset(_BRANDS.split())
 
 
 def normalise(text: str) -> str:
-    """One spelling of the same text: NFKC (full and half width), case folded, Latin accents kept."""
+    """Return the text in NFKC (one width), with case folded. Latin accents are kept."""
     return text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
 
 
 def tokens(text: str) -> list[str]:
-    """The tokens of running text, in order and with repetition.
+    """Return the tokens of running text, in order and with repetition.
 
-    A word with joints gives its parts and then itself without them: "e-mail" → e, mail, email.
+    A word with separators gives its parts, then itself without separators: "e-mail" → e, mail, email.
     """
     found: list[str] = []
     for run in _RUNS.findall(_spelling(text)):
@@ -85,9 +85,9 @@ def tokens(text: str) -> list[str]:
 
 
 def positioned(text: str) -> list[str]:
-    """The tokens of running text, each in its place: :data:`GAP` stands where a bigram was left out.
+    """Return the tokens of running text, with :data:`GAP` for each bigram that was left out.
 
-    Without the gaps they are :func:`tokens`; with them a phrase has its words at the right distance.
+    Without the gaps they are :func:`tokens`. With them, the words of a phrase have the right distance.
     """
     found: list[str] = []
     for run in _RUNS.findall(_spelling(text)):
@@ -99,39 +99,39 @@ def positioned(text: str) -> list[str]:
 
 
 def groups(text: str) -> list[list[str]]:
-    """:func:`positioned`, apart for every run: a word, a name with its parts, a run of CJK."""
+    """Return :func:`positioned` for each run: a word, a name with its parts, or a run of CJK."""
     runs = _RUNS.findall(_spelling(text))
     return [_placed(run) if _CJK_START.match(run) else _word(run) for run in runs]
 
 
 def placed_runs(text: str) -> Iterator[tuple[int, str]]:
-    """The runs that tokens are cut from, words and CJK alike, and where each begins in the text."""
+    """Return the runs that tokens are cut from, words and CJK, each with its start in the text."""
     return ((run.start(), run.group()) for run in _RUNS.finditer(text))
 
 
 def final_marks(text: str) -> set[int]:
-    """Where the marks stand that a spelling leaves out: the last of サーバー."""
+    """Return the positions of the marks that the spelling leaves out, such as the last of サーバー."""
     return {mark.start() for mark in _FINAL_PROLONGATION.finditer(text)}
 
 
 def units(text: str) -> list[str]:
-    """What is likely a word in Chinese and Japanese text: kanji two by two, runs of katakana whole.
+    """Return the likely words of Chinese and Japanese text: pairs of kanji, and whole runs of katakana.
 
-    Most compounds are made of words of two kanji, so 東京都 gives 東京 and not 京都: units tell where a
-    bigram is a word and where it lies across two.
+    Most compounds consist of words of two kanji, so 東京都 gives 東京 and not 京都. A bigram that is no unit
+    likely spans two words.
     """
     return [] if text.isascii() else _UNITS.findall(_spelling(text))
 
 
 def is_mixed(token: str) -> bool:
-    """Whether a bigram is half hiragana: an ending or a particle with what it follows."""
+    """Return whether a bigram is half hiragana: an ending or particle with the character before it."""
     return _HIRAGANA_IN.search(token) is not None
 
 
 def identifier_tokens(name: str) -> list[str]:
-    """The tokens of a name in code: its parts, then the whole name without separators.
+    """Return the tokens of a name in code: its parts, then the whole name without separators.
 
-    A name of one part gives that part alone. Parts in Japanese are cut like running text.
+    A name of one part gives only that part. Parts in Japanese are cut like running text.
     """
     found: list[str] = []
     parts = _parts(unicodedata.normalize("NFKC", name))
@@ -144,11 +144,11 @@ def identifier_tokens(name: str) -> list[str]:
 
 @lru_cache(maxsize=16384)
 def stem(word: str) -> str:
-    """The word without its English inflection: plural, -ed, -ing, final e, and -ise spelt -ize.
+    """Return the word without its English inflection: plural, -ed, -ing, final e; -ise becomes -ize.
 
-    The first and the last step of Porter (1980), mended where tools suffer from it (adding, embed,
-    news); derivations (search, searcher) stay apart. Lower case in, lower case out; what is not an
-    English word in ASCII letters comes back as it is.
+    The first and the last step of Porter (1980), corrected for words that are frequent in tools (adding,
+    embed, news). Derivations (search, searcher) remain different. The word is in lower case. A word with
+    other characters than ASCII letters is returned unchanged.
     """
     if word in _IRREGULAR:
         return _IRREGULAR[word]
@@ -180,7 +180,7 @@ def _infinitive(word: str) -> str:
 
 
 def _spelt(word: str) -> str:
-    """One ending for what is spelt in several ways: final e and y, -ise, -yse, -our."""
+    """Return the word with one ending for several spellings: final e and y, -ise, -yse, -our."""
     if word[-1] == "e" and len(word) > 3:
         rest = word[:-1]
         if _syllables(rest) > 1 or (_syllables(rest) == 1 and not _SHORT.fullmatch(rest)):
@@ -195,19 +195,22 @@ def _spelt(word: str) -> str:
 
 
 def _syllables(word: str) -> int:
-    """Porter's measure: how often vowels are followed by consonants."""
+    """Return Porter's measure: how often vowels are followed by consonants."""
     return len(_MEASURE.findall(word))
 
 
 def bigrams(run: str) -> list[str]:
-    """Overlapping pairs of a CJK run, less those of hiragana alone; a run of one character is itself."""
+    """Return the overlapping pairs of a CJK run, without those of hiragana only.
+
+    A run of one character is its own token, unless it is hiragana.
+    """
     if len(run) == 1:
         return [] if _HIRAGANA_ONLY.fullmatch(run) else [run]
     return _PAIRS.findall(run)
 
 
 def _placed(run: str) -> list[str]:
-    """The bigrams of a run with a gap for each that :func:`bigrams` leaves out."""
+    """Return the bigrams of a run, with a gap for each that :func:`bigrams` leaves out."""
     if len(run) == 1:
         return bigrams(run) or [GAP]
     return [pair or GAP for pair in _EVERY_PAIR.findall(run)]
@@ -220,24 +223,24 @@ def _word(run: str) -> list[str]:
 
 
 def _spelling(text: str) -> str:
-    """The text in the widths and kana forms that tokens are cut from."""
+    """Return the text in the width and kana forms that tokens are cut from."""
     if text.isascii():
         return text
     return _FINAL_PROLONGATION.sub("", unicodedata.normalize("NFKC", text))
 
 
 def is_cjk(token: str) -> bool:
-    """Whether a token begins with a Chinese, Japanese or Korean character."""
+    """Return whether a token begins with a Chinese, Japanese or Korean character."""
     return _CJK_START.match(token) is not None
 
 
 def cjk_runs(text: str) -> list[str]:
-    """The runs of Chinese, Japanese and Korean in ``text``, spelt as the tokens are cut from them."""
+    """Return the runs of Chinese, Japanese and Korean, in the spelling that tokens are cut from."""
     return [run for run in _RUNS.findall(_spelling(text)) if _CJK_START.match(run)]
 
 
 def _joined(run: str) -> list[str]:
-    """The tokens of a word with joints or humps: a possessive, a hyphenated word, a name in code."""
+    """Return the tokens of a possessive, a hyphenated word, or a name in code."""
     if run[-1] in "+#":
         return [run.lower()]
     word, _, ending = run.replace("’", "'").rpartition("'")

@@ -1,9 +1,8 @@
-"""A question taken apart into concepts: what was asked for, and what else could say it.
+"""Concepts of a query: its words, with synonyms and translations.
 
-Each concept is one word of the question (or one Japanese headword, or a known phrase) with its
-variants: the word itself at weight 1 and, from the glossary, synonyms and translations below it. A
-text is scored by the best variant of each concept, so that synonyms never outweigh the word they
-stand for, however many there are.
+Each concept is one word of the query, one Japanese headword, or a known phrase. Its variants are the word
+itself with weight 1, and synonyms and translations of the glossary with lower weights. A text has
+the score of the best variant of each concept, so that synonyms never outweigh the word itself.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _ASKING = 0.6  # a word of asking, in a whole sentence
 _INSIDE = 0.5  # a word of a known phrase, beside the phrase
 _SENTENCE = 6  # so many words of content make a question a sentence
 
-# Words that say nothing about what is wanted.
+# Words without content.
 _FUNCTION_WORDS = """
 a an the of to in on at by for with from as is are was were be been being am it its this that these those
 there here and or but if then else so than too very can could would should will shall may might must do does
@@ -38,7 +37,7 @@ before after above below between about against all each few both because while u
 aren m s t re ve d ll able hello hi hey thanks thank know got possible looking interested anyone something
 someone anything
 """
-# Words of asking: they name tools too ("show", "find"), so they count less only in a whole sentence.
+# Words of requests. They name tools too ("show", "find"), so they count less only in a whole sentence.
 _ASKING_WORDS = """
 show display see view find search look get provide list use make create set specific particular certain
 different various information detail offer include available suggest recommend best good great easy easily
@@ -65,7 +64,7 @@ _SOFT = frozenset([*map(stem, _ASKING_WORDS.split()), *_JAPANESE_ASKING.split()]
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Tokens that together say the concept, and how well. ``strict``: all of them must be there."""
+    """Tokens that express the concept, and their weight. ``strict``: a text must have all of them."""
 
     tokens: tuple[str, ...]
     weight: float
@@ -73,28 +72,28 @@ class Variant:
 
     @property
     def general(self) -> bool:
-        """Return whether most tools match it: one word of asking, or for an action on anything."""
+        """Return whether most tools match it: a word of requests, or for an action on anything."""
         return len(self.tokens) == 1 and self.tokens[0] in _GENERAL
 
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """One thing asked for. The first variant is what the question itself said."""
+    """One concept of a query. The first variant is the word of the query itself."""
 
     weight: float
     variants: tuple[Variant, ...]
 
     @property
     def general(self) -> bool:
-        """Return whether it fits most tools: a word of asking, or for an action on anything."""
+        """Return whether most tools match it: a word of requests, or for an action on anything."""
         return self.weight < _LOOSE or self.variants[0].general
 
 
 def concepts(question: str, glossary: Glossary, *, japanese: bool = True) -> list[Concept]:
-    """The concepts of a question, at most 40, each word once.
+    """Return the concepts of a query, at most 40, each word once.
 
-    ``japanese`` False leaves out the Japanese variants of English words, for a collection that holds
-    no Japanese.
+    If ``japanese`` is False, Japanese variants of English words are left out, for a collection without
+    Japanese.
     """
     found = list(_japanese(question, glossary, japanese))
     words = [token for token in tokens(question) if not is_cjk(token)]
@@ -121,7 +120,7 @@ def _concept(word: str, glossary: Glossary, weight: float, japanese: bool) -> Co
 
 
 def _headwords(headwords: list[str], weight: float) -> list[Variant]:
-    # A single kanji is a stem; what it makes with the next character is a headword of its own.
+    # A single kanji is a stem. With the next character it is another headword.
     pairs = (tuple(bigrams(headword)) for headword in headwords if len(headword) > 1)
     return [Variant(pair, weight) for pair in pairs if pair][:MOST_VARIANTS]
 

@@ -2,12 +2,12 @@
 
 :class:`SearchableRecords` holds the records; :class:`SearchableTexts` and :class:`SearchableVectors` find
 them in data derived from the records. Fusion, thresholds and grouping are above them, once for all engines.
-An engine says by its capabilities what it can be asked.
+The capabilities of an engine say which requests it supports.
 
-Failure policy of every method: wrong arguments raise :class:`~tabane.errors.BadArguments`, and nothing was
-done. What the engine itself cannot do (disk full, files unreadable, another process, a server away) raises a
-:class:`~tabane.errors.StoreError` whose message says what to do; what was acknowledged before stays as it
-was. Canceling a caller does not undo what was started: a write is then either done whole or not at all.
+Failure policy of every method: wrong arguments raise :class:`~tabane.errors.BadArguments`, and nothing is
+done. A failure of the engine itself (disk full, files unreadable, another process, a server away) raises a
+:class:`~tabane.errors.StoreError` whose message says what to do. Acknowledged data stays as it was. Canceling
+a caller does not undo a write that was started: it is done as a whole or not at all.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ LARGEST_VECTORS = 64_000_000  # bytes of vectors of one: they are as large as th
 
 
 class Capability(Enum):
-    """What an index can be asked.
+    """A kind of request that an engine supports.
 
-    LEXICAL: words, phrases, exclusion, prefixes. SUBSTRING: :class:`~tabane.search.filters.Contains`
-    with the help of an index. VECTOR: nearest vectors. SCAN: all vectors in order of rows. The last two
-    are there whenever there is a space.
+    LEXICAL: words, phrases, exclusion, prefixes. SUBSTRING: :class:`~tabane.search.filters.Contains` by an
+    index. VECTOR: nearest vectors. SCAN: all vectors in order of rows. If there is a space, the last two are
+    supported.
     """
 
     LEXICAL = "lexical"
@@ -42,7 +42,7 @@ class Capability(Enum):
 
 
 class Mode(Enum):
-    """How the words of a query meet: any of them, all of them, or all in this order side by side."""
+    """How the words of a query are combined: any of them, all of them, or all as a phrase."""
 
     ANY = "any"
     ALL = "all"
@@ -51,10 +51,10 @@ class Mode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LexicalQuery:
-    """Words to be found. ``exclude``: words that a hit must not have. ``prefix``: the last word may go on.
+    """A query by words. ``exclude``: words that a hit must not have. ``prefix``: the last word is a prefix.
 
-    ``phrases`` are words that a hit must have side by side, whatever the mode. ``fields`` are the texts
-    to look into, None for all of them with their weights.
+    ``phrases`` are phrases that a hit must have in every mode. ``fields`` are the texts that are searched.
+    None: all of them, with their weights.
     """
 
     text: str
@@ -66,11 +66,11 @@ class LexicalQuery:
 
 
 class Combination(Enum):
-    """How the similarities of several spaces become one.
+    """How the similarities of several spaces are combined.
 
-    AVERAGE: their mean, by weights where there are any. WEIGHTED: their sum by weights, which may be
-    negative. MAXIMUM, MINIMUM. PRODUCT: of the cosines as they are, in -1..1, so two negative ones make a
-    positive product. A space that a record lacks counts as 0; MAXIMUM looks at those it has.
+    AVERAGE: their mean, weighted if there are weights. WEIGHTED: their weighted sum; weights may be negative.
+    MAXIMUM, MINIMUM. PRODUCT: of the cosines in -1..1, so two negative ones make a positive product. A space
+    that a record lacks counts as 0, except for MAXIMUM, which ignores it.
     """
 
     AVERAGE = "average"
@@ -82,12 +82,12 @@ class Combination(Enum):
 
 @dataclass(frozen=True, slots=True)
 class VectorQuery:
-    """Vectors to be near to, as records have them: space → float32, little-endian.
+    """A query by vectors, in the format of records: space → float32, little-endian.
 
-    One space: its cosine, whatever ``combination`` says. ``weights``: space → factor, 1 where absent.
-    ``threshold``: no hit is below it. ``whole``: records that have all of the spaces, and no others.
-    ``proven``: how many of the best have to be exactly the best; None: all that are asked for. The others
-    are the best of the candidates that were compared for these.
+    With one space, the similarity is its cosine, and ``combination`` has no effect. ``weights``: space →
+    factor, by default 1. ``threshold``: no hit is below it. ``whole``: only records with a vector in all of
+    the spaces. ``proven``: the number of hits that must be exactly the best; None: all requested hits. The
+    other hits are the best of the candidates that were compared for these.
     """
 
     vectors: Mapping[str, bytes]
@@ -100,7 +100,7 @@ class VectorQuery:
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Part of a ranking of all, best first: two lists of equal length, and how many the whole has."""
+    """A part of the ranking of all records, best first: two lists of equal length, and the total."""
 
     keys: list[str]
     similarities: list[float]
@@ -109,7 +109,7 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True)
 class Similarities:
-    """Part of a scan, in order of rows: three lists of equal length."""
+    """A part of a scan, in order of rows: three lists of equal length."""
 
     keys: list[str]
     rows: list[int]
@@ -118,7 +118,7 @@ class Similarities:
 
 @dataclass(frozen=True, slots=True)
 class EngineHit:
-    """A record that was found: ``row`` until it is replaced, ``score`` by the engine's own measure."""
+    """A record that was found. ``row`` is valid until it is replaced; ``score`` is the engine's own."""
 
     key: str
     row: int
@@ -127,11 +127,11 @@ class EngineHit:
 
 @dataclass(frozen=True, slots=True)
 class EngineHits:
-    """What a search found, best first, equal scores in order of keys.
+    """The hits of a search, best first, with equal scores in order of keys.
 
-    ``total`` is how many match in all; ``exact`` False: at least so many. ``ceiling`` is what a text of usual
-    length scores that has every word of the query once, those too that no text has: how much a score is can
-    be told by it. 0 where the measure needs none, as the cosine.
+    ``total`` is the number of all matches. If ``exact`` is False, there may be more. ``ceiling`` is the score
+    of a text of usual length that has every word of the query once, even if no text has them. Scores are
+    judged by it. It is 0 if the measure needs none, such as the cosine.
     """
 
     hits: tuple[EngineHit, ...] = ()
@@ -142,7 +142,7 @@ class EngineHits:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Records in order of a field that is no list. Absent values come last, whichever the direction."""
+    """The order of records by a field that is no list. Absent values come last in both directions."""
 
     field: str
     descending: bool = False
@@ -150,7 +150,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class SelectedPage:
-    """Part of a selection, and the cursor of the next part: None at the end."""
+    """A part of a selection, and the cursor of the next part; None at the end."""
 
     records: tuple[StoredRecord, ...] = ()
     after: str | None = None
@@ -158,7 +158,7 @@ class SelectedPage:
 
 @dataclass(frozen=True, slots=True)
 class Exchanged:
-    """What an exchange did: ``results`` as upsert has them, ``deleted`` how many of the keys were there."""
+    """The result of an exchange: ``results`` as of upsert, and the number of deleted records."""
 
     results: list[bool] = field(default_factory=list)
     deleted: int = 0
@@ -166,38 +166,38 @@ class Exchanged:
 
 @dataclass(frozen=True, slots=True)
 class ListedKeys:
-    """Part of a listing of all, and how many the whole has."""
+    """A part of a listing of all keys, and the total."""
 
     keys: list[str]
     total: int
 
 
 class SearchableRecords(Protocol):
-    """The truth of one collection: what was acknowledged is there, whole, after any death of the process.
+    """The records of one collection. Acknowledged records survive any death of the process.
 
-    Acknowledged means committed to disk and found by every search, select and count that begins
-    afterwards. Records are checked before anything is written.
+    Acknowledged means committed to disk, and found by every search, select and count that begins afterwards.
+    Records are checked before anything is written.
     """
 
     @property
     def shape(self) -> Shape:
-        """What it holds now: the spaces too that were added since it was opened."""
+        """Return the current shape, with spaces that were added since the collection was opened."""
         ...
 
     async def upsert(self, records: Sequence[Record], models: Mapping[str, str] | None = None) -> list[bool]:
-        """Put records in, each in place of the one of its key: True where it is new or differs from it.
+        """Write records, each in place of that with its key. Return True for each that is new or different.
 
-        Up to 100 records and 1 MB are written together or not at all; more are cut into parts of that
-        size, in order, and an error leaves the parts before it in place. A key that comes twice is
-        written twice: the last one stays.
+        Up to 100 records and 1 MB are written together or not at all. More are split into parts of that
+        size, in order. After an error, the parts before it remain. If a key occurs twice, the last record
+        remains.
 
-        ``models``: space → what made the vectors for it, where that is known. Vectors for a space that is of
-        another model by now, or is not there any more, are left out: the record lacks them.
+        ``models``: space → the model that made its vectors, if known. If a space has another model by now, or
+        does not exist any more, its vectors are left out.
         """
         ...
 
     async def delete(self, keys: Sequence[str]) -> int:
-        """Remove records; the answer is how many were there. Cut into parts as upsert is."""
+        """Delete records, and return how many existed. They are split into parts as by upsert."""
         ...
 
     async def exchange(
@@ -206,65 +206,62 @@ class SearchableRecords(Protocol):
         gone: Sequence[str] = (),
         models: Mapping[str, str] | None = None,
     ) -> Exchanged:
-        """Put records in and take keys out, in one commit: all of it or nothing, whatever dies.
+        """Write records and delete the keys ``gone`` in one commit: all of it or nothing, whatever dies.
 
-        What is asked sees all of it or nothing too: each search, select, count, facet or listing that begins
-        before it is done, and everything derived from it at once.
+        Each search, select, count, facet or listing also sees all of it or nothing.
 
-        A record that is equal to the one there, and comes without vectors, leaves that one untouched: row and
-        vectors stay. One that differs comes in its place with the vectors it brings and no others. A key that
-        comes twice among the records is written twice: the last one stays. ``models`` as :meth:`upsert` has
-        it.
+        If a record equals the stored one and has no vectors, the stored one is not changed: its row and
+        vectors remain. A different record replaces the stored one, and has only its own vectors. If a key
+        occurs twice among the records, the last record remains. ``models`` is that of :meth:`upsert`.
 
-        At most 20,000 records and keys, 16 MB of texts, fields and payloads, and 64 MB of vectors. More, or a
-        key that is to be put and to be taken out: BadArguments. Who writes meanwhile waits for the
-        commit, which is as long as it is large: some 0.06 s for 1 MB of texts with vectors, a second for
-        10 MB, on two busy cores. Who asked for it waits besides for its texts to be analysed, two seconds
-        for 10 MB: nobody's search has to do that afterwards.
+        At most 20,000 records and keys, 16 MB of texts, fields and payloads, and 64 MB of vectors. Raises
+        BadArguments for more, or if a key is to be written and deleted. Other writers wait for the commit:
+        some 0.06 s for 1 MB of texts with vectors, and a second for 10 MB, on two busy cores. The caller also
+        waits for the analysis of the texts, two seconds for 10 MB, so that no search has to do it.
         """
         ...
 
     async def get(self, keys: Sequence[str]) -> list[Record | None]:
-        """The records of these keys, in their order, None where there is none. At most 1,000 keys."""
+        """Return the records of these keys, in order; None for a missing one. At most 1,000 keys."""
         ...
 
     async def select(
         self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
     ) -> SelectedPage:
-        """Records that match, in order; ties, and all without an order, in order of keys.
+        """Return matching records in order. Ties, and all records without an order, are in order of keys.
 
-        ``after`` is the cursor of the page before. It says where that page ended, not how many came
-        before it: a record that was not touched between two pages comes exactly once, whatever was
-        written in the meantime. ``limit`` is 1 to 1,000.
+        ``after`` is the cursor of the page before. It holds the end of that page, not a count. So a record
+        that did not change between two pages occurs exactly once, whatever was written in the meantime.
+        ``limit`` is 1 to 1,000.
         """
         ...
 
     async def facet(self, field: str, where: Filter, limit: int = 100) -> list[tuple[Scalar, int]]:
-        """The values of a field among the records that match, and how many have each.
+        """Return the values of a field among matching records, and how many records have each.
 
         Most frequent first, then in order of values. An element that a list has twice counts once.
         """
         ...
 
     async def count(self, where: Filter) -> int:
-        """How many records match, exactly."""
+        """Return the exact number of matching records."""
         ...
 
 
 class SearchableTexts(Protocol):
-    """What finds records by their texts. Derived: it can be lost, late or away without loss of truth.
+    """Finds records by their texts. The index is derived, so no record is lost with it.
 
-    Whether it lags is not the caller's business: what it does not hold yet is found all the same.
-    While it is rebuilt, searches answer from what there is, and ``Hits.exact`` is False.
+    Records that the index does not have yet are found too. While it is rebuilt, searches use the part that
+    is ready, and ``EngineHits.exact`` is False.
     """
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What may be asked now. Anything else raises a StoreError that says what is missing."""
+        """Return the supported requests. Any other raises a StoreError that says what is missing."""
         ...
 
     async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        """The best of the records that match both, in an order that is the same each time.
+        """Return the best records that match both, in a stable order.
 
         ``limit`` is 1 to 1,000, ``offset`` 0 to 10,000. A query without a single word finds nothing.
         """
@@ -272,61 +269,61 @@ class SearchableTexts(Protocol):
 
 
 class SearchableVectors(Protocol):
-    """What finds records by their vectors, exactly: the nearest are the nearest.
+    """Finds records by their vectors. Results are exact: no nearer record is missed.
 
-    A record is found by the spaces it has; one that has none of those asked for is not found at all.
+    A record is found by the spaces in which it has a vector. Without any in the requested spaces, it is not
+    found.
 
-    Spaces come and go while the collection is open, and each of these changes is one commit: whatever is
-    asked sees the spaces of one moment, and a death leaves them as they were before or after. A shape makes
-    those it names where they are not there yet, and leaves the others as they are. What asks for a space that
-    is not there, or was not any more when its turn came, raises :class:`~tabane.errors.BadArguments`.
+    Spaces can be added and dropped while the collection is open. Each change is one commit: a request sees
+    the spaces of one moment, and the death of the process leaves them as before or after. A shape creates the
+    spaces that it names, if they are missing, and does not change others. A request for a space that does not
+    exist, or not any more at its turn, raises :class:`~tabane.errors.BadArguments`.
     """
 
     @property
     def spaces(self) -> tuple[EmbeddingSpace, ...]:
-        """Those there are now, in order of making."""
+        """Return the current spaces, in order of creation."""
         ...
 
     async def add_space(self, space: EmbeddingSpace) -> None:
-        """Make a space. Where it is there already, nothing; one without a model is taken for the one there.
+        """Create a space, unless it exists. A space without a model counts as the one that exists.
 
-        Raises BadArguments, which names both, where another one has that name.
+        Raises BadArguments that names both, if another space has that name.
         """
         ...
 
     async def drop_space(self, name: str) -> None:
-        """Let go of a space and its vectors, which are deleted by and by. Nothing where there is none."""
+        """Drop a space, if it exists. Its vectors are deleted later."""
         ...
 
     async def succeed(self, name: str, by: str) -> None:
-        """Let the space ``by`` take the place of ``name``, in one commit; the one that was there is dropped.
+        """Rename the space ``by`` to ``name`` in one commit. A space that has that name is dropped.
 
-        Raises BadArguments where ``by`` is not there. ``name`` need not be.
+        Raises BadArguments if ``by`` does not exist.
         """
         ...
 
     async def attach(
         self, vectors: Mapping[int, Mapping[str, bytes]], model: str = "", epoch: int | None = None
     ) -> int:
-        """Give records vectors after the fact: row → space → vector, in place of one that is there.
+        """Attach vectors to records: row → space → vector. Existing vectors are replaced.
 
-        A row that is live no more (its record was replaced meanwhile) is passed over: what was worked
-        out for it does not fit. The answer is how many rows were. Acknowledged as an upsert is. ``model``
-        is what made the vectors, where that is known: a space that is of another model by now, or is not
-        there any more, is passed over too. ``epoch`` is that of the rows (:class:`StoredRecord`): if rows
-        were numbered again since, all are passed over.
+        Returns the number of rows that got one. They are acknowledged as by upsert. Rows whose records were
+        replaced meanwhile are skipped. ``model`` made the vectors, if known. A space that has another model
+        by now, or does not exist any more, is skipped. ``epoch`` is that of the rows (:class:`StoredRecord`).
+        If rows were numbered again since then, all are skipped.
         """
         ...
 
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
-        """The similarity of each of these records, in their order; ``query.threshold`` does not matter.
+        """Return the similarity of each of these records, in their order. ``query.threshold`` has no effect.
 
-        None where there is no record, or none of the spaces asked for. At most 1,000 keys.
+        None: there is no such record, or it has no vector in the requested spaces. At most 1,000 keys.
         """
         ...
 
     async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
-        """The vectors of these records as they were given, None where there is none. At most 1,000 keys."""
+        """Return the vectors of these records as given; None if there is none. At most 1,000 keys."""
         ...
 
     async def lacking(
@@ -353,68 +350,69 @@ class SearchableVectors(Protocol):
         ...
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        """The most similar of the records that match, best first, equal ones in order of keys.
+        """Return the most similar of the matching records, best first, equal ones in order of keys.
 
-        The score is the cosine, or what their combination gives. ``Hits.total`` counts the records that
-        could be compared; with a threshold, those found to reach it. While what is derived from many
-        vectors is made anew, those it holds already are compared, and ``Hits.exact`` is False.
+        The score is the cosine, or the combination of cosines. ``total`` of the hits is the number of records
+        that were compared; with a threshold, of those that reach it. While the derived index of many vectors
+        is rebuilt, only the vectors in it are compared, and ``exact`` is False.
         """
         ...
 
     def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
-        """The similarity of every record that matches, in order of rows, as of one moment, in blocks.
+        """Yield the similarities of all matching records at one moment, in order of rows, in blocks.
 
-        A block is worked out when it is asked for. Records deleted or replaced since are left out. It
-        waits, a minute at most, for what is being made anew: then it raises StoreBusy.
+        A block is computed when it is requested. Records that were deleted or replaced since are left out. If
+        the index is being rebuilt, it waits up to a minute, then raises StoreBusy.
         """
         ...
 
 
 class RankableVectors(Protocol):
-    """What puts all records in order of their likeness to a query."""
+    """Ranks all records by their similarity to a query."""
 
     def ranking(self, query: VectorQuery, where: Filter) -> AsyncIterator[Ranks]:
-        """Every record that matches and can be compared, most similar first, in blocks of 20,000.
+        """Yield all matching records that can be compared, most similar first, in blocks of 20,000.
 
-        As of one moment, equal ones in order of rows, by float32. ``query.threshold`` does not count.
-        Nothing where there is none. The first block comes before the others are sorted.
+        They are of one moment, and equal ones are in order of rows, by float32. ``query.threshold`` has no
+        effect. No record, no block. The first block is yielded before the others are sorted.
         """
         ...
 
 
 class CountableRecords(Protocol):
-    """What is told of many records at once, and whether it would come out otherwise now."""
+    """Counts over many records, and whether they may have changed."""
 
     @property
     def changes(self) -> int:
-        """A number that is a higher one after each write."""
+        """Return a number that grows with each write."""
         ...
 
     async def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
-        """How many of the records that match have each value: all values there are, in no order.
+        """Return the number of matching records for each value, in no order.
 
-        For fields of strings whose values are few against the records, or fit in memory all the same.
+        For fields of strings whose values are few compared with the records, or fit in memory.
         """
         ...
 
     async def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
-        """How many match from each bound to before the next: one number less than there are bounds.
+        """Return the number of matching records from each bound up to the next, which is excluded.
 
-        For numbers and dates; bounds rise, and are at most 100,000.
+        For numbers and dates. At most 100,000 bounds, in ascending order.
         """
         ...
 
     async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
-        """Of the records that match, the key of the first of each value of a field of strings.
+        """Return the key of the first matching record for each value of a field of strings.
 
-        By a number or date, absent ones last, equal ones in order of keys. For filters that leave few.
+        The order is by a number or date, absent ones last, equal ones in order of keys. For filters that few
+        records match.
         """
         ...
 
     def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
-        """The keys of all that match, by a number or date, absent ones last, in blocks of 20,000.
+        """Yield the keys of all matching records by a number or date, absent ones last, in blocks of 20,000.
 
-        As of one moment, equal ones in order of rows. Nothing where there is none.
+        They are of one moment, and equal ones are in order of rows. No record, no block.
         """
         ...
 
@@ -422,4 +420,4 @@ class CountableRecords(Protocol):
 class Collection(
     SearchableRecords, SearchableTexts, SearchableVectors, RankableVectors, CountableRecords, Protocol
 ):
-    """All of them, over one shape."""
+    """A collection with all of these interfaces."""

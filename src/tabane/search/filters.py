@@ -1,7 +1,7 @@
-"""Which records are meant: conditions on fields and texts, as values; pure.
+"""Filters: conditions on the fields and texts of records, as values; pure.
 
-A condition is true or false for a record, never unknown: where a field is absent, every condition on
-it is false and its negation true. :func:`matches` is the meaning; engines may be faster and must agree.
+A condition is true or false for a record, never unknown. If a field is absent, every condition on it is
+false, and its negation is true. :func:`matches` is the reference. Engines may be faster, but must agree.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ LONGEST_NEEDLE = 1000  # characters
 
 @dataclass(frozen=True, slots=True)
 class Everything:
-    """True of every record."""
+    """True for every record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Equal:
-    """The field has this value; a list has it among its elements."""
+    """The field has this value. A list has it as an element."""
 
     field: str
     value: Scalar
@@ -34,7 +34,7 @@ class Equal:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """The field has one of these values. None of them: true of no record."""
+    """The field has one of these values. Without values, it is true for no record."""
 
     field: str
     values: tuple[Scalar, ...]
@@ -42,9 +42,9 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The value lies between, ends included unless said otherwise; None is no bound.
+    """The value is between the bounds, which are included by default. None is no bound.
 
-    Strings are in order of code points. Without bounds: the field is there. Not for booleans.
+    Strings are in order of code points. Without bounds, the field must exist. Not for booleans.
     """
 
     field: str
@@ -56,7 +56,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """The string begins so, exactly as given."""
+    """The string begins with this text, exactly as given."""
 
     field: str
     text: str
@@ -64,9 +64,9 @@ class Prefix:
 
 @dataclass(frozen=True, slots=True)
 class Contains:
-    """One of the texts holds this exact run of characters, case and width aside.
+    """One of the texts contains these characters. Case and width are ignored.
 
-    Hiragana and katakana are kept apart. ``fields`` names texts, None is all of them.
+    Hiragana and katakana are different. ``fields`` names texts; None: all of them.
     """
 
     text: str
@@ -75,21 +75,21 @@ class Contains:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """True where the other is not."""
+    """True if the other filter is false."""
 
     of: Filter
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """True where all are. None of them: true of every record."""
+    """True if all filters are. Without filters, it is true for every record."""
 
     of: tuple[Filter, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """True where any is. None of them: true of no record."""
+    """True if any filter is. Without filters, it is true for no record."""
 
     of: tuple[Filter, ...]
 
@@ -102,7 +102,7 @@ NOTHING = Not(EVERYTHING)
 
 
 def matches(where: Filter, record: Record) -> bool:
-    """Whether the record is meant. The reference for every engine; ``where`` as :func:`checked` gives it."""
+    """Return whether the record matches. ``where`` is a result of :func:`checked`."""
     match where:
         case Everything():
             return True
@@ -120,12 +120,12 @@ def matches(where: Filter, record: Record) -> bool:
 
 
 def contains(texts: Iterable[str], needle: str) -> bool:
-    """Whether one of the texts holds the needle, which is normalised already."""
+    """Return whether one of the texts contains the needle, which is already normalized."""
     return any(needle in normalise(text) for text in texts)
 
 
 def values_of(record: Record, field: str) -> tuple[Scalar, ...]:
-    """The values of a field: none where it is absent, all elements of a list."""
+    """Return the values of a field: none if it is absent, all elements of a list."""
     value = record.fields.get(field)
     if value is None:
         return ()
@@ -153,9 +153,9 @@ def _below(value: Scalar, high: Scalar | None, inclusive: bool) -> bool:
 
 
 def checked(where: Filter, shape: Shape) -> Filter:
-    """The filter in its normal form, or :class:`BadArguments` that names the field and what it wants.
+    """Return the filter in normal form. Raises :class:`BadArguments` that names the field and its type.
 
-    Values are spelt as records spell them. Depth at most 32, at most 100,000 values.
+    Values are in the normal form of records. The depth is at most 32, with at most 100,000 values.
     """
     _check_size(where)
     return normal(_fitted(where, shape))
@@ -174,14 +174,14 @@ def _check_size(where: Filter) -> None:
 
 
 def parts(where: Filter) -> tuple[Filter, ...]:
-    """The filters that this one is made of, none where it is a condition."""
+    """Return the filters inside this one, none if it is a condition."""
     if isinstance(where, Not):
         return (where.of,)
     return where.of if isinstance(where, And | Or) else ()
 
 
 def leaves(where: Filter) -> Iterator[Filter]:
-    """The conditions in a filter, from the left."""
+    """Yield the conditions in a filter, from the left."""
     inside = parts(where)
     if not inside and not isinstance(where, And | Or):
         yield where
@@ -245,10 +245,10 @@ def _unfit(field: Field, condition: str) -> BadArguments:
 
 
 def normal(where: Filter) -> Filter:
-    """The same filter, simpler: one spelling of what means the same, for caches and for engines.
+    """Return the same filter in its simplest form, which caches and engines compare.
 
-    And in And and Or in Or are one level, double negation is gone, what is always true or never true
-    is left out, a set of one is an equality, sets hold each value once in the order given.
+    And in And and Or in Or become one level. Double negation and parts that are always or never true are
+    removed. A set of one value becomes an equality. Sets have each value once, in the given order.
     """
     match where:
         case Not(of):

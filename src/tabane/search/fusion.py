@@ -1,8 +1,8 @@
 """Fusion of several rankings into one, and diversity of a ranking; pure.
 
-Scores of different measures are never added as they are: BM25 has no upper bound, a cosine has no zero
-that means something. Ranks need no calibration (:func:`reciprocal_ranks`); scores that are stretched to
-0..1 keep how far apart two hits are (:func:`convex`).
+Scores of different measures are never added directly: BM25 has no upper bound, and the zero of a cosine has
+no meaning. Ranks need no calibration (:func:`reciprocal_ranks`). Scores that are scaled to 0..1 keep the
+distance between two hits (:func:`convex`).
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from typing import TypeVar
 T = TypeVar("T", bound=Hashable)
 
 K = 60
-"""Dampens the first ranks. The value of the paper, which later work found no reason to change."""
+"""Dampens the first ranks. The value is that of the paper, and later work confirmed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What scores mean. ``nothing``: 0 of BM25, a cosine between strangers; all below is worth no more.
+    """The scores that become 0 and 1.
 
-    ``most`` is what one can ask for: a cosine of 1, BM25 of a text with every word; what is better takes
-    its place. None: the worst, or the best, of the ranking itself, however good or bad that is.
+    ``nothing`` becomes 0, as does every lower score: 0 for BM25, the cosine between unrelated texts. ``most``
+    becomes 1: a cosine of 1, or the BM25 of a text with every word. If a ranking has a higher score, that
+    one becomes 1. None: the worst or the best score of the ranking itself.
     """
 
     nothing: float | None = None
@@ -33,11 +34,11 @@ _OWN = Scale()
 
 
 def reciprocal_ranks(rankings: Sequence[Sequence[T]], k: int = K) -> list[tuple[T, float]]:
-    """Reciprocal rank fusion: each item with the sum of 1 / (k + its rank), ranks counted from 1.
+    """Fuse rankings by reciprocal ranks: score each item by the sum of 1 / (k + rank), ranks from 1.
 
-    The sum is divided by what an item that is first everywhere has, so scores are in 0..1. Best first;
-    equal scores in the order of rankings and of ranks. An item that comes twice in a ranking has its best
-    rank there. It compares no scores, and its own score is no measure of relevance either.
+    The sum is divided by that of an item that is first in every ranking, so scores are in 0..1. Best first;
+    equal scores are in the order of rankings and of ranks. An item that occurs twice in a ranking has its
+    best rank there. Scores of the rankings are not compared, and the result is no measure of relevance.
 
     Source: Cormack, Clarke, Büttcher, "Reciprocal Rank Fusion outperforms Condorcet and individual rank
     learning methods", SIGIR 2009.
@@ -53,12 +54,12 @@ def reciprocal_ranks(rankings: Sequence[Sequence[T]], k: int = K) -> list[tuple[
 def convex(
     rankings: Sequence[Mapping[T, float]], weights: Sequence[float], scales: Sequence[Scale] = ()
 ) -> list[tuple[T, float]]:
-    """Convex combination: the weighted mean of scores, each ranking stretched to 0..1 first.
+    """Fuse rankings by the weighted mean of their scores, each ranking scaled to 0..1 first.
 
-    ``scales`` say for each ranking what counts 0 and 1, as :func:`stretched` has it; without any, its worst
-    and its best. An item that a ranking has not counts 0 there. Weights are positive, and count by their
-    share of the sum. Best first, equal scores in the order of rankings. Raises ValueError where there are
-    not as many weights as rankings, or scales where there are any, or a weight is not positive.
+    ``scales`` has one :class:`Scale` for each ranking. Without scales, the worst and the best score of a
+    ranking become 0 and 1. An item that is not in a ranking counts 0 there. Weights are positive, and are
+    divided by their sum. Best first; equal scores are in the order of rankings. Raises ValueError if the
+    number of weights, or of scales if there are any, is not that of rankings, or a weight is not positive.
 
     Source: Bruch, Gai, Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023.
     """
@@ -74,7 +75,7 @@ def convex(
 
 
 def stretched(scores: Mapping[T, float], scale: Scale = _OWN) -> dict[T, float]:
-    """Scores in 0..1 by a scale: by their own, the worst is 0, the best 1; 1 for all where they are equal."""
+    """Return the scores scaled to 0..1. By their own scale, the worst is 0, the best 1; equal ones are 1."""
     if not scores:
         return {}
     low = min(scores.values()) if scale.nothing is None else scale.nothing
@@ -83,7 +84,7 @@ def stretched(scores: Mapping[T, float], scale: Scale = _OWN) -> dict[T, float]:
         return dict.fromkeys(scores, 1.0 if scale.nothing is None else 0.0)
     width = high - low
     if width == float("inf"):
-        # The difference of two finite numbers may be none: halves do the same.
+        # The difference of two finite numbers may be infinite; that of their halves is not.
         return {item: max(score / 2 - low / 2, 0.0) / (high / 2 - low / 2) for item, score in scores.items()}
     return {item: min(max((score - low) / width, 0.0), 1.0) for item, score in scores.items()}
 
@@ -91,11 +92,11 @@ def stretched(scores: Mapping[T, float], scale: Scale = _OWN) -> dict[T, float]:
 def diverse(
     ranked: Sequence[tuple[T, float]], alike: Callable[[T, T], float], limit: int, relevance: float = 0.7
 ) -> list[T]:
-    """Maximal marginal relevance: the best item, then again and again the one that is relevant and new.
+    """Choose items by maximal marginal relevance: first the best, then each relevant and different one.
 
-    ``ranked`` has scores in 0..1; ``alike`` says how alike two items are, in 0..1; ``relevance`` in 0..1
-    is how much the score counts against the likeness to what was chosen already: 1 is the ranking as it
-    is. ``alike`` is asked at most ``limit`` times for each item.
+    ``ranked`` has scores in 0..1. ``alike`` returns the similarity of two items in 0..1, and is called at
+    most ``limit`` times for each item. ``relevance`` in 0..1 is the weight of the score; the rest is the
+    weight of the similarity to items that are chosen already. With 1 the order is that of the ranking.
 
     Source: Carbonell, Goldstein, "The Use of MMR, Diversity-Based Reranking for Reordering Documents and
     Producing Summaries", SIGIR 1998.

@@ -1,12 +1,12 @@
-"""What else could say a word: Japanese and English, and English synonyms, for search without a model.
+"""The glossary: synonyms and translations of English and Japanese words, for search without a model.
 
-The glossary is a file of concepts, one a line: English words, a tab, Japanese headwords. Words of one
-line stand for each other, in both languages; the first English word is the nearest. English words are
-written plainly, several of them joined by ``_``. Japanese verbs are listed as the stems that text is
-made of (読む 読み 読ん); a headword that is a single kanji counts only where no other kanji touches it.
+The glossary is a file with one concept per line: English words, a tab, Japanese headwords. All words of a
+line are synonyms or translations of each other. The first English word is the nearest. The words of an
+English phrase are joined by ``_``. Japanese verbs are listed by the stems that occur in texts
+(読む 読み 読ん). A headword that is a single kanji counts only if no other kanji is next to it.
 
-A line ``weather forecast < sunny umbrella <TAB> 傘`` names kinds: what stands after ``<`` leads to what
-stands before it, and to nothing else.
+A line ``weather forecast < sunny umbrella <TAB> 傘`` lists kinds: each word after ``<`` leads to the words
+before it, and to no others.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from functools import lru_cache
 
 from tabane.search.analysis import cjk_runs, stem
 
-# How near the words of a line are: to and from its first word, and between the others. A Japanese
-# headword has no evidence but its translations, so the first counts as the word itself.
+# Similarity of the words of a line: to and from the first word, and between the others. A Japanese headword
+# has no evidence but its translations, so the first translation counts as much as the word itself.
 _FROM_FIRST = 0.55
 _TO_FIRST = 0.5
 _BETWEEN = 0.35
@@ -30,7 +30,7 @@ _KINDS = "<"
 
 
 class Glossary:
-    """Concepts looked up by any of their words. About a megabyte; made once, at the first search."""
+    """Looks up concepts by any of their words. It takes about 1 MB, and is made once, by the first search."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._concepts: list[str] = []
@@ -57,7 +57,7 @@ class Glossary:
         return word in self._by_word
 
     def synonyms(self, word: str) -> dict[str, float]:
-        """English terms near an English term, with weights below 1. Terms are as :func:`term` gives them."""
+        """Return the synonyms of an English term, with weights below 1. Terms are results of :func:`term`."""
         found: dict[str, float] = {}
         for english, _ in self._of(word):
             for other, weight in _kin(english, word):
@@ -66,7 +66,7 @@ class Glossary:
         return found
 
     def translations(self, headword: str) -> dict[str, float]:
-        """English terms for a Japanese headword, with weights up to 1."""
+        """Return English terms for a Japanese headword, with weights up to 1."""
         found: dict[str, float] = {}
         for english, _ in self._of(headword):
             for place, other in enumerate(_general(english)):
@@ -76,12 +76,12 @@ class Glossary:
         return found
 
     def headwords(self, word: str) -> list[str]:
-        """Japanese headwords for an English term, each once."""
+        """Return Japanese headwords for an English term, each once."""
         found = (head for english, japanese in self._of(word) if _KINDS not in english for head in japanese)
         return list(dict.fromkeys(found))
 
     def segments(self, run: str) -> list[tuple[int, int]]:
-        """Where headwords stand in a run of Japanese: the longest from the left, as (start, end)."""
+        """Return the headwords in a run of Japanese as (start, end), the longest first from the left."""
         found: list[tuple[int, int]] = []
         at = 0
         while at < len(run):
@@ -106,14 +106,14 @@ class Glossary:
 
 @lru_cache(maxsize=1)
 def glossary() -> Glossary:
-    """The glossary that comes with Tabane, read at the first call."""
+    """Return the glossary of Tabane, which the first call reads."""
     path = os.path.join(os.path.dirname(__file__), "glossary.tsv")
     with open(path, encoding="utf-8") as lines:
         return Glossary(lines)
 
 
 def term(word: str) -> str:
-    """An English word, or several joined by ``_``, as the glossary knows it: stems joined by ``_``."""
+    """Return the term for an English word, or for several joined by ``_``: their stems, joined by ``_``."""
     return "_".join([stem(part) for part in word.split("_")]) if "_" in word else stem(word)
 
 
@@ -126,19 +126,19 @@ def _kin(english: list[str], word: str) -> Iterator[tuple[str, float]]:
 
 
 def _general(english: list[str]) -> list[str]:
-    """The words before ``<``, or all."""
+    """Return the words before ``<``, or all."""
     return english[: english.index(_KINDS)] if _KINDS in english else english
 
 
 def _specific(english: list[str]) -> list[str]:
-    """The words after ``<``, or all."""
+    """Return the words after ``<``, or all."""
     return english[english.index(_KINDS) + 1 :] if _KINDS in english else english
 
 
 def _stands_alone(run: str, at: int, end: int, last: int) -> bool:
-    """Whether a short headword is a word of its own there, and no piece of a longer one.
+    """Return whether a short headword is a word there, and not a part of a longer one.
 
-    ログ is no part of ブログ unless what is before it was a headword that ended there (``last``).
+    ログ in ブログ is not a word, unless another headword ends right before it (``last``).
     """
     if end - at == 1:
         return not (at and _is_kanji(run[at - 1])) and not (end < len(run) and _is_kanji(run[end]))

@@ -18,14 +18,15 @@ from tabane.search.fusion import K, Scale, convex, reciprocal_ranks
 from tabane.search.queries import demands
 
 DEPTH = 100
-"""How far down each ranking is looked at, at least: what is deeper in both gains nothing by the other."""
+"""Least number of hits that are taken from each ranking. Deeper hits of both gain nothing by fusion."""
 
 Fusion = Literal["scaled", "rrf", "convex"]
-"""How two rankings become one. scaled: the mean of both scores on scales that mean something. rrf: by ranks.
+"""How two rankings are fused.
 
-convex: by scores, each ranking stretched to its own worst and best. Measured on English and Japanese sets
-(nDCG@10, benchmarks/search/hybrid.py), scaled is above both parts, or at most .017 below the better one; the
-others fall far behind it as soon as one part is much worse than the other.
+scaled: by the mean of both scores, each scaled between its meaningful bounds. rrf: by ranks. convex: by the
+scores, each ranking scaled between its own worst and best. Measured on English and Japanese sets (nDCG@10,
+benchmarks/search/hybrid.py), scaled is above both rankings, or at most .017 below the better one. The others
+are far worse if one ranking is much worse than the other.
 """
 
 _MEANING = {"scaled": 0.5, "convex": 0.7}
@@ -38,10 +39,10 @@ class HybridSearchable(SearchableTexts, SearchableVectors, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RankedRecord:
-    """A record that was found. ``score`` is in 0..1 and good for order alone.
+    """A record that was found. ``score`` is in 0..1 and only for ordering.
 
-    ``cosine`` and ``bm25`` are as the engine gave them: None where there was nothing to compare, or no
-    word was found. Only the cosine says how relevant a hit is, whatever else was found.
+    ``cosine`` and ``bm25`` are the engine's own scores. None: there was no vector to compare, or no word was
+    found. Only the cosine is a measure of relevance that does not depend on the other hits.
     """
 
     key: str
@@ -53,7 +54,7 @@ class RankedRecord:
 
 @dataclass(frozen=True, slots=True)
 class HybridRanking:
-    """Best first. ``total`` is how many were found in all; ``exact`` False: at least so many."""
+    """Hits, best first. ``total`` is the number of all hits. If ``exact`` is False, there may be more."""
 
     hits: tuple[RankedRecord, ...] = ()
     total: int = 0
@@ -72,16 +73,15 @@ async def hybrid(
     depth: int = DEPTH,
     usual: float | None = None,
 ) -> HybridRanking:
-    """The best of the records that match ``where`` and are found by words, by meaning, or both.
+    """Return the best records that match ``where`` and are found by words, by vectors, or both.
 
-    ``usual`` is the cosine between strangers, where it was measured for the model
-    (:class:`~tabane.search.embedding.model_families.CosineBaseline`): what is scored 0. One of the two alone
-    is its own ranking. ``meaning.threshold`` holds for
-    what was found by meaning; what words found stays, with the cosine it has. Phrases and exclusions hold
-    for both. Where both look, ``total``
-    counts the candidates of both: the nearest vectors have no end, so it says how far was looked.
+    ``usual`` is the cosine between unrelated texts, if it was measured for the model
+    (:class:`~tabane.search.embedding.model_families.CosineBaseline`). It is scored 0. If only words or only
+    vectors are given, theirs is the ranking. ``meaning.threshold`` applies to hits that only vectors found.
+    Phrases and exclusions apply to all hits. If both are given, ``total`` is the number of candidates,
+    because nearest vectors have no end.
 
-    Raises as :meth:`~tabane.search.engine.Index.search` and ``nearest`` do.
+    Raises the errors of :meth:`~tabane.search.engine.SearchableTexts.search` and ``nearest``.
     """
     if words is not None and meaning is not None:
         looked = min(max(depth, limit + offset), MOST_AT_ONCE)
@@ -121,7 +121,7 @@ class _HybridSearch:
         return HybridRanking(tuple(scored), len(found), exact)
 
     async def _with_cosines(self, found: dict[str, RankedRecord]) -> dict[str, RankedRecord]:
-        """Return the same, with cosines for those too that only keywords found."""
+        """Return the same records, with cosines also for those that only keywords found."""
         lacking = [hit.key for hit in found.values() if hit.cosine is None]
         if not lacking:
             return found
@@ -138,7 +138,7 @@ def _merged(lexical: EngineHits, nearest: EngineHits) -> dict[str, RankedRecord]
     found = {hit.key: RankedRecord(hit.key, hit.row, 0.0, bm25=hit.score) for hit in lexical.hits}
     for hit in nearest.hits:
         known = found.get(hit.key)
-        # A record that was replaced between the two searches has another row in each: the later one.
+        # A record that was replaced between the two searches has a row in each: the later one counts.
         row = max(hit.row, known.row) if known else hit.row
         found[hit.key] = RankedRecord(hit.key, row, 0.0, hit.score, known.bm25 if known else None)
     return found
@@ -162,7 +162,7 @@ def _fused(
 
 
 def _by_words(hits: EngineHits, offset: int) -> HybridRanking:
-    """Score by how much of the query a text of usual length could have; by ranks if that is unknown."""
+    """Score by the share of what a text of usual length can reach; by ranks if that is unknown."""
 
     def score(rank: int, bm25: float) -> float:
         return min(bm25 / hits.ceiling, 1.0) if hits.ceiling else (K + 1) / (K + rank)

@@ -1,24 +1,28 @@
-"""Japanese words by a dictionary: what the extra ``ja`` adds to text analysis.
+"""Japanese words: by a dictionary, which the extra ``ja`` installs, and words in hiragana without one.
 
-Sudachi in its finest mode, each word in its normalised form (打込む, 打ち込む and うちこむ are one), less
-particles, endings and punctuation. Loaded where it is first needed: 75 MB, a second.
+The dictionary is Sudachi in its finest mode. Each word is in its normalized form: 打込む, 打ち込む and
+うちこむ are one. Particles, endings and punctuation are left out. It is loaded on first use: 75 MB, a second.
+
+A query in several scripts is searched by its words in kanji and katakana. Its hiragana without endings,
+particles and question words may be words too (おにぎり, ひらがな).
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-from tabane.search.analysis import is_cjk
+from tabane.search.analysis import is_cjk, normalise
 
 _EMPTY = ("助詞", "助動詞", "補助記号", "記号", "空白")
 _LONGEST = 8_000  # characters at once: Sudachi refuses more than 49,149 bytes
 
 
 class Japanese(Protocol):
-    """Cuts Japanese into words. ``fingerprint`` names the dictionary: an index holds one's words alone."""
+    """Cuts Japanese into words. ``fingerprint`` names the dictionary; all words of an index are of one."""
 
     @property
     def fingerprint(self) -> str: ...
@@ -27,7 +31,7 @@ class Japanese(Protocol):
 
 
 def japanese() -> Japanese | None:
-    """The dictionary that is installed, None without the extra ``ja``. Nothing is loaded yet."""
+    """Return the installed dictionary, None without the extra ``ja``. Nothing is loaded yet."""
     try:
         fingerprint = f"sudachi {version('sudachipy')} {version('sudachidict-core')}"
     except PackageNotFoundError:
@@ -36,7 +40,7 @@ def japanese() -> Japanese | None:
 
 
 class Sudachi:
-    """SudachiPy with its core dictionary. For any thread."""
+    """SudachiPy with its core dictionary. Any thread may use it."""
 
     def __init__(self, fingerprint: str) -> None:
         self.fingerprint = fingerprint
@@ -44,7 +48,7 @@ class Sudachi:
         self._tokenizer: Any = None
 
     def words(self, text: str) -> list[str]:
-        """The words of Japanese text in their normalised form, in order. Latin words are left to others."""
+        """Return the words of Japanese text in their normalized form, in order. Latin words are left out."""
         if text.isascii():
             return []
         with self._lock:
@@ -66,3 +70,50 @@ def _parts(text: str) -> list[str]:
 def _normalised(morphemes: Any) -> list[str]:
     forms = (each.normalized_form().lower() for each in morphemes if each.part_of_speech()[0] not in _EMPTY)
     return [form for form in forms if is_cjk(form) and not any(map(str.isspace, form))]
+
+
+SHORTEST = 3
+"""Least letters of a word in hiragana. Shorter ones are nearly always grammar."""
+
+_RUN = re.compile(r"[ぁ-ゖゝゞー]{3,}")
+
+# Verbs of saying and being, endings, particles and question words.
+_GRAMMAR = """
+ありますか ありません あります ありました あった ある なければ なりますか なりました なります なった
+なって なる なり でしょうか でしたか ですか でした です ましたか ませんか ますか ました ません ましょう
+ます されています されていた されている されて されました されます されたのは された される させる
+させた しています していました していた している しました しましたか します しますか したのは した して
+する すれば せず できますか できました できます できない できる できた おいて おける よって よれば
+よると よる より について という として とする となる どのような どのように どういった どういう
+どれくらい どれほど どのくらい どこ どちら どの どう どれ どんな いつ いくつ いくら だれ なぜ なに なん
+それぞれ そのうち その それ この これ あの である であり だった だけ など ながら ならば なら なの ない
+なく なかった のため のこと のもの のうち のほか ために ため から まで ほど くらい ぐらい および または
+しかし ともに とともに こと もの とき ところ ください くださ いました います いますか いた いる いない
+おり られる られた られて れる れた れて かった かつて ついて って った
+"""
+_WORDS = re.compile("|".join(sorted(_GRAMMAR.split(), key=len, reverse=True)))
+_BEFORE = "はがを"
+_BEHIND = "はがをにのでともへやか"
+
+
+def kana_words(text: str) -> list[str]:
+    """Return the likely words in hiragana of a text. No dictionary is used.
+
+    >>> kana_words("おにぎりの握り方")
+    ['おにぎり']
+    """
+    found = []
+    for run in _RUN.finditer(normalise(text)):
+        for piece in _WORDS.split(run.group()):
+            word = _bare(piece)
+            if len(word) >= SHORTEST:
+                found.append(word)
+    return list(dict.fromkeys(found))
+
+
+def _bare(piece: str) -> str:
+    """Return a piece without a particle before it and at its end."""
+    piece = piece[1:] if piece[:1] and piece[0] in _BEFORE else piece
+    while len(piece) > SHORTEST and piece[-1] in _BEHIND:
+        piece = piece[:-1]
+    return piece

@@ -93,10 +93,10 @@ def hybrid_query(words: LexicalQuery, found: Meaning | NoModel) -> HybridQuery:
 
 
 async def meaning_of(text: str, spaces: Mapping[str, str], models: Models) -> Meaning | NoModel:
-    """The question for each of these spaces, by the model whose vectors they hold; or why there is none.
+    """Return the query as vectors for these spaces, each by the model of the space; or why there are none.
 
-    ``spaces`` is name → model. A model that reads English alone is not asked about other scripts: what it
-    would answer is noise, and noise spoils what the words find.
+    ``spaces`` is name → model. A model that reads only English gets no query in another script: its vectors
+    would be noise, which makes the results by words worse.
     """
     vectors: dict[str, bytes] = {}
     for name, model in spaces.items():
@@ -106,11 +106,11 @@ async def meaning_of(text: str, spaces: Mapping[str, str], models: Models) -> Me
         if isinstance(vector, NoModel):
             return _words_alone(vector.reason)
         vectors[name] = vector
-    known = {family.strangers for model in spaces.values() if (family := family_of(model))}
-    strangers = known.pop() if len(known) == 1 else None
-    if strangers is None:
+    baselines = {family.baseline for model in spaces.values() if (family := family_of(model))}
+    baseline = baselines.pop() if len(baselines) == 1 else None
+    if baseline is None:
         return Meaning(VectorQuery(vectors))
-    return Meaning(VectorQuery(vectors), strangers.usual, strangers.threshold)
+    return Meaning(VectorQuery(vectors), baseline.usual, baseline.threshold)
 
 
 def english_only(model: str) -> Message:

@@ -1,4 +1,4 @@
-"""What the rest of Tabane sees of models: embedders by the name of what they made, and a reranker."""
+"""The interface of the models: embedders by the fingerprint of their vectors, a reranker, a measure."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ if TYPE_CHECKING:
 
 
 class Reranker(Protocol):
-    """A model that reads a question and a text together. Slower than vectors, and a better judge."""
+    """A model that reads a query and a text together: slower than vectors, and more accurate."""
 
     async def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """How well each text answers ``query``, in 0..1, in their order. Higher is better.
+        """Return how well each text answers ``query``, in 0..1, in their order. Higher is better.
 
-        Texts longer than the model takes are cut at their end. Raises ModelError and its kinds.
+        Texts that are longer than the model accepts are cut at their end. Raises ModelError and its kinds.
         """
         ...
 
 
 class Models(Protocol):
-    """The models that there are. Each is opened when it is first needed, and once."""
+    """The models of the hub. Each is opened once, on first use."""
 
     async def wanted(self) -> Embedder | NoModel:
-        """The model that the settings name: for what is embedded from now on. Vectors are kept by text."""
+        """Return the model of the settings, for texts that are embedded now. Vectors are cached by text."""
         ...
 
     async def serving(self, model: str) -> Embedder | NoModel:
-        """The model whose fingerprint this is, for vectors that it made.
+        """Return the model with this fingerprint, for vectors that it made.
 
-        An id without ``#`` (an imported archive's) is served by that model at any revision. The reason
-        of a :class:`NoModel` says what mends it.
+        An id without ``#`` (of an imported archive) is served by that model at any revision. The reason of a
+        :class:`NoModel` says how to fix it.
         """
         ...
 
     async def query(self, model: str, text: str) -> bytes | NoModel:
-        """One question as a vector of that model. Never raises ModelError, never waits for long."""
+        """Return a query as a vector of that model. Never raises ModelError, never waits for long."""
         ...
 
     def reranker(self) -> Reranker | None:
-        """The reranker of the settings, opened with its first question; None where there is none."""
+        """Return the reranker of the settings, which is opened by its first query; None if there is none."""
         ...
 
     def measure(self) -> Measure:
-        """What texts are to be measured with that are cut for the model of the settings, as it is now.
+        """Return the measure for texts that are cut for the current model of the settings.
 
-        By the model's own tokenizer where its file is on this machine, else an estimate. Never raises,
-        fetches or starts a model; reads a few files, and is therefore to be called off the event loop.
+        It is the model's own tokenizer if its file is on this machine, else an estimate. Never raises an
+        error, downloads or starts a model. Reads a few files, so call it off the event loop.
         """
         ...

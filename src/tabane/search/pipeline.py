@@ -1,24 +1,35 @@
-"""The search pipeline over a collection: query, keywords and vectors, reranking, grouping, items."""
+"""The search pipeline over a collection: query, rankings, diversity, reranking, grouping, items."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import math
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from operator import mul
 from typing import ClassVar, Generic, Literal, TypeVar
 
-from tabane.errors import ModelMissing
+from tabane.errors import ModelError, ModelMissing
 from tabane.messages import say
 from tabane.operations import Caller
 from tabane.search.embedding.embedder import NoModel
-from tabane.search.engine import MOST_AT_ONCE, Collection, LexicalQuery
+from tabane.search.engine import MOST_AT_ONCE, Collection, LexicalQuery, SearchableVectors
 from tabane.search.filters import EVERYTHING, And, Filter, In, Not
+from tabane.search.fusion import diverse
 from tabane.search.hybrid import DEPTH, RankedRecord, hybrid
 from tabane.search.meaning import HybridQuery, Meaning, hybrid_query
-from tabane.search.models import Models
+from tabane.search.models import Models, Reranker
 from tabane.search.queries import marked_terms, sense, typed
 from tabane.search.records import Record
-from tabane.search.reordering import RERANKED, judged
 from tabane.search.source import HitCard, SearchAnswer, SearchHit, SearchRequest
+
+log = logging.getLogger(__name__)
+
+RERANKED = 30
+"""Hits that a reranker reads: each costs as much as embedding its text."""
 
 T = TypeVar("T")
 
@@ -28,7 +39,7 @@ QueryVectors = Callable[[str, Iterable[str]], Awaitable[Meaning | NoModel]]
 """Returns a text as vectors for these spaces of a collection, or why there are none."""
 
 _TRIES = 3
-_ROUNDS = 100  # of excluding groups that were found: each round finds another group, and no more are wanted
+_ROUNDS = 100  # in which groups that were found are excluded; each round finds at least one more group
 
 
 class CollectionSource(ABC, Generic[T]):
@@ -50,10 +61,10 @@ class CollectionSource(ABC, Generic[T]):
 
     @abstractmethod
     def text(self, record: Record) -> str:
-        """Return what a reranker reads of a record."""
+        """Return the text of a record that a reranker reads."""
 
     def group(self, key: str) -> str:
-        """Return what the keys of the records of one item have in common, and those of no other item."""
+        """Return the name of an item from the key of one of its records."""
         return key
 
     @abstractmethod
@@ -105,7 +116,8 @@ class CollectionSource(ABC, Generic[T]):
     ) -> list[list[RankedRecord]]:
         """Return the hits of the best items, item by item, best first.
 
-        More and more records are ranked until they are of enough items, and then others than those.
+        More records are ranked until they belong to enough items. After that, items that were found are
+        excluded.
         """
         if self.group_field is None:
             depth = limit if self._models.reranker() is None else max(limit, RERANKED)
@@ -130,7 +142,7 @@ class CollectionSource(ABC, Generic[T]):
         return sorted(found.values(), key=lambda group: -group[0].score)[:limit]
 
     def _grouped(self, hits: Sequence[RankedRecord]) -> dict[str, list[RankedRecord]]:
-        """Group hits by the keys of their records. Nothing has to be read for it."""
+        """Group hits by the keys of their records, without reading the records."""
         groups: dict[str, list[RankedRecord]] = {}
         for hit in hits:
             groups.setdefault(self.group(hit.key), []).append(hit)
@@ -153,3 +165,71 @@ class CollectionSource(ABC, Generic[T]):
 async def records_of(collection: Collection, keys: Sequence[str]) -> Mapping[str, Record]:
     """Return the records that exist of these keys. At most 1,000 keys."""
     return {record.key: record for record in await collection.get(keys) if record is not None}
+
+
+async def diversified(
+    collection: SearchableVectors,
+    space: str,
+    ranked: Sequence[RankedRecord],
+    limit: int,
+    relevance: float = 0.7,
+) -> list[RankedRecord]:
+    """Return the best ``limit`` hits that differ from each other, by maximal marginal relevance.
+
+    ``relevance`` in 0..1 is the weight of the score; the rest is the weight of the similarity in ``space``.
+    With 1 the order is that of the ranking. A hit without a vector is similar to no other. At most 1,000
+    hits. Each chosen hit is compared with all, off the event loop.
+    """
+    known = await collection.vectors([hit.key for hit in ranked], space)
+    by_key = {hit.key: hit for hit in ranked}
+    units = {hit.key: _unit(vector) for hit, vector in zip(ranked, known, strict=True) if vector is not None}
+    scores = [(hit.key, hit.score) for hit in ranked]
+    chosen = await asyncio.to_thread(diverse, scores, _likeness(units), limit, relevance)
+    return [by_key[key] for key in chosen]
+
+
+def _likeness(units: Mapping[str, array[float]]) -> Callable[[str, str], float]:
+    def alike(one: str, other: str) -> float:
+        if one not in units or other not in units:
+            return 0.0
+        return max(math.fsum(map(mul, units[one], units[other])), 0.0)
+
+    return alike
+
+
+def _unit(vector: bytes) -> array[float]:
+    numbers = array("f", vector)
+    length = math.hypot(*numbers)
+    return array("f", (number / length for number in numbers))
+
+
+async def judged(
+    models: Models, query: str, ranked: Sequence[RankedRecord], texts: Mapping[str, str]
+) -> Sequence[RankedRecord]:
+    """Return the ranking in the order of the reranker of the settings; unchanged if there is none.
+
+    If the reranker fails, the ranking is unchanged too, and a warning is logged.
+    """
+    reranker = models.reranker()
+    if reranker is None or not query:
+        return ranked
+    try:
+        return await reranked(reranker, query, ranked, texts)
+    except ModelError as error:
+        log.warning("not reranked: %s", error)
+        return ranked
+
+
+async def reranked(
+    reranker: Reranker, query: str, ranked: Sequence[RankedRecord], texts: Mapping[str, str]
+) -> list[RankedRecord]:
+    """Return the hits, the first :data:`RERANKED` in the order of a model that reads query and text together.
+
+    ``texts`` are the texts of the hits by key. A hit without a text comes after those with one. Hits further
+    down keep their place. The scores of the ranking are assigned again in the new order, so that they fall.
+    """
+    first, rest = list(ranked[:RERANKED]), list(ranked[RERANKED:])
+    read = [hit.key for hit in first if texts.get(hit.key)]
+    scores = dict(zip(read, await reranker.score(query, [texts[key] for key in read]), strict=True))
+    order = sorted(first, key=lambda hit: -scores.get(hit.key, -math.inf))
+    return [replace(hit, score=place.score) for hit, place in zip(order, first, strict=True)] + rest

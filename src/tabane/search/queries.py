@@ -1,8 +1,8 @@
 """Parsing of a typed search text into a query; pure, and never an error.
 
-``"two words"`` must stand side by side, ``-word`` and ``-"two words"`` must not be there, ``word*`` at the
-end may go on. Full-width quotes, 「」, the minus and the star of Japanese keyboards do the same. Whatever
-makes no sense so (a quote that is not closed, a star elsewhere) is read as text.
+``"two words"`` is a phrase. ``-word`` and ``-"two words"`` are excluded. ``word*`` at the end is a prefix.
+Full-width quotes, 「」, and the minus and star of Japanese keyboards have the same effect. Anything else is
+read as text, such as an unclosed quote or a star elsewhere.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from tabane.search.analysis import normalise
 from tabane.search.engine import LexicalQuery, Mode
 from tabane.search.filters import LONGEST_NEEDLE, And, Contains, Filter, Not
 
-LONGEST = 2_000  # characters; what is behind them is not read
+LONGEST = 2_000  # characters that are read
 MOST_PHRASES = 16
 
 _QUOTED = r'"([^"]+)"|“([^”]+)”|＂([^＂]+)＂|「([^」]+)」|『([^』]+)』'
 _PIECE = re.compile(rf"(?P<minus>(?<!\S)[-－−])?(?:{_QUOTED}|(?P<word>[^\s\"“＂「『]+|[\"“＂「『]))")
 _STAR = re.compile(r"(?<=[^\s*＊])[*＊]\s*$")
-# Japanese brackets name things in running text; they are quotes where nothing else touches them.
+# Japanese brackets name things in running text. They are quotes only if nothing else touches them.
 _ALONE = re.compile(r"(?:^|[\s\-－−])$")
 
 
@@ -61,9 +61,9 @@ def marked_terms(query: LexicalQuery) -> list[str]:
 
 
 def demands(query: LexicalQuery) -> Filter:
-    """What a query demands of a hit that was found by meaning: its phrases, and none of what it excludes.
+    """Return the condition for hits that vectors find: the phrases of the query, and none of its exclusions.
 
-    By runs of characters, since vectors know no words: ``-art`` keeps ``start`` away too.
+    Compared are characters, not words, so ``-art`` excludes ``start`` too.
     """
     wanted = (Contains(phrase[:LONGEST_NEEDLE]) for phrase in query.phrases if normalise(phrase).strip())
     unwanted = (Not(Contains(word[:LONGEST_NEEDLE])) for word in query.exclude if normalise(word).strip())

@@ -1,7 +1,7 @@
-"""What a collection holds, as values: shapes, records and the rules that a record must keep; pure.
+"""Shapes of collections, records, and the rules for a record; pure.
 
-A shape says which texts are searched and which fields may be filtered by. A record is a key, those
-texts, those fields, and a payload that comes back byte for byte and that no engine looks into.
+A shape declares the texts that are searched and the fields for filters. A record consists of a key, texts,
+fields, and a payload. The payload is returned byte for byte, and no engine reads it.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ Value = str | int | float | bool | tuple[str, ...]
 
 
 class Kind(Enum):
-    """What a field holds, and by which rules it is compared.
+    """The type of a field, and how its values are compared.
 
     NUMBER is a finite float64. DATE is the same, in seconds since 1970 UTC. STRING compares by code
-    point, exactly as given. STRINGS is a list, and matches where any of its elements does.
+    point, exactly as given. STRINGS is a list, and matches if any of its elements does.
     """
 
     STRING = "string"
@@ -72,9 +72,9 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingSpace:
-    """What vectors of one model and one purpose live in: a record has at most one vector there.
+    """The space of vectors of one model for one purpose. A record has at most one vector in it.
 
-    ``model`` is the fingerprint of what made them, "" where that is not known.
+    ``model`` is the fingerprint of the model that made the vectors, "" if it is unknown.
     """
 
     name: str
@@ -82,7 +82,7 @@ class EmbeddingSpace:
     model: str = ""
 
     def takes(self, other: EmbeddingSpace) -> bool:
-        """Whether what is meant for the other may go in here: a model that is not said is taken for this."""
+        """Return whether vectors for the other space fit into this one. A model that is not named fits."""
         return self.dimension == other.dimension and other.model in ("", self.model)
 
     def __str__(self) -> str:
@@ -91,7 +91,7 @@ class EmbeddingSpace:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a collection holds. ``name`` is the collection's; it and the fields' are identifiers."""
+    """The declaration of a collection. ``name`` is its name. All names are identifiers."""
 
     name: str
     texts: tuple[TextField, ...] = ()
@@ -116,7 +116,7 @@ class Shape:
             raise ValueError(f"a space has 1 to {LARGEST_DIMENSION} dimensions")
 
     def space(self, name: str) -> EmbeddingSpace:
-        """The space of that name. Raises :class:`BadArguments` that names those there are."""
+        """Return the space of that name. Raises :class:`BadArguments` with the names of all spaces."""
         for space in self.spaces:
             if space.name == name:
                 return space
@@ -131,7 +131,7 @@ class Shape:
         )
 
     def field(self, name: str) -> Field:
-        """The field of that name. Raises :class:`BadArguments` that names those there are."""
+        """Return the field of that name. Raises :class:`BadArguments` with the names of all fields."""
         for field in self.fields:
             if field.name == name:
                 return field
@@ -146,7 +146,7 @@ class Shape:
         )
 
     def text_names(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
-        """The texts asked for, all where None is. Raises :class:`BadArguments` for one there is not."""
+        """Return the requested texts; None: all of them. Raises :class:`BadArguments` for an unknown one."""
         known = tuple(text.name for text in self.texts)
         for name in names or ():
             if name not in known:
@@ -163,12 +163,12 @@ class Shape:
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is found: a post, a chunk of a document, a page.
+    """A record that can be found: a post, a chunk of a document, a page.
 
-    ``texts`` and ``fields`` may lack what the shape declares; an absent field matches no condition.
-    ``payload`` is the caller's own, JSON by custom. ``vectors``: space → float32, little-endian, of any
-    length but zero (what is compared is the cosine); they are taken in with the record and do not come
-    back with it, for they are some times as large as all the rest.
+    ``texts`` and ``fields`` may lack some that the shape declares. An absent field matches no condition.
+    ``payload`` belongs to the caller, and is usually JSON. ``vectors``: space → float32, little-endian, of
+    any length but zero, because cosines are compared. Vectors are stored with the record, but not returned
+    with it, because they are several times as large as the rest.
     """
 
     key: str
@@ -179,9 +179,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A record as an engine holds it. ``row`` is its dense number, which changes when it is replaced.
+    """A record in an engine. ``row`` is its dense number, which changes when the record is replaced.
 
-    ``epoch`` changes when rows are numbered again: both together never name another record.
+    ``epoch`` changes when rows are numbered again. The pair of both never names another record.
     """
 
     record: Record
@@ -192,10 +192,10 @@ class StoredRecord(msgspec.Struct, frozen=True, kw_only=True):
 def checked(
     record: Record, shape: Shape, fit: Callable[[bytes, EmbeddingSpace], bytes] | None = None
 ) -> Record:
-    """The record in its one spelling, or :class:`BadArguments` that says which part of it is wrong.
+    """Return the record in normal form. Raises :class:`BadArguments` that names the wrong part.
 
-    The key in NFC, whole numbers as int, lists as tuples, parts that are None or empty texts left out:
-    two records that mean the same are equal afterwards. ``fit`` is :func:`checked_vector`, or as good.
+    The key is in NFC, whole numbers are int, lists are tuples. Fields that are None and empty texts are left
+    out. Two records with the same meaning are equal afterwards. ``fit`` replaces :func:`checked_vector`.
     """
     fit = fit or checked_vector
     key = checked_key(record.key)
@@ -212,7 +212,7 @@ def checked(
 
 
 def checked_key(key: str) -> str:
-    """The key in NFC: 1 to 1,024 bytes. Raises :class:`BadArguments`."""
+    """Return the key in NFC. Raises :class:`BadArguments` unless it has 1 to 1,024 bytes."""
     if not key.isascii():
         key = unicodedata.normalize("NFC", encodable(key, "key"))
     if not 0 < len(key.encode()) <= LONGEST_KEY:
@@ -221,7 +221,7 @@ def checked_key(key: str) -> str:
 
 
 def checked_vector(vector: bytes, space: EmbeddingSpace) -> bytes:
-    """The vector, where it has the length of its space and finite numbers, not all 0."""
+    """Return the vector. Raises BadArguments unless its length fits and its numbers are finite, not all 0."""
     numbers = array("f")
     if len(vector) == numbers.itemsize * space.dimension:
         numbers.frombytes(vector)
@@ -242,7 +242,7 @@ def unfit_vector(space: EmbeddingSpace) -> BadArguments:
 
 
 def checked_space(space: EmbeddingSpace) -> EmbeddingSpace:
-    """The space, where it may be one of a collection. Raises :class:`BadArguments`."""
+    """Return the space. Raises :class:`BadArguments` if a collection cannot have it."""
     if not (space.name.isidentifier() and space.name.isascii()):
         raise BadArguments(say("the name of a space is an ASCII identifier: {name}", name=space.name), "name")
     if not 0 < space.dimension <= LARGEST_DIMENSION:
@@ -255,7 +255,7 @@ def checked_space(space: EmbeddingSpace) -> EmbeddingSpace:
 
 
 def checked_value(value: object, field: Field) -> Value:
-    """A field's value in its one spelling. Raises :class:`BadArguments` that names field and kind."""
+    """Return a field's value in normal form. Raises :class:`BadArguments` that names field and kind."""
     if field.kind is Kind.STRINGS:
         if not isinstance(value, list | tuple) or len(value) > MOST_STRINGS:
             raise _unfit(field, say("a list of at most {most} strings", most=MOST_STRINGS))
@@ -264,7 +264,7 @@ def checked_value(value: object, field: Field) -> Value:
 
 
 def checked_scalar(value: object, field: Field) -> Scalar:
-    """What a condition compares with: one element where the field is a list."""
+    """Return the value that a condition compares with. For a list, it is one element."""
     if field.kind.textual:
         return _string(value, field)
     if field.kind is Kind.BOOLEAN:
@@ -285,7 +285,7 @@ def _number(value: object, field: Field) -> int | float:
         wanted = say("seconds since 1970") if field.kind is Kind.DATE else say("a finite number")
         raise _unfit(field, wanted)
     if abs(value) > EXACT and isinstance(value, int):
-        # Rounding an id silently would find another one's record.
+        # A rounded id would find another record.
         raise _unfit(field, say("a number up to 2**53; longer ids are strings"))
     return int(value) if value == int(value) and abs(value) <= EXACT else float(value)
 
@@ -295,7 +295,7 @@ def _unfit(field: Field, wanted: object) -> BadArguments:
 
 
 def encodable(text: str, name: str) -> str:
-    """The text, where it can be written as UTF-8: half a surrogate pair cannot."""
+    """Return the text. Raises BadArguments if it has half a surrogate pair, which UTF-8 cannot encode."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,20 +1,23 @@
-"""Snippets: the passage of a text that shows best why it was found, with its words marked; pure.
+"""Snippets and first sentences of a text; pure.
 
-Offsets are characters of the original text: width, case and accents may have been folded to find a word,
-what is shown is untouched.
+A snippet is the passage that shows best why the text was found, with the words of the query marked. Its
+offsets are characters of the original text. Width, case and accents are folded only to find words.
+
+Ends of sentences are detected in English and Japanese.
 """
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tabane.search.analysis import GAP, final_marks, placed_runs, positioned
 
-LONGEST_TEXT = 200_000  # characters that are looked at
+LONGEST_TEXT = 200_000  # characters that are searched
 MOST_MARKS = 64
-_REACH = 12  # characters that a cut is moved by to meet the end of a word or sentence
+_REACH = 12  # characters that a cut is moved at most, to the end of a word or sentence
 
 _SENTENCE_ENDS = "。！？\n"
 _BREAKS = " 　\t、，,.;:；：）」』]"
@@ -22,7 +25,7 @@ _BREAKS = " 　\t、，,.;:；：）」』]"
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """A passage: ``text`` is ``original[start:end]``; ``marks`` are spans of words found, within ``text``."""
+    """A passage. ``text`` is ``original[start:end]``; ``marks`` are the spans of found words in ``text``."""
 
     text: str
     start: int
@@ -31,9 +34,10 @@ class Snippet:
 
 
 def snippet(text: str, words: Iterable[str], length: int = 160) -> Snippet:
-    """The passage of at most ``length`` characters that holds most of the words, rare ones before frequent.
+    """Return the passage of at most ``length`` characters with most of the words, rare ones first.
 
-    ``words`` are what a person typed: texts, not tokens. Without a hit it is the beginning of the text.
+    ``words`` are texts as a person typed them, not tokens. If none is found, the passage is the beginning of
+    the text.
     """
     looked = text[:LONGEST_TEXT]
     spans = _spans(looked, _wanted(words))
@@ -44,13 +48,13 @@ def snippet(text: str, words: Iterable[str], length: int = 160) -> Snippet:
 
 
 def _wanted(words: Iterable[str]) -> dict[str, int]:
-    """The tokens that are looked for, each with a number of its own."""
+    """Return the tokens that are searched for, each with its own number."""
     tokens = dict.fromkeys(token for word in words for token in positioned(word) if token != GAP)
     return {token: number for number, token in enumerate(tokens)}
 
 
 def _spans(text: str, wanted: dict[str, int]) -> list[tuple[int, int, int]]:
-    """Where tokens stand in the original: start, end and which, in order."""
+    """Return the tokens in the original text as (start, end, number), in order."""
     found: list[tuple[int, int, int]] = []
     folded, places = _folded(text)
     for at, run in placed_runs(folded):
@@ -63,7 +67,7 @@ def _spans(text: str, wanted: dict[str, int]) -> list[tuple[int, int, int]]:
 
 
 def _within(run: str) -> Iterable[tuple[int, int, str]]:
-    """The tokens of a run with where each stands: pairs by their place, words and names as a whole."""
+    """Yield the tokens of a run as (offset, size, token): pairs one by one, words and names as a whole."""
     tokens = positioned(run)
     if len(tokens) == max(1, len(run) - 1) and not run.isascii():
         return [(place, min(2, len(run)), token) for place, token in enumerate(tokens)]
@@ -71,7 +75,7 @@ def _within(run: str) -> Iterable[tuple[int, int, str]]:
 
 
 def _folded(text: str) -> tuple[str, Sequence[int]]:
-    """The text in the spelling that tokens are cut from, and where each of its characters comes from."""
+    """Return the text in the spelling of tokens, and the original position of each of its characters."""
     if text.isascii():
         return text, range(len(text) + 1)
     folded, places = _normalised(text)
@@ -96,7 +100,7 @@ def _normalised(text: str) -> tuple[str, Sequence[int]]:
 
 
 def _clusters(text: str) -> Iterable[tuple[int, int]]:
-    """Stretches that are normalised by themselves: a character and the marks that join it."""
+    """Yield the spans that are normalized separately: a character and its combining marks."""
     start = 0
     for at in range(1, len(text) + 1):
         if at == len(text) or not _joins(text[at]):
@@ -111,7 +115,7 @@ def _joins(character: str) -> bool:
 
 
 def _best(spans: Sequence[tuple[int, int, int]], length: int) -> int:
-    """Where the passage begins that holds most: each token once, by its rarity, the earliest of equals."""
+    """Return the start of the best passage. Each token counts once, rare ones more; the first of equals."""
     counts: dict[int, int] = {}
     for _, _, number in spans:
         counts[number] = counts.get(number, 0) + 1
@@ -136,7 +140,7 @@ def _best(spans: Sequence[tuple[int, int, int]], length: int) -> int:
 
 
 def _moved(text: str, start: int, end: int) -> tuple[int, int]:
-    """The same cut, where a word or sentence ends: never longer, and by a few characters alone."""
+    """Return the cut, moved by a few characters to the end of a word or sentence. It never gets longer."""
     if start > 0:
         start = next(
             (at + 1 for at in range(start, min(start + _REACH, end)) if text[at] in _SENTENCE_ENDS), start
@@ -150,7 +154,7 @@ def _moved(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Spans that touch or overlap are one."""
+    """Return the spans. Those that touch or overlap are joined."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if merged and start <= merged[-1][1]:
@@ -158,3 +162,74 @@ def _merged(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
         else:
             merged.append((start, end))
     return tuple(merged[:MOST_MARKS])
+
+
+# A Japanese full stop ends a sentence, except inside brackets. A Latin one does only before a space, so that
+# versions, domains and file names are not cut.
+_END = re.compile(r"[。！？](?![」』）】])|[.!?][\"'”’)\]]*(?=\s|$)")
+_ABBREVIATION = re.compile(
+    r"(?:^|[\s(\[\"'])(?:e\.g|i\.e|eg|ie|vs|cf|approx|incl|excl|resp|esp|mr|mrs|ms|dr|prof|st|no|nos|fig|figs|vol|"
+    r"[a-z]|(?:[a-z]\.)+[a-z])\.$",
+    re.IGNORECASE,
+)
+# The line in a docstring after which no description follows, but a list.
+_SECTION = re.compile(
+    r"(?:[-*•・#@>|`]|\d+[.)]\s|<|(?:args?|arguments?|param(?:eter)?s?|inputs?|returns?|outputs?|raises|usage|"
+    r"examples?|notes?|warnings?|引数|パラメータ|パラメーター|戻り値|使用例|例|注意|備考)\s*[:：])",
+    re.IGNORECASE,
+)
+_TAG = re.compile(r"</?[A-Za-z_][\w-]*>")
+_LEAD_IN = re.compile(r"^[\s#*_`>-]+")
+_BLANK_LINE = re.compile(r"\n[ \t]*\n")
+_MOST = 4000
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a description, on one line; the whole text if the sentence has no end.
+
+    A blank line, a list or a section such as "Args:" ends it too. Only the first 4,000 characters are read.
+    """
+    gist = _gist(text[:_MOST])
+    for end in _END.finditer(gist):
+        if end.group()[0] != "." or not _is_abbreviation(gist, end.start(), end.end()):
+            return gist[: end.end()]
+    return gist
+
+
+def one_line(text: str) -> str:
+    """Return the text with each run of white space replaced by one space."""
+    return " ".join(text.split())
+
+
+def _gist(text: str) -> str:
+    """Return the first paragraph, up to a list or section, without Markdown marks and tags."""
+    heading = ""
+    for paragraph in _BLANK_LINE.split(_TAG.sub(" ", text)):
+        lines = _described(paragraph)
+        if lines and paragraph.lstrip().startswith("#") and len(lines) == 1:
+            heading = heading or lines[0]
+        elif lines:
+            return one_line(_joined(lines))
+    return one_line(heading)
+
+
+def _described(paragraph: str) -> list[str]:
+    lines: list[str] = []
+    for line in paragraph.splitlines():
+        if lines and _SECTION.match(line.strip()):
+            break
+        if bare := _LEAD_IN.sub("", line).strip():
+            lines.append(bare)
+    return lines
+
+
+def _joined(lines: list[str]) -> str:
+    """Join wrapped lines: with a space between Latin ones, and without one inside Japanese."""
+    text = lines[0]
+    for line in lines[1:]:
+        text += ("" if text[-1] > "\u2fff" and line[0] > "\u2fff" else " ") + line
+    return text
+
+
+def _is_abbreviation(text: str, at: int, end: int) -> bool:
+    return end < len(text) and _ABBREVIATION.search(text[max(0, at - 12) : at + 1]) is not None

@@ -1,9 +1,9 @@
-"""Text as overlapping pairs of characters, so that an index finds any substring of any script; pure.
+"""Overlapping pairs of characters, by which an index finds any substring in any script; pure.
 
-Every character of a text begins exactly one token: a pair with the character after it, and the last one
-stands alone. A substring of two characters or more is then a phrase of pairs side by side, and a single
-character the beginning of a token: exactly, so that no look at the text is needed to be sure. Compared
-is the text in one case and width (:func:`~tabane.search.analysis.normalise`); kana stay as they are.
+Each character of a text begins exactly one token: the pair with the next character. The last character is a
+token of its own. So a substring of two or more characters is a phrase of pairs, and a single character is the
+beginning of a token. Both are exact, and the text need not be checked. Texts are compared in one case and
+width (:func:`~tabane.search.analysis.normalise`). Hiragana and katakana remain different.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from operator import add
 
 from tabane.search.analysis import normalise
 
-# Longer needles are hardly rarer than their first so many characters, and a phrase has its price.
+# A longer needle is hardly rarer than this many of its characters, and a longer phrase costs more.
 MOST_PAIRS = 64
 
-# Unicode keeps these for programs' own use; in a text they are a mistake, and all taken for one.
+# Unicode reserves these for internal use. In a text they are a mistake, and all count as the same one.
 _OWN = range(0xFDD0, 0xFDEF)
 _BLANK = "\ufdef"
 _ANY_OWN = 0x1FFFE
@@ -28,33 +28,33 @@ _OTHERS = re.compile("[\\s\ufdd0-\ufdee\U0001fffe]")
 
 
 def substring_tokens(text: str) -> list[str]:
-    """The tokens of a text in order, as many as it has characters once it is normalised."""
+    """Return the tokens of a text in order, one for each character of the normalized text."""
     spelt = _spelt(normalise(text))
     return [*map(add, spelt, spelt[1:]), spelt[-1]] if spelt else []
 
 
 def needle_tokens(needle: str) -> list[str]:
-    """The tokens that stand side by side where the needle is held, at most 64 of them.
+    """Return the tokens that are adjacent in each text that contains the needle, at most 64.
 
-    For a needle of one character: what a token begins with there. See :func:`is_single`, :func:`is_whole`.
+    For a needle of one character: the beginning of a token. See :func:`is_single`, :func:`is_whole`.
     """
     spelt = _spelt(normalise(needle)[: MOST_PAIRS + 1])
     return list(map(add, spelt, spelt[1:])) if len(spelt) > 1 else [spelt]
 
 
 def is_single(needle: str) -> bool:
-    """Whether the needle is one character, and its token the beginning of others."""
+    """Return whether the needle is one character, and its token therefore the beginning of others."""
     return len(normalise(needle)) == 1
 
 
 def is_whole(needle: str) -> bool:
-    """Whether the tokens say all of the needle; else the text itself has the last word."""
+    """Return whether the tokens cover the whole needle. If not, the text must be checked."""
     return len(normalise(needle)) <= MOST_PAIRS + 1 and not _MISTAKE.search(needle)
 
 
 def _spelt(text: str) -> str:
-    """The text with characters that are none for white space: tokens are joined by blanks."""
-    # One that is there already is no blank; of blanks most texts have this one alone.
+    """Return the text with white space replaced by reserved characters, since tokens are joined by spaces."""
+    # A reserved character in the text is not a space. The only white space of most texts is the space.
     text = text.replace(_BLANK, _MISTAKEN).replace(" ", _BLANK)
     return text.translate(_spellings()) if _OTHERS.search(text) else text
 

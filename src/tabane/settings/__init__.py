@@ -1,4 +1,4 @@
-"""Settings: one frozen object, made at start from flags, environment and tabane.toml, and handed down."""
+"""Settings: one frozen object, made at startup from flags, environment and tabane.toml, and passed down."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""`python -m tabane.settings` prints docs/settings.md, made of the table of settings."""
+"""`python -m tabane.settings`: prints docs/settings.md from the table of settings."""
 
 from __future__ import annotations
 
 from tabane.messages import Message
-from tabane.settings.option import SettingOption
+from tabane.settings.option import SettingOption, allowed, shown
 from tabane.settings.table import OPTIONS
-from tabane.settings.values import allowed, shown
 
 _HEAD = """\
 # Settings

@@ -1,16 +1,21 @@
-"""Files that are the user's alone: written so, and read only where nobody else can have written them."""
+"""Tabane's folders and the user's private files.
+
+A private file is written with mode 0600, and refused if another user can have written it.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from tabane.errors import ConfigurationError
 from tabane.messages import say
 
 LIMIT = 4 * 1024 * 1024
-"""Bytes of a settings, servers or secrets file: far more than anyone writes by hand."""
+"""Most bytes of a settings, servers or secrets file: far more than anyone writes by hand."""
 
 Pathlike = str | os.PathLike[str]
 
@@ -43,10 +48,10 @@ def private_folder(path: Pathlike, *, parents: bool = True) -> None:
 
 
 def write_private(path: Pathlike, data: bytes, mode: int = 0o600) -> None:
-    """Replace the file by ``data`` in one step, mode 0600, on disk when this returns.
+    """Replace the content of the file by ``data`` in one step, with mode 0600. It is on disk at the return.
 
-    A reader sees the old content or the new one, never a part. Where ``path`` is a symbolic link,
-    the file it points to is replaced. ``mode`` is for another program's file. Raises OSError.
+    A reader sees the old content or the new one, never a part. If ``path`` is a symbolic link, the file that
+    it points to is replaced. ``mode`` is for files of other programs. Raises OSError.
     """
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
@@ -66,31 +71,31 @@ def write_private(path: Pathlike, data: bytes, mode: int = 0o600) -> None:
 
 
 def read_trusted(path: Pathlike, limit: int = LIMIT) -> bytes:
-    """The content of a file that nobody but its owner or root can have written.
+    """Return the content of a file that only its owner or root can have written.
 
-    Raises FileNotFoundError where there is none, and ConfigurationError where group or others may
-    write it, it belongs to another user, it is longer than ``limit`` bytes, or it cannot be read.
+    Raises FileNotFoundError if there is none. Raises ConfigurationError if group or others may write it, it
+    belongs to another user, it is longer than ``limit`` bytes, or it cannot be read.
     """
     return _read(path, limit, _check_trusted)
 
 
 def read_owned(path: Pathlike, limit: int = LIMIT) -> bytes:
-    """The content of a file of the user's own, whoever else may write it: for what a person looks at first.
+    """Return the content of a file of the user, which others may be able to write.
 
-    Raises as :func:`read_trusted`.
+    It is for content that a person checks. Raises the errors of :func:`read_trusted`.
     """
     return _read(path, limit, lambda path, mode: None)
 
 
 def read_private(path: Pathlike, limit: int = LIMIT) -> bytes:
-    """The content of a file that nobody but its owner can read. Raises as :func:`read_trusted`."""
+    """Return the content of a file that only its owner can read. Raises as :func:`read_trusted`."""
     return _read(path, limit, _check_private)
 
 
 def _read(path: Pathlike, limit: int, check: Callable[[Pathlike, int], None]) -> bytes:
     try:
         with open(path, "rb", opener=_never_waiting) as file:
-            # The open file is looked at, not the path, which could lead elsewhere by now.
+            # Check the open file, not the path, which may lead to another file by now.
             status = os.fstat(file.fileno())
             _check_kind(path, status, limit)
             _check_owner(path, status)
@@ -159,7 +164,7 @@ def _check_owner(path: Pathlike, status: os.stat_result) -> None:
 
 
 def _quoted(path: Pathlike) -> str:
-    import shlex  # only a refusal pays for it
+    import shlex  # needed only for a refusal
 
     return shlex.quote(os.fspath(path))
 
@@ -186,3 +191,36 @@ def _forget(path: str) -> None:
         os.unlink(path)
     except FileNotFoundError:
         return
+
+
+NAME = "tabane"
+_MACOS = "Library/Application Support"
+
+
+def data_folder(environ: Mapping[str, str], platform: str = sys.platform) -> Path:
+    """Return the default folder of Tabane's data. TABANE_HOME overrides it."""
+    if platform == "win32":
+        from platformdirs import user_data_path
+
+        return user_data_path(NAME, appauthor=False)
+    return _folder(environ, "XDG_DATA_HOME", _MACOS if platform == "darwin" else ".local/share")
+
+
+def config_folder(environ: Mapping[str, str], platform: str = sys.platform) -> Path:
+    """Return the default folder of tabane.toml and mcp-servers.json."""
+    if platform == "win32":
+        from platformdirs import user_config_path
+
+        return user_config_path(NAME, appauthor=False)
+    return _folder(environ, "XDG_CONFIG_HOME", _MACOS if platform == "darwin" else ".config")
+
+
+def home_folder(environ: Mapping[str, str]) -> str:
+    """Return the folder that ``~`` means."""
+    return environ.get("HOME") or os.path.expanduser("~")
+
+
+def _folder(environ: Mapping[str, str], variable: str, default: str) -> Path:
+    # The result of platformdirs (a test compares them), without importing it: a tenth of the start-up time.
+    given = environ.get(variable, "").strip()
+    return Path(given if os.path.isabs(given) else os.path.join(home_folder(environ), default), NAME)

@@ -1,4 +1,4 @@
-"""Where settings come from: flags before environment before tabane.toml before the default."""
+"""Sources of settings, in this order: flags, environment, tabane.toml, defaults."""
 
 from __future__ import annotations
 
@@ -11,28 +11,26 @@ from typing import Any
 
 from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
-from tabane.settings.files import read_trusted
-from tabane.settings.option import SettingOption
+from tabane.settings.files import config_folder, data_folder, read_trusted
+from tabane.settings.option import InvalidSetting, SettingOption, expanded, value_of
 from tabane.settings.origins import allowed_entry
-from tabane.settings.places import config_folder, data_folder
 from tabane.settings.table import OPTIONS, Settings, SettingSource
-from tabane.settings.values import InvalidSetting, expanded, value_of
 from tabane.text.nearest_names import nearest
 
 PREFIX = "TABANE_"
 ELSEWHERE = ("URL", "INSTANCE")
-"""Variables that begin like settings and are none: to a client of the hub, and in a server it runs."""
+"""Variables with the prefix that are no settings: for clients of the hub, and in servers that it runs."""
 
 _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _BY_NAME = {option.name: option for option in OPTIONS}
 
 
 def load_settings(flags: Mapping[str, object], environ: Mapping[str, str]) -> Settings:
-    """The settings in force: each from the first of flags, environment, tabane.toml that gives it.
+    """Return the settings, each from the first of flags, environment and tabane.toml that gives it.
 
-    ``flags`` are named as the fields; None is a flag that was not given. Paths in flags and
-    environment are relative to the working directory, those in tabane.toml to its folder.
-    Raises ConfigurationError that names the setting, where it stands, and what is allowed there.
+    ``flags`` have the names of the fields; None is a flag that was not given. Paths in flags and environment
+    are relative to the working directory, and those in tabane.toml to its folder. Raises ConfigurationError
+    that names the setting, its source, and the allowed values.
     """
     reader = _SettingsReader(flags, environ)
     config = reader.take(_BY_NAME["config"]) or config_folder(environ) / "tabane.toml"
@@ -50,7 +48,7 @@ def load_settings(flags: Mapping[str, object], environ: Mapping[str, str]) -> Se
 
 @dataclass(frozen=True, slots=True)
 class _SettingsFile:
-    """tabane.toml as read: its top-level values, and its text to find their lines in."""
+    """The content of tabane.toml: its top-level values, and its text, in which their lines are found."""
 
     path: Path
     values: Mapping[str, Any]
@@ -79,7 +77,7 @@ class _SettingsFile:
 
 
 class _SettingsReader:
-    """Takes one setting after the other and remembers where each came from."""
+    """Reads settings one by one, and records the source of each."""
 
     def __init__(self, flags: Mapping[str, object], environ: Mapping[str, str]) -> None:
         self._flags = flags
@@ -89,7 +87,7 @@ class _SettingsReader:
         self.warnings: list[Message] = []
 
     def take(self, option: SettingOption) -> Any:
-        """The value, checked; None where nobody gives one."""
+        """Return the checked value, or None if no source gives one."""
         if self._flags.get(option.name) is not None:
             return self._use(
                 option, self._flags[option.name], SettingSource("flag", option.flag), os.getcwd()
@@ -134,7 +132,7 @@ class _SettingsReader:
         return expanded(value, self._environ, folder) if option.kind == "path" else value
 
     def _use_foreign(self, option: SettingOption) -> Any:
-        # Other programs read this variable too, so what it holds need not be meant for Tabane.
+        # Other programs read this variable too, so its value may not be meant for Tabane.
         given = self._environ[option.also]
         try:
             value = value_of(option, given.lower(), typed=False)
@@ -159,7 +157,7 @@ def _read_file(path: Path, *, required: bool) -> _SettingsFile:
         if required:
             raise ConfigurationError(say("There is no settings file {path}.", path=path)) from None
         return _SettingsFile(path, {}, "")
-    import tomllib  # only a file that exists pays for it
+    import tomllib  # needed only if the file exists
 
     try:
         text = data.decode("utf-8-sig")
@@ -174,7 +172,7 @@ def _read_file(path: Path, *, required: bool) -> _SettingsFile:
 
 
 def _place(error: str) -> tuple[str, str]:
-    """tomllib's "detail (at line 3, column 5)" as (detail, ":3:5")."""
+    """Return an error of tomllib, "detail (at line 3, column 5)", as (detail, ":3:5")."""
     detail, _, place = error.rpartition(" (at line ")
     line, _, column = place.rstrip(")").partition(", column ")
     return (detail, f":{line}:{column}") if line.isdigit() and column.isdigit() else (error, "")
@@ -219,7 +217,7 @@ def _check_together(settings: Settings) -> None:
 
 def _check_model(settings: Settings) -> None:
     if settings.model_key and not _VARIABLE.fullmatch(settings.model_key):
-        raise ConfigurationError(  # which may be the key, and is not to be seen
+        raise ConfigurationError(  # without the value, which may be the key itself
             say(
                 "model_key names a variable, such as ${{OPENAI_API_KEY}}; the key itself goes into {path} as "
                 "OPENAI_API_KEY=…",

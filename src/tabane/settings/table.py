@@ -1,7 +1,7 @@
-"""The settings as one table: what exists, what it means, its default and its limits.
+"""The table of all settings, with their meaning, defaults and limits.
 
-The fields of :class:`Settings` are the only definition. Environment names, flags, `tabane status
---settings`, docs/settings.md and the tests are made of it.
+The fields of :class:`Settings` are the only definition. Environment variables, flags, `tabane status
+--settings`, docs/settings.md and the tests are derived from it.
 """
 
 # ruff: noqa: RUF009  (the calls make dataclass fields with their help, which is what a table is)
@@ -24,7 +24,7 @@ LogLevel = Literal["trace", "debug", "info", "warning", "error", "silent"]
 
 @dataclass(frozen=True, slots=True)
 class SettingSource:
-    """Where a value came from. ``where`` is the flag, the variable, or file:line; empty for a default."""
+    """The source of a value. ``where`` is the flag, the variable, or file:line; empty for a default."""
 
     kind: Literal["flag", "environment", "file", "default"]
     where: str = ""
@@ -32,7 +32,7 @@ class SettingSource:
 
 @dataclass(frozen=True, slots=True)
 class ExplainedSetting:
-    """One setting as `tabane status --settings` shows it."""
+    """One setting in `tabane status --settings`."""
 
     name: str
     value: Any
@@ -43,10 +43,10 @@ class ExplainedSetting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything that can be set, resolved: paths are absolute, numbers within their limits.
+    """All settings, checked: paths are absolute, and numbers within their limits.
 
-    Made by :func:`tabane.settings.load_settings`. ``sources`` says of each field where its value
-    came from; ``warnings`` are unknown keys and the like, to be logged when a log exists.
+    Made by :func:`tabane.settings.load_settings`. ``sources`` has the source of each value that is not the
+    default. ``warnings`` are about unknown keys and the like. They are logged once there is a log.
     """
 
     home: Path = option.path(
@@ -448,7 +448,7 @@ class Settings:
     warnings: tuple[Message, ...] = field(default=(), repr=False, compare=False)
 
     def explain(self) -> tuple[ExplainedSetting, ...]:
-        """Every setting with its value and where that came from, in the order of the table."""
+        """Return every setting with its value and its source, in the order of the table."""
         default = SettingSource("default")
         return tuple(
             ExplainedSetting(o.name, getattr(self, o.name), self.sources.get(o.name, default), o.help, o.unit)
@@ -457,12 +457,12 @@ class Settings:
 
     @property
     def insists_on_http(self) -> bool:
-        """Return whether HTTP was asked for: by its port, or by an archive whose clients look there."""
+        """Return whether HTTP was requested: by its port, or by an archive whose clients use it."""
         archive = ("posts_embeddings", "posts_reasoning", "posts_summary")
         return self.http and any(name in self.sources for name in ("http", "port", *archive))
 
     def as_flags(self) -> tuple[str, ...]:
-        """The flags that were given, as arguments of a new command: a daemon is started with them."""
+        """Return the flags that were given, as arguments. A daemon is started with them."""
         given = (o for o in OPTIONS if o.name in self.sources and self.sources[o.name].kind == "flag")
         return tuple(_argument(option, getattr(self, option.name)) for option in given)
 

@@ -34,7 +34,7 @@ _LEFT = 500
 
 
 class PersistentVectorCache:
-    """The storage that :class:`tabane.search.embedding.cached.CachedEmbedder` asks. Made by :meth:`open`.
+    """The storage that :class:`tabane.search.embedding.embedder.CachedEmbedder` asks. Made by :meth:`open`.
 
     What :meth:`put` answered outlives the process, as long as there is room for it.
     """

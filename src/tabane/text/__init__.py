@@ -1,1 +1,1 @@
-"""Pure functions on text: cutting, encodings, names that are nearly right."""
+"""Pure functions on text: cutting, encodings, similar names."""

@@ -1,4 +1,4 @@
-"""Where a long text may be cut so that its parts read well; pure.
+"""Positions to cut a long text, so that its parts are readable; pure.
 
 A text is cut after a line, else after a word or a Japanese sentence or clause, else between two characters
 that are not one to a reader.
@@ -80,7 +80,7 @@ def _is_flag_half(character: str) -> bool:
 
 
 def _flag_halves(text: str, start: int, at: int) -> int:
-    """Count the halves of flags before a place, back to the start of the part, which cuts none."""
+    """Count the halves of flags before a position, back to the start of the part, which cuts none."""
     count = 0
     while at - count > start and count < _MOST_HALVES and _is_flag_half(text[at - count - 1]):
         count += 1

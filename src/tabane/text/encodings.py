@@ -1,4 +1,4 @@
-"""The encoding of bytes, and the text that they are; pure.
+"""Detection of the encoding of bytes, and their decoding; pure.
 
 What identifies itself comes first: a byte order mark, the escapes of ISO-2022-JP, UTF-8 (chance hardly ever
 makes it). Then UTF-16 without a mark, and Shift_JIS and EUC-JP if they read as Japanese does: kana and common
@@ -116,7 +116,7 @@ def decode_leniently(body: bytes, charset: str | None = None, media: str = "") -
 
 
 def is_encoding(name: str) -> bool:
-    """Whether an encoding of text has this name; those of bytes, as base64, are none."""
+    """Return whether it is the name of an encoding of text. Encodings of bytes, such as base64, are not."""
     try:
         return isinstance(b"".decode(name), str) and isinstance("".encode(name), bytes)
     except (LookupError, ValueError, AssertionError):
@@ -124,7 +124,7 @@ def is_encoding(name: str) -> bool:
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether bytes that are no text we know are none at all: texts have hardly any control characters."""
+    """Return whether bytes in no known encoding are no text: texts have hardly any control characters."""
     beginning = data[:8192]
     controls = sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 or byte == 127 for byte in beginning)
     return controls * 100 > len(beginning)
@@ -156,7 +156,7 @@ def _self_identified(data: bytes) -> Decoded | None:
 
 
 def _utf16(data: bytes) -> Decoded | None:
-    """UTF-16 without a mark: the zeros of its ASCII are all on one side, and it reads as a text does."""
+    """Detect UTF-16 without a mark: the zeros of its ASCII are all on one side, and it reads as text."""
     if len(data) < 4 or len(data) % 2:
         return None
     even, odd = data[::2].count(0), data[1::2].count(0)
@@ -176,7 +176,7 @@ def _is_usual(character: str) -> bool:
 
 
 def _is_of_a_script(character: str) -> bool:
-    """Whether a character is of those that most texts are made of: chance would hit all planes alike."""
+    """Return whether a character is a usual one of texts. Random bytes would hit all planes equally."""
     code = ord(character)
     return code < 0x1200 or 0x2010 <= code < 0x2700 or 0x3000 <= code < 0x3100 or (
         0x4E00 <= code < 0xA000 or 0xAC00 <= code < 0xD7A4 or 0xFF00 <= code < 0xFFEF or code >= 0x1F300
@@ -184,7 +184,7 @@ def _is_of_a_script(character: str) -> bool:
 
 
 def _wide(body: bytes) -> str | None:
-    """UTF-16 without a mark: its markup is full of zeros, on one side."""
+    """Detect UTF-16 without a mark: its markup is full of zeros, all on one side."""
     head = body[:_HEAD]
     if head.count(0) * 10 < len(head) or len(head) < 4:
         return None
@@ -236,7 +236,7 @@ def _marked_up(media: str) -> bool:
 
 
 def _known(label: str) -> str | None:
-    """Python's name for what browsers take a label to mean; None where it is not an encoding of text."""
+    """Return Python's name for the meaning of a label in browsers; None if it is no encoding of text."""
     name = label.strip().lower()
     try:
         codec = codecs.lookup(_MEANT.get(name, name))
@@ -249,7 +249,7 @@ def _known(label: str) -> str | None:
 
 
 def _best(sample: bytes, candidates: Iterator[str]) -> str:
-    """The candidate that reads with the fewest odd characters, the earlier one where two are equal.
+    """Return the candidate with the fewest odd characters; the first of equal ones.
 
     UTF-8 is not among them any more: it has been tried. A Western one reads anything, so it must not win
     over one that reads as Japanese.
@@ -265,7 +265,7 @@ def _best(sample: bytes, candidates: Iterator[str]) -> str:
 
 
 def _oddity(text: str, *, western: bool) -> float:
-    """The share of the letters beyond ASCII that running text does not have, 0..1."""
+    """Return the share of the letters beyond ASCII that are unusual in running text, 0..1."""
     beyond = [char for char in text if char > "\x7f"]
     if not beyond:
         return 0.0

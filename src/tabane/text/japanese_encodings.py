@@ -10,7 +10,7 @@ SAMPLE = 200_000
 """Characters by which a text is judged."""
 
 NATURAL = 0.9
-"""How much of what is not ASCII reads as Japanese at least."""
+"""Least share of the characters beyond ASCII that read as Japanese."""
 
 FOREIGN = re.compile(r"[^\x00-\x7f]+")
 _KANA = re.compile("[ぁ-んァ-ヶー]")
@@ -23,7 +23,7 @@ _ESCAPED = re.compile(rb"\x1b(?:\$[@B]|\$\([DOPQ]|\([BJI])")
 _SHIFT_JIS: Final = ("cp932", "shift_jis_2004")
 _EUC_JP: Final = ("euc_jp", "euc_jis_2004")
 _CLEAR, _CLEARER = 0.25, 0.75
-"""By how much the better of two is better at least; the second if it has no kana."""
+"""Least difference between the better and the other; the second is for texts without kana."""
 
 
 class Decoded(NamedTuple):
@@ -58,7 +58,7 @@ def decode_japanese(data: bytes) -> Decoded | None:
 
 
 def naturalness(text: str, *, with_kana: bool = False) -> float:
-    """How much of a text that is not ASCII reads as Japanese, 0..1.
+    """Return the share of the characters beyond ASCII that read as Japanese, 0..1.
 
     Kana count, and marks; kanji of the first level (JIS X 0208, rows 16 to 47), those of the second where
     there are kana enough in the text; half-width kana where they make words, whole where they are the lesser
@@ -82,7 +82,7 @@ def naturalness(text: str, *, with_kana: bool = False) -> float:
 
 
 def _is_stray(run: re.Match[str], text: str) -> bool:
-    """Whether a lone character stands beside a Latin letter: an accent or an apostrophe, misread."""
+    """Return whether a single character is next to a Latin letter: an accent or an apostrophe, misread."""
     if len(run[0]) > 1 or _KANA.match(run[0]) or _MARKS.match(run[0]):
         return False
     return text[max(run.start() - 1, 0) : run.start()].isalpha() or text[run.end() : run.end() + 1].isalpha()
@@ -97,7 +97,7 @@ def _natural(run: str, of_kana: bool, of_half: float) -> float:
 
 @lru_cache(maxsize=8192)
 def _is_kanji(character: str) -> int:
-    """The level of a kanji, 0 for what is none or is on neither level."""
+    """Return the level of a kanji; 0 if it is no kanji, or on neither level."""
     if not "一" <= character <= "龠":
         return 0
     try:
@@ -148,7 +148,7 @@ def euc_jp_text(body: bytes) -> str:
 
 
 def _euc(line: bytes) -> str:
-    """EUC-JP as Windows wrote it, with the circled numbers and name characters that the standard lacks."""
+    """Decode EUC-JP of Windows, with circled numbers and name characters that the standard lacks."""
     try:
         return line.decode("euc_jp")
     except UnicodeDecodeError:
@@ -164,7 +164,7 @@ def _pair(pair: bytes) -> str:
 
 
 def _shifted(pair: bytes) -> bytes:
-    """The same row and cell of JIS X 0208 as Shift_JIS writes it."""
+    """Return the same row and cell of JIS X 0208 in Shift_JIS."""
     row, cell = pair[0] - 0xA1, pair[1] - 0xA1
     lead = row // 2 + (0x81 if row < 62 else 0xC1)
     trail = cell + (0x9F if row % 2 else 0x40)

@@ -1,4 +1,4 @@
-"""The names that a person or a model may have meant with a wrong one; pure."""
+"""Names that are similar to a wrong one; pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 Similarity = Callable[[str, str], float]
 """(wanted, candidate) -> similarity in 0..1, 0 for no match."""
 
-_NEAR = 0.5  # measured: finds more names with 1 to 3 typing errors than difflib does, and no more nonsense
+_NEAR = 0.5  # measured: finds more names with 1 to 3 typos than difflib, and no more wrong ones
 _LONGEST = 128  # characters of a name that are compared
 _SHORTEST_PART = 3  # characters of a name that counts as part of another
 _SERVER_WEIGHT = 0.9
@@ -32,7 +32,7 @@ def nearest(wanted: str, known: Iterable[str], limit: int = 3) -> tuple[str, ...
 
 
 def nearest_qualified(wanted: str, known: Iterable[str], limit: int = 3) -> tuple[str, ...]:
-    """Do the same for names such as ``server__tool``, also if ``wanted`` has no server or a ``.`` behind it.
+    """Return similar names such as ``server__tool``, also if ``wanted`` has no server or a ``.`` behind it.
 
     A name is compared whole and without its server, so that ``read_fiel`` finds ``filesystem__read_file``.
     """
@@ -43,7 +43,7 @@ def nearest_qualified(wanted: str, known: Iterable[str], limit: int = 3) -> tupl
     for name in known:
         candidate = _folded(name)
         own = candidate.partition("__")[2] or candidate
-        # The server's part weighs less than the tool's: a right server is no reason to offer its tools.
+        # The name of the server weighs less than that of the tool: a right server does not make a right tool.
         whole = similar(target, candidate)
         if score := max(similar(bare, own), whole * _SERVER_WEIGHT, _contained(bare, own)):
             # Of servers with the same tool, the one that was named comes first.

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from tabane.errors import ModelUnavailable
 from tabane.messages import Message
-from tabane.search.embedding.cached import CachedEmbedder, key
-from tabane.search.embedding.embedder import Kind
+from tabane.search.embedding.embedder import CachedEmbedder, Kind, key
 
 
 class Kept:

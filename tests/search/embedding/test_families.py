@@ -55,7 +55,7 @@ def test_a_family_is_known_by_a_fingerprint_too() -> None:
 
 
 def test_a_threshold_is_above_what_strangers_usually_have() -> None:
-    known = [family.strangers for family in FAMILIES if family.strangers is not None]
+    known = [family.baseline for family in FAMILIES if family.baseline is not None]
     assert known
     assert all(-1 < strangers.usual < strangers.threshold < 1 for strangers in known)
 

@@ -15,9 +15,8 @@ import pytest
 
 from tabane.errors import ConfigurationError, ModelMissing, ModelUnavailable
 from tabane.search.embedding.embedding_service import EmbeddingService
-from tabane.search.embedding.hub_cache import HubPlace
 from tabane.search.embedding.model_families import ModelTraits, Pooling
-from tabane.search.embedding.model_files import running_files, sentence_transformers_files
+from tabane.search.embedding.model_files import HubPlace, running_files, sentence_transformers_files
 from tabane.search.embedding.model_finder import (
     DEFAULT,
     MINILM,

@@ -13,7 +13,7 @@ import pytest
 
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable
 from tabane.messages import Message
-from tabane.search.embedding.hub_cache import HubPlace, hub_place
+from tabane.search.embedding.model_files import HubPlace, hub_place
 from tabane.search.embedding.model_hub import DownloadProgress, ModelHub, ModelSnapshot
 from tests.search.embedding import tiny
 from tests.search.embedding.servers import FakeHub

@@ -14,8 +14,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from tabane.search.embedding.embedder import Embedder
-from tabane.search.embedding.hub_cache import HubPlace
-from tabane.search.embedding.model_files import minilm
+from tabane.search.embedding.model_files import HubPlace, minilm
 from tabane.search.embedding.model_finder import MINILM, FoundModel, ModelChoice, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
 from tabane.search.embedding.worker.bert import WeightsFile

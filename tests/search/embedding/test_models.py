@@ -14,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from tabane.search.embedding.model_families import Pooling
-from tabane.search.embedding.model_spec import ModelSpec
+from tabane.search.embedding.process_requests import ModelSpec
 from tabane.search.embedding.worker.bert import WeightsFile, bert_graph
 from tabane.search.embedding.worker.loading import load_model
 from tabane.search.embedding.worker.model import LoadedModel, finished, pooled

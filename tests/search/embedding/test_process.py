@@ -17,8 +17,8 @@ import psutil
 import pytest
 
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable
-from tabane.search.embedding.model_spec import EmbeddingRequest, ModelSpec
 from tabane.search.embedding.process import PROGRAM, LocalEmbedder, ModelProcess
+from tabane.search.embedding.process_requests import EmbeddingRequest, ModelSpec
 from tabane.search.embedding.recipe import Recipe
 from tabane.workers.frames import ANSWER, answer_head, request
 from tests.patience import LONG
@@ -182,7 +182,7 @@ def test_closing_ends_the_process_and_what_waits_for_it(tmp_path: Path) -> None:
 
 _HOLDER = """
 import asyncio, os, sys
-from tabane.search.embedding.model_spec import ModelSpec
+from tabane.search.embedding.process_requests import ModelSpec
 from tabane.search.embedding.process import ModelProcess
 
 async def run():
@@ -290,8 +290,8 @@ def test_an_interrupt_of_the_terminal_is_left_to_the_hub(tmp_path: Path) -> None
 
 _BULK = """
 import asyncio, os, sqlite3, sys
-from tabane.search.embedding.cached import CachedEmbedder
-from tabane.search.embedding.model_spec import ModelSpec
+from tabane.search.embedding.embedder import CachedEmbedder
+from tabane.search.embedding.process_requests import ModelSpec
 from tabane.search.embedding.process import LocalEmbedder
 from tabane.search.embedding.process import ModelProcess
 from tabane.search.embedding.recipe import Recipe

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from tabane.errors import ModelError, ModelMissing
-from tabane.search.embedding.hub_cache import HubPlace
+from tabane.search.embedding.model_files import HubPlace
 from tabane.search.embedding.model_finder import ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
-from tabane.search.embedding.model_spec import ModelSpec
+from tabane.search.embedding.process_requests import ModelSpec
 from tabane.search.embedding.recipe import DESCRIBING
 from tabane.search.embedding.reranking import DEFAULT_RERANKER, LocalReranker, RerankerChoice, find
 from tabane.search.embedding.worker.loading import load_model

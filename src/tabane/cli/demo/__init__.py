@@ -21,12 +21,15 @@ import click
 from tabane import __version__
 from tabane.cli.demo.archive_steps import DocumentsChapter, PostsChapter
 from tabane.cli.demo.assistant import Assistant, NoAnswer
-from tabane.cli.demo.marked_processes import MARK, kill, marked, wait_until_gone
 from tabane.cli.demo.page_steps import DemoSite, PagesChapter
 from tabane.cli.demo.sample_servers import (
+    MARK,
     SampleServer,
     fetch,
+    kill,
+    marked,
     sample_servers,
+    wait_until_gone,
     write_samples,
     write_servers_file,
 )

@@ -26,8 +26,7 @@ from importlib import import_module
 
 from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
-from tabane.settings.files import read_private
-from tabane.settings.places import home_folder
+from tabane.settings.files import home_folder, read_private
 
 PLAIN = frozenset(
     (

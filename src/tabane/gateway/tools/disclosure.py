@@ -29,7 +29,7 @@ from tabane.gateway.tools.schemas import (
     type_of,
 )
 from tabane.messages import say
-from tabane.search.sentences import first_sentence, one_line
+from tabane.search.snippets import first_sentence, one_line
 from tabane.text.cutting import shortened
 from tabane.text.nearest_names import nearest_qualified
 from tabane.wire.json import InvalidJson, decode, encode, fields

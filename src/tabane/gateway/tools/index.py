@@ -22,7 +22,7 @@ from tabane.gateway.tools.schemas import texts
 from tabane.search.analysis import identifier_tokens, is_cjk, normalise, tokens
 from tabane.search.concepts import concepts
 from tabane.search.glossary import glossary
-from tabane.search.sentences import first_sentence
+from tabane.search.snippets import first_sentence
 from tabane.search.source import SearchRequest
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from tabane.gateway.servers.importing import (
 from tabane.hub.doctor.installation import DoctorFinding, Installation, fault, note, ok, warning
 from tabane.hub.local.endpoint import here
 from tabane.messages import say
-from tabane.settings.places import home_folder
+from tabane.settings.files import home_folder
 
 
 def assistants(installation: Installation) -> Iterator[DoctorFinding]:

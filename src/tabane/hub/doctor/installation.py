@@ -25,8 +25,8 @@ from tabane.hub.search_path import with_recorded_path
 from tabane.hub.servers import variables_of
 from tabane.messages import Message
 from tabane.settings import Settings, load_settings
-from tabane.settings.places import config_folder
-from tabane.settings.values import expanded
+from tabane.settings.files import config_folder
+from tabane.settings.option import expanded
 
 Level = Literal["ok", "note", "warning", "fault"]
 """``ok`` is in order, ``note`` good to know, ``warning`` will hurt some day, ``fault`` does not work now."""

@@ -14,7 +14,7 @@ from tabane.hub.doctor.installation import DoctorFinding, Installation, fault, n
 from tabane.hub.models import HubModels
 from tabane.hub.stores import Stores
 from tabane.messages import language, say
-from tabane.search.embedding.cached import VectorCache
+from tabane.search.embedding.embedder import VectorCache
 
 
 def roots(installation: Installation) -> Iterator[DoctorFinding]:

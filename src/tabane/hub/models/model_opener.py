@@ -13,8 +13,7 @@ from tabane.errors import ModelUnavailable, StoreError, TabaneError
 from tabane.hub.models.model_records import ModelRecord, ModelRecords
 from tabane.hub.models.open_models import OpenModel, OpenModels
 from tabane.messages import Message, say
-from tabane.search.embedding.cached import CachedEmbedder, VectorCache
-from tabane.search.embedding.embedder import NoModel
+from tabane.search.embedding.embedder import CachedEmbedder, NoModel, VectorCache
 from tabane.settings import Settings
 
 if TYPE_CHECKING:

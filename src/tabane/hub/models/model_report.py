@@ -11,8 +11,7 @@ from tabane.errors import StoreError, TabaneError
 from tabane.hub.models.model_opener import ModelOpener
 from tabane.hub.models.reranker import HubReranker
 from tabane.messages import Lang
-from tabane.search.embedding.cached import CachedEmbedder, VectorCache
-from tabane.search.embedding.embedder import NoModel
+from tabane.search.embedding.embedder import CachedEmbedder, NoModel, VectorCache
 from tabane.settings import Settings
 
 if TYPE_CHECKING:

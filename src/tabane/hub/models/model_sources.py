@@ -16,13 +16,13 @@ from tabane.messages import say
 from tabane.search.embedding import reranking
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.embedding_service import EmbeddingService
-from tabane.search.embedding.hub_cache import hub_place, is_model_id
 from tabane.search.embedding.model_families import ModelTraits, Pooling
+from tabane.search.embedding.model_files import hub_place, is_model_id
 from tabane.search.embedding.model_finder import DEFAULT, FoundModel, ModelChoice, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub, Told
 from tabane.search.embedding.recipe import DESCRIBING, settled
 from tabane.settings import Settings
-from tabane.settings.values import expanded
+from tabane.settings.option import expanded
 
 FOLDER = "models"
 """Under the home: graphs that were made of models."""

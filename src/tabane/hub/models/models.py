@@ -14,8 +14,7 @@ from tabane.hub.models.reranker import HubReranker
 from tabane.hub.models.token_measures import TokenMeasures
 from tabane.messages import Lang, Message, say
 from tabane.operations import Operation
-from tabane.search.embedding.cached import VectorCache
-from tabane.search.embedding.embedder import Embedder, Kind, NoModel
+from tabane.search.embedding.embedder import Embedder, Kind, NoModel, VectorCache
 from tabane.search.models import Reranker
 from tabane.settings import Settings
 
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from tabane.search.chunking.chunk import Measure
 from collections import OrderedDict
 
-from tabane.search.embedding.cached import key
-from tabane.search.embedding.embedder import clean
+from tabane.search.embedding.embedder import clean, key
 
 QUESTIONS = 1_000
 """Questions whose vectors are kept in memory."""

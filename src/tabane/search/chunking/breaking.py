@@ -19,10 +19,11 @@ from tabane.search.chunking.outline import (
     SENTENCE_LINE,
     WORD,
     Makeup,
+    code_lines,
+    code_parts,
     indent_of,
     lines_of,
 )
-from tabane.search.chunking.plain import code_lines, code_parts
 
 _CLOSERS = "」』）】〉》〕”’\"')\\]*_`"
 # A full stop of Japanese ends a sentence at once, a Latin one only before a blank.

@@ -16,8 +16,15 @@ from typing import NamedTuple
 from tabane.search.chunking.breaking import OVERLAP, ChunkAtom, broken
 from tabane.search.chunking.chunk import Chunk, Kind, Measure, counted
 from tabane.search.chunking.markdown import markdown_outline
-from tabane.search.chunking.outline import BREAK, OVERLAPS, Makeup, Outline, OutlineBlock
-from tabane.search.chunking.plain import code_outline, text_outline
+from tabane.search.chunking.outline import (
+    BREAK,
+    OVERLAPS,
+    Makeup,
+    Outline,
+    OutlineBlock,
+    code_outline,
+    text_outline,
+)
 
 _HEADINGS = 4  # the part of a chunk that headings above it may take, one of so many
 

@@ -59,13 +59,13 @@ class CosineBaseline:
 class ModelFamily:
     """Models with the same requirements. ``pattern`` matches the start of an id's last part, in lower case.
 
-    ``strangers`` is None if they have not been measured.
+    ``baseline`` is None if it has not been measured.
     """
 
     name: str
     pattern: str
     traits: ModelTraits
-    strangers: CosineBaseline | None = None
+    baseline: CosineBaseline | None = None
 
 
 _RETRIEVE = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"

@@ -33,8 +33,8 @@ from tabane.search.embedding.model_files import (
     sentence_transformers_files,
 )
 from tabane.search.embedding.model_hub import ModelHub, Told
-from tabane.search.embedding.model_spec import Loader, ModelSpec
 from tabane.search.embedding.process import LocalEmbedder, ModelProcess, cores
+from tabane.search.embedding.process_requests import Loader, ModelSpec
 from tabane.search.embedding.recipe import Quantisation, Recipe, own_traits, settled
 
 DEFAULT = "hotchpotch/bekko-embedding-v1-a25m"

@@ -16,7 +16,8 @@ import msgspec
 
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable, WorkerError
 from tabane.messages import Message, say
-from tabane.search.embedding.download_requests import (
+from tabane.search.embedding.model_files import HubPlace, ModelCache, is_model_id, paths_of
+from tabane.search.embedding.process_requests import (
     DownloadFailure,
     DownloadRequest,
     DownloadResult,
@@ -26,8 +27,6 @@ from tabane.search.embedding.download_requests import (
     ListRequest,
     ModelListing,
 )
-from tabane.search.embedding.hub_cache import HubPlace, ModelCache, is_model_id
-from tabane.search.embedding.model_files import paths_of
 from tabane.workers.resident import RequestRefused, ResidentWorker
 from tabane.workers.worker import Program, module
 

@@ -12,7 +12,7 @@ from tabane.errors import ModelError, ModelMissing, ModelUnavailable, WorkerEnde
 from tabane.messages import say
 from tabane.search.embedding.batching import slices
 from tabane.search.embedding.embedder import BYTES, Kind, clean, together
-from tabane.search.embedding.model_spec import EmbeddingRequest, ModelSpec
+from tabane.search.embedding.process_requests import EmbeddingRequest, ModelSpec
 from tabane.search.embedding.recipe import Recipe
 from tabane.workers.resident import DEATHS, EndedByRequest, RequestRefused, ResidentWorker
 from tabane.workers.restarting import STARTS

@@ -17,8 +17,8 @@ from tabane.search.embedding.embedder import clean, together
 from tabane.search.embedding.model_files import checksum_of, describing_of, paths_of, scoring_files
 from tabane.search.embedding.model_finder import ModelFinder
 from tabane.search.embedding.model_hub import Told
-from tabane.search.embedding.model_spec import ModelSpec
 from tabane.search.embedding.process import ModelProcess, cores
+from tabane.search.embedding.process_requests import ModelSpec
 from tabane.search.embedding.recipe import own_traits, settled
 
 DEFAULT_RERANKER = "hotchpotch/japanese-reranker-xsmall-v2"

@@ -22,7 +22,7 @@ from tabane.search.chunking.chunk import Estimate
 from tabane.search.embedding.batching import slices
 from tabane.search.embedding.embedder import clean
 from tabane.search.embedding.model_families import reads
-from tabane.search.embedding.model_spec import TokenizerSpec
+from tabane.search.embedding.process_requests import TokenizerSpec
 from tabane.search.embedding.recipe import Recipe
 from tabane.workers.resident import RequestRefused, ResidentWorker
 from tabane.workers.worker import Program, module

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from tabane.search import substrings
 from tabane.search.analysis import GAP, groups, is_cjk, is_mixed, normalise, positioned, stem, units
 from tabane.search.engine import LexicalQuery, Mode
-from tabane.search.japanese import Japanese
-from tabane.search.kana import kana_words
+from tabane.search.japanese import Japanese, kana_words
 from tabane.search.records import Shape
 
 TOKENS, UNITS, PAIRS, WORDS = "t", "u", "s", "j"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from tabane.search.embedding.batching import batches
-from tabane.search.embedding.model_spec import EmbeddingRequest, ModelSpec
+from tabane.search.embedding.process_requests import EmbeddingRequest, ModelSpec
 from tabane.workers.serving import LoadedService, ReportProgress, serve_loaded
 
 

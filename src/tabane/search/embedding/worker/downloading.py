@@ -18,7 +18,9 @@ from huggingface_hub import HfApi, get_session, hf_hub_url
 from huggingface_hub.errors import HfHubHTTPError
 from huggingface_hub.utils import WeakFileLock, build_hf_headers, hf_raise_for_status
 
-from tabane.search.embedding.download_requests import (
+from tabane.search.embedding.model_files import ModelCache
+from tabane.search.embedding.patience import AGAIN, asked_pause
+from tabane.search.embedding.process_requests import (
     DownloadFailure,
     DownloadRequest,
     DownloadResult,
@@ -29,8 +31,6 @@ from tabane.search.embedding.download_requests import (
     ListRequest,
     ModelListing,
 )
-from tabane.search.embedding.hub_cache import ModelCache
-from tabane.search.embedding.patience import AGAIN, asked_pause
 from tabane.workers.serving import LoadedService, ReportProgress, serve_loaded
 
 _CHUNK = 1 << 20

@@ -1,4 +1,7 @@
-"""Loading of the model that a spec names. Graphs that are generated for it are stored."""
+"""Loading of the model that a spec names: as an ONNX graph, or by sentence-transformers.
+
+Graphs that are generated for a model are stored.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,14 @@ import hashlib
 import json
 import os
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
 
-from tabane.search.embedding.model_spec import ModelSpec
-from tabane.search.embedding.worker.model import LoadedModel
+import numpy as np
+
+from tabane.search.embedding.process_requests import ModelSpec
+from tabane.search.embedding.worker.model import CHARACTERS, Floats, LoadedModel, TokenizedText, finished
 
 _MAKING = 1  # counts up when graphs are made in another way
 
@@ -16,8 +24,6 @@ _MAKING = 1  # counts up when graphs are made in another way
 def load_model(spec: ModelSpec) -> LoadedModel:
     """Load a model. Raises ImportError if a package is missing, or what the runtime raises."""
     if spec.loader == "sentence-transformers":
-        from tabane.search.embedding.worker.sentence import SentenceModel
-
         return SentenceModel(spec)
     if spec.scores:
         from tabane.search.embedding.worker.onnx import PairModel
@@ -101,3 +107,42 @@ def _folded(graph: str, room: str) -> str:
     chosen.optimized_model_filepath = folded
     onnxruntime.InferenceSession(graph, chosen, ["CPUExecutionProvider"])
     return folded
+
+
+@dataclass(frozen=True, slots=True)
+class _CountedText:
+    text: str
+    tokens: int
+
+    def __len__(self) -> int:
+        return self.tokens
+
+
+class SentenceModel:
+    """A folder that sentence-transformers reads. Its own modules pool; prefixes are part of the texts."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        import torch
+        from sentence_transformers import SentenceTransformer
+
+        torch.set_num_threads(spec.threads)
+        self._spec = spec
+        self._model: Any = SentenceTransformer(spec.folder, device="cpu", local_files_only=True)
+        self._model.max_seq_length = spec.max_tokens
+        self.dimension = self.vectors(self.tokens(["a"])).shape[1]
+
+    def tokens(self, texts: Sequence[str], query: str = "") -> list[TokenizedText]:
+        most = self._spec.max_tokens
+        cut = [text[: most * CHARACTERS] for text in texts]
+        found = self._model.tokenizer(cut, truncation=True, max_length=most)["input_ids"]
+        return [
+            cast(TokenizedText, _CountedText(text, max(len(ids), 1)))
+            for text, ids in zip(cut, found, strict=True)
+        ]
+
+    def vectors(self, batch: Sequence[TokenizedText]) -> Floats:
+        texts = [counted.text for counted in cast(Sequence[_CountedText], batch)]
+        found = self._model.encode(
+            texts, prompt="", batch_size=len(texts), convert_to_numpy=True, show_progress_bar=False
+        )
+        return finished(np.asarray(found), self._spec.dimension)

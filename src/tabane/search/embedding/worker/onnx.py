@@ -13,7 +13,7 @@ import numpy.typing as npt
 import onnxruntime
 from tokenizers import Tokenizer
 
-from tabane.search.embedding.model_spec import ModelSpec
+from tabane.search.embedding.process_requests import ModelSpec
 from tabane.search.embedding.worker.model import CHARACTERS, Floats, TokenizedText, Whole, finished, pooled
 
 _STATES = ("last_hidden_state", "token_embeddings")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from tokenizers import Tokenizer
 
-from tabane.search.embedding.model_spec import TokenizerSpec
+from tabane.search.embedding.process_requests import TokenizerSpec
 from tabane.workers.serving import LoadedService, ReportProgress, serve_loaded
 
 _BATCH = 256  # texts whose tokens are in memory at once

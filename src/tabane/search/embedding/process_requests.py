@@ -1,0 +1,122 @@
+"""Requests to the processes that run models, count tokens and download models, in MessagePack.
+
+The opening of the embedding process is a :class:`ModelSpec`, and its greeting the dimension of a vector. A
+request is an :class:`EmbeddingRequest`, and its result the vectors, one after the other.
+
+The opening of the process that counts tokens is a :class:`TokenizerSpec`. A request is a list of texts, and
+its result a list of the numbers of their tokens.
+
+The opening of the download process is a :class:`DownloadSettings`. A request is a :data:`DownloadRequest`,
+and its result a :data:`DownloadResult`. The progress of a file is the number of its bytes on this machine, as
+eight bytes, big-endian.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from tabane.search.embedding.model_families import Pooling
+
+Loader = Literal["onnx", "weights", "sentence-transformers"]
+
+
+class ModelSpec(msgspec.Struct, frozen=True):
+    """The model to run. ``scores``: it reads pairs of a question and a text, and scores them.
+
+    ``folder`` has the files, ``graph`` is the path of the ONNX graph in it. ``kept`` is a folder where
+    generated graphs are stored. ``budget`` is the tokens of a batch, ``idle`` the seconds without work after
+    which the process ends, 0 for never.
+    """
+
+    loader: Loader
+    folder: str
+    graph: str = ""
+    revision: str = ""
+    int8: bool = False
+    pooling: Pooling = Pooling.MEAN
+    max_tokens: int = 512
+    dimension: int = 0
+    output: str = ""
+    threads: int = 1
+    budget: int = 1024
+    idle: float = 0
+    kept: str = ""
+    scores: bool = False
+
+
+class TokenizerSpec(msgspec.Struct, frozen=True):
+    """The tokenizer to count tokens with: the path of a tokenizer.json. ``idle`` as for a model."""
+
+    path: str
+    idle: float = 0
+
+
+class EmbeddingRequest(msgspec.Struct, frozen=True):
+    """Texts to embed, with their prefixes; or to score against ``query``."""
+
+    texts: list[str]
+    query: str = ""
+
+
+class DownloadSettings(msgspec.Struct, frozen=True):
+    """Where models come from, and the folder of the cache. ``timeout`` is the seconds for the next bytes."""
+
+    endpoint: str
+    folder: str
+    token: str | None
+    timeout: float
+
+
+class HubFile(msgspec.Struct, frozen=True):
+    """A file of a model. ``checksum`` is SHA-256 for large files, else git's SHA-1 of the blob."""
+
+    path: str
+    size: int
+    checksum: str
+
+
+class ListRequest(msgspec.Struct, frozen=True, tag=True):
+    """Asks for the files of a model, of a branch, tag or commit."""
+
+    model: str
+    revision: str
+
+
+class FileRequest(msgspec.Struct, frozen=True, tag=True):
+    """Asks for one file of a commit to be in the cache."""
+
+    model: str
+    commit: str
+    file: HubFile
+
+
+class ModelListing(msgspec.Struct, frozen=True, tag=True):
+    """The files of a model at a commit."""
+
+    commit: str
+    files: list[HubFile]
+
+
+class FileStored(msgspec.Struct, frozen=True, tag=True):
+    """The file is in the cache, and its checksum is right."""
+
+
+class DownloadFailure(msgspec.Struct, frozen=True, tag=True):
+    """Why there is no result.
+
+    ``again``: the server may answer later; ``pause`` is the seconds it asks to wait. ``declined``: it
+    refuses, with this HTTP ``status``. ``listing``: the list of files is not valid. ``checksum``: the
+    checksum of the file is wrong. ``long``: it is longer than the list says. ``disk``: the cache cannot be
+    written.
+    """
+
+    kind: Literal["again", "declined", "listing", "checksum", "long", "disk"]
+    reason: str = ""
+    status: int = 0
+    pause: float = 0.0
+
+
+DownloadRequest = ListRequest | FileRequest
+DownloadResult = ModelListing | FileStored | DownloadFailure
