@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments, HubError, ModelError, TabaneError
 from tabane.hub.coverage import EmbeddedCollection, EmbeddingCoverage
-from tabane.hub.local.own_file import OwnFile
+from tabane.hub.local.lock import OwnFile
 from tabane.hub.stores import FOLDER, Stores
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress, Starter

@@ -14,17 +14,22 @@ from tabane.gateway.tool_search import ToolSource
 from tabane.hub.archive import PostArchive, given_archive
 from tabane.hub.clients.methods import client_methods
 from tabane.hub.clients.sessions import ClientSessions
-from tabane.hub.collections import EMBEDDED, SHAPES
 from tabane.hub.documents import DocumentStore
+from tabane.hub.embedded_collections import EMBEDDED, SHAPES
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.jobs import Jobs
 from tabane.hub.manual import ManualSource, documentation_table
 from tabane.hub.models import HubModels
 from tabane.hub.reader import PageReader
-from tabane.hub.reload import FileFollower, read_again
 from tabane.hub.search_everything import EverythingSearch
-from tabane.hub.search_path import with_recorded_path
-from tabane.hub.servers import limits_of, read_servers, secret_of
+from tabane.hub.servers import (
+    FileFollower,
+    limits_of,
+    read_again,
+    read_servers,
+    secret_of,
+    with_recorded_path,
+)
 from tabane.hub.stores import Stores
 from tabane.hub.tools import HubTools, count_servers, gateway_of
 from tabane.hub.trial import Trials

@@ -16,13 +16,12 @@ import time
 from collections.abc import Iterable, Mapping
 
 from tabane.hub.bridge import debugging, message_heads
-from tabane.hub.bridge.connectors import BridgeConnector
+from tabane.hub.bridge.connections import BridgeConnector, LinePeer
 from tabane.hub.bridge.debugging import Debug
 from tabane.hub.bridge.ledger import Ledger
-from tabane.hub.bridge.peer import LinePeer
 from tabane.hub.bridge.signals import BridgeStopped, Signals
 from tabane.hub.local.connector import HubConnection, HubUnreachable
-from tabane.hub.local.localized import lang_of, say
+from tabane.hub.local.handshake import lang_of, say
 from tabane.hub.local.stdio import waits
 
 FULL = 1 << 20

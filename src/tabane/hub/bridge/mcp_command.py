@@ -12,13 +12,12 @@ from typing import NamedTuple
 
 from tabane.build import this_build
 from tabane.hub.bridge.bridge import Bridge
-from tabane.hub.bridge.connectors import BridgeConnector, LocalBridgeConnector
+from tabane.hub.bridge.connections import BridgeConnector, LocalBridgeConnector
 from tabane.hub.bridge.debugging import debug_of
 from tabane.hub.bridge.signals import Signals
 from tabane.hub.local.connector import HubUnreachable
 from tabane.hub.local.endpoint import Endpoint, absolute, at_url, here, home_of
-from tabane.hub.local.handshake import Hello
-from tabane.hub.local.localized import say, spoken
+from tabane.hub.local.handshake import Hello, say, spoken
 from tabane.hub.local.stdio import steal
 
 MODES = ("search", "light", "full")

@@ -16,13 +16,12 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tabane.hub.bridge.peer import LinePeer
+from tabane.hub.bridge.connections import LinePeer
 from tabane.hub.bridge.websocket_peer import WebSocketPeer
 from tabane.hub.local import lock
 from tabane.hub.local.connector import HubConnection, HubUnreachable, Pause
 from tabane.hub.local.endpoint import Endpoint
-from tabane.hub.local.handshake import Hello, Welcome
-from tabane.hub.local.localized import lang_of, say
+from tabane.hub.local.handshake import Hello, Welcome, lang_of, say
 from tabane.wire import websocket
 
 SCHEMES = ("ws", "http")

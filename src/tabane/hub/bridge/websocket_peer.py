@@ -7,7 +7,7 @@ import os
 from collections import deque
 from itertools import islice
 
-from tabane.hub.bridge.peer import LinePeer
+from tabane.hub.bridge.connections import LinePeer
 from tabane.wire import websocket
 from tabane.wire.websocket import (
     Fault,

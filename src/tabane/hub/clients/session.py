@@ -15,9 +15,8 @@ from msgspec import UNSET, Raw
 
 from tabane.errors import HubDraining, HubError, TabaneError
 from tabane.gateway.gateway import Gateway
-from tabane.hub.clients.calls import ClientCalls
+from tabane.hub.clients.calls import ClientCalls, ClientQuestions
 from tabane.hub.clients.outlet import Outlet
-from tabane.hub.clients.questions import ClientQuestions
 from tabane.hub.clients.subscriptions import ClientSubscriptions
 from tabane.messages import say
 from tabane.operations import Caller

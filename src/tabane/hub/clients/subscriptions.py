@@ -11,7 +11,7 @@ from msgspec import Raw
 from tabane.errors import HubError, TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.hub.clients import document_resources
-from tabane.hub.clients.questions import SessionClient
+from tabane.hub.clients.calls import SessionClient
 from tabane.messages import say
 from tabane.wire import era as eras
 from tabane.wire import json

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from tabane.errors import TabaneError
-from tabane.hub.doctor import assistants, configuration, files, process, server_starts, stored_data
+from tabane.hub.doctor import configuration, files, process, server_starts
 from tabane.hub.doctor.installation import DoctorFinding, Installation
 from tabane.messages import Message, say
 
@@ -38,10 +38,10 @@ SECTIONS = (
             configuration.urls,
         ),
     ),
-    DoctorSection("files", say("Files"), (files.permissions, files.disk, files.caches, stored_data.stores)),
-    DoctorSection("documents", say("Documents"), (stored_data.roots, stored_data.watched)),
-    DoctorSection("models", say("Search by meaning"), (stored_data.model,)),
-    DoctorSection("assistants", say("Assistants"), (assistants.assistants,)),
+    DoctorSection("files", say("Files"), (files.permissions, files.disk, files.caches, files.stores)),
+    DoctorSection("documents", say("Documents"), (files.roots, files.watched)),
+    DoctorSection("models", say("Search by meaning"), (files.model,)),
+    DoctorSection("assistants", say("Assistants"), (configuration.assistants,)),
 )
 """The checks that take no time."""
 

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tabane.errors import TabaneError
 from tabane.gateway.processes.processes import child_environment
+from tabane.gateway.servers.clients import CLIENTS
 from tabane.gateway.servers.configuration import why_disabled
+from tabane.gateway.servers.importing import (
+    ImportCandidate,
+    ImportSource,
+    adopted,
+    is_tabane,
+    joined,
+    sources,
+)
 from tabane.gateway.servers.server import Server, tells_secrets
 from tabane.gateway.servers.variables import PLAIN
 from tabane.hub.doctor.files import closing
@@ -23,8 +33,10 @@ from tabane.hub.doctor.installation import (
     read_servers,
     warning,
 )
-from tabane.hub.search_path import recorded_path
+from tabane.hub.local.endpoint import here
+from tabane.hub.servers import recorded_path
 from tabane.messages import Message, say
+from tabane.settings.places import home_folder
 
 _INSTALLERS = {
     "npx": say("Install Node.js: https://nodejs.org"),
@@ -188,3 +200,75 @@ def has_command(installation: Installation, server: Server) -> bool:
     if "/" in server.command:
         return os.access(os.path.join(server.cwd or "/", server.command), os.X_OK)
     return shutil.which(server.command, path=environ.get("PATH", os.defpath)) is not None
+
+
+def assistants(installation: Installation) -> Iterator[DoctorFinding]:
+    """Every file of an assistant that is there."""
+    looked = _looked(installation.environ)
+    for source in looked:
+        if source.problem:
+            yield warning(say("{title}: {problem}", title=source.title, problem=source.problem))
+            continue
+        ours = [found for found in source.servers if is_tabane(found.definition)]
+        for found in ours:
+            yield _entry(found, installation.environ)
+        if ours:
+            yield from _twice(source, installation.written)
+    if not any(is_tabane(found.definition) for source in looked for found in source.servers):
+        yield note(
+            say("No assistant of those that are known is set up to use Tabane"),
+            say("Set one up: tabane install {names}", names="|".join(client.name for client in CLIENTS)),
+        )
+
+
+def _looked(environ: Mapping[str, str]) -> Sequence[ImportSource]:
+    config = environ.get("XDG_CONFIG_HOME", "")
+    return list(
+        sources(
+            CLIENTS,
+            sys.platform,
+            Path(home_folder(environ)),
+            Path(here()),
+            Path(config) if os.path.isabs(config) else None,
+        )
+    )
+
+
+def _entry(found: ImportCandidate, environ: Mapping[str, str]) -> DoctorFinding:
+    command = str(found.definition.get("command", ""))
+    origin = next((client.name for client in CLIENTS if client.title == found.title), None)
+    again = say("Set it up anew: tabane install {name}", name=origin) if origin else None
+    if shutil.which(command, path=environ.get("PATH")) is None:
+        title = say(
+            "{title} starts Tabane as {command}, which is not there", title=found.title, command=command
+        )
+        return fault(title, again or say("Correct it in {path}", path=found.path))
+    if not os.path.isabs(command):
+        title = say(
+            "{title} starts Tabane as {command}, which it may not find", title=found.title, command=command
+        )
+        return note(title, again)
+    return ok(say("{title} uses Tabane: {path}", title=found.title, path=found.path))
+
+
+def _twice(source: ImportSource, written: Mapping[str, object]) -> Iterator[DoctorFinding]:
+    """Servers that an assistant with Tabane starts itself as well: it sees their tools twice."""
+    for found in source.servers:
+        if is_tabane(found.definition) or found.definition.get("disabled"):
+            continue
+        definition, _ = adopted(found)
+        same = (
+            name
+            for name, ours in written.items()
+            if isinstance(ours, dict) and joined(ours, definition) is not None
+        )
+        for name in same:
+            yield warning(
+                say(
+                    "{title} has the server {name} twice: through Tabane, and in its own file as {own}",
+                    title=found.title,
+                    name=name,
+                    own=found.name,
+                ),
+                say("Take {own} out of {path}", own=found.name, path=found.path),
+            )

@@ -21,8 +21,7 @@ from tabane.gateway.servers.configuration import (
 from tabane.gateway.servers.server import Server
 from tabane.hub.local.client import CONNECT_LIMIT, HubClient
 from tabane.hub.local.endpoint import Endpoint, home_of
-from tabane.hub.search_path import with_recorded_path
-from tabane.hub.servers import variables_of
+from tabane.hub.servers import variables_of, with_recorded_path
 from tabane.messages import Message
 from tabane.settings import Settings, load_settings
 from tabane.settings.places import config_folder

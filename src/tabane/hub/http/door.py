@@ -21,9 +21,8 @@ from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.port_occupant import find_occupant
-from tabane.hub.http.token import load_token, token_file
 from tabane.hub.jobs import Jobs
-from tabane.hub.rpc.permission import TcpPermission
+from tabane.hub.rpc.permission import TcpPermission, load_token, token_file
 from tabane.messages import Message, say
 from tabane.operations import Door, OperationTable
 from tabane.settings import Settings

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 
 from tabane.hub.clients.outlet import ROOM, undelivered
 from tabane.hub.clients.session import Session
-from tabane.hub.http.replay import Journal, event_id, parse_event_id
 from tabane.hub.http.request import HttpReply, HttpRequest, refusal
-from tabane.hub.http.stream import Pulse, Stream
+from tabane.hub.http.stream import Journal, Pulse, Stream, event_id, parse_event_id
 from tabane.wire import json
 from tabane.wire.http import AcceptedTypes
 from tabane.wire.sse import encode_event

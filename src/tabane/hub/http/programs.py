@@ -11,8 +11,7 @@ from tabane.gateway.gateway import Gateway
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.gate import SUBPROTOCOL, HttpGate
 from tabane.hub.http.request import JSON_HEAD, HeaderList, HttpReply, HttpRequest, RequesterGone, refusal
-from tabane.hub.http.websocket import WebSocket
-from tabane.hub.http.websocket_outlet import WebSocketOutlet
+from tabane.hub.http.websocket import WebSocket, WebSocketOutlet
 from tabane.hub.jobs import Jobs
 from tabane.hub.rpc.dispatcher import MOST_ANSWER, ClientGone, Dispatcher
 from tabane.operations import Caller, Door

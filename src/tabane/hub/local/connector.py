@@ -12,8 +12,7 @@ from typing import NamedTuple
 from tabane.build import on_disk
 from tabane.hub.local import handshake, launch, lock
 from tabane.hub.local.endpoint import Endpoint, UnsafeEndpoint
-from tabane.hub.local.handshake import Hello, HelloRefused, Welcome
-from tabane.hub.local.localized import say
+from tabane.hub.local.handshake import Hello, HelloRefused, Welcome, say
 
 ANSWER_LIMIT = 5.0
 """Seconds that a hub may take to answer a hello."""

@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tabane.errors import StoreError, TabaneError
-from tabane.hub.models.model_opener import ModelOpener
-from tabane.hub.models.reranker import HubReranker
+from tabane.hub.models.model_opener import HubReranker, ModelOpener
 from tabane.messages import Lang
 from tabane.search.embedding.cached import CachedEmbedder, VectorCache
 from tabane.search.embedding.embedder import NoModel

@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from tabane.messages import say
+from tabane.messages import Lang, say
 from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.settings import Settings
 
 FACES = frozenset({Face.RPC, Face.CLI})
 
@@ -113,3 +114,26 @@ class HubAdministration:
         if self._administered is None:
             raise asyncio.InvalidStateError("the administration has no hub yet")
         return self._administered
+
+
+def settings_report(settings: Settings, lang: Lang) -> list[dict[str, Any]]:
+    """One row for each setting: name, value, unit, source (flag, environment, file, default), where, help."""
+    return [
+        {
+            "name": setting.name,
+            "value": _plain(setting.value),
+            "unit": setting.unit.render(lang) if setting.unit else None,
+            "source": setting.source.kind,
+            "where": setting.source.where,
+            "help": setting.help.render(lang),
+        }
+        for setting in settings.explain()
+    ]
+
+
+def _plain(value: Any) -> int | float | str:
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    if value is None:
+        return ""
+    return value if isinstance(value, int | float) else str(value)

@@ -18,15 +18,13 @@ from tabane.hub.http.door import HttpDoor
 from tabane.hub.hub import Hub
 from tabane.hub.local import hang_dumps
 from tabane.hub.local import lock as locks
-from tabane.hub.local.admission import HubIdentity
 from tabane.hub.local.endpoint import Endpoint
 from tabane.hub.local.handshake import Hello, Welcome
-from tabane.hub.local.listener import HubListener
+from tabane.hub.local.listener import HubIdentity, HubListener
 from tabane.hub.local.lock import HomeLock, LockHolder
-from tabane.hub.process.administration import HubAdministration
+from tabane.hub.process.administration import HubAdministration, settings_report
 from tabane.hub.process.home_version import write_stamp
 from tabane.hub.process.logs import HubLogs
-from tabane.hub.process.report import settings_report
 from tabane.hub.process.table import table_of
 from tabane.hub.process.watchdog import Watchdog
 from tabane.hub.rpc.lines import RpcSession

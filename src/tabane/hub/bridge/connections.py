@@ -6,8 +6,14 @@ import contextlib
 import os
 from collections import deque
 from itertools import islice
+from typing import TYPE_CHECKING, Protocol
 
+from tabane.hub.local import hang_dumps
+from tabane.hub.local.connector import HubConnection, HubConnector
 from tabane.wire.channel import LineSplitter
+
+if TYPE_CHECKING:
+    from tabane.hub.local.handshake import Hello
 
 CHUNK = 1 << 16
 _GATHERED = 64
@@ -96,3 +102,36 @@ class LinePeer:
         while self._outbox and count >= len(self._outbox[0]):
             count -= len(self._outbox.popleft())
         self._begun = count
+
+
+class BridgeConnector(Protocol):
+    """Connects a bridge, and connects it again when needed."""
+
+    hello: Hello
+
+    def connect(self) -> HubConnection | None:
+        """Try once. Returns None if no hub serves now. Raises NoHub if another attempt cannot help."""
+        ...
+
+    def reach(self) -> HubConnection:
+        """Return a hub that serves. Raises NoHub."""
+        ...
+
+    def side(self, connection: HubConnection) -> LinePeer:
+        """Return the lines of an established connection."""
+        ...
+
+    def stacks(self, pid: int) -> str | None:
+        """Return the file with the stacks of the hub of that process id, if its watchdog ended it."""
+        ...
+
+
+class LocalBridgeConnector(HubConnector):
+    """The hub of a home on this machine."""
+
+    def side(self, connection: HubConnection) -> LinePeer:
+        return LinePeer(connection.fd, connection.fd, connection.welcome.max_line)
+
+    def stacks(self, pid: int) -> str | None:
+        logs = self.endpoint.logs
+        return hang_dumps.file_of(logs, pid) if hang_dumps.was_stuck(logs, pid) else None
