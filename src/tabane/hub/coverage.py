@@ -65,7 +65,7 @@ class EmbeddingCoverage:
 
     @property
     def named(self) -> bool:
-        """Whether the settings name the model now. If so, it is assumed to read all texts."""
+        """Return whether the settings name the model now. If so, it is assumed to read all texts."""
         return self._named()
 
     def settle(self, space: EmbeddingSpace, lacking: int) -> None:

@@ -1,7 +1,7 @@
-"""Collections are embedded in the background: a record that lacks a vector gets one, whoever wrote it.
+"""Background embedding of collections: each record without a vector gets one.
 
-What is to be done is read off the collection itself, so a hub that was killed goes on where it stood,
-and the cache of embeddings keeps it from doing anything twice.
+The collection itself shows which records have none. So the next hub continues after a hub was killed, and
+the cache of embeddings prevents it from computing a vector twice.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NEXT = "__next"
 """Ends the name of a space that is being filled and will take the place of the one before it."""
 
 _ROUNDS = 5
-_AGAIN = 60.0  # seconds until a model that could not be had is asked for again
+_AGAIN = 60.0  # seconds until an unavailable model is tried again
 _FIRST_LOOK = 5.0  # seconds that a search waits to learn what prevents texts from being embedded
 
 
@@ -62,7 +62,7 @@ class CollectionEmbedder:
         whose: Sequence[EmbeddedCollection],
         named: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``named`` says whether the settings name the model, or leave the choice to Tabane."""
+        """Keep the arguments. ``named``: whether the settings name the model; else Tabane chooses it."""
         self._models = models
         self._lanes = {
             each.name: _CollectionLane(
@@ -72,17 +72,17 @@ class CollectionEmbedder:
         }
 
     def open(self) -> None:
-        """Continue what an earlier hub began and did not finish."""
+        """Continue the work that an earlier hub did not finish."""
         for lane in self._lanes.values():
             if lane.unfinished:
                 lane.wake()
 
     def wake(self, name: str) -> None:
-        """Embed what was written to that collection."""
+        """Embed the new records of that collection."""
         self._lanes[name].wake()
 
     async def idle(self) -> None:
-        """Wait until nothing is being embedded that the hub itself began."""
+        """Wait until the embedding that the hub itself began is done."""
         for lane in self._lanes.values():
             await lane.idle()
 
@@ -199,7 +199,7 @@ class _CollectionLane:
         there = {space.name: space.model for space in (await self._collection()).spaces}
         if not there.keys() & self._whose.spaces.keys():
             if missing is None:
-                return Meaning(None)  # there is nothing to find
+                return Meaning(None)  # nothing can be found
             return NoModel(missing.warning or missing.state)
         for name in spaces:
             if name not in there:
@@ -210,7 +210,7 @@ class _CollectionLane:
         return found if isinstance(found, NoModel) else found._replace(incomplete=missing)
 
     async def missing(self, spaces: tuple[str, ...]) -> Incomplete | None:
-        """Return what is not embedded. If something is not and nobody works on it, begin to embed it."""
+        """Return what is not embedded. If there is any, begin to embed it unless that already runs."""
         collection = await self._collection()
         found = await self._coverage.incomplete(collection, spaces, self._problem)
         if found is None or self._problem is not None or self._embeds:
@@ -239,7 +239,7 @@ class _CollectionLane:
                     await self._replace(collection, name, embedder, progress)
                     done.append(name)
             self._settle(None)
-        self.wake()  # what was written since the last look
+        self.wake()  # records written since the last look
         return done
 
     # -- in the background -------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class _CollectionLane:
                 self._settle(say("Embedding failed; the hub's log says why."))
 
     def _settle(self, problem: Message | None) -> None:
-        """Remember what is in the way, and look again in a while; None: nothing is."""
+        """Remember the obstacle, and retry later; None: there is none."""
         if problem is not None and problem != self._problem:
             log.warning("%s: not all is indexed for semantic search: %s", self.called, problem)
         self._problem = problem
@@ -273,7 +273,7 @@ class _CollectionLane:
             self._again = None
 
     async def _bring_up_to_date(self) -> Message | None:
-        """Embed what lacks a vector. What is in the way, if anything is."""
+        """Embed the records without a vector. Return the obstacle, None if there is none."""
         collection = await self._collection()
         problem = None
         for name, where in self._whose.spaces.items():
@@ -384,7 +384,7 @@ class _CollectionLane:
         await asyncio.to_thread(mark.unlink)
 
     async def _as_job(self, work: Callable[[Progress], Awaitable[None]]) -> None:
-        """Do it where it is seen and can be cancelled. Raises what it raises, and _Cancelled."""
+        """Run the work as a job, which users see and can cancel. Raises its errors, and _Cancelled."""
         ended = asyncio.get_running_loop().create_future()
 
         async def whole(progress: Progress) -> dict[str, Any]:
@@ -441,7 +441,7 @@ def _space(collection: StoredCollection, name: str) -> EmbeddingSpace | None:
 
 
 class _EmbeddingCancelled(HubError):
-    """Embedding was canceled by a user."""
+    """A user cancelled the embedding."""
 
 
 def _cancelled() -> _EmbeddingCancelled:

@@ -35,7 +35,7 @@ LONGEST_POLL = 30
 """Seconds that a follower may wait for news."""
 
 PATIENCE = 5.0
-"""Seconds that a cancelled job is waited for, by who cancels it and by the end of the hub."""
+"""Seconds that a canceling client, and the end of the hub, wait for a cancelled job."""
 
 _FACES = frozenset({Face.RPC, Face.CLI})
 
@@ -225,7 +225,7 @@ def _owner(caller: Caller | None) -> JobOwner | None:
 
 
 def _reported_error(job: Job, failed: BaseException | None) -> TabaneError:
-    """What a follower hears of a failure; what is no affair of theirs stands in the log alone."""
+    """Return the error that followers get. Internal details appear only in the log."""
     if isinstance(failed, TabaneError):
         log.warning("job %s failed: %s", job.key, failed)
         return failed

@@ -1,4 +1,4 @@
-"""The servers file of a hub, the variables in it, and the limits of servers."""
+"""Configuration of a hub's servers: file, variables, limits and PATH; and the reload after a change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tabane.settings.files import read_trusted, write_private
 
 
 def limits_of(settings: Settings) -> UpstreamLimits:
-    """Return how patient the hub is with its upstreams, and how much it takes of them."""
+    """Return the hub's limits for its upstreams: times, sizes and counts."""
     return UpstreamLimits(
         start_timeout=settings.start_timeout,
         probe_timeout=settings.probe_timeout,
@@ -36,7 +36,7 @@ def limits_of(settings: Settings) -> UpstreamLimits:
 
 
 def variables_of(settings: Settings, environment: Mapping[str, str]) -> Variables:
-    """Return what the variables of the servers file stand for. Raises ConfigurationError."""
+    """Return the values of the variables in the servers file. Raises ConfigurationError."""
     return load_variables(settings.home, environment, keyring_lookup() if settings.keyring else None)
 
 
@@ -49,7 +49,7 @@ def secret_of(settings: Settings, environment: Mapping[str, str], name: str) -> 
 
 def read_servers(settings: Settings, environment: Mapping[str, str]) -> ServersConfiguration:
     """Read the servers file. Raises ConfigurationError."""
-    # A file that was named has to be there; the default one may not be, yet.
+    # A named file has to exist; the default one may be missing.
     named = settings.sources.get("servers")
     required = bool(named and named.kind != "default")
     return read_configuration(settings.servers, variables_of(settings, environment), required=required)
@@ -65,15 +65,18 @@ FIXED = (
     *("http", "host", "port", "http_token", "embedding_cache"),
     *("posts_embeddings", "posts_reasoning", "posts_summary"),
 )
-"""Settings that a running hub keeps: a change of them waits for the next start."""
+"""Settings that a running hub keeps: a change takes effect at the next start."""
 
 _Stamps = tuple[tuple[int, int, int] | None, ...]
 
 
 class FileFollower:
-    """Calls ``reload`` when one of ``files`` has changed; ``problem`` is why the last change is not in force.
+    """Calls ``reload`` when one of ``files`` has changed. ``problem`` is why the last change has no effect.
 
-    ``reload`` raises TabaneError where the files are wrong; what was in force before then stays so.
+    ``reload`` raises TabaneError if the files are wrong. Then the configuration before stays in use.
+
+    Each second, the files' inode, size and time of change (of permissions too) are compared. That is one
+    call of stat for each file on every platform, and editors that replace a file are no special case.
     """
 
     def __init__(
@@ -123,7 +126,7 @@ def _stamp(file: Path) -> tuple[int, int, int] | None:
 
 
 def read_again(current: Settings, environment: Mapping[str, str]) -> tuple[Settings, ServersConfiguration]:
-    """Return settings and servers as their files have them now. Raises TabaneError.
+    """Read settings and servers from their files again. Raises TabaneError.
 
     Flags of the command line and settings in :data:`FIXED` stay as they are.
     """
@@ -152,7 +155,11 @@ def recorded_path(home: str | os.PathLike[str]) -> str:
 
 
 def record_path(home: str | os.PathLike[str], environ: Mapping[str, str]) -> bool:
-    """Record the PATH of this environment for later hubs. Return whether anything was written.
+    """Record the PATH of this environment for later hubs. Return whether it was written.
+
+    Graphical programs have little more than ``/usr/bin`` in their PATH. A hub that such an assistant starts
+    would not find npx or uvx. So `tabane install` and `tabane doctor`, which run in a terminal, record the
+    PATH in TABANE_HOME/path, and the hub adds the missing folders.
 
     A PATH with less than the recorded one is ignored: a cron job has less than its user.
     Raises OSError.
@@ -180,5 +187,5 @@ def with_recorded_path(environ: Mapping[str, str], home: str | os.PathLike[str])
 
 
 def _folders(path: str) -> list[str]:
-    # A relative folder would be another one for each server.
+    # A relative folder would be a different one for each server.
     return [folder for folder in dict.fromkeys(path.split(os.pathsep)) if os.path.isabs(folder)]

@@ -1,7 +1,7 @@
-"""The connection to a hub over TCP: MCP in a WebSocket, with the hub's token.
+"""Connection to a hub over TCP: MCP in a WebSocket, with the hub's token.
 
 A server that does not speak MCP in its WebSocket is treated as an archive. Such servers are the original
-twilog server, and a hub if the client does not show its token.
+twilog server, and a hub to which the client does not show the token.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PROTOCOLS = ("tabane.mcp", "mcp")
 MODE_HEADER = "Tabane-Mode"
 
 LIMIT = 5.0
-"""Seconds to connect, a hub that restarts included."""
+"""Seconds to connect, including the time that a restarting hub needs."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Seconds between two tries."""
@@ -61,7 +61,7 @@ class HubAddress(NamedTuple):
 def address_of(url: str) -> HubAddress | None:
     """Parse ``ws://host:port`` or ``http://host:port/mcp``; return None for any other kind of URL.
 
-    Raises NoHub if the address cannot be used.
+    Raises HubUnreachable if the address cannot be used.
     """
     scheme, _, rest = url.partition("://")
     if scheme in ("wss", "https"):

@@ -1,4 +1,4 @@
-"""A hub's side of a bridge over TCP: lines as messages of a WebSocket."""
+"""Lines as messages of a WebSocket: the hub's side of a bridge over TCP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client's calls in flight: sent to upstreams, reported on and canceled."""
+"""Calls of a client in flight, and the questions of servers to the client."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SessionClient(Protocol):
 
     @property
     def unsent(self) -> int:
-        """Bytes that the client has not read yet."""
+        """Return the number of bytes that the client has not read yet."""
         ...
 
     def answer(self, request_id: Raw, result: bytes) -> None: ...
@@ -154,9 +154,9 @@ MOST_UNREAD = 1 << 20
 class ClientCalls:
     """The requests of one client that upstreams work on.
 
-    ``level`` is the place in LOG_LEVELS from which a legacy client wants log messages; None where it
-    never said, and is told what servers choose to say. ``ask`` puts a question about a request to the client;
-    None if the client cannot be asked.
+    ``level`` is the index in LOG_LEVELS from which a legacy client wants log messages. None: the client
+    never set it, and gets what the servers send. ``ask`` puts a question about a request to the client; it
+    is None if the client cannot be asked.
     """
 
     __slots__ = ("_in_flight", "_session", "ask", "level")

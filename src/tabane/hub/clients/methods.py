@@ -115,7 +115,7 @@ class _Introductions:
 
 
 def _capabilities(session: Session) -> dict[str, Any]:
-    """Return what the hub offers: the same to all, whatever its servers have at this moment."""
+    """Return the capabilities of the hub: the same for all clients, and independent of its servers."""
     # In mode search the list of tools is fixed, so it never changes.
     return {
         "tools": {"listChanged": session.mode != "search"},

@@ -38,7 +38,7 @@ class _Listen:
 
 
 class ClientSubscriptions:
-    """The subscriptions of one client, whatever its era."""
+    """The subscriptions of one client of either era."""
 
     def __init__(self, session: SessionClient, gateway: Gateway) -> None:
         self._session, self._gateway = session, gateway

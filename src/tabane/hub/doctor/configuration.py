@@ -1,4 +1,4 @@
-"""Checks of what the user wrote: settings, servers file, variables, and the commands of the servers."""
+"""Checks of the configuration: settings, servers file, variables, commands, and the assistants' own files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _INSTALLERS = {
 
 
 def settings(installation: Installation) -> Iterator[DoctorFinding]:
-    """Whether the settings are read, and what in them is not known."""
+    """Check that the settings can be read, and report unknown names in them."""
     if installation.settings_problem:
         yield fault(installation.settings_problem, fix=_closing(installation.settings_problem))
     elif installation.settings.config.exists():
@@ -59,7 +59,7 @@ def settings(installation: Installation) -> Iterator[DoctorFinding]:
 
 
 def servers_file(installation: Installation) -> Iterator[DoctorFinding]:
-    """Whether the servers file is read, what in it is wrong, and whether the hub has it in force."""
+    """Check that the servers file can be read and is correct, and that the hub uses its current version."""
     path, found = installation.servers_path, installation.configuration
     if installation.configuration_problem:
         yield fault(installation.configuration_problem, fix=_closing(installation.configuration_problem))
@@ -75,7 +75,7 @@ def servers_file(installation: Installation) -> Iterator[DoctorFinding]:
 
 
 def _closing(problem: Message) -> Fix | None:
-    """What takes rights from others where a file was refused for that, or would be next."""
+    """Return a fix that removes others' permissions from a file that was refused because of them."""
     path = problem.fields.get("path")
     if not isinstance(path, str | Path):
         return None
@@ -129,7 +129,7 @@ def _in_force(installation: Installation) -> Iterator[DoctorFinding]:
 
 
 def variables(installation: Installation) -> Iterator[DoctorFinding]:
-    """Variables that this terminal has, and that a hub which an assistant starts may not."""
+    """Report variables that this terminal has, and that a hub started by an assistant may not have."""
     bare = {
         name: value for name, value in installation.environ.items() if name in PLAIN or name == "TABANE_HOME"
     }
@@ -159,7 +159,7 @@ def _runs_disabled(installation: Installation, server: Server) -> bool:
 
 
 def commands(installation: Installation) -> Iterator[DoctorFinding]:
-    """Whether the command of each server is found, on the PATH that it is started with."""
+    """Check that the command of each server is found on the PATH that it is started with."""
     local = [server for server in installation.enabled if server.transport == "stdio"]
     missing = [server for server in local if not has_command(installation, server)]
     for server in missing:
@@ -175,7 +175,7 @@ def commands(installation: Installation) -> Iterator[DoctorFinding]:
 
 
 def urls(installation: Installation) -> Iterator[DoctorFinding]:
-    """Whether servers at a URL are asked in a way that keeps secrets, and their own authorities are there."""
+    """Check that requests to servers at a URL keep secrets, and that their CA files exist."""
     for server in installation.enabled:
         if tells_secrets(server):
             yield warning(
@@ -193,7 +193,7 @@ def urls(installation: Installation) -> Iterator[DoctorFinding]:
 
 
 def has_command(installation: Installation, server: Server) -> bool:
-    """Whether the command of that server is a program that can be found."""
+    """Return whether the command of that server can be found."""
     if server.needs_folder and "${" in server.command:
         return True
     environ = child_environment(installation.children, server.env)
@@ -203,7 +203,7 @@ def has_command(installation: Installation, server: Server) -> bool:
 
 
 def assistants(installation: Installation) -> Iterator[DoctorFinding]:
-    """Every file of an assistant that is there."""
+    """Check each assistant's file that exists."""
     looked = _looked(installation.environ)
     for source in looked:
         if source.problem:
@@ -252,7 +252,7 @@ def _entry(found: ImportCandidate, environ: Mapping[str, str]) -> DoctorFinding:
 
 
 def _twice(source: ImportSource, written: Mapping[str, object]) -> Iterator[DoctorFinding]:
-    """Servers that an assistant with Tabane starts itself as well: it sees their tools twice."""
+    """Report servers that an assistant with Tabane also starts itself: it sees their tools twice."""
     for found in source.servers:
         if is_tabane(found.definition) or found.definition.get("disabled"):
             continue

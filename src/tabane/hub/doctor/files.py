@@ -1,4 +1,4 @@
-"""Checks of Tabane's own files: who may read and write them, room on the disk, caches."""
+"""Checks of Tabane's own files and stored data: permissions, disk, caches, documents, model, stores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tabane.messages import language, say
 from tabane.search.embedding.cached import VectorCache
 
 LITTLE, TOO_LITTLE = 500 << 20, 50 << 20
-"""Bytes free on the disk of the home, below which there is a warning, and a fault."""
+"""Free bytes on the disk of the home: below the first there is a warning, below the second a fault."""
 
 MOST_FILES = 10_000
 """Files of the home that are looked at."""
@@ -32,7 +32,7 @@ _DATABASES = ("catalogue.db", "tools.db")
 
 
 def closing(path: Path, bits: int) -> Fix | None:
-    """What takes those rights from others, where it is the user's file and they have them; else None."""
+    """Return a fix that removes others' permissions; None if they have none, or another user owns it."""
     try:
         status = os.stat(path)
     except OSError:
@@ -44,7 +44,7 @@ def closing(path: Path, bits: int) -> Fix | None:
 
 
 def permissions(installation: Installation) -> Iterator[DoctorFinding]:
-    """Whether the home and all in it are the user's alone."""
+    """Check that only the user can access the home and everything in it."""
     home = installation.settings.home
     if not home.is_dir():
         yield ok(say("Tabane's home {path} is made when it is first needed", path=home))
@@ -78,7 +78,7 @@ def permissions(installation: Installation) -> Iterator[DoctorFinding]:
 
 
 def disk(installation: Installation) -> Iterator[DoctorFinding]:
-    """Whether there is room for logs and caches."""
+    """Check that the disk has room for logs and caches."""
     folder = installation.settings.home
     while not folder.exists():
         folder = folder.parent
@@ -87,7 +87,7 @@ def disk(installation: Installation) -> Iterator[DoctorFinding]:
 
 
 def room(free: int, home: Path) -> DoctorFinding:
-    """What is to be said of so many bytes free."""
+    """Return the finding for a number of free bytes."""
     megabytes = free >> 20
     if free >= LITTLE:
         return ok(say("Free on the disk: {free} MB", free=megabytes))
@@ -99,7 +99,7 @@ def room(free: int, home: Path) -> DoctorFinding:
 
 
 def caches(installation: Installation) -> Iterator[DoctorFinding]:
-    """Whether the caches are whole, and hold nothing of servers that are gone."""
+    """Check that the caches are intact, and hold nothing of servers that were removed."""
     home, runs = installation.settings.home, installation.live is not None
     for path in (home / name for name in _DATABASES):
         if path.exists() and not _whole(path):
@@ -204,7 +204,7 @@ def _delete(paths: Iterable[Path]) -> None:
 
 
 def roots(installation: Installation) -> Iterator[DoctorFinding]:
-    """Whether the folders are there that assistants may put files from."""
+    """Check that the folders exist that assistants may put files from."""
     for root in installation.settings.documents_roots:
         path = Path(root).expanduser()
         if not path.is_dir():
@@ -215,7 +215,7 @@ def roots(installation: Installation) -> Iterator[DoctorFinding]:
 
 
 def watched(installation: Installation) -> Iterator[DoctorFinding]:
-    """Whether the documents of watched folders are in step with them, as the hub that watches them says."""
+    """Check with the running hub that the documents of watched folders are up to date."""
     for row in installation.live.watched if installation.live else ():
         path = row["path"]
         if row["problem"]:
@@ -228,7 +228,7 @@ def watched(installation: Installation) -> Iterator[DoctorFinding]:
 
 
 def model(installation: Installation) -> Iterator[DoctorFinding]:
-    """Which model there is, as the hub says, or as it is found where none runs. Nothing is fetched."""
+    """Report the model, from the running hub, or else from the files. Nothing is downloaded."""
     told = installation.live.model if installation.live else _model_without_hub(installation)
     if told is None:
         return  # a hub of a version without models
@@ -275,7 +275,7 @@ def _locales(environ: Mapping[str, str]) -> Iterator[str | None]:
 
 
 def stores(installation: Installation) -> Iterator[DoctorFinding]:
-    """How each store is, as the hub that has it open says, or as it is found where none runs."""
+    """Report the state of each store, from the running hub, or else from the files."""
     rows = installation.live.stores if installation.live else _check_stores(installation, mend=False)
     for row in rows:
         yield _store_finding(installation, row)

@@ -1,8 +1,8 @@
-"""The response to a POST or GET of MCP: one JSON text, or a stream of events.
+"""Response to a POST or GET of MCP: one JSON text, or a stream of events, with a journal to resume it.
 
-What is said before the answer makes it a stream of events; so does time. There is one task to a
-request, the one that uvicorn began, and it sleeps on one future; the keep-alives of all streams and
-the turning of slow answers into streams come from one :class:`Pulse`.
+A message before the answer turns the response into a stream of events; a slow answer does so too. Each
+request has one task, that of uvicorn, which sleeps on one future. One :class:`Pulse` sends the keep-alives
+of all streams and turns slow answers into streams.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ class _JournalEvent(NamedTuple):
 
 
 class Journal:
-    """The last events of a session: at most ``most`` of them, with at most ``most_bytes`` in all."""
+    """The last events of a session: at most ``most`` of them, with at most ``most_bytes`` in all.
+
+    The id of an event names its stream and its number in the session. A client that reconnects sends the
+    last id that it has seen, and gets the later events of that stream.
+    """
 
     __slots__ = ("_bytes", "_kept", "most", "most_bytes")
 
@@ -35,11 +39,11 @@ class Journal:
 
     @property
     def size(self) -> int:
-        """Bytes kept."""
+        """Return the number of bytes in the journal."""
         return self._bytes
 
     def keep(self, stream: int, number: int, event: bytes) -> None:
-        """Remember an event. One that alone is larger than the bound is not kept, nor what came before."""
+        """Remember an event. One that alone exceeds the limit is not kept, nor are the events before it."""
         self._kept.append(_JournalEvent(stream, number, event))
         self._bytes += len(event)
         while len(self._kept) > self.most or self._bytes > self.most_bytes:
@@ -107,7 +111,7 @@ class Pulse:
 
     @property
     def beats(self) -> bool:
-        """Whether it will beat again."""
+        """Return whether another beat is scheduled."""
         return self._timer is not None
 
     def close(self) -> None:
@@ -167,7 +171,7 @@ class Stream:
 
     @property
     def lost(self) -> bool:
-        """Whether the client has gone, or was cut off."""
+        """Return whether the client is gone, or was disconnected."""
         return self._lost
 
     @property
@@ -191,7 +195,7 @@ class Stream:
             self._push(self.opening() if self.opening else b"")
 
     def answer(self, status: int, line: bytes) -> None:
-        """Send the whole answer as JSON, if the response is no stream yet."""
+        """Send the whole answer as JSON, if the response is not a stream yet."""
         self.reply(HttpReply(status, line, JSON_HEAD))
 
     def reply(self, reply: HttpReply) -> None:
@@ -206,7 +210,7 @@ class Stream:
             self._stir()
 
     async def run(self) -> bool:
-        """Write until finished. Return whether the client was there to the end."""
+        """Write until finished. Return whether the client stayed connected to the end."""
         line = self._request.line
         line.on_lost = self._on_lost
         try:
@@ -225,7 +229,7 @@ class Stream:
             self._pulse.discard(self)
 
     def beat(self, now: float) -> None:
-        """Called each second while this waits: say that it is alive."""
+        """Send a keep-alive. Called each second while the response waits."""
         if self._request.headers:
             self._request.forget()
         quiet = now - self._since

@@ -1,4 +1,4 @@
-"""One WebSocket: frames in, requests to the dispatcher, answers out no faster than the client reads them."""
+"""WebSocket of one client: frames in, requests out to a receiver, answers no faster than the client reads."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from tabane.wire.websocket import (
 log = logging.getLogger(__name__)
 
 AHEAD = 1 << 20
-"""Bytes that may wait for a client before nothing more is made for it; one answer may come on top."""
+"""Bytes that may wait for a client. Above it, no further answer is computed; one more may be added."""
 
 MOST_HELD = 32 << 20
-"""Bytes of messages that are worked on; what comes beyond waits in the client's hands."""
+"""Bytes of messages in progress. Further messages are not read yet."""
 
 DEAF = 3
-"""Pings in a row without any sign of life, after which a client counts as gone."""
+"""Pings in a row without any response, after which a client counts as gone."""
 
 LINGER = 2.0
-"""Seconds that a client has to read why its connection ends, and to say that it has."""
+"""Seconds that a client has to read why its connection ends, and to confirm it."""
 
 
 class Receiver(Protocol):
@@ -82,7 +82,7 @@ class WebSocket(asyncio.Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether a request is open, or an answer not yet taken."""
+        """Return whether a request is open, or an answer is not read yet."""
         return self.dispatcher.busy or bool(self._transport.get_write_buffer_size())
 
     @property
@@ -136,11 +136,11 @@ class WebSocket(asyncio.Protocol):
             log.info("a client broke the protocol of WebSocket: %s", fault)
             self._broken = True
             self.close(fault.code, fault.reason)
-            # Its closing frame could not be told from the broken data; its end of file can be.
+            # Its closing frame cannot be recognized within the broken data; its end of file can.
             self._transport.write_eof()
 
     def eof_received(self) -> None:
-        # Nobody there to read answers: asyncio closes the transport.
+        # Nobody reads answers any more: asyncio closes the transport.
         return
 
     def pause_writing(self) -> None:
@@ -236,8 +236,8 @@ class WebSocketOutlet:
     """The outlet of a session, which also takes the messages of a :class:`WebSocket`.
 
     If more than ``most`` bytes wait for the client, an answer becomes an error and a notification is
-    dropped: one request fails, the connection stays. ``notes``: the client is a bridge, which is told when
-    the hub drains.
+    dropped: one request fails, the connection stays. ``notes``: the client is a bridge, which gets a note
+    when the hub drains.
     """
 
     def __init__(self, caller: Caller, most: int, *, notes: bool) -> None:

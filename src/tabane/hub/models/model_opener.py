@@ -1,4 +1,4 @@
-"""Opening of models: each is found, started once, remembered, and started again when it is needed."""
+"""Opener of embedding models and the reranker: each is found, started once, and restarted when needed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_FAILURES = 100
 
 
 class RecentFailures:
-    """Reasons why there is no model, remembered for some seconds each. The oldest are dropped first."""
+    """Reasons why a model failed, each remembered for some seconds. The oldest are dropped first."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -76,7 +76,7 @@ class ModelOpener:
         self.shelf: OpenModels[FoundModel, CachedEmbedder] = OpenModels(OPEN)
         self.failures = RecentFailures()
         self._kept = _OptionalVectorCache(kept)
-        self._chosen: dict[ModelChoice, str] = {}  # what was found for what was wanted, by its fingerprint
+        self._chosen: dict[ModelChoice, str] = {}  # fingerprint of the model found for each choice
         self._under_way: dict[tuple[ModelChoice, bool], asyncio.Task[str | NoModel]] = {}
         self._closed = False
 
@@ -97,7 +97,7 @@ class ModelOpener:
         return standing.source if standing else None
 
     async def fingerprint(self, wanted: ModelChoice, *, fetch: bool = True) -> str | NoModel:
-        """Return the chosen model, which is opened if it never was.
+        """Return the fingerprint of the chosen model, which is opened if it never was.
 
         Callers with the same choice share one opening.
 
@@ -112,7 +112,7 @@ class ModelOpener:
                 return _ended()
             task = self._under_way[wanted, fetch] = asyncio.create_task(self._open(wanted, fetch))
             task.add_done_callback(lambda _: self._under_way.pop((wanted, fetch), None))
-        await asyncio.wait({task})  # who leaves does not take it along
+        await asyncio.wait({task})  # a caller that gives up does not cancel it
         return _ended() if task.cancelled() else task.result()
 
     async def again(self, fingerprint: str, record: ModelRecord) -> NoModel | None:

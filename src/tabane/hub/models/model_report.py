@@ -1,4 +1,4 @@
-"""Report on the models: which there are, their sources, what runs, and why there is none."""
+"""Report on the models: available models, their sources, running ones, and reasons if there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of a hub: each is found and opened once, on first use."""
+"""Models of a hub: each is found and opened once, on first use; and token measures for the chosen one."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ MEASURE_REMEMBERED = 30.0
 class TokenMeasures:
     """Measures for the model of the settings. Several threads may use it.
 
-    Texts are cut for the model that is open, else for the one in the cache or a folder. One that would have
-    to be downloaded first is estimated from its family.
+    Tokens are counted for the open model, else for the one in the cache or a folder. For a model that is not
+    downloaded yet, they are estimated from its family. It never waits for a download.
     """
 
     def __init__(
@@ -64,19 +64,19 @@ class TokenMeasures:
             settings = self._settings()
             if self._known and self._known[0] is settings and self._clock() < self._known[1]:
                 return self._known[2]
-            with ThreadPoolExecutor(1) as thread:  # whoever calls may have an event loop of its own
+            with ThreadPoolExecutor(1) as thread:  # the caller may have an event loop of its own
                 found = thread.submit(asyncio.run, self._look()).result()
             self._known = settings, self._clock() + MEASURE_REMEMBERED, found
             return found
 
     def close(self) -> None:
-        """End the processes that count. What is measured from now on is estimated."""
+        """End the counting processes. From now on, tokens are estimated."""
         self._closed = True
         for counter in list(self._counters.values()):
             counter.close()
 
     async def _look(self) -> Measure:
-        # Imported with the first text that is cut: a hub that only forwards needs none of it.
+        # Imported with the first text that is split: a hub that only forwards needs none of it.
         from tabane.hub.models.model_sources import ModelSources
         from tabane.search.embedding import token_counting
 
@@ -102,7 +102,7 @@ class TokenMeasures:
 
 
 QUESTIONS = 1_000
-"""Questions whose vectors are kept in memory."""
+"""Number of questions with a vector in memory."""
 
 REMEMBERED = 60.0
 """Seconds for which a model that could not be opened is not tried again."""
@@ -136,7 +136,7 @@ class HubModels:
         self._judge = HubReranker(self._opening, environ, errors, remembered)
         self._measuring = TokenMeasures(settings, environ, self._opening, errors, make_finder)
         self._questions = QueryVectors(self._embedded, QUESTIONS)
-        self._last: str | NoModel | None = None  # what was answered last to who wanted the model
+        self._last: str | NoModel | None = None  # last answer to a caller that needed the model
 
     async def wanted(self) -> Embedder | NoModel:
         try:
@@ -158,9 +158,9 @@ class HubModels:
             return await self._handle(model)
         record = (await self._opening.records.all()).get(model)
         if record is None:
-            return _mended(model, say("it is not known how that model was made."))
+            return _with_fix(model, say("it is not known how that model was made."))
         why = await self._opening.again(model, record)
-        return _mended(model, why.reason) if why else await self._handle(model)
+        return _with_fix(model, why.reason) if why else await self._handle(model)
 
     async def query(self, model: str, text: str) -> bytes | NoModel:
         failed = self._opening.failures.get(model)
@@ -179,7 +179,7 @@ class HubModels:
         return self._measuring.measure()
 
     def summary(self) -> tuple[str, Message | None]:
-        """Return the name of the model, and why there is none: what is known already."""
+        """Return the name of the model, or why there is none, as far as it is known already."""
         name = self._settings().model
         if isinstance(self._last, NoModel):
             return name, self._last.reason
@@ -209,9 +209,9 @@ class HubModels:
         try:
             wanted, fetch = await (await self._opening.sources()).of_id(model)
         except TabaneError as error:
-            return _mended(model, error.message)
+            return _with_fix(model, error.message)
         found = await self._opening.fingerprint(wanted, fetch=fetch)
-        return _mended(model, found.reason) if isinstance(found, NoModel) else await self._handle(found)
+        return _with_fix(model, found.reason) if isinstance(found, NoModel) else await self._handle(found)
 
     async def _handle(self, fingerprint: str) -> Embedder:
         standing = self._opening.shelf.get(fingerprint)
@@ -253,7 +253,7 @@ class ModelHandle:
         return
 
 
-def _mended(model: str, reason: Message) -> NoModel:
+def _with_fix(model: str, reason: Message) -> NoModel:
     return NoModel(
         say(
             "What was embedded with {model} cannot be searched by its meaning: {reason} "

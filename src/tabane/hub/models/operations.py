@@ -109,7 +109,7 @@ class ModelOperations:
             self._judge.look_again()
 
     async def test(self, caller: Caller, params: TestModel) -> dict[str, Any]:
-        """Raises ModelMissing where there is no model, or what embedding raises."""
+        """Test the model. Raises ModelMissing if there is none, and the errors of embedding."""
         embedder = await self._models.wanted()
         if isinstance(embedder, NoModel):
             raise ModelMissing(embedder.reason)

@@ -1,4 +1,4 @@
-"""All that programs can ask a hub for: its own operations, and those on its process."""
+"""Table of a hub's operations, with those on its process; and the generator of docs/rpc.md."""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ def _kind(part: dict[str, Any]) -> str:
 
 
 def table_of(hub: Hub, administration: HubAdministration) -> OperationTable:
-    """The operations of a hub that runs as a process."""
+    """Return the operations of a hub that runs as a process."""
     return OperationTable([*hub.table, *administration.table()])
 
 
 async def whole_table() -> OperationTable:
-    """The same, of a hub that is never opened, in a folder that is gone after."""
+    """Return the same for a hub that is never opened, in a temporary folder."""
     with tempfile.TemporaryDirectory() as home:
         hub = Hub(load_settings({"home": home}, {}), {}, asyncio.get_running_loop())
         return table_of(hub, HubAdministration())
