@@ -117,7 +117,7 @@ class HubAdministration:
 
 
 def settings_report(settings: Settings, lang: Lang) -> list[dict[str, Any]]:
-    """Return a row for each setting: name, value, unit, source (flag, environment, file, default), where, help."""
+    """Return rows of name, value, unit, source (flag, environment, file, default), where, help, by setting."""
     return [
         {
             "name": setting.name,

@@ -86,7 +86,7 @@ def run_standalone(read_fd: int, write_fd: int, hello: Hello, flags: Sequence[st
 
 
 def flags_of(arguments: Sequence[str]) -> dict[str, object]:
-    """Parse settings from ``--name=value``, ``--switch`` and ``--no-switch``. Raises CallerError for others."""
+    """Parse settings: ``--name=value``, ``--switch``, ``--no-switch``. Raises CallerError for others."""
     known = {option.flag: option for option in OPTIONS}
     found: dict[str, object] = {}
     for argument in arguments:
@@ -129,7 +129,7 @@ def _alone(endpoint: Endpoint, lock: HomeLock, deadline: float) -> HomeLock:
 
 
 def inherited(origin: LaunchOrigin, last: LockHolder | None) -> LaunchOrigin:
-    """Return the origin of the hub that this one continues, with its flags: one that did not end on purpose."""
+    """Return the origin of the hub that a bridge's hub continues, if that one did not end on purpose."""
     if origin.started_by != locks.BRIDGE or last is None or not last.to_be_continued:
         return origin
     if last.started_by == locks.STANDALONE:

@@ -73,7 +73,7 @@ OF_THE_USER = frozenset({"stop_server"})
 
 @dataclass(frozen=True)
 class TokenlessCaller(Caller):
-    """A client over TCP without the token. ``uid`` asks the kernel for the owner of its process; None: unknown.
+    """A client over TCP without the token. ``uid`` returns the owner of its process; None: unknown.
 
     ``page``: a web page in a browser. The browser is the user's process, but the user did not choose the
     page's requests.

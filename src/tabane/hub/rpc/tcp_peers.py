@@ -23,7 +23,7 @@ class SocketAddress(NamedTuple):
 
 
 def uid_of_peer(peer: SocketAddress, own: SocketAddress) -> int | None:
-    """Return the user of the socket at ``peer``; None if the platform cannot tell, or it is on another machine."""
+    """Return the user of the socket at ``peer``; None if it is not known, or on another machine."""
     for table in TABLES:
         with contextlib.suppress(OSError), open(table, encoding="ascii") as lines:
             uid = uid_in(lines, peer, own)
