@@ -154,7 +154,7 @@ class _CollectionLane:
         jobs: Starter,
         coverage: EmbeddingCoverage,
     ) -> None:
-        self._whose, self._stores, self._models, self._jobs = whose, stores, models, jobs
+        self._definition, self._stores, self._models, self._jobs = whose, stores, models, jobs
         self._coverage = coverage
         self._mark = folder / f"{whose.name}.embedding"
         self._turn = Turn()
@@ -174,7 +174,7 @@ class _CollectionLane:
 
     @property
     def called(self) -> Message:
-        return self._whose.title
+        return self._definition.title
 
     def wake(self) -> None:
         self._news = True
@@ -197,13 +197,13 @@ class _CollectionLane:
     async def question(self, text: str, spaces: tuple[str, ...]) -> Meaning | NoModel:
         missing = await self.missing(spaces)
         there = {space.name: space.model for space in (await self._collection()).spaces}
-        if not there.keys() & self._whose.spaces.keys():
+        if not there.keys() & self._definition.spaces.keys():
             if missing is None:
                 return Meaning(None)  # nothing can be found
             return NoModel(missing.warning or missing.state)
         for name in spaces:
             if name not in there:
-                known = ", ".join(each for each in self._whose.spaces if each in there)
+                known = ", ".join(each for each in self._definition.spaces if each in there)
                 message = say("there are no vectors of {name}; there are: {known}", name=name, known=known)
                 raise BadArguments(message, name)
         found = await meaning_of(text, {name: there[name] for name in spaces}, self._models)
@@ -231,7 +231,7 @@ class _CollectionLane:
         done = []
         async with self._turn.taken(progress):
             collection = await self._collection()
-            for name, where in self._whose.spaces.items():
+            for name, where in self._definition.spaces.items():
                 space = _space(collection, name)
                 if not chosen and await self._coverage.unfit(collection, name, embedder.fingerprint):
                     continue
@@ -255,13 +255,13 @@ class _CollectionLane:
             except TabaneError as error:
                 self._settle(error.message)
             except Exception:
-                log.exception("embedding %s failed", self._whose.name)
+                log.exception("embedding %s failed", self._definition.name)
                 self._settle(say("Embedding failed; the hub's log says why."))
 
     def _settle(self, problem: Message | None) -> None:
         """Remember the obstacle, and retry later; None: there is none."""
         if problem is not None and problem != self._problem:
-            log.warning("%s: not all is indexed for semantic search: %s", self.called, problem)
+            log.warning("%s: not everything is indexed for semantic search: %s", self.called, problem)
         self._problem = problem
         self._forget_again()
         if problem is not None:
@@ -276,14 +276,14 @@ class _CollectionLane:
         """Embed the records without a vector. Return the obstacle, None if there is none."""
         collection = await self._collection()
         problem = None
-        for name, where in self._whose.spaces.items():
+        for name, where in self._definition.spaces.items():
             if await collection.count(where):
                 problem = await self._bring(collection, name) or problem
         return problem
 
     async def _bring(self, collection: StoredCollection, name: str) -> Message | None:
         space, following = _space(collection, name), _space(collection, name + NEXT)
-        if space is None or self._whose.follows:
+        if space is None or self._definition.follows:
             embedder = await self._models.wanted()
         else:
             embedder = await self._models.serving(space.model)
@@ -295,11 +295,11 @@ class _CollectionLane:
                 return unfit
             space = EmbeddingSpace(name, embedder.dimension, embedder.fingerprint)
             await collection.add_space(space)
-        if self._whose.follows and space.model != embedder.fingerprint:
+        if self._definition.follows and space.model != embedder.fingerprint:
             await self._as_job(lambda progress: self._replace(collection, name, embedder, progress))
         else:
             await self._fill_as_job(collection, space, embedder)
-        if following is not None and not self._whose.follows:
+        if following is not None and not self._definition.follows:
             return await self._go_on(collection, name, following)
         return None
 
@@ -323,7 +323,7 @@ class _CollectionLane:
     async def _first_lacking(self, collection: StoredCollection, name: str, model: str) -> int | None:
         """Return the row before the first page with something to embed; None if there is nothing."""
         after = self._seen.rows(collection, name, self._coverage.named)
-        where = self._whose.spaces[name.removesuffix(NEXT)]
+        where = self._definition.spaces[name.removesuffix(NEXT)]
         while page := await collection.lacking(name, after, PAGE, where):
             if any(self._text(stored.record, name, model) for stored in page):
                 return after
@@ -337,7 +337,7 @@ class _CollectionLane:
 
     async def _settled(self, collection: StoredCollection, name: str) -> None:
         """Remember how many records have no vector after everything that can be embedded is."""
-        space, where = _space(collection, name), self._whose.spaces[name.removesuffix(NEXT)]
+        space, where = _space(collection, name), self._definition.spaces[name.removesuffix(NEXT)]
         if space is not None:
             lacking = await collection.count(where) - await collection.embedded(name, where)
             self._coverage.settle(space, lacking)
@@ -365,11 +365,11 @@ class _CollectionLane:
         first: int = 0,
     ) -> None:
         base = space.name.removesuffix(NEXT)
-        total = None if first else await collection.count(self._whose.spaces[base])
+        total = None if first else await collection.count(self._definition.spaces[base])
         progress.tell(0, total)
         await asyncio.to_thread(self._mark.touch)
         mark = await asyncio.to_thread(OwnFile, str(self._mark))
-        order = NewestFirst(self._whose.spaces[base], self._whose.newest, lambda: self._wakes)
+        order = NewestFirst(self._definition.spaces[base], self._definition.newest, lambda: self._wakes)
         text, told = (
             partial(self._text, name=base, model=embedder.fingerprint),
             partial(progress.tell, total=total),
@@ -379,7 +379,7 @@ class _CollectionLane:
         for _ in range(_ROUNDS):  # what is written, or gets another row, while it is filled
             if after is None:
                 break
-            await fill(collection, space, embedder, text, told, after, self._whose.spaces[base])
+            await fill(collection, space, embedder, text, told, after, self._definition.spaces[base])
             after = await self._first_lacking(collection, space.name, embedder.fingerprint)
         await asyncio.to_thread(mark.unlink)
 
@@ -397,7 +397,7 @@ class _CollectionLane:
                 raise
             if not ended.done():
                 ended.set_result(None)
-            return {"collection": self._whose.name}
+            return {"collection": self._definition.name}
 
         self._jobs.start("embed", _title(self.called), whole)
         self._embeds = True
@@ -407,7 +407,7 @@ class _CollectionLane:
             self._embeds = False
 
     async def _collection(self) -> StoredCollection:
-        return await self._stores.collection(self._whose.domain, self._whose.shape)
+        return await self._stores.collection(self._definition.domain, self._definition.shape)
 
 
 class _SeenRows:

@@ -240,4 +240,4 @@ class Hub:
         self.gateway.use_limits(limits_of(settings))
         self.gateway.apply(configuration.servers)
         self.on_reload()
-        log.info("settings and servers were read again")
+        log.info("settings and servers were reloaded")

@@ -85,7 +85,7 @@ class Jobs:
         job = Job(self._new_key(), name, title, self._loop, _owner(caller))
         self._jobs[job.key] = job
         self.used = self._loop.time()
-        log.info("job %s begins: %s", job.key, title)
+        log.info("job %s started: %s", job.key, title)
 
         async def worked() -> tuple[Any, int]:
             result = await work(job)
@@ -115,7 +115,7 @@ class Jobs:
         for key, task in list(self._tasks.items()):
             owner = self._jobs[key].owner
             if owner is not None and owner.session == session and not owner.detached:
-                log.info("job %s is cancelled: the program that started it is gone", key)
+                log.info("job %s is cancelled: the program that started it disconnected", key)
                 why = say("The program that started the job ended. Completed work is kept.")
                 self._stop(key, task, HubError(why))
 
@@ -198,7 +198,7 @@ class Jobs:
         else:
             result, size = task.result()
             job.end("done", result)
-        log.info("job %s is over: %s", job.key, job.status)
+        log.info("job %s ended: %s", job.key, job.status)
         self._keep(job, size)
 
     def _keep(self, job: Job, size: int) -> None:

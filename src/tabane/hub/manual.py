@@ -212,7 +212,7 @@ async def get_documentation(caller: Caller, params: GetDocumentation) -> dict[st
 
 
 def _around(sections: list[ManualSection], line: int) -> ManualSection | None:
-    """Return the section that contains a line, or the first one for a line before it; None if there are none."""
+    """Return the section that contains a line, or the first one for an earlier line; None: no sections."""
     behind = (each for each in reversed(sections) if each.line <= line)
     return next(behind, sections[0] if sections else None)
 

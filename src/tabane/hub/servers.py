@@ -101,10 +101,10 @@ class FileFollower:
             self._reload()
         except TabaneError as error:
             self.problem = error.message
-            log.error("the change is not in force; what was before it stays: %s", error)
+            log.error("the change has no effect, and the previous configuration stays in use: %s", error)
         else:
             if self.problem:
-                log.info("the files are in order again")
+                log.info("the files are valid again")
             self.problem = None
 
     def _look(self) -> None:

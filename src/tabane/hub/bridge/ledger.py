@@ -51,7 +51,7 @@ class Ledger:
         self._in_flight: dict[bytes, _SentRequest] = {}
         self._settled: dict[str, bytes] = {}
         self._initialized: bytes | None = None
-        self._asked: set[bytes] = set()
+        self._hub_requests: set[bytes] = set()
         self._swallow: set[bytes] = set()
         self._replays = 0
 
@@ -87,7 +87,7 @@ class Ledger:
             return None
         for answer in message_heads.of_hub(line):
             if answer.asks:
-                self._asked.add(answer.id)
+                self._hub_requests.add(answer.id)
             elif answer.id in self._swallow:
                 self._swallow.discard(answer.id)
                 return None
@@ -114,9 +114,9 @@ class Ledger:
         handshake = [s.line for s in self._in_flight.values() if s.method == "initialize" and s.line]
         owed = [name for name, s in self._in_flight.items() if s.line not in handshake]
         self._await([*handshake, *again])
-        asked = list(self._asked)
+        asked = list(self._hub_requests)
         self._in_flight.clear()
-        self._asked.clear()
+        self._hub_requests.clear()
         self._swallow.clear()
         return LostRequests(owed, asked)
 
@@ -144,8 +144,8 @@ class Ledger:
 
     def _client_answer(self, line: bytes, found: list[message_heads.ClientMessageHead]) -> bytes | None:
         # An answer to a request of a lost hub must not reach the next one, whose ids start again.
-        known = [head.id for head in found if head.id in self._asked]
-        self._asked.difference_update(known)
+        known = [head.id for head in found if head.id in self._hub_requests]
+        self._hub_requests.difference_update(known)
         return line if known and self.present else None
 
     def _notification(self, line: bytes, found: list[message_heads.ClientMessageHead]) -> bytes | None:

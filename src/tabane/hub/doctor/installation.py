@@ -129,18 +129,18 @@ def live(client: HubClient) -> LiveHub:
         client.call("hub_status", limit=CONNECT_LIMIT),
         {row["name"]: row for row in rows},
         _rows(client, "check_stores"),
-        _said(client, "model_status"),
+        _answer_of(client, "model_status"),
         lambda: client.call("check_stores", {"mend": True}) and None,
         _rows(client, "list_watched"),
     )
 
 
 def _rows(client: HubClient, operation: str) -> list[dict[str, Any]]:
-    found = _said(client, operation)
+    found = _answer_of(client, operation)
     return list(found["results"]) if found else []
 
 
-def _said(client: HubClient, operation: str) -> dict[str, Any] | None:
+def _answer_of(client: HubClient, operation: str) -> dict[str, Any] | None:
     """Return the answer of the hub; None if its version does not have the operation."""
     try:
         found: dict[str, Any] = client.call(operation)

@@ -48,12 +48,12 @@ class HttpSessions:
             self._make_room()
         self._count += 1
         name = base64.urlsafe_b64encode(os.urandom(24)).decode()
-        made = ResumableSession(name, self._pulse, settings.outbox)
+        created = ResumableSession(name, self._pulse, settings.outbox)
         caller = self._gate.caller(request, f"http-{self._count}")
-        made.session = self._clients.begin(caller, mode, made, Era.LEGACY)
-        self._by_id[name] = made
+        created.session = self._clients.begin(caller, mode, created, Era.LEGACY)
+        self._by_id[name] = created
         self._look_later()
-        return made
+        return created
 
     def find(self, name: str | None) -> ResumableSession:
         """Return a session by its id.

@@ -133,7 +133,7 @@ class WebSocket(asyncio.Protocol):
             for event in self._decoder.feed(data):
                 self._happened(event)
         except Fault as fault:
-            log.info("a client broke the protocol of WebSocket: %s", fault)
+            log.info("a client violated the WebSocket protocol: %s", fault)
             self._broken = True
             self.close(fault.code, fault.reason)
             # Its closing frame cannot be recognized within the broken data; its end of file can.
@@ -223,7 +223,7 @@ class WebSocket(asyncio.Protocol):
         alive = self._heard or self._held > MOST_HELD or unsent != self._unsent
         self._missed = 0 if alive else self._missed + 1
         if self._missed >= DEAF:
-            log.info("a client on a WebSocket gives no sign of life any more")
+            log.info("a client on a WebSocket does not respond any more")
             self._transport.abort()
             return
         self._heard, self._unsent = False, unsent

@@ -135,15 +135,15 @@ class HubConnector:
             raise HubUnreachable(outcome.texts or self._died(), "failed")
 
     def _read_to_end(self, pipe: int, limit: float) -> bytes:
-        said, deadline = b"", time.monotonic() + limit
+        received, deadline = b"", time.monotonic() + limit
         while (left := deadline - time.monotonic()) > 0:
             self._pause(left, pipe)
             if not _readable(pipe):
                 continue
             chunk = os.read(pipe, 1 << 16)
-            said += chunk
+            received += chunk
             if not chunk or chunk.endswith(b"\n"):
-                return said
+                return received
         raise HubUnreachable(self._unresponsive(), "silent")
 
     def _say_hello(self, hello: Hello) -> HubConnection | None:
@@ -179,12 +179,12 @@ class HubConnector:
     def _welcome(self, fd: int, hello: Hello) -> HubConnection | None:
         try:
             os.write(fd, handshake.encode(hello))
-            said = self._first_line(fd)
+            received = self._first_line(fd)
         except OSError:
             return None
-        if said is None:
+        if received is None:
             return None
-        line, _, rest = said.partition(b"\n")
+        line, _, rest = received.partition(b"\n")
         try:
             answer = handshake.read_answer(line)
         except handshake.InvalidHello as error:
@@ -195,10 +195,10 @@ class HubConnector:
         return self._refused(answer)
 
     def _first_line(self, fd: int) -> bytes | None:
-        said, deadline = b"", time.monotonic() + ANSWER_LIMIT
-        while b"\n" not in said:
+        received, deadline = b"", time.monotonic() + ANSWER_LIMIT
+        while b"\n" not in received:
             left = deadline - time.monotonic()
-            if left <= 0 or len(said) > handshake.MAX_HELLO:
+            if left <= 0 or len(received) > handshake.MAX_HELLO:
                 raise HubUnreachable(self._unresponsive(), "silent")
             self._pause(left, fd)
             try:
@@ -207,8 +207,8 @@ class HubConnector:
                 continue
             if not chunk:
                 return None
-            said += chunk
-        return said
+            received += chunk
+        return received
 
     def _refused(self, answer: HelloRefused) -> HubConnection | None:
         if answer.code in TRANSIENT:

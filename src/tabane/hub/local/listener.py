@@ -191,14 +191,14 @@ class HubListener:
         try:
             uid = self._peer_uid(peer)
         except (OSError, ValueError) as error:
-            log.error("cannot tell whose connection this is: %s", error)
+            log.error("the user of a connection is not known: %s", error)
             peer.close()
             return
         if not trusted(uid, os.getuid()):
             log.warning("a connection of another user (uid %d) was refused", uid)
             peer.close()
         elif len(self._greetings) >= MOST_GREETINGS:
-            log.warning("more than %d connections that say nothing; one is refused", MOST_GREETINGS)
+            log.warning("more than %d connections without a hello; one is refused", MOST_GREETINGS)
             peer.close()
         else:
             self._greetings.add(_PendingHello(self._loop, peer, self))

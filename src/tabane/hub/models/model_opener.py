@@ -93,8 +93,8 @@ class ModelOpener:
 
     def opened(self, wanted: ModelChoice) -> FoundModel | None:
         """Return the model found for this choice, while it is open. May be called from any thread."""
-        standing = self.shelf.get(self._chosen.get(wanted, ""))
-        return standing.source if standing else None
+        opened_model = self.shelf.get(self._chosen.get(wanted, ""))
+        return opened_model.source if opened_model else None
 
     async def fingerprint(self, wanted: ModelChoice, *, fetch: bool = True) -> str | NoModel:
         """Return the fingerprint of the chosen model, which is opened if it never was.
@@ -135,9 +135,9 @@ class ModelOpener:
     async def using(self, fingerprint: str) -> AsyncIterator[CachedEmbedder]:
         """Yield the model, which stays open for the block. Raises ModelUnavailable if it cannot be opened."""
         for _ in range(_LOOKS):
-            standing = self.shelf.get(fingerprint)
-            if standing is not None:
-                async with self.shelf.using(standing) as embedder:
+            opened_model = self.shelf.get(fingerprint)
+            if opened_model is not None:
+                async with self.shelf.using(opened_model) as embedder:
                     yield embedder
                 return
             self._forget(fingerprint)
@@ -168,18 +168,18 @@ class ModelOpener:
                 found = await finder.find(wanted)
             if isinstance(found, NoModel):
                 return self._failed(wanted, fetch, found.reason)
-            standing = await self._start(found)
+            opened_model = await self._start(found)
         except TabaneError as error:
             return self._failed(wanted, fetch, error.message)
         except OSError as error:
             reason = say("{path} cannot be read: {reason}.", path=error.filename, reason=error.strerror)
             return self._failed(wanted, fetch, reason)
-        self._chosen[wanted] = standing.name
-        known = (await self.records.all()).get(standing.name)
-        record = known or sources.record(wanted, found, standing.thing.dimension)
-        await self.records.add(standing.name, record)
-        log.info("the embedding model %s is open", standing.name)
-        return standing.name
+        self._chosen[wanted] = opened_model.name
+        known = (await self.records.all()).get(opened_model.name)
+        record = known or sources.record(wanted, found, opened_model.thing.dimension)
+        await self.records.add(opened_model.name, record)
+        log.info("the embedding model %s is open", opened_model.name)
+        return opened_model.name
 
     async def _start(self, found: FoundModel) -> OpenModel[FoundModel, CachedEmbedder]:
         async def start() -> CachedEmbedder:
@@ -210,14 +210,14 @@ class _OptionalVectorCache:
         try:
             return await (await self._opened()).get(keys)
         except StoreError as error:
-            log.warning("what was embedded before cannot be read: %s", error)
+            log.warning("the cache of vectors cannot be read: %s", error)
             return [None] * len(keys)
 
     async def put(self, vectors: Sequence[tuple[bytes, bytes]]) -> None:
         try:
             await (await self._opened()).put(vectors)
         except StoreError as error:
-            log.warning("what was embedded cannot be kept: %s", error)
+            log.warning("the cache of vectors cannot be written: %s", error)
 
 
 class HubReranker:
@@ -241,8 +241,8 @@ class HubReranker:
 
         One that failed is not tried again for a while.
         """
-        standing = await self._standing()
-        async with self._shelf.using(standing) as reranker:
+        opened_model = await self._open_reranker()
+        async with self._shelf.using(opened_model) as reranker:
             return await reranker.score(query, texts)
 
     @property
@@ -258,7 +258,7 @@ class HubReranker:
     async def close(self) -> None:
         await self._shelf.close()
 
-    async def _standing(self) -> OpenModel[FoundReranker, LocalReranker]:
+    async def _open_reranker(self) -> OpenModel[FoundReranker, LocalReranker]:
         sources = await self._opening.sources()
         wanted = sources.reranker()
         async with self._turn:

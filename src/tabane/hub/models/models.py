@@ -214,9 +214,9 @@ class HubModels:
         return _with_fix(model, found.reason) if isinstance(found, NoModel) else await self._handle(found)
 
     async def _handle(self, fingerprint: str) -> Embedder:
-        standing = self._opening.shelf.get(fingerprint)
-        if standing is not None:
-            return ModelHandle(self._opening, fingerprint, standing.thing.dimension)
+        opened_model = self._opening.shelf.get(fingerprint)
+        if opened_model is not None:
+            return ModelHandle(self._opening, fingerprint, opened_model.thing.dimension)
         record = (await self._opening.records.all())[fingerprint]
         return ModelHandle(self._opening, fingerprint, record.dimension)
 

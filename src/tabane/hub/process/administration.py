@@ -117,7 +117,10 @@ class HubAdministration:
 
 
 def settings_report(settings: Settings, lang: Lang) -> list[dict[str, Any]]:
-    """Return rows of name, value, unit, source (flag, environment, file, default), where, help, by setting."""
+    """Return a row for each setting: name, value, unit, source, where, help.
+
+    ``source`` is flag, environment, file or default.
+    """
     return [
         {
             "name": setting.name,

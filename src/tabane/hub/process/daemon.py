@@ -288,7 +288,7 @@ class Daemon:
             if hello.role == "mcp":
                 session.drain()
         if not await self._unless_hurried(self._drained(), self.settings.grace):
-            log.warning("calls were still in flight; they are cut off")
+            log.warning("calls are still in flight; they are cancelled")
         if not await self._unless_hurried(self._closed(why), CLOSING):
             log.warning("upstream servers did not end in time; the keeper ends them")
 
@@ -314,7 +314,7 @@ class Daemon:
             one.cancel()
         failed = (await asyncio.gather(task, hurry, return_exceptions=True))[0]
         if isinstance(failed, Exception):
-            log.error("the end of the hub failed", exc_info=failed)
+            log.error("the shutdown of the hub failed", exc_info=failed)
         return done
 
     def _listening(self) -> HubListener:
@@ -329,8 +329,8 @@ class Daemon:
     def _http(self) -> HttpDoor | None:
         """Raise HubError if the user who starts this hub asked for HTTP, and HTTP is not possible."""
         # A hub in an assistant's process belongs to that assistant: it opens a port only on request.
-        told = "http" in self.settings.sources
-        if not self.settings.http or (self._origin.started_by == locks.STANDALONE and not told):
+        requested = "http" in self.settings.sources
+        if not self.settings.http or (self._origin.started_by == locks.STANDALONE and not requested):
             return None
         door = HttpDoor(self.hub, table=self._door.table)
         door.open()

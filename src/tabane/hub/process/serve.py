@@ -200,7 +200,7 @@ def _run(
 
     async def serve(logs: HubLogs) -> bool:
         if words:
-            log.error("the last hub died; its last words:\n%s", words)
+            log.error("the last hub crashed; the end of its standard error:\n%s", words)
         daemon = Daemon(settings, os.environ, lock, origin, logs)
         try:
             daemon.open(umask)
