@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from tabane.errors import ConfigurationError
 from tabane.gateway.servers import installation
-from tabane.hub.search_path import record_path, recorded_path, with_recorded_path
+from tabane.hub.servers import record_path, recorded_path, with_recorded_path
 from tests.cli.home import Home, hub
 from tests.gateway.test_splicing import files
 

@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from tabane.errors import ConfigurationError
-from tabane.hub.http.token import load_token
+from tabane.hub.rpc.permission import load_token
 from tabane.settings import load_settings
 from tests.hub.peers import until
 from tests.hub.user import User

@@ -9,9 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.hub.http.replay import Journal, event_id, parse_event_id
 from tabane.hub.http.request import HttpRequest
-from tabane.hub.http.stream import KEEP_ALIVE_EVERY, Pulse, Stream
+from tabane.hub.http.stream import KEEP_ALIVE_EVERY, Journal, Pulse, Stream, event_id, parse_event_id
 from tabane.wire.sse import KEEP_ALIVE
 from tests.dataplane.place import until
 

@@ -6,7 +6,7 @@ import json
 from typing import Any, cast
 
 from tabane.hub.clients.outlet import ROOM
-from tabane.hub.http.websocket_outlet import WebSocketOutlet
+from tabane.hub.http.websocket import WebSocketOutlet
 from tabane.operations import Caller, Face
 
 MOST = 64 << 10

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tabane.hub.collections import EMBEDDED
+from tabane.hub.embedded_collections import EMBEDDED
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.operations import AllowLocal, Door, OperationTable
 from tabane.posts.operations import Archive

@@ -13,9 +13,8 @@ import pytest
 
 from tabane.hub.local import handshake as hellos
 from tabane.hub.local import listener as door
-from tabane.hub.local.admission import HubIdentity, refusal, trusted, uid_in
 from tabane.hub.local.handshake import Hello, HelloRefused, Welcome
-from tabane.hub.local.listener import HubListener
+from tabane.hub.local.listener import HubIdentity, HubListener, refusal, trusted, uid_in
 from tests.patience import LONG
 
 HELLO = Hello("1.0", "mcp", home="/home", servers="/s.json")

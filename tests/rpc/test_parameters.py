@@ -226,7 +226,7 @@ def test_parameters_by_position_are_refused(served: Served, operation: Operation
 
 
 def test_docs_rpc_has_every_method_as_it_is() -> None:
-    from tabane.hub.rpc.page import rpc_page
+    from tabane.hub.process.table import rpc_page
 
     page = Path(__file__).parents[2] / "docs" / "rpc.md"
     assert page.read_text() == rpc_page(page.read_text(), TABLE), (

@@ -132,7 +132,7 @@ def _patient(terminal: Terminal) -> Installation:
 
 
 def _record_path(patient: Installation) -> None:
-    from tabane.hub.search_path import record_path
+    from tabane.hub.servers import record_path
 
     if patient.settings.home.is_dir():
         # if it cannot be written, the check of the home reports the reason

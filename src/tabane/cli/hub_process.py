@@ -15,8 +15,7 @@ from tabane.errors import HubError
 from tabane.hub.local import lock
 from tabane.hub.local.connector import HubConnector, HubUnreachable
 from tabane.hub.local.endpoint import Endpoint, absolute, here
-from tabane.hub.local.handshake import Hello
-from tabane.hub.local.localized import spoken
+from tabane.hub.local.handshake import Hello, spoken
 from tabane.messages import Lang, say
 
 if TYPE_CHECKING:

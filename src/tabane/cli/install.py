@@ -206,7 +206,7 @@ def _named(client: str | None) -> str:
 
 def _record_path() -> None:
     from tabane.hub.local.endpoint import home_of
-    from tabane.hub.search_path import record_path
+    from tabane.hub.servers import record_path
     from tabane.settings.files import private_folder
 
     home = home_of(os.environ)

@@ -182,7 +182,7 @@ def tell(terminal: Terminal, result: dict[str, Any], message: Message) -> None:
 
 
 def _settings_here() -> list[dict[str, Any]]:
-    from tabane.hub.process.report import settings_report
+    from tabane.hub.process.administration import settings_report
     from tabane.settings import load_settings
 
     return settings_report(load_settings({}, os.environ), lang())

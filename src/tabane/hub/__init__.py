@@ -1,1 +1,1 @@
-"""The composition root: what runs, where it listens, and how its parts are put together."""
+"""The hub: its process, its listeners and its parts, put together."""

@@ -1,4 +1,4 @@
-"""The post archive in a hub: opened at the start where there is one, imported into, asked."""
+"""Post archive of a hub: opened at startup if it exists, imported into, and searched."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_TAKEN = "posts.imported"  # what the last import that was asked for at a start was made of
+_TAKEN = "posts.imported"  # the sources of the last import that a start requested
 
 
 class PostArchive:
-    """The archive of one hub. Nothing is opened, nor made, before there is something to ask."""
+    """The archive of one hub. Nothing is opened or created before the first request."""
 
     def __init__(
         self,
@@ -62,12 +62,12 @@ class PostArchive:
 
     @property
     def beginning(self) -> Job | None:
-        """The job that has to end before everything kept can be asked for."""
+        """Return the job that has to end before all stored data can be searched."""
         opening = self._opening
         return opening if opening is not None and opening.status == "running" else None
 
     def open(self, given: ImportPosts | None = None, lang: Lang = "en") -> None:
-        """Open what there is, so that no first question waits for it; ``given`` is taken in first."""
+        """Open the stores, so that the first request does not wait for it; ``given`` is imported first."""
         if given is not None:
             self._opening = self._jobs.start(
                 "import_posts", import_title(given), lambda progress: self._begin(given, lang, progress)
@@ -81,7 +81,7 @@ class PostArchive:
 
     @property
     def source(self) -> OnDemandSource:
-        """The posts as a search source."""
+        """Return the posts as a search source."""
         return OnDemandSource(lambda: self._stores.holds(DOMAIN), lambda: self._archive.searching)
 
     async def _collection(self) -> StoredCollection:
@@ -94,7 +94,7 @@ class PostArchive:
         return {}
 
     async def _begin(self, given: ImportPosts, lang: Lang, progress: Progress) -> dict[str, Any]:
-        """Take in what a start is given; where that cannot be, what there was is opened all the same."""
+        """Import the sources of this start. If that fails, the existing archive is opened anyway."""
         try:
             taken = await self._take(given, lang, progress)
         except TabaneError:
@@ -111,8 +111,8 @@ class PostArchive:
     async def _take(self, params: ImportPosts, lang: Lang, progress: Progress) -> dict[str, Any]:
         async with self._importing.taken(progress):
             if params.once and isinstance(progress, Job):
-                self._opening = progress  # who starts with an archive waits for it
-            # Where nothing is imported, what reads files is not imported either: 30 ms and some MB.
+                self._opening = progress  # the user who starts with an archive waits for it
+            # Without an import, the modules that read files are not loaded either: 30 ms and some MB.
             from tabane.posts.importing.importer import import_posts
 
             sources = await asyncio.to_thread(params.sources)
@@ -140,7 +140,7 @@ class PostArchive:
 
 
 def _mark(sources: PostSources) -> bytes:
-    """What the sources are, as their paths, sizes and times say it. Blocks."""
+    """Return a fingerprint of the sources: paths, sizes and times. Blocks."""
     paths = [*sources.csvs, *sources.archives, *sources.results]
     for folder in sources.folders.values():
         paths += sorted(str(path) for path in Path(folder).iterdir())

@@ -59,13 +59,13 @@ class EmbeddingCoverage:
     """
 
     def __init__(self, whose: EmbeddedCollection, named: Callable[[], bool]) -> None:
-        self._whose, self._named = whose, named
+        self._definition, self._named = whose, named
         self._settled: dict[tuple[EmbeddingSpace, bool], int] = {}
         self._known: dict[str, tuple[object, Incomplete | None]] = {}
 
     @property
     def named(self) -> bool:
-        """Whether the settings name the model now. If so, it is assumed to read all texts."""
+        """Return whether the settings name the model now. If so, it is assumed to read all texts."""
         return self._named()
 
     def settle(self, space: EmbeddingSpace, lacking: int) -> None:
@@ -75,7 +75,7 @@ class EmbeddingCoverage:
 
     def text(self, record: Record, name: str, model: str) -> str:
         """Return the text to embed, "" if there is none or the model cannot read it."""
-        text = self._whose.text(record, name)
+        text = self._definition.text(record, name)
         return text if self._readable(text, model) else ""
 
     def _readable(self, text: str, model: str) -> bool:
@@ -87,14 +87,14 @@ class EmbeddingCoverage:
         readable = [text for text in texts if self._readable(text, model)]
         if not texts or len(readable) >= WORTH * len(texts):
             return None
-        return _unread(self._whose.title, model)
+        return _unread(self._definition.title, model)
 
     async def sample(self, collection: StoredCollection, name: str) -> list[str]:
         """Return the texts of the newest records that have one to embed; 200 records are read."""
-        newest, where = self._whose.newest, self._whose.spaces[name]
+        newest, where = self._definition.newest, self._definition.spaces[name]
         order = (Order(newest, descending=True),) if newest else ()
         page = await collection.select(where, order=order, limit=_SAMPLE)
-        texts = (self._whose.text(stored.record, name) for stored in page.records)
+        texts = (self._definition.text(stored.record, name) for stored in page.records)
         return [text for text in texts if text]
 
     async def incomplete(
@@ -119,7 +119,7 @@ class EmbeddingCoverage:
     async def _measured(
         self, collection: StoredCollection, name: str, problem: Message | None
     ) -> Incomplete | None:
-        where = self._whose.spaces[name]
+        where = self._definition.spaces[name]
         total = await collection.count(where)
         embedded = await collection.embedded(name, where)
         return await self._looked(collection, name, embedded, total, problem) if embedded < total else None
@@ -135,7 +135,9 @@ class EmbeddingCoverage:
         settled = lacking <= self._settled.get((space, self.named), 0)
         if not settled and lacking > _LOOKED_AT:
             return self._told(embedded, total, problem)
-        page = await collection.waiting(name, self._whose.spaces[name], None, 0, min(lacking, _LOOKED_AT))
+        page = await collection.waiting(
+            name, self._definition.spaces[name], None, 0, min(lacking, _LOOKED_AT)
+        )
         todo, unread = self._counted(page, space)
         # If there are many, only a part was checked: the others are assumed to be alike.
         unread = unread * lacking // max(1, len(page))
@@ -144,18 +146,18 @@ class EmbeddingCoverage:
         if not unread:
             return None
         share = embedded / (embedded + unread)
-        return Incomplete(share, _unread(self._whose.title, space.model), tells=share < ENOUGH)
+        return Incomplete(share, _unread(self._definition.title, space.model), tells=share < ENOUGH)
 
     def _counted(self, page: Iterable[StoredRecord], space: EmbeddingSpace) -> tuple[int, int]:
         """Count the records with a text that the model reads, and those with one that it cannot read."""
-        texts = [text for stored in page if (text := self._whose.text(stored.record, space.name))]
+        texts = [text for stored in page if (text := self._definition.text(stored.record, space.name))]
         readable = sum(self._readable(text, space.model) for text in texts)
         return readable, len(texts) - readable
 
     def _told(self, embedded: int, total: int, problem: Message | None) -> Incomplete:
         share = embedded / total
         counts = {
-            "what": self._whose.title,
+            "what": self._definition.title,
             "embedded": f"{embedded:,}",
             "total": f"{total:,}",
             "share": _percent(share),

@@ -1,4 +1,4 @@
-"""The document store of a hub: opened with the first request, and shown as resources of MCP."""
+"""Document store of a hub: opened with the first request, and listed as resources of MCP."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _OpenedDocuments:
 
 
 class DocumentStore:
-    """The documents of one hub. Nothing is opened or made before there is something to do with them.
+    """The documents of one hub. Nothing is opened or created before the first request.
 
     ``settings`` returns those in force. ``model_is_named`` tells whether they name a model, so that it is an
     error if it cannot be had. ``convert`` makes Markdown of files that are no text. ``told`` hears of each
@@ -71,12 +71,12 @@ class DocumentStore:
 
     @property
     def there(self) -> bool:
-        """Whether any document was ever put."""
+        """Return whether any document was ever stored."""
         return self._stores.holds(DOMAIN)
 
     @property
     def watches(self) -> bool:
-        """Whether any folder is watched, so that there is work without requests."""
+        """Return whether any folder is watched, so that there is work without requests."""
         return self._rooms is not None and self._rooms.files.watched > 0
 
     async def counts(self) -> dict[str, int]:
@@ -126,7 +126,7 @@ class DocumentStore:
 
     @property
     def source(self) -> OnDemandSource:
-        """The documents as a search source."""
+        """Return the documents as a search source."""
         return OnDemandSource(lambda: self.there, lambda: self.documents.searching)
 
     # -- as resources of MCP -----------------------------------------------------------------------
@@ -151,7 +151,7 @@ class DocumentStore:
     # -- what documents are given ------------------------------------------------------------------
 
     def _made(self) -> _OpenedDocuments:
-        """Return the operations, imported when first needed: 20 ms and some MB that many never pay."""
+        """Return the operations. They are imported on first use, which costs 20 ms and some MB."""
         if self._rooms is None:
             from tabane.documents.files.file_operations import DocumentFiles
             from tabane.documents.files.file_texts import FileTextReader, ReadableFiles

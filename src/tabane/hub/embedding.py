@@ -1,7 +1,7 @@
-"""Collections are embedded in the background: a record that lacks a vector gets one, whoever wrote it.
+"""Background embedding of collections: each record without a vector gets one.
 
-What is to be done is read off the collection itself, so a hub that was killed goes on where it stood,
-and the cache of embeddings keeps it from doing anything twice.
+The collection itself shows which records have none. So the next hub continues after a hub was killed, and
+the cache of embeddings prevents it from computing a vector twice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments, HubError, ModelError, TabaneError
 from tabane.hub.coverage import EmbeddedCollection, EmbeddingCoverage
-from tabane.hub.local.own_file import OwnFile
+from tabane.hub.local.lock import OwnFile
 from tabane.hub.stores import FOLDER, Stores
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress, Starter
@@ -39,7 +39,7 @@ NEXT = "__next"
 """Ends the name of a space that is being filled and will take the place of the one before it."""
 
 _ROUNDS = 5
-_AGAIN = 60.0  # seconds until a model that could not be had is asked for again
+_AGAIN = 60.0  # seconds until an unavailable model is tried again
 _FIRST_LOOK = 5.0  # seconds that a search waits to learn what prevents texts from being embedded
 
 
@@ -62,7 +62,7 @@ class CollectionEmbedder:
         whose: Sequence[EmbeddedCollection],
         named: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``named`` says whether the settings name the model, or leave the choice to Tabane."""
+        """Keep the arguments. ``named``: whether the settings name the model; else Tabane chooses it."""
         self._models = models
         self._lanes = {
             each.name: _CollectionLane(
@@ -72,17 +72,17 @@ class CollectionEmbedder:
         }
 
     def open(self) -> None:
-        """Continue what an earlier hub began and did not finish."""
+        """Continue the work that an earlier hub did not finish."""
         for lane in self._lanes.values():
             if lane.unfinished:
                 lane.wake()
 
     def wake(self, name: str) -> None:
-        """Embed what was written to that collection."""
+        """Embed the new records of that collection."""
         self._lanes[name].wake()
 
     async def idle(self) -> None:
-        """Wait until nothing is being embedded that the hub itself began."""
+        """Wait until the embedding that the hub itself began is done."""
         for lane in self._lanes.values():
             await lane.idle()
 
@@ -154,7 +154,7 @@ class _CollectionLane:
         jobs: Starter,
         coverage: EmbeddingCoverage,
     ) -> None:
-        self._whose, self._stores, self._models, self._jobs = whose, stores, models, jobs
+        self._definition, self._stores, self._models, self._jobs = whose, stores, models, jobs
         self._coverage = coverage
         self._mark = folder / f"{whose.name}.embedding"
         self._turn = Turn()
@@ -174,7 +174,7 @@ class _CollectionLane:
 
     @property
     def called(self) -> Message:
-        return self._whose.title
+        return self._definition.title
 
     def wake(self) -> None:
         self._news = True
@@ -197,20 +197,20 @@ class _CollectionLane:
     async def question(self, text: str, spaces: tuple[str, ...]) -> Meaning | NoModel:
         missing = await self.missing(spaces)
         there = {space.name: space.model for space in (await self._collection()).spaces}
-        if not there.keys() & self._whose.spaces.keys():
+        if not there.keys() & self._definition.spaces.keys():
             if missing is None:
-                return Meaning(None)  # there is nothing to find
+                return Meaning(None)  # nothing can be found
             return NoModel(missing.warning or missing.state)
         for name in spaces:
             if name not in there:
-                known = ", ".join(each for each in self._whose.spaces if each in there)
+                known = ", ".join(each for each in self._definition.spaces if each in there)
                 message = say("there are no vectors of {name}; there are: {known}", name=name, known=known)
                 raise BadArguments(message, name)
         found = await meaning_of(text, {name: there[name] for name in spaces}, self._models)
         return found if isinstance(found, NoModel) else found._replace(incomplete=missing)
 
     async def missing(self, spaces: tuple[str, ...]) -> Incomplete | None:
-        """Return what is not embedded. If something is not and nobody works on it, begin to embed it."""
+        """Return what is not embedded. If there is any, begin to embed it unless that already runs."""
         collection = await self._collection()
         found = await self._coverage.incomplete(collection, spaces, self._problem)
         if found is None or self._problem is not None or self._embeds:
@@ -231,7 +231,7 @@ class _CollectionLane:
         done = []
         async with self._turn.taken(progress):
             collection = await self._collection()
-            for name, where in self._whose.spaces.items():
+            for name, where in self._definition.spaces.items():
                 space = _space(collection, name)
                 if not chosen and await self._coverage.unfit(collection, name, embedder.fingerprint):
                     continue
@@ -239,7 +239,7 @@ class _CollectionLane:
                     await self._replace(collection, name, embedder, progress)
                     done.append(name)
             self._settle(None)
-        self.wake()  # what was written since the last look
+        self.wake()  # records written since the last look
         return done
 
     # -- in the background -------------------------------------------------------------------------
@@ -255,13 +255,13 @@ class _CollectionLane:
             except TabaneError as error:
                 self._settle(error.message)
             except Exception:
-                log.exception("embedding %s failed", self._whose.name)
+                log.exception("embedding %s failed", self._definition.name)
                 self._settle(say("Embedding failed; the hub's log says why."))
 
     def _settle(self, problem: Message | None) -> None:
-        """Remember what is in the way, and look again in a while; None: nothing is."""
+        """Remember the obstacle, and retry later; None: there is none."""
         if problem is not None and problem != self._problem:
-            log.warning("%s: not all is indexed for semantic search: %s", self.called, problem)
+            log.warning("%s: not everything is indexed for semantic search: %s", self.called, problem)
         self._problem = problem
         self._forget_again()
         if problem is not None:
@@ -273,17 +273,17 @@ class _CollectionLane:
             self._again = None
 
     async def _bring_up_to_date(self) -> Message | None:
-        """Embed what lacks a vector. What is in the way, if anything is."""
+        """Embed the records without a vector. Return the obstacle, None if there is none."""
         collection = await self._collection()
         problem = None
-        for name, where in self._whose.spaces.items():
+        for name, where in self._definition.spaces.items():
             if await collection.count(where):
                 problem = await self._bring(collection, name) or problem
         return problem
 
     async def _bring(self, collection: StoredCollection, name: str) -> Message | None:
         space, following = _space(collection, name), _space(collection, name + NEXT)
-        if space is None or self._whose.follows:
+        if space is None or self._definition.follows:
             embedder = await self._models.wanted()
         else:
             embedder = await self._models.serving(space.model)
@@ -295,11 +295,11 @@ class _CollectionLane:
                 return unfit
             space = EmbeddingSpace(name, embedder.dimension, embedder.fingerprint)
             await collection.add_space(space)
-        if self._whose.follows and space.model != embedder.fingerprint:
+        if self._definition.follows and space.model != embedder.fingerprint:
             await self._as_job(lambda progress: self._replace(collection, name, embedder, progress))
         else:
             await self._fill_as_job(collection, space, embedder)
-        if following is not None and not self._whose.follows:
+        if following is not None and not self._definition.follows:
             return await self._go_on(collection, name, following)
         return None
 
@@ -323,7 +323,7 @@ class _CollectionLane:
     async def _first_lacking(self, collection: StoredCollection, name: str, model: str) -> int | None:
         """Return the row before the first page with something to embed; None if there is nothing."""
         after = self._seen.rows(collection, name, self._coverage.named)
-        where = self._whose.spaces[name.removesuffix(NEXT)]
+        where = self._definition.spaces[name.removesuffix(NEXT)]
         while page := await collection.lacking(name, after, PAGE, where):
             if any(self._text(stored.record, name, model) for stored in page):
                 return after
@@ -337,7 +337,7 @@ class _CollectionLane:
 
     async def _settled(self, collection: StoredCollection, name: str) -> None:
         """Remember how many records have no vector after everything that can be embedded is."""
-        space, where = _space(collection, name), self._whose.spaces[name.removesuffix(NEXT)]
+        space, where = _space(collection, name), self._definition.spaces[name.removesuffix(NEXT)]
         if space is not None:
             lacking = await collection.count(where) - await collection.embedded(name, where)
             self._coverage.settle(space, lacking)
@@ -365,11 +365,11 @@ class _CollectionLane:
         first: int = 0,
     ) -> None:
         base = space.name.removesuffix(NEXT)
-        total = None if first else await collection.count(self._whose.spaces[base])
+        total = None if first else await collection.count(self._definition.spaces[base])
         progress.tell(0, total)
         await asyncio.to_thread(self._mark.touch)
         mark = await asyncio.to_thread(OwnFile, str(self._mark))
-        order = NewestFirst(self._whose.spaces[base], self._whose.newest, lambda: self._wakes)
+        order = NewestFirst(self._definition.spaces[base], self._definition.newest, lambda: self._wakes)
         text, told = (
             partial(self._text, name=base, model=embedder.fingerprint),
             partial(progress.tell, total=total),
@@ -379,12 +379,12 @@ class _CollectionLane:
         for _ in range(_ROUNDS):  # what is written, or gets another row, while it is filled
             if after is None:
                 break
-            await fill(collection, space, embedder, text, told, after, self._whose.spaces[base])
+            await fill(collection, space, embedder, text, told, after, self._definition.spaces[base])
             after = await self._first_lacking(collection, space.name, embedder.fingerprint)
         await asyncio.to_thread(mark.unlink)
 
     async def _as_job(self, work: Callable[[Progress], Awaitable[None]]) -> None:
-        """Do it where it is seen and can be cancelled. Raises what it raises, and _Cancelled."""
+        """Run the work as a job, which users see and can cancel. Raises its errors, and _Cancelled."""
         ended = asyncio.get_running_loop().create_future()
 
         async def whole(progress: Progress) -> dict[str, Any]:
@@ -397,7 +397,7 @@ class _CollectionLane:
                 raise
             if not ended.done():
                 ended.set_result(None)
-            return {"collection": self._whose.name}
+            return {"collection": self._definition.name}
 
         self._jobs.start("embed", _title(self.called), whole)
         self._embeds = True
@@ -407,7 +407,7 @@ class _CollectionLane:
             self._embeds = False
 
     async def _collection(self) -> StoredCollection:
-        return await self._stores.collection(self._whose.domain, self._whose.shape)
+        return await self._stores.collection(self._definition.domain, self._definition.shape)
 
 
 class _SeenRows:
@@ -441,7 +441,7 @@ def _space(collection: StoredCollection, name: str) -> EmbeddingSpace | None:
 
 
 class _EmbeddingCancelled(HubError):
-    """Embedding was canceled by a user."""
+    """A user cancelled the embedding."""
 
 
 def _cancelled() -> _EmbeddingCancelled:

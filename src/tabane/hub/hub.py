@@ -1,4 +1,4 @@
-"""The hub: settings, gateway, operations and sessions put together."""
+"""Hub: settings, gateway, operations and sessions, put together."""
 
 from __future__ import annotations
 
@@ -14,17 +14,22 @@ from tabane.gateway.tool_search import ToolSource
 from tabane.hub.archive import PostArchive, given_archive
 from tabane.hub.clients.methods import client_methods
 from tabane.hub.clients.sessions import ClientSessions
-from tabane.hub.collections import EMBEDDED, SHAPES
 from tabane.hub.documents import DocumentStore
+from tabane.hub.embedded_collections import EMBEDDED, SHAPES
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.jobs import Jobs
 from tabane.hub.manual import ManualSource, documentation_table
 from tabane.hub.models import HubModels
 from tabane.hub.reader import PageReader
-from tabane.hub.reload import FileFollower, read_again
 from tabane.hub.search_everything import EverythingSearch
-from tabane.hub.search_path import with_recorded_path
-from tabane.hub.servers import limits_of, read_servers, secret_of
+from tabane.hub.servers import (
+    FileFollower,
+    limits_of,
+    read_again,
+    read_servers,
+    secret_of,
+    with_recorded_path,
+)
 from tabane.hub.stores import Stores
 from tabane.hub.tools import HubTools, count_servers, gateway_of
 from tabane.hub.trial import Trials
@@ -41,7 +46,7 @@ class Hub:
     """Everything that runs in one hub, and the only place that knows all of it.
 
     :meth:`open` starts it. Clients come in through ``sessions``, programs through ``door``.
-    ``environment`` is the hub's own, where variables of the servers file are looked up.
+    ``environment`` is that of the hub: variables of the servers file are looked up in it.
     """
 
     def __init__(
@@ -121,7 +126,7 @@ class Hub:
 
     @property
     def lang(self) -> Lang:
-        """The language of a client that asks for none."""
+        """Return the language for clients that request none."""
         return language(self.settings.lang, self.environment.get("LANG"))
 
     def open(self) -> None:
@@ -154,7 +159,7 @@ class Hub:
     async def drain(self, grace: float) -> None:
         """Take no new request; wait, at most ``grace`` seconds, for answers to be given and read."""
         self.sessions.draining = True
-        self.jobs.drain()  # who follows one is answered at once
+        self.jobs.drain()  # followers of a job are answered at once
         await self.sessions.idle(grace)
 
     async def close(self) -> None:
@@ -174,7 +179,7 @@ class Hub:
         await self.processes.close()
 
     async def abandon(self) -> None:
-        """End as :meth:`close` does, for a hub whose files were deleted: nothing more is written to them.
+        """End as :meth:`close` does, but write nothing more, because the hub's files were deleted.
 
         Another hub may have files of the same names by now. The process has to end after this.
         """
@@ -235,4 +240,4 @@ class Hub:
         self.gateway.use_limits(limits_of(settings))
         self.gateway.apply(configuration.servers)
         self.on_reload()
-        log.info("settings and servers were read again")
+        log.info("settings and servers were reloaded")

@@ -35,7 +35,7 @@ LONGEST_POLL = 30
 """Seconds that a follower may wait for news."""
 
 PATIENCE = 5.0
-"""Seconds that a cancelled job is waited for, by who cancels it and by the end of the hub."""
+"""Seconds that a canceling client, and the end of the hub, wait for a cancelled job."""
 
 _FACES = frozenset({Face.RPC, Face.CLI})
 
@@ -85,7 +85,7 @@ class Jobs:
         job = Job(self._new_key(), name, title, self._loop, _owner(caller))
         self._jobs[job.key] = job
         self.used = self._loop.time()
-        log.info("job %s begins: %s", job.key, title)
+        log.info("job %s started: %s", job.key, title)
 
         async def worked() -> tuple[Any, int]:
             result = await work(job)
@@ -115,7 +115,7 @@ class Jobs:
         for key, task in list(self._tasks.items()):
             owner = self._jobs[key].owner
             if owner is not None and owner.session == session and not owner.detached:
-                log.info("job %s is cancelled: the program that started it is gone", key)
+                log.info("job %s is cancelled: the program that started it disconnected", key)
                 why = say("The program that started the job ended. Completed work is kept.")
                 self._stop(key, task, HubError(why))
 
@@ -198,7 +198,7 @@ class Jobs:
         else:
             result, size = task.result()
             job.end("done", result)
-        log.info("job %s is over: %s", job.key, job.status)
+        log.info("job %s ended: %s", job.key, job.status)
         self._keep(job, size)
 
     def _keep(self, job: Job, size: int) -> None:
@@ -225,7 +225,7 @@ def _owner(caller: Caller | None) -> JobOwner | None:
 
 
 def _reported_error(job: Job, failed: BaseException | None) -> TabaneError:
-    """What a follower hears of a failure; what is no affair of theirs stands in the log alone."""
+    """Return the error that followers get. Internal details appear only in the log."""
     if isinstance(failed, TabaneError):
         log.warning("job %s failed: %s", job.key, failed)
         return failed

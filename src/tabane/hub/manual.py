@@ -1,4 +1,4 @@
-"""Tabane's own documentation: sections of its pages, as a search source and as an operation."""
+"""Tabane's documentation: sections of its pages, as a search source and as an operation."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ManualSection(NamedTuple):
 
 
 def sections(page: str, markdown: str) -> Iterator[ManualSection]:
-    """The sections of a page of Markdown, by headings of three levels; code keeps its lines."""
+    """Return the sections of a Markdown page, by headings of three levels; code keeps its lines."""
     lang: Lang = "ja" if page.endswith(".ja.md") else "en"
     titles: list[str] = []
     lines: list[str] = []
@@ -84,7 +84,7 @@ def _section(page: str, lang: Lang, titles: list[str], lines: list[str], line: i
 
 
 def pages(folder: Path | None = None) -> list[tuple[str, str]]:
-    """Name and text of each page: those that came with the package, or those of the checkout it runs from."""
+    """Return name and text of each page, from the package, or from the checkout that it runs from."""
     places = [folder] if folder else [Path(__file__).parent.parent / "docs", _checkout()]
     found = next((place for place in places if place.is_dir()), None)
     if found is None:
@@ -212,7 +212,7 @@ async def get_documentation(caller: Caller, params: GetDocumentation) -> dict[st
 
 
 def _around(sections: list[ManualSection], line: int) -> ManualSection | None:
-    """Return the section that contains a line: the first one for a line before it, None if there are none."""
+    """Return the section that contains a line, or the first one for an earlier line; None: no sections."""
     behind = (each for each in reversed(sections) if each.line <= line)
     return next(behind, sections[0] if sections else None)
 

@@ -1,4 +1,4 @@
-"""The reader in a hub: what it fetches with, where pages are kept, and who converts them."""
+"""Reader of a hub: its fetchers, its stored pages, and the process that converts files."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class PageReader:
         self._rooms: _ReaderParts | None = None
 
     def open(self) -> None:
-        """Say at the start what would make every page fail."""
+        """Log at startup the problems that would make every page fail."""
         from tabane.reader.guard.guard import AllowedHosts
 
         if not self._settings().reader_allow:
@@ -87,7 +87,7 @@ class PageReader:
 
     @property
     def source(self) -> OnDemandSource:
-        """The pages that were read, as a search source."""
+        """Return the pages that were read, as a search source."""
         return OnDemandSource(lambda: self._stores.holds(DOMAIN), lambda: self._made().searching)
 
     async def close(self) -> None:
@@ -98,7 +98,7 @@ class PageReader:
             await self._rooms.conversion.close()
 
     def _made(self) -> _ReaderParts:
-        """Return the room itself, imported when it is first needed: 30 ms and some MB that many never pay."""
+        """Return the reader room. It is imported on first use, which costs 30 ms and some MB."""
         if self._rooms is None:
             from tabane.reader.conversion import PageConverter
             from tabane.reader.fetching import PageFetcher
@@ -160,7 +160,7 @@ class PageReader:
         )
 
     def _policy(self, assistant: bool) -> Callable[[], Policy]:
-        """Return what the settings allow on the network; robots.txt is obeyed by who asks for more than
+        """Return the network permissions of the settings. robots.txt applies to requests for more than
         one page.
         """
 

@@ -1,4 +1,4 @@
-"""One query over every source: each kind searched by its own means, the rankings fused."""
+"""Search over every source: each kind is searched separately, and the rankings are fused."""
 
 from __future__ import annotations
 

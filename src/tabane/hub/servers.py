@@ -1,19 +1,26 @@
-"""The servers file of a hub, the variables in it, and the limits of servers."""
+"""Configuration of a hub's servers: file, variables, limits and PATH; and the reload after a change."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import Mapping
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
 
-from tabane.errors import ConfigurationError
+from tabane.errors import ConfigurationError, TabaneError
 from tabane.gateway.servers.configuration import ServersConfiguration, read_configuration
 from tabane.gateway.servers.variables import Variables, keyring_lookup, load_variables
 from tabane.gateway.upstreams.upstream import UpstreamLimits
-from tabane.settings import Settings
+from tabane.messages import Message
+from tabane.settings import Settings, load_settings
+from tabane.settings.files import read_trusted, write_private
 
 
 def limits_of(settings: Settings) -> UpstreamLimits:
-    """Return how patient the hub is with its upstreams, and how much it takes of them."""
+    """Return the hub's limits for its upstreams: times, sizes and counts."""
     return UpstreamLimits(
         start_timeout=settings.start_timeout,
         probe_timeout=settings.probe_timeout,
@@ -29,7 +36,7 @@ def limits_of(settings: Settings) -> UpstreamLimits:
 
 
 def variables_of(settings: Settings, environment: Mapping[str, str]) -> Variables:
-    """Return what the variables of the servers file stand for. Raises ConfigurationError."""
+    """Return the values of the variables in the servers file. Raises ConfigurationError."""
     return load_variables(settings.home, environment, keyring_lookup() if settings.keyring else None)
 
 
@@ -42,7 +49,143 @@ def secret_of(settings: Settings, environment: Mapping[str, str], name: str) -> 
 
 def read_servers(settings: Settings, environment: Mapping[str, str]) -> ServersConfiguration:
     """Read the servers file. Raises ConfigurationError."""
-    # A file that was named has to be there; the default one may not be, yet.
+    # A named file has to exist; the default one may be missing.
     named = settings.sources.get("servers")
     required = bool(named and named.kind != "default")
     return read_configuration(settings.servers, variables_of(settings, environment), required=required)
+
+
+log = logging.getLogger(__name__)
+
+LOOK = 1.0
+"""Seconds between two looks at the files."""
+
+FIXED = (
+    *("home", "config", "servers", "keyring", "start_servers", "log_size", "log_files", "stuck_after"),
+    *("http", "host", "port", "http_token", "embedding_cache"),
+    *("posts_embeddings", "posts_reasoning", "posts_summary"),
+)
+"""Settings that a running hub keeps: a change takes effect at the next start."""
+
+_Stamps = tuple[tuple[int, int, int] | None, ...]
+
+
+class FileFollower:
+    """Calls ``reload`` when one of ``files`` has changed. ``problem`` is why the last change has no effect.
+
+    ``reload`` raises TabaneError if the files are wrong. Then the configuration before stays in use.
+
+    Each second, the files' inode, size and time of change (of permissions too) are compared. That is one
+    call of stat for each file on every platform, and editors that replace a file are no special case.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, files: Callable[[], Iterable[Path]], reload: Callable[[], None]
+    ) -> None:
+        self._loop, self._files, self._reload = loop, files, reload
+        self._state = self._seen()
+        self._timer: asyncio.TimerHandle | None = None
+        self.problem: Message | None = None
+
+    def start(self) -> None:
+        self._timer = self._loop.call_later(LOOK, self._look)
+
+    def close(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+
+    def now(self) -> None:
+        """Read the files now, changed or not."""
+        self._state = self._seen()
+        try:
+            self._reload()
+        except TabaneError as error:
+            self.problem = error.message
+            log.error("the change has no effect, and the previous configuration stays in use: %s", error)
+        else:
+            if self.problem:
+                log.info("the files are valid again")
+            self.problem = None
+
+    def _look(self) -> None:
+        if self._seen() != self._state:
+            self.now()
+        self.start()
+
+    def _seen(self) -> _Stamps:
+        return tuple(_stamp(file) for file in self._files())
+
+
+def _stamp(file: Path) -> tuple[int, int, int] | None:
+    try:
+        stat = os.stat(file)
+    except OSError:
+        return None
+    # ctime, since a change of permissions is a change too.
+    return stat.st_ino, stat.st_size, stat.st_ctime_ns
+
+
+def read_again(current: Settings, environment: Mapping[str, str]) -> tuple[Settings, ServersConfiguration]:
+    """Read settings and servers from their files again. Raises TabaneError.
+
+    Flags of the command line and settings in :data:`FIXED` stay as they are.
+    """
+    flags = {
+        name: getattr(current, name) for name, source in current.sources.items() if source.kind == "flag"
+    }
+    settings = load_settings(flags, environment)
+    for name in FIXED:
+        if getattr(settings, name) != getattr(current, name):
+            log.warning("%s takes effect with the next start: tabane restart", name)
+    settings = replace(settings, **{name: getattr(current, name) for name in FIXED})
+    return settings, read_servers(settings, environment)
+
+
+PATH_FILE = "path"
+LONGEST_PATH = 32 * 1024
+"""Bytes of a PATH; a longer one is not recorded."""
+
+
+def recorded_path(home: str | os.PathLike[str]) -> str:
+    """Return the recorded PATH; empty if there is none, or others may have written it."""
+    try:
+        return os.fsdecode(read_trusted(os.path.join(home, PATH_FILE), LONGEST_PATH)).strip("\n")
+    except (FileNotFoundError, ConfigurationError):
+        return ""
+
+
+def record_path(home: str | os.PathLike[str], environ: Mapping[str, str]) -> bool:
+    """Record the PATH of this environment for later hubs. Return whether it was written.
+
+    Graphical programs have little more than ``/usr/bin`` in their PATH. A hub that such an assistant starts
+    would not find npx or uvx. So `tabane install` and `tabane doctor`, which run in a terminal, record the
+    PATH in TABANE_HOME/path, and the hub adds the missing folders.
+
+    A PATH with less than the recorded one is ignored: a cron job has less than its user.
+    Raises OSError.
+    """
+    here, there = _folders(environ.get("PATH", "")), _folders(recorded_path(home))
+    there = [folder for folder in there if os.path.isdir(folder)]
+    text = os.fsencode(os.pathsep.join(here))
+    if not here or set(here) <= set(there) or len(text) > LONGEST_PATH:
+        return False
+    write_private(os.path.join(home, PATH_FILE), text + b"\n")
+    return True
+
+
+def with_recorded_path(environ: Mapping[str, str], home: str | os.PathLike[str]) -> Mapping[str, str]:
+    """Return the environment with the recorded folders added to its PATH, if any is missing.
+
+    Folders that only the environment has come first: they were set on purpose.
+    """
+    there = _folders(recorded_path(home))
+    here = environ.get("PATH", "").split(os.pathsep)
+    if set(there) <= set(here):
+        return environ
+    own = [folder for folder in here if folder and folder not in there]
+    return {**environ, "PATH": os.pathsep.join([*own, *there])}
+
+
+def _folders(path: str) -> list[str]:
+    # A relative folder would be a different one for each server.
+    return [folder for folder in dict.fromkeys(path.split(os.pathsep)) if os.path.isabs(folder)]

@@ -27,7 +27,7 @@ FOLDER = "store"
 """Under the home: a file a domain, and a folder of index beside it for each collection."""
 
 DERIVED = frozenset({"cache"})
-"""Domains whose file may be lost: what is in it is made again."""
+"""Domains with derived data only: if the file is lost, its contents are rebuilt."""
 
 Shapes = Mapping[str, Sequence["Shape"]]
 
@@ -39,7 +39,7 @@ class CheckStores(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Stores:
-    """One store for each domain. A hub that only forwards never opens any, nor imports what they need.
+    """One store for each domain. A hub that only forwards opens none, and does not import their modules.
 
     ``shapes`` are the collections of each domain.
     """

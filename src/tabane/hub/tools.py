@@ -1,4 +1,4 @@
-"""The gateway of a hub, the operations on tools and servers, and the hub's own tools among them."""
+"""Gateway of a hub, operations on tools and servers, and the hub's own tools among them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RESERVED = frozenset(
         "get_post", "get_documentation",
     }
 )  # fmt: skip
-"""Names that no upstream's tool is given: the hub's own tools have them, now or in a later version."""
+"""Names of the hub's own tools, now or in a later version. No tool of an upstream gets one of them."""
 
 
 def count_servers(configuration: ServersConfiguration, gateway: Gateway) -> dict[str, int]:
@@ -89,7 +89,7 @@ class HubTools:
         return gateway_table(self._gateway, self._permit, self._own, long_results)
 
     def provide(self, table: OperationTable) -> None:
-        """Let the hub's own operations be found among the tools of servers."""
+        """Add the hub's own operations to the tools of servers that can be found."""
         self._gateway.provide(own_tools(table), old_names(table))
 
     async def _own(self, caller: Caller, name: str, arguments: bytes) -> Raw:

@@ -1,4 +1,4 @@
-"""Trial of a server before it is configured: started, asked for its tools, and ended again."""
+"""Trial of a server before it is configured: it is started, lists its tools, and is ended."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Trials:
         processes: ChildProcesses,
         keep: Keep,
     ) -> None:
-        """``keep`` gets the listing of a server that works."""
+        """Keep the arguments. ``keep`` gets the listing of a server that works."""
         self._settings, self._environment, self._keep = settings, environment, keep
         self._loop, self._batch, self._processes = loop, batch, processes
 
@@ -80,7 +80,7 @@ class Trials:
             server = server.in_folder(caller.cwd or str(settings.servers.parent))
         with tempfile.TemporaryDirectory(prefix="tabane-") as folder:
             if server.cwd == str(settings.servers.parent) and not settings.servers.parent.exists():
-                # The folder that it will run in is made with the file, once there is a server to keep.
+                # Its working folder is created together with the file, when there is a server to keep.
                 server = replace(server, cwd=folder)
             connect = self._connector(Path(folder, "logs"), settings.max_line)
             return await try_server(server, connect, limits_of(settings), self._keep)

@@ -1,1 +1,1 @@
-"""The process in front of an assistant: its standard streams to the hub's socket. Standard library only."""
+"""Bridge from an assistant's standard streams to the hub's socket. Uses only the standard library."""

@@ -1,4 +1,4 @@
-"""MCP in front of a server that only has the archive's JSON-RPC methods, such as the original twilog server.
+"""MCP for a server that only has the archive's JSON-RPC methods, such as the original twilog server.
 
 The bridge itself answers the handshake and the list of tools. A call becomes a request to the server, and
 its result the text that a hub would return. This module is loaded only for such a server.
@@ -162,7 +162,7 @@ class ArchivePeer(WebSocketPeer):
         return _line(call.id, {"content": [{"type": "text", "text": text}], "isError": False}, call.modern)
 
     def _text(self, call: _ArchiveCall, result: Any, warning: str) -> str:
-        """Return the result in the words of a hub, or as JSON if the server returns another form."""
+        """Return the result as a hub would render it, or as JSON if the server returns another form."""
         render = call.operation.text
         try:
             assert render is not None  # every tool has one

@@ -1,8 +1,8 @@
-"""`tabane mcp`: a client's standard input and output, carried to the hub and back.
+"""`tabane mcp`: carries a client's standard input and output to the hub and back.
 
-One thread, one poll, the standard library alone. Lines are passed on as they are; the
-:class:`~tabane.hub.bridge.ledger.Ledger` knows which requests are open, so that the client is served on
-when the hub is restarted, and told what was lost.
+It has one thread and one poll, and uses only the standard library. Lines are forwarded unchanged. The
+:class:`~tabane.hub.bridge.ledger.Ledger` knows which requests are open. So the client is still served
+after the hub restarts, and gets an error for each lost request.
 """
 
 from __future__ import annotations
@@ -16,26 +16,25 @@ import time
 from collections.abc import Iterable, Mapping
 
 from tabane.hub.bridge import debugging, message_heads
-from tabane.hub.bridge.connectors import BridgeConnector
+from tabane.hub.bridge.connections import BridgeConnector, LinePeer
 from tabane.hub.bridge.debugging import Debug
 from tabane.hub.bridge.ledger import Ledger
-from tabane.hub.bridge.peer import LinePeer
 from tabane.hub.bridge.signals import BridgeStopped, Signals
 from tabane.hub.local.connector import HubConnection, HubUnreachable
-from tabane.hub.local.localized import lang_of, say
+from tabane.hub.local.handshake import lang_of, say
 from tabane.hub.local.stdio import waits
 
 FULL = 1 << 20
-"""Bytes that may wait for one side before the other is no longer read."""
+"""Bytes that may wait for one side. Above it, the other side is not read."""
 
 LAST_ANSWERS = 60.0
-"""Seconds that answers in flight may take when the client has nothing more to ask."""
+"""Seconds that answers in flight may take after the client has closed its input."""
 
 FIRST_REQUEST = 5.0
-"""Seconds to wait for a request to answer when there will be no hub."""
+"""Seconds to wait for a request, to answer it with an error, if no hub can be reached."""
 
 FIRST_RETRY, LONGEST_RETRY = 0.1, 30.0
-"""Seconds between tries to connect while nobody asks for anything, and between starts that failed."""
+"""Seconds between attempts to connect while no request waits, and between failed starts."""
 
 _FLUSH = 2.0
 _IN, _OUT = select.POLLIN, select.POLLOUT
@@ -43,9 +42,9 @@ _GONE = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
 class Bridge:
-    """A client on two descriptors, and whichever hub there is.
+    """A client on two descriptors, and the hub that serves it at the moment.
 
-    The descriptors are set to not block, where they are pipes or sockets, and left as they were.
+    Pipes and sockets are made non-blocking, and are restored at the end.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class Bridge:
         self._pid = 0
 
     def run(self) -> int:
-        """Carry lines until the client has had its last answer. Returns the exit status."""
+        """Carry lines until the client has its last answer. Return the exit status."""
         blocking = [(fd, os.get_blocking(fd)) for fd in self._fds() if waits(fd)]
         for fd, _ in blocking:
             os.set_blocking(fd, False)
@@ -141,7 +140,7 @@ class Bridge:
             wanted = _IN if client.unsent < FULL else 0
             self._watch(hub.read_fd, wanted | _OUT if hub.unsent else wanted)
         self._watch(client.read_fd, 0 if self._closing or held_back >= FULL else _IN)
-        # Watched for nothing too: an error there is how the end of the client shows.
+        # Watched even without an event: an error there is the only sign that the client is gone.
         self._watch(client.write_fd, _OUT if client.unsent else 0, always=True)
 
     def _watch(self, fd: int, mask: int, *, always: bool = False) -> None:
@@ -158,7 +157,7 @@ class Bridge:
             self._poll.unregister(fd)
 
     def _poll_timeout(self) -> float | None:
-        """Milliseconds until something is to be done unasked; None for never."""
+        """Return the milliseconds until the next timed action; None if there is none."""
         if self._hub is not None and not self._closing:
             return None
         until = self._deadline if self._hub else min(self._deadline, self._retry_at)
@@ -173,7 +172,7 @@ class Bridge:
             try:
                 self._hub.flush()
             except OSError:
-                # It is gone. What it said before is still to be read, and then its end of file.
+                # It is gone. Its earlier lines still have to be read, and then its end of file.
                 return
 
     # -- the client ------------------------------------------------------------------------------
@@ -292,7 +291,7 @@ class Bridge:
             "The next request goes to a new hub.")  # fmt: skip
 
     def _connect(self) -> None:
-        """Something waits for a hub: find or start one, or answer what waits with the reason."""
+        """Find or start a hub for the waiting requests, or answer them with the reason why there is none."""
         if self._unreachable and time.monotonic() < self._retry_at:
             self._fail(self._ledger.give_up(), self._unreachable)
             return
@@ -306,7 +305,7 @@ class Bridge:
             self._schedule_retry()
 
     def _reconnect_if_due(self) -> None:
-        """Nobody asks for anything: see now and then whether a hub is back, so that it can notify."""
+        """Try now and then to connect while no request waits, so that a hub that is back can notify."""
         if self._hub is not None or time.monotonic() < self._retry_at or self._ledger.waiting:
             return
         try:
@@ -327,7 +326,7 @@ class Bridge:
     # -- the end ---------------------------------------------------------------------------------
 
     def refuse_client(self, error: HubUnreachable) -> int:
-        """There will be no hub: say so to the client's requests, and on standard error."""
+        """Answer the client's requests with the reason why there is no hub; print it to standard error."""
         print(f"tabane: {error.text(self._lang)}", file=sys.stderr, flush=True)
         self._deadline = time.monotonic() + FIRST_REQUEST
         poll = select.poll()

@@ -1,8 +1,8 @@
-"""What a bridge owes its client: every request answered once, whatever hubs come and go; pure.
+"""Ledger of a client's requests: each is answered exactly once, even if the hub changes; pure.
 
-A request *waits* until a hub was sent it, and is *in flight* until it is answered. When a hub is
-lost, what waits goes to the next one, what was in flight is owed an error, and what the client
-settled for its session (handshake, log level, subscriptions) is said again in its place.
+A request *waits* until it is sent to a hub, and is *in flight* until it is answered. When a hub is
+lost, waiting requests go to the next one, and each request in flight is owed an error. The bridge repeats
+the client's session state (handshake, log level, subscriptions) to the next hub.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from tabane.hub.bridge import message_heads
 from tabane.hub.local.handshake import DRAIN, DRAINING
 
 KEPT = 64 << 10
-"""Bytes of a request up to which it is kept while in flight, so that another hub can be sent it."""
+"""Bytes of a request in flight that is kept, so that it can be sent to another hub. Longer ones are not."""
 
 MAX_SETTLED = 256
-"""Requests that settle something for the session and are said again: more are not remembered."""
+"""Requests with session state that are repeated to the next hub; more are not remembered."""
 
 _SETTLING = ("initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe")
 _INITIALIZED = "notifications/initialized"
@@ -32,17 +32,16 @@ class _SentRequest(NamedTuple):
 
 
 class LostRequests(NamedTuple):
-    """What the end of a hub leaves open: requests of the client, and the hub's own that nobody awaits."""
+    """Requests that a lost hub left open: those of the client, and the hub's own, which nobody awaits."""
 
     owed: list[bytes]
     asked: list[bytes]
 
 
 class Ledger:
-    """Takes the lines of both sides and says what is passed on.
+    """Takes the lines of both sides and returns those to forward.
 
-    ``present`` is whether a hub is there to be sent something; ``draining`` whether it asked for no
-    more requests.
+    ``present``: a hub is connected. ``draining``: it asked for no more requests.
     """
 
     def __init__(self) -> None:
@@ -52,18 +51,18 @@ class Ledger:
         self._in_flight: dict[bytes, _SentRequest] = {}
         self._settled: dict[str, bytes] = {}
         self._initialized: bytes | None = None
-        self._asked: set[bytes] = set()
+        self._hub_requests: set[bytes] = set()
         self._swallow: set[bytes] = set()
         self._replays = 0
 
     @property
     def waiting(self) -> bool:
-        """Whether a request waits for a hub."""
+        """Return whether a request waits for a hub."""
         return bool(self._waiting)
 
     @property
     def owing(self) -> bool:
-        """Whether the client awaits an answer that will come: a subscription's never does."""
+        """Return whether the client awaits an answer. Subscriptions do not count: they have none."""
         return bool(self._waiting) or any(sent.method != _ENDLESS for sent in self._in_flight.values())
 
     @property
@@ -71,7 +70,7 @@ class Ledger:
         return bool(self._in_flight)
 
     def from_client(self, line: bytes) -> bytes | None:
-        """What of a client's line the hub is sent now; None where it waits, or no hub needs it."""
+        """Return the line to send to the hub now; None if it waits, or no hub needs it."""
         found = message_heads.of_client(line)
         if not found:
             return line if self.present and not self.draining else self._wait(line)
@@ -82,13 +81,13 @@ class Ledger:
         return self._notification(line, found)
 
     def from_hub(self, line: bytes) -> bytes | None:
-        """What of a hub's line the client is sent; None where it was meant for the bridge."""
+        """Return the line to send to the client; None if it was meant for the bridge."""
         if line.startswith(b'{"tabane":'):
             self.draining = self.draining or line + b"\n" == DRAIN
             return None
         for answer in message_heads.of_hub(line):
             if answer.asks:
-                self._asked.add(answer.id)
+                self._hub_requests.add(answer.id)
             elif answer.id in self._swallow:
                 self._swallow.discard(answer.id)
                 return None
@@ -97,7 +96,7 @@ class Ledger:
         return line
 
     def arrived(self) -> list[bytes]:
-        """A hub is there: the lines it is sent before any other."""
+        """Note that a hub is connected. Return the lines to send to it first."""
         self.present, self.draining = True, False
         lines = []
         for method, line in self._settled.items():
@@ -109,20 +108,20 @@ class Ledger:
         return lines
 
     def lost(self, unsent: list[bytes]) -> LostRequests:
-        """The hub is gone. ``unsent`` are lines that it was never given a byte of: they wait again."""
+        """Note that the hub is gone. ``unsent`` are lines of which it got no byte: they wait again."""
         self.present = self.draining = False
         again = [line for line in unsent if self._taken_back(line)]
         handshake = [s.line for s in self._in_flight.values() if s.method == "initialize" and s.line]
         owed = [name for name, s in self._in_flight.items() if s.line not in handshake]
         self._await([*handshake, *again])
-        asked = list(self._asked)
+        asked = list(self._hub_requests)
         self._in_flight.clear()
-        self._asked.clear()
+        self._hub_requests.clear()
         self._swallow.clear()
         return LostRequests(owed, asked)
 
     def give_up(self) -> list[bytes]:
-        """No hub will come: the ids of the requests that waited for one, which wait no more."""
+        """Drop the waiting requests, because no hub can be reached. Return their ids."""
         ids = [head.id for line in self._waiting for head in message_heads.of_client(line) if head.method]
         self._waiting.clear()
         self.waiting_bytes = 0
@@ -144,9 +143,9 @@ class Ledger:
         return line
 
     def _client_answer(self, line: bytes, found: list[message_heads.ClientMessageHead]) -> bytes | None:
-        # An answer to a question of a hub that is gone must not reach the next one, which counts anew.
-        known = [head.id for head in found if head.id in self._asked]
-        self._asked.difference_update(known)
+        # An answer to a request of a lost hub must not reach the next one, whose ids start again.
+        known = [head.id for head in found if head.id in self._hub_requests]
+        self._hub_requests.difference_update(known)
         return line if known and self.present else None
 
     def _notification(self, line: bytes, found: list[message_heads.ClientMessageHead]) -> bytes | None:
@@ -168,7 +167,7 @@ class Ledger:
         return None
 
     def _settle(self, answer: message_heads.HubMessageHead, line: bytes) -> bool:
-        """Close a request by its answer. False where another hub is to be asked instead."""
+        """Close a request by its answer. Return False if another hub has to answer it instead."""
         sent = self._in_flight.pop(answer.id, None)
         if sent is None or sent.line is None:
             return True
@@ -196,7 +195,7 @@ class Ledger:
         return [line, self._initialized] if method == "initialize" and self._initialized else [line]
 
     def _taken_back(self, line: bytes) -> bool:
-        """Whether a line that was not sent is to be sent to the next hub: a request is, unless replayed."""
+        """Return whether an unsent line goes to the next hub: a request does, unless it is a replay."""
         found = message_heads.of_client(line)
         ids = [head.id for head in found if head.id is not None and head.method is not None]
         for name in ids:

@@ -1,7 +1,7 @@
 """The command `tabane mcp`: a bridge to the hub, or with --standalone a hub of its own.
 
-Dispatched before any library of the command line is imported. What it does not understand it leaves
-to the command of the same name in :mod:`tabane.cli`, which knows how to say so.
+It runs before any library of the command line is imported. Arguments that it does not understand go to
+the command of the same name in :mod:`tabane.cli`, which reports the error.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from typing import NamedTuple
 
 from tabane.build import this_build
 from tabane.hub.bridge.bridge import Bridge
-from tabane.hub.bridge.connectors import BridgeConnector, LocalBridgeConnector
+from tabane.hub.bridge.connections import BridgeConnector, LocalBridgeConnector
 from tabane.hub.bridge.debugging import debug_of
 from tabane.hub.bridge.signals import Signals
 from tabane.hub.local.connector import HubUnreachable
 from tabane.hub.local.endpoint import Endpoint, absolute, at_url, here, home_of
-from tabane.hub.local.handshake import Hello
-from tabane.hub.local.localized import say, spoken
+from tabane.hub.local.handshake import Hello, say, spoken
 from tabane.hub.local.stdio import steal
 
 MODES = ("search", "light", "full")
@@ -27,7 +26,7 @@ _VALUES = ("mode", "servers", "config", "home", "url", "websocket")
 
 
 class BridgeOptions(NamedTuple):
-    """What was asked for. ``flags`` are settings for a hub that has to be started."""
+    """Parsed options. ``flags`` are settings for a hub that has to be started."""
 
     mode: str | None
     servers: str | None
@@ -38,7 +37,7 @@ class BridgeOptions(NamedTuple):
 
 
 def parse_arguments(arguments: Sequence[str], environ: Mapping[str, str]) -> BridgeOptions | None:
-    """The command's arguments and variables; None where they are not all understood."""
+    """Parse the command's arguments and variables; return None if any of them is not understood."""
     given: dict[str, str] = {}
     standalone = False
     rest = list(arguments)
@@ -75,7 +74,7 @@ def _request(
 
 
 def run(request: BridgeOptions, environ: Mapping[str, str]) -> int:
-    """Serve the client on standard input and output until it is done. Returns the exit status."""
+    """Serve the client on standard input and output until it ends. Return the exit status."""
     read_fd, write_fd = steal()
     failure: HubUnreachable | None = None
     home = Endpoint(home_of(environ, request.home), environ)
@@ -101,7 +100,7 @@ def run(request: BridgeOptions, environ: Mapping[str, str]) -> int:
 def _connector(
     request: BridgeOptions, home: Endpoint, signals: Signals, environ: Mapping[str, str]
 ) -> BridgeConnector:
-    """Return the connector to the requested hub. Raises NoHub if its URL is not valid."""
+    """Return the connector to the requested hub. Raises HubUnreachable if its URL is not valid."""
     if not request.url:
         hello = _hello(request, "mcp", home.home, environ)
         return LocalBridgeConnector(home, hello, environ, request.flags, pause=signals.pause)
@@ -121,7 +120,7 @@ def _connector(
 def _standalone(
     read_fd: int, write_fd: int, request: BridgeOptions, environ: Mapping[str, str]
 ) -> int | None:
-    from tabane.errors import TabaneError  # the hub in this process: nothing of this for a bridge
+    from tabane.errors import TabaneError  # only for a hub in this process; a bridge needs none of it
     from tabane.hub.process.serve import run_standalone
 
     hello = _hello(request, "stdio", home_of(environ, request.home), environ)

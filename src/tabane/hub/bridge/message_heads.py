@@ -1,7 +1,7 @@
-"""What a bridge has to know of a message it passes on: id, method, kind; pure.
+"""Heads of messages: id, method and kind; pure.
 
-A bridge forwards lines; it reads no more of them than it needs to answer for a hub that is gone.
-Ids are compared in one spelling (:func:`canonical`), since a peer may escape a string as it likes.
+A bridge forwards lines. It reads only as much of them as it needs to answer for a lost hub. Ids are
+compared in one spelling (:func:`canonical`), because a peer may escape the same string in several ways.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from typing import Any, NamedTuple
 
 LARGE = 64 << 10
-"""Bytes above which a client's line is not decoded whole where its ends say enough."""
+"""Bytes above which a client's line is not decoded as a whole, if its two ends are enough."""
 
 _PLAIN = re.compile(
     rb'\{"jsonrpc": ?"2\.0", ?"id": ?(0|[1-9][0-9]{0,17}), ?"method": ?"([A-Za-z0-9_/]+)"[,}]'
@@ -42,12 +42,12 @@ class HubMessageHead(NamedTuple):
 
 
 def canonical(value: object) -> bytes:
-    """An id in the spelling by which ids are compared, which is JSON itself."""
+    """Return an id in the one spelling that ids are compared in, which is JSON itself."""
     return json.dumps(value).encode()
 
 
 def of_client(line: bytes) -> list[ClientMessageHead]:
-    """The messages in a client's line: one, or those of a batch; none where it is no JSON-RPC."""
+    """Return the messages in a client's line: one, or those of a batch; none if it is not JSON-RPC."""
     plain = _PLAIN.match(line)
     if plain and line.endswith(b"}"):
         return [ClientMessageHead(plain[1], plain[2].decode())]
@@ -63,13 +63,13 @@ def of_client(line: bytes) -> list[ClientMessageHead]:
 
 
 def of_client_head(head: bytes) -> bytes | None:
-    """The id of a line of which only the beginning is left, None where it does not begin with one."""
+    """Return the id of a line of which only the beginning is left; None if it does not begin with one."""
     found = _ID_FIRST.match(head)
     return canonical(json.loads(found[1])) if found else None
 
 
 def of_hub(line: bytes) -> list[HubMessageHead]:
-    """What a line of the hub answers or asks; empty for a notification.
+    """Return the answers and requests in a line of the hub; empty for a notification.
 
     Answers of a hub begin with ``{"jsonrpc":"2.0","id":``, so the rest of them is not read; an array
     is the answer to a batch.
@@ -87,7 +87,7 @@ def of_hub(line: bytes) -> list[HubMessageHead]:
 
 
 def reason(line: bytes) -> str | None:
-    """``error.data.reason`` of an answer, None where it is no error or gives none."""
+    """Return ``error.data.reason`` of an answer; None if it is not an error or has none."""
     try:
         found = json.loads(line)["error"]["data"]["reason"]
     except (ValueError, RecursionError, KeyError, TypeError):
@@ -96,7 +96,7 @@ def reason(line: bytes) -> str | None:
 
 
 def _of_ends(line: bytes) -> ClientMessageHead | None:
-    # A name before the last brace belongs to the outermost object, whatever lies between; quotes
+    # A name before the last brace belongs to the outermost object, with anything in between; quotes
     # within a string are escaped, so neither pattern can match inside of one.
     method = _METHOD_FIRST.match(line)
     last = _ID_LAST.search(line, max(0, len(line) - 1024))

@@ -1,7 +1,7 @@
-"""The connection to a hub over TCP: MCP in a WebSocket, with the hub's token.
+"""Connection to a hub over TCP: MCP in a WebSocket, with the hub's token.
 
 A server that does not speak MCP in its WebSocket is treated as an archive. Such servers are the original
-twilog server, and a hub if the client does not show its token.
+twilog server, and a hub to which the client does not show the token.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tabane.hub.bridge.peer import LinePeer
+from tabane.hub.bridge.connections import LinePeer
 from tabane.hub.bridge.websocket_peer import WebSocketPeer
 from tabane.hub.local import lock
 from tabane.hub.local.connector import HubConnection, HubUnreachable, Pause
 from tabane.hub.local.endpoint import Endpoint
-from tabane.hub.local.handshake import Hello, Welcome
-from tabane.hub.local.localized import lang_of, say
+from tabane.hub.local.handshake import Hello, Welcome, lang_of, say
 from tabane.wire import websocket
 
 SCHEMES = ("ws", "http")
@@ -34,7 +33,7 @@ PROTOCOLS = ("tabane.mcp", "mcp")
 MODE_HEADER = "Tabane-Mode"
 
 LIMIT = 5.0
-"""Seconds to connect, a hub that restarts included."""
+"""Seconds to connect, including the time that a restarting hub needs."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Seconds between two tries."""
@@ -62,7 +61,7 @@ class HubAddress(NamedTuple):
 def address_of(url: str) -> HubAddress | None:
     """Parse ``ws://host:port`` or ``http://host:port/mcp``; return None for any other kind of URL.
 
-    Raises NoHub if the address cannot be used.
+    Raises HubUnreachable if the address cannot be used.
     """
     scheme, _, rest = url.partition("://")
     if scheme in ("wss", "https"):

@@ -1,4 +1,4 @@
-"""Signals as something to wait for, beside descriptors."""
+"""Signals that can be polled together with descriptors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import signal
 
 
 class BridgeStopped(Exception):
-    """Nothing more is to be done: the client is gone, or a signal came a second time."""
+    """The bridge has to end now: the client is gone, or a second signal came."""
 
 
 class Signals:
@@ -22,7 +22,7 @@ class Signals:
             signal.signal(number, lambda *_: None)
 
     def pause(self, seconds: float, fd: int = -1) -> None:
-        """Wait for so long, or until ``fd`` can be read. Raises :class:`BridgeStopped` at a signal."""
+        """Wait for ``seconds``, or until ``fd`` can be read. Raises :class:`BridgeStopped` at a signal."""
         poll = select.poll()
         poll.register(self.fd, select.POLLIN)
         if fd >= 0:

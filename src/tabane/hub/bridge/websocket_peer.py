@@ -1,4 +1,4 @@
-"""A hub's side of a bridge over TCP: lines as messages of a WebSocket."""
+"""Lines as messages of a WebSocket: the hub's side of a bridge over TCP."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 from collections import deque
 from itertools import islice
 
-from tabane.hub.bridge.peer import LinePeer
+from tabane.hub.bridge.connections import LinePeer
 from tabane.wire import websocket
 from tabane.wire.websocket import (
     Fault,

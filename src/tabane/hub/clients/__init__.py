@@ -1,1 +1,1 @@
-"""Sessions of MCP clients: their requests, lists, subscriptions, and the questions that they are asked."""
+"""Sessions of MCP clients: their requests, lists, subscriptions, and servers' questions to them."""

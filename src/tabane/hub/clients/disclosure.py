@@ -1,7 +1,7 @@
-"""What an assistant is shown of the hub, by mode: instructions, and the list of tools as bytes.
+"""Instructions and lists of tools for an assistant, by mode. Lists are kept as bytes.
 
-The list of mode *search* is fixed by settings, not by data: the disclosure tools, then what is
-pinned. It is the same for every client and over time, which also keeps clients' prompt caches whole.
+The list of mode *search* is fixed by settings, not by data: the disclosure tools, then the pinned tools.
+It is the same for every client and over time, which also keeps clients' prompt caches valid.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tabane.settings import Mode
 from tabane.wire import json
 
 DISCLOSING = ("search_tools", "describe_tools", "call_tool", "call_readonly_tool", "read_more")
-"""The tools by which others are found, read and called."""
+"""Tools that find, describe and call the others."""
 
 LISTED = (*DISCLOSING, "search_everything", "read_url_content", "put_document")
 """The tools of mode search, in order."""
@@ -43,7 +43,7 @@ class Disclosure:
         return self._definitions.get(name)
 
     def instructions(self, mode: Mode) -> str:
-        """Return what a model is told once: where to find the tools, and of which servers they are."""
+        """Return the instructions for a model: how to find the tools, and which servers have them."""
         if mode == "full":
             return ""
         names = [server.name for server in self._gateway.servers.values() if not server.disabled]
@@ -56,7 +56,7 @@ class Disclosure:
         )
 
     def list_is_ready(self, mode: Mode) -> bool:
-        """Whether no enabled server's tools are missing from the list of that mode."""
+        """Return whether no enabled server's tools are missing from the list of that mode."""
         servers = self._gateway.servers.values()
         if mode == "search":
             return all(
@@ -67,17 +67,17 @@ class Disclosure:
         return all(server.disabled or self._gateway.catalogue.has(server.name) for server in servers)
 
     def tool_list(self, mode: Mode) -> bytes:
-        """The definitions of a whole list, joined by commas."""
+        """Return the definitions of a whole list, joined by commas."""
         return b",".join(part for part in self._parts(mode) if part)
 
     def tool_count(self, mode: Mode) -> int:
-        """How many tools that list has, at most."""
+        """Return the largest number of tools that the list can have."""
         return len(self._definitions) + (0 if mode == "search" else self._gateway.catalogue.count)
 
     def tool_items(self, mode: Mode) -> list[tuple[str, bytes]]:
-        """The list as its tools: name and definition of each."""
+        """Return the tools of the list: name and definition of each."""
         if mode == "search":
-            # Short by design: one page, whatever is pinned.
+            # Short by design: one page, even with pinned tools.
             return [("", self.tool_list(mode))]
         catalogue = self._gateway.catalogue
         if mode == "full":
@@ -97,7 +97,7 @@ class Disclosure:
 
 
 def own_tools(table: OperationTable) -> list[Tool]:
-    """The operations that are tools among those of servers: all but those that disclose them."""
+    """Return the hub's operations that are found like tools of servers: all but the disclosure tools."""
     return _tools(each for each in table.with_face(Face.MCP) if not each.alias_of)
 
 
@@ -117,7 +117,7 @@ def _tools(operations: Iterable[Operation]) -> list[Tool]:
 
 
 def definition(operation: Operation) -> dict[str, object]:
-    """An operation as a tool of MCP."""
+    """Return an operation as a tool of MCP."""
     shown: dict[str, object] = {
         "name": operation.name,
         "description": operation.description,

@@ -30,7 +30,7 @@ class ListedDocuments(Protocol):
 
     @property
     def there(self) -> bool:
-        """Whether any document was ever put."""
+        """Return whether any document was ever put."""
         ...
 
     async def page(self, after: str | None, limit: int) -> tuple[Sequence[ListedDocument], bool]:
@@ -88,6 +88,6 @@ def contents(uri: str, document: ListedDocument, text: str) -> bytes:
 
 
 def completion(keys: Sequence[str]) -> bytes:
-    """Return the result of completion/complete. One key more than is shown means that there are others."""
+    """Return the result of completion/complete. One key more than the limit means that there are others."""
     shown = list(keys[:MOST_COMPLETED])
     return json.encode({"completion": {"values": shown, "hasMore": len(keys) > len(shown)}})

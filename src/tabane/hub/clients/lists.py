@@ -25,7 +25,7 @@ PAGE = 1000
 """Items of a page: more than nearly everybody has, since not every client asks for the next."""
 
 HOLDS = 5.0
-"""Seconds for which a client may keep a list with documents: a user who puts one looks for it there."""
+"""Seconds for which a client may cache a list with documents: users look there for a new document."""
 
 
 class ListRequests:
@@ -88,7 +88,7 @@ class ListRequests:
         self._answer(session, request_id, "resources", b",".join(listed), cursor)
 
     async def _listed_documents(self, after: str | None, most: int) -> tuple[list[bytes], str | None]:
-        """Return the documents after that key as a list shows them, and where the next page begins."""
+        """Return the documents after that key as list items, and the cursor of the next page."""
         if not most:
             return [], document_resources.ROOT if self._documents.there else None
         try:
@@ -133,8 +133,8 @@ class ListRequests:
 def listed(key: str, inside: bytes, following: str | None, holds: float | None) -> bytes:
     """Return the result of a list: ``inside`` are the items joined by commas, ``following`` the next cursor.
 
-    ``holds`` are the seconds for which a modern client may keep it, None for a client that is not told.
-    What one user's servers have is nobody else's, so it is private whatever they say of it.
+    ``holds`` are the seconds for which a modern client may cache it, None for a legacy client. The tools of
+    one user's servers concern nobody else, so the list is always private.
     """
     head = b""
     if holds is not None:

@@ -12,11 +12,11 @@ from msgspec import Raw
 from tabane.build import this_build
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
+from tabane.hub.clients.calls import NEEDED
 from tabane.hub.clients.disclosure import Disclosure
 from tabane.hub.clients.document_resources import ListedDocuments
 from tabane.hub.clients.lists import ListRequests
 from tabane.hub.clients.offers import OfferRequests
-from tabane.hub.clients.questions import NEEDED
 from tabane.hub.clients.session import Handler, Session
 from tabane.hub.clients.tool_calls import ToolCalls
 from tabane.operations import Door
@@ -115,7 +115,7 @@ class _Introductions:
 
 
 def _capabilities(session: Session) -> dict[str, Any]:
-    """Return what the hub offers: the same to all, whatever its servers have at this moment."""
+    """Return the capabilities of the hub: the same for all clients, and independent of its servers."""
     # In mode search the list of tools is fixed, so it never changes.
     return {
         "tools": {"listChanged": session.mode != "search"},

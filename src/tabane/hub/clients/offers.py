@@ -105,7 +105,7 @@ class OfferRequests:
                 try:
                     self._read(session, key, params, meta, others)
                 except TabaneError as error:
-                    # No task stands around this: the client is answered here or never.
+                    # No task surrounds this: the client is answered here or never.
                     session.fail(key, error)
             else:
                 _replied(session, key, source.shown, reply, source)

@@ -1,4 +1,4 @@
-"""The outlet of a session: takes the messages to its client."""
+"""Outlet of a session: takes its messages to the client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tabane.wire import json, rpc
 MIB = 1 << 20
 
 ROOM = MIB
-"""Bytes that may wait for a client before it gets another answer, however large that is."""
+"""Bytes that may wait for a client. Below it, the next answer is sent even if it is very large."""
 
 
 def undelivered(request_id: bytes | None, size: int, waiting: int, lang: Lang) -> bytes:

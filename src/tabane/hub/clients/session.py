@@ -1,7 +1,7 @@
-"""One MCP client: the adapter between its era and the hub's canonical requests.
+"""Session of one MCP client: adapter between its era and the hub's canonical requests.
 
-What it says comes in through :meth:`Session.receive`, one message at a time, whatever carries it; what
-it is told goes out through an outlet.
+Messages of the client come in through :meth:`Session.receive`, one at a time, over any transport. Messages
+to the client go out through an outlet.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from msgspec import UNSET, Raw
 
 from tabane.errors import HubDraining, HubError, TabaneError
 from tabane.gateway.gateway import Gateway
-from tabane.hub.clients.calls import ClientCalls
+from tabane.hub.clients.calls import ClientCalls, ClientQuestions
 from tabane.hub.clients.outlet import Outlet
-from tabane.hub.clients.questions import ClientQuestions
 from tabane.hub.clients.subscriptions import ClientSubscriptions
 from tabane.messages import say
 from tabane.operations import Caller
@@ -62,7 +61,7 @@ class SessionHost(Protocol):
 
     @property
     def max_line(self) -> int:
-        """The longest message, in bytes."""
+        """Return the length limit of a message, in bytes."""
         ...
 
     def left(self, session: Session) -> None:
@@ -125,7 +124,7 @@ class Session:
 
     @property
     def closed(self) -> asyncio.Future[None]:
-        """Done when the client is gone and its calls in flight are cancelled."""
+        """Return a future that is done when the client is gone and its calls in flight are cancelled."""
         if self._closed is None:
             self._closed = self._host.loop.create_future()
             if self.over:

@@ -1,4 +1,4 @@
-"""The sessions of a hub: attached, told of changes, drained and closed."""
+"""Sessions of a hub: attached, notified of changes, drained and closed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LOOK = 0.02
 
 
 class ClientSessions:
-    """The MCP clients attached to a hub, whatever carries them.
+    """The MCP clients attached to a hub, over any transport.
 
     ``handlers`` answer requests, by era and method. ``settings`` returns those in force, ``lang`` is the
     value of the variable LANG.
@@ -67,7 +67,7 @@ class ClientSessions:
         return len(self._sessions)
 
     def __iter__(self) -> Iterator[Session]:
-        """Iterate over a copy: a session may end while the others are told of something."""
+        """Iterate over a copy: a session may end while the others are notified."""
         return iter(list(self._sessions.values()))
 
     @property
@@ -76,7 +76,7 @@ class ClientSessions:
 
     @property
     def in_flight(self) -> int:
-        """Requests being worked on."""
+        """Return the number of requests in flight."""
         return sum(session.in_flight for session in self._sessions.values())
 
     def attach(self, read_fd: int, write_fd: int, hello: Hello) -> Session:
@@ -166,17 +166,17 @@ class ClientSessions:
 
 
 class ListNotices:
-    """Kinds of lists that have changed. ``tell`` is called with a kind, shortly after it has.
+    """Notices of lists that have changed. ``tell`` is called with the kind, shortly after a change.
 
-    A client reads the whole list again each time that it is told. So a list that goes on changing, as that
-    of resources does while a folder of ten thousand files becomes documents, is told of at intervals that
-    double up to :data:`LONGEST`; the last change is always told.
+    A client reads the whole list again after each notice. Some lists keep changing: that of resources does
+    while a folder of ten thousand files becomes documents. Then the interval between notices doubles up to
+    :data:`LONGEST`. The last change always causes a notice.
     """
 
     def __init__(self, loop: AbstractEventLoop, tell: Callable[[str], None]) -> None:
         self._loop, self._tell = loop, tell
         self._due: set[str] = set()
-        self._told: dict[str, tuple[float, float]] = {}  # when, and how long after it nothing is told
+        self._notified: dict[str, tuple[float, float]] = {}  # last notice, seconds to the next
 
     def changed(self, kind: str) -> None:
         """Note that a list of that kind has changed."""
@@ -184,13 +184,13 @@ class ListNotices:
             return
         self._due.add(kind)
         now = self._loop.time()
-        at, gap = self._told.get(kind, (now, 0.0))
+        at, gap = self._notified.get(kind, (now, 0.0))
         gap = SOON if now - at >= 2 * gap else min(2 * gap, LONGEST)
         self._loop.call_later(max(SOON, at + gap - now), self._now, kind, gap)
 
     def _now(self, kind: str, gap: float) -> None:
         self._due.discard(kind)
-        self._told[kind] = (self._loop.time(), gap)
+        self._notified[kind] = (self._loop.time(), gap)
         self._tell(kind)
 
 

@@ -11,7 +11,7 @@ from msgspec import Raw
 from tabane.errors import HubError, TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.hub.clients import document_resources
-from tabane.hub.clients.questions import SessionClient
+from tabane.hub.clients.calls import SessionClient
 from tabane.messages import say
 from tabane.wire import era as eras
 from tabane.wire import json
@@ -38,7 +38,7 @@ class _Listen:
 
 
 class ClientSubscriptions:
-    """The subscriptions of one client, whatever its era."""
+    """The subscriptions of one client of either era."""
 
     def __init__(self, session: SessionClient, gateway: Gateway) -> None:
         self._session, self._gateway = session, gateway

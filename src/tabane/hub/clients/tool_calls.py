@@ -1,7 +1,7 @@
 """Requests of tools/call: built-in tools, tools of upstreams, and tools called through call_tool.
 
-Direct calls are forwarded from the readiness callback that read them, without a task: the raw data
-plane. Whatever needs to wait (searching, a server that is still starting) runs as a task.
+Direct calls are forwarded by the readiness callback that read them, without a task. Everything that has to
+wait (a search, a server that is still starting) runs as a task.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class ToolCalls:
     def _call_through(
         self, session: Session, request_id: Raw, by: str, params: Members, meta: Members
     ) -> None:
-        """call_tool and call_readonly_tool: failures are results, so that the model reads them."""
+        """Serve call_tool and call_readonly_tool. Failures are results, so that the model reads them."""
         try:
             inner = tool_call_request(params, read_only=THROUGH[by])
             if inner.name in DISCLOSING and inner.name not in THROUGH:  # listed, but called through call_tool
@@ -184,7 +184,7 @@ class ToolCalls:
     async def _give_large(
         self, session: Session, key: bytes, tool: Tool, reply: UpstreamReply, result: Raw, through: bool
     ) -> None:
-        """Do the same with the work in a thread, so that nobody else waits for it."""
+        """Do the same in a thread, so that no other client waits for it."""
         if through:
             result = await self._long_results.first_part_of_large(session.caller, result, self._tokens(tool))
         line = await asyncio.to_thread(answer_line, key, session.era, reply.era, result)

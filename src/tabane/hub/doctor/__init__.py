@@ -1,1 +1,1 @@
-"""What `tabane doctor` looks at: checks that take facts and give findings, each with its mend."""
+"""Checks of `tabane doctor`: they take facts and return findings with their fixes."""

@@ -1,4 +1,4 @@
-"""A check-up: all checks in the order that they are told in, and the mending of what is safe to mend."""
+"""Check-up: all checks in the order of the report, and the fixes that are safe."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from tabane.errors import TabaneError
-from tabane.hub.doctor import assistants, configuration, files, process, server_starts, stored_data
+from tabane.hub.doctor import configuration, files, process, server_starts
 from tabane.hub.doctor.installation import DoctorFinding, Installation
 from tabane.messages import Message, say
 
 Check = Callable[[Installation], Iterable[DoctorFinding]]
 
 ROUNDS = 5
-"""How often is mended and looked again: one fault may hide another."""
+"""Rounds of fixing and checking again: one fault may hide another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ SECTIONS = (
             configuration.urls,
         ),
     ),
-    DoctorSection("files", say("Files"), (files.permissions, files.disk, files.caches, stored_data.stores)),
-    DoctorSection("documents", say("Documents"), (stored_data.roots, stored_data.watched)),
-    DoctorSection("models", say("Search by meaning"), (stored_data.model,)),
-    DoctorSection("assistants", say("Assistants"), (assistants.assistants,)),
+    DoctorSection("files", say("Files"), (files.permissions, files.disk, files.caches, files.stores)),
+    DoctorSection("documents", say("Documents"), (files.roots, files.watched)),
+    DoctorSection("models", say("Search by meaning"), (files.model,)),
+    DoctorSection("assistants", say("Assistants"), (configuration.assistants,)),
 )
 """The checks that take no time."""
 
@@ -51,19 +51,19 @@ SERVERS = DoctorSection("servers", say("Servers"), (server_starts.running, serve
 
 @dataclass(frozen=True, slots=True)
 class DoctorRepairs:
-    """What was mended, and what could not be, with the reason."""
+    """Findings that were fixed, and those that could not be, with the reason."""
 
     done: tuple[DoctorFinding, ...] = ()
     failed: tuple[tuple[DoctorFinding, str], ...] = ()
 
 
 def findings(section: DoctorSection, installation: Installation) -> list[DoctorFinding]:
-    """What the checks of a section find."""
+    """Return the findings of a section's checks."""
     return [finding for check in section.checks for finding in check(installation)]
 
 
 def repair(look: Callable[[], Installation]) -> tuple[Installation, DoctorRepairs]:
-    """Mend what is safe to mend, look again, and go on while that brings up something new."""
+    """Apply the fixes that are safe, check again, and continue while new findings can be fixed."""
     done: list[DoctorFinding] = []
     failed: dict[str, tuple[DoctorFinding, str]] = {}
     installation = look()
@@ -87,7 +87,7 @@ def _fixable(installation: Installation) -> Iterator[DoctorFinding]:
 
 
 def _fixed(finding: DoctorFinding) -> str | None:
-    """Mend it; why that failed, None where it did not."""
+    """Apply the fix of a finding. Return why that failed, None if it worked."""
     assert finding.fix is not None
     try:
         finding.fix()
@@ -95,6 +95,6 @@ def _fixed(finding: DoctorFinding) -> str | None:
         return error.strerror or str(error)
     except TabaneError as error:
         return str(error)
-    except Exception as error:  # sqlite3 has a tree of its own, and one mend must not keep off the next
+    except Exception as error:  # sqlite3 has its own error tree, and one failed fix must not prevent the next
         return str(error)
     return None

@@ -1,15 +1,25 @@
-"""Checks of what the user wrote: settings, servers file, variables, and the commands of the servers."""
+"""Checks of the configuration: settings, servers file, variables, commands, and the assistants' own files."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tabane.errors import TabaneError
 from tabane.gateway.processes.processes import child_environment
+from tabane.gateway.servers.clients import CLIENTS
 from tabane.gateway.servers.configuration import why_disabled
+from tabane.gateway.servers.importing import (
+    ImportCandidate,
+    ImportSource,
+    adopted,
+    is_tabane,
+    joined,
+    sources,
+)
 from tabane.gateway.servers.server import Server, tells_secrets
 from tabane.gateway.servers.variables import PLAIN
 from tabane.hub.doctor.files import closing
@@ -23,8 +33,10 @@ from tabane.hub.doctor.installation import (
     read_servers,
     warning,
 )
-from tabane.hub.search_path import recorded_path
+from tabane.hub.local.endpoint import here
+from tabane.hub.servers import recorded_path
 from tabane.messages import Message, say
+from tabane.settings.files import home_folder
 
 _INSTALLERS = {
     "npx": say("Install Node.js: https://nodejs.org"),
@@ -36,7 +48,7 @@ _INSTALLERS = {
 
 
 def settings(installation: Installation) -> Iterator[DoctorFinding]:
-    """Whether the settings are read, and what in them is not known."""
+    """Check that the settings can be read, and report unknown names in them."""
     if installation.settings_problem:
         yield fault(installation.settings_problem, fix=_closing(installation.settings_problem))
     elif installation.settings.config.exists():
@@ -47,7 +59,7 @@ def settings(installation: Installation) -> Iterator[DoctorFinding]:
 
 
 def servers_file(installation: Installation) -> Iterator[DoctorFinding]:
-    """Whether the servers file is read, what in it is wrong, and whether the hub has it in force."""
+    """Check that the servers file can be read and is correct, and that the hub uses its current version."""
     path, found = installation.servers_path, installation.configuration
     if installation.configuration_problem:
         yield fault(installation.configuration_problem, fix=_closing(installation.configuration_problem))
@@ -63,7 +75,7 @@ def servers_file(installation: Installation) -> Iterator[DoctorFinding]:
 
 
 def _closing(problem: Message) -> Fix | None:
-    """What takes rights from others where a file was refused for that, or would be next."""
+    """Return a fix that removes others' permissions from a file that was refused because of them."""
     path = problem.fields.get("path")
     if not isinstance(path, str | Path):
         return None
@@ -117,7 +129,7 @@ def _in_force(installation: Installation) -> Iterator[DoctorFinding]:
 
 
 def variables(installation: Installation) -> Iterator[DoctorFinding]:
-    """Variables that this terminal has, and that a hub which an assistant starts may not."""
+    """Report variables that this terminal has, and that a hub started by an assistant may not have."""
     bare = {
         name: value for name, value in installation.environ.items() if name in PLAIN or name == "TABANE_HOME"
     }
@@ -147,7 +159,7 @@ def _runs_disabled(installation: Installation, server: Server) -> bool:
 
 
 def commands(installation: Installation) -> Iterator[DoctorFinding]:
-    """Whether the command of each server is found, on the PATH that it is started with."""
+    """Check that the command of each server is found on the PATH that it is started with."""
     local = [server for server in installation.enabled if server.transport == "stdio"]
     missing = [server for server in local if not has_command(installation, server)]
     for server in missing:
@@ -163,7 +175,7 @@ def commands(installation: Installation) -> Iterator[DoctorFinding]:
 
 
 def urls(installation: Installation) -> Iterator[DoctorFinding]:
-    """Whether servers at a URL are asked in a way that keeps secrets, and their own authorities are there."""
+    """Check that requests to servers at a URL keep secrets, and that their CA files exist."""
     for server in installation.enabled:
         if tells_secrets(server):
             yield warning(
@@ -181,10 +193,82 @@ def urls(installation: Installation) -> Iterator[DoctorFinding]:
 
 
 def has_command(installation: Installation, server: Server) -> bool:
-    """Whether the command of that server is a program that can be found."""
+    """Return whether the command of that server can be found."""
     if server.needs_folder and "${" in server.command:
         return True
     environ = child_environment(installation.children, server.env)
     if "/" in server.command:
         return os.access(os.path.join(server.cwd or "/", server.command), os.X_OK)
     return shutil.which(server.command, path=environ.get("PATH", os.defpath)) is not None
+
+
+def assistants(installation: Installation) -> Iterator[DoctorFinding]:
+    """Check each assistant's file that exists."""
+    looked = _looked(installation.environ)
+    for source in looked:
+        if source.problem:
+            yield warning(say("{title}: {problem}", title=source.title, problem=source.problem))
+            continue
+        ours = [found for found in source.servers if is_tabane(found.definition)]
+        for found in ours:
+            yield _entry(found, installation.environ)
+        if ours:
+            yield from _twice(source, installation.written)
+    if not any(is_tabane(found.definition) for source in looked for found in source.servers):
+        yield note(
+            say("No assistant of those that are known is set up to use Tabane"),
+            say("Set one up: tabane install {names}", names="|".join(client.name for client in CLIENTS)),
+        )
+
+
+def _looked(environ: Mapping[str, str]) -> Sequence[ImportSource]:
+    config = environ.get("XDG_CONFIG_HOME", "")
+    return list(
+        sources(
+            CLIENTS,
+            sys.platform,
+            Path(home_folder(environ)),
+            Path(here()),
+            Path(config) if os.path.isabs(config) else None,
+        )
+    )
+
+
+def _entry(found: ImportCandidate, environ: Mapping[str, str]) -> DoctorFinding:
+    command = str(found.definition.get("command", ""))
+    origin = next((client.name for client in CLIENTS if client.title == found.title), None)
+    again = say("Set it up anew: tabane install {name}", name=origin) if origin else None
+    if shutil.which(command, path=environ.get("PATH")) is None:
+        title = say(
+            "{title} starts Tabane as {command}, which is not there", title=found.title, command=command
+        )
+        return fault(title, again or say("Correct it in {path}", path=found.path))
+    if not os.path.isabs(command):
+        title = say(
+            "{title} starts Tabane as {command}, which it may not find", title=found.title, command=command
+        )
+        return note(title, again)
+    return ok(say("{title} uses Tabane: {path}", title=found.title, path=found.path))
+
+
+def _twice(source: ImportSource, written: Mapping[str, object]) -> Iterator[DoctorFinding]:
+    """Report servers that an assistant with Tabane also starts itself: it sees their tools twice."""
+    for found in source.servers:
+        if is_tabane(found.definition) or found.definition.get("disabled"):
+            continue
+        definition, _ = adopted(found)
+        same = (
+            name
+            for name, ours in written.items()
+            if isinstance(ours, dict) and joined(ours, definition) is not None
+        )
+        for name in same:
+            yield warning(
+                say(
+                    "{title} has the server {name} twice: through Tabane, and in its own file as {own}",
+                    title=found.title,
+                    name=name,
+                    own=found.name,
+                ),
+                say("Take {own} out of {path}", own=found.name, path=found.path),
+            )

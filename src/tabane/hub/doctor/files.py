@@ -1,22 +1,28 @@
-"""Checks of Tabane's own files: who may read and write them, room on the disk, caches."""
+"""Checks of Tabane's own files and stored data: permissions, disk, caches, documents, model, stores."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing as closed
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tabane.gateway.tools.listings import ListingsFile
+from tabane.hub import embedded_collections
 from tabane.hub.doctor.installation import DoctorFinding, Fix, Installation, fault, note, ok, warning
 from tabane.hub.local import lock
-from tabane.hub.stores import FOLDER
-from tabane.messages import say
+from tabane.hub.models import HubModels
+from tabane.hub.stores import FOLDER, Stores
+from tabane.messages import language, say
+from tabane.search.embedding.embedder import VectorCache
 
 LITTLE, TOO_LITTLE = 500 << 20, 50 << 20
-"""Bytes free on the disk of the home, below which there is a warning, and a fault."""
+"""Free bytes on the disk of the home: below the first there is a warning, below the second a fault."""
 
 MOST_FILES = 10_000
 """Files of the home that are looked at."""
@@ -26,7 +32,7 @@ _DATABASES = ("catalogue.db", "tools.db")
 
 
 def closing(path: Path, bits: int) -> Fix | None:
-    """What takes those rights from others, where it is the user's file and they have them; else None."""
+    """Return a fix that removes others' permissions; None if they have none, or another user owns it."""
     try:
         status = os.stat(path)
     except OSError:
@@ -38,7 +44,7 @@ def closing(path: Path, bits: int) -> Fix | None:
 
 
 def permissions(installation: Installation) -> Iterator[DoctorFinding]:
-    """Whether the home and all in it are the user's alone."""
+    """Check that only the user can access the home and everything in it."""
     home = installation.settings.home
     if not home.is_dir():
         yield ok(say("Tabane's home {path} is made when it is first needed", path=home))
@@ -72,7 +78,7 @@ def permissions(installation: Installation) -> Iterator[DoctorFinding]:
 
 
 def disk(installation: Installation) -> Iterator[DoctorFinding]:
-    """Whether there is room for logs and caches."""
+    """Check that the disk has room for logs and caches."""
     folder = installation.settings.home
     while not folder.exists():
         folder = folder.parent
@@ -81,7 +87,7 @@ def disk(installation: Installation) -> Iterator[DoctorFinding]:
 
 
 def room(free: int, home: Path) -> DoctorFinding:
-    """What is to be said of so many bytes free."""
+    """Return the finding for a number of free bytes."""
     megabytes = free >> 20
     if free >= LITTLE:
         return ok(say("Free on the disk: {free} MB", free=megabytes))
@@ -93,7 +99,7 @@ def room(free: int, home: Path) -> DoctorFinding:
 
 
 def caches(installation: Installation) -> Iterator[DoctorFinding]:
-    """Whether the caches are whole, and hold nothing of servers that are gone."""
+    """Check that the caches are intact, and hold nothing of servers that were removed."""
     home, runs = installation.settings.home, installation.live is not None
     for path in (home / name for name in _DATABASES):
         if path.exists() and not _whole(path):
@@ -195,3 +201,117 @@ def _aside(path: Path) -> Fix:
 def _delete(paths: Iterable[Path]) -> None:
     for path in paths:
         path.unlink(missing_ok=True)
+
+
+def roots(installation: Installation) -> Iterator[DoctorFinding]:
+    """Check that the folders exist that assistants may put files from."""
+    for root in installation.settings.documents_roots:
+        path = Path(root).expanduser()
+        if not path.is_dir():
+            yield warning(
+                say("{path}, from which assistants may put files, is no folder", path=path),
+                say("Make it, or take it out of the setting documents_roots"),
+            )
+
+
+def watched(installation: Installation) -> Iterator[DoctorFinding]:
+    """Check with the running hub that the documents of watched folders are up to date."""
+    for row in installation.live.watched if installation.live else ():
+        path = row["path"]
+        if row["problem"]:
+            yield warning(
+                say("The watched folder {path} is not in step: {problem}", path=path, problem=row["problem"]),
+                say("Or watch it no longer: tabane docs watch --remove {path}", path=path),
+            )
+        else:
+            yield ok(say("{path} is watched; its documents are in step", path=path))
+
+
+def model(installation: Installation) -> Iterator[DoctorFinding]:
+    """Report the model, from the running hub, or else from the files. Nothing is downloaded."""
+    told = installation.live.model if installation.live else _model_without_hub(installation)
+    if told is None:
+        return  # a hub of a version without models
+    show = say("See more: tabane models show")
+    if told["model"] == "none":
+        yield note(say("Search is by words alone: the setting model is none"))
+    elif told["state"] == "none":
+        yield warning(say("Search is by words alone. {reason}", reason=told["reason"]), show)
+    elif told["state"] == "absent":
+        yield note(
+            say("The embedding model {model} is not here yet; it is fetched when needed", model=told["id"]),
+            say("Fetch it now: tabane models pull"),
+        )
+    else:
+        yield ok(say("Search by meaning: {model}, from {where}", model=told["id"], where=told["where"]))
+
+
+class _UnopenedVectors:
+    """What was embedded is for the hub alone to open."""
+
+    async def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [None] * len(keys)
+
+    async def put(self, vectors: Sequence[tuple[bytes, bytes]]) -> None:
+        return
+
+
+def _model_without_hub(installation: Installation) -> Mapping[str, Any]:
+    async def kept() -> VectorCache:
+        return _UnopenedVectors()
+
+    async def look() -> Mapping[str, Any]:
+        models = HubModels(lambda: installation.settings, installation.environ, kept)
+        try:
+            return await models.report(language(installation.settings.lang, *_locales(installation.environ)))
+        finally:
+            await models.close()
+
+    return asyncio.run(look())
+
+
+def _locales(environ: Mapping[str, str]) -> Iterator[str | None]:
+    return (environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+
+
+def stores(installation: Installation) -> Iterator[DoctorFinding]:
+    """Report the state of each store, from the running hub, or else from the files."""
+    rows = installation.live.stores if installation.live else _check_stores(installation, mend=False)
+    for row in rows:
+        yield _store_finding(installation, row)
+
+
+def _store_finding(installation: Installation, row: dict[str, Any]) -> DoctorFinding:
+    path = row["path"]
+    again = say("Make it anew: tabane doctor --fix")
+    fix = installation.live.mend_stores if installation.live else partial(_mend, installation)
+    if row["state"] == "stale":
+        names = ", ".join(row["collections"])
+        title = say(
+            "What is derived in {path} does not agree with its records: {names}", path=path, names=names
+        )
+        return warning(title, again, fix)
+    if row["state"] == "damaged" and row["derived"]:
+        return warning(say("{error}. All that was in it is made again.", error=row["error"]), again, fix)
+    if row["state"] in ("damaged", "unreadable"):
+        return fault(say("{error}", error=row["error"]))
+    return ok(say("{path} is whole", path=path))
+
+
+def _check_stores(installation: Installation, *, mend: bool) -> list[dict[str, Any]]:
+    async def look() -> list[dict[str, Any]]:
+        found = Stores(installation.settings.home, embedded_collections.SHAPES)
+        try:
+            return await found.check(mend=mend)
+        finally:
+            await found.close()
+
+    before = os.umask(0o077)
+    try:
+        return asyncio.run(look())
+    finally:
+        os.umask(before)
+
+
+def _mend(installation: Installation) -> None:
+    _check_stores(installation, mend=True)

@@ -1,6 +1,6 @@
-"""What the checks of the doctor look at, and what they report.
+"""Facts for the checks of the doctor, and the findings that they report.
 
-The facts are gathered once: settings, servers file, and the hub that runs.
+The facts are gathered once: settings, servers file, and the running hub.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from tabane.gateway.servers.configuration import (
 from tabane.gateway.servers.server import Server
 from tabane.hub.local.client import CONNECT_LIMIT, HubClient
 from tabane.hub.local.endpoint import Endpoint, home_of
-from tabane.hub.search_path import with_recorded_path
-from tabane.hub.servers import variables_of
+from tabane.hub.servers import variables_of, with_recorded_path
 from tabane.messages import Message
 from tabane.settings import Settings, load_settings
 from tabane.settings.files import config_folder
@@ -32,12 +31,12 @@ Level = Literal["ok", "note", "warning", "fault"]
 """``ok`` is in order, ``note`` good to know, ``warning`` will hurt some day, ``fault`` does not work now."""
 
 Fix = Callable[[], None]
-"""Mends what was found, without a loss to the user. May raise OSError."""
+"""Fixes a finding without any loss to the user. May raise OSError."""
 
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """One sentence of a check-up. ``mend`` says what the user can do, ``fix`` does it where that is safe."""
+    """One sentence of a check-up. ``mend`` says what the user can do, ``fix`` does it if that is safe."""
 
     level: Level
     title: Message
@@ -81,10 +80,10 @@ class LiveHub:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """Everything that was gathered. Where something could not be read, its problem says why.
+    """All facts. If something could not be read, its problem says why.
 
-    ``settings`` are the defaults where those of the user cannot be read. ``environ`` is this process's;
-    ``children`` is what servers are started with.
+    ``settings`` are the defaults if those of the user cannot be read. ``environ`` is that of this process;
+    ``children`` is the environment that servers are started with.
     """
 
     environ: Mapping[str, str]
@@ -103,25 +102,25 @@ class Installation:
 
     @property
     def servers_path(self) -> Path:
-        """The servers file in force."""
+        """Return the path of the servers file in use."""
         served = self.live.servers_file if self.live else None
         return Path(served) if served else self.settings.servers
 
     @property
     def enabled(self) -> tuple[Server, ...]:
-        """The servers that may be started."""
+        """Return the servers that may be started."""
         servers = self.configuration.servers if self.configuration else ()
         return tuple(server for server in servers if not server.disabled)
 
     def switched_off(self, server: Server) -> bool:
-        """Whether the user switched it off in the file, so that nothing is wrong with it."""
+        """Return whether the user disabled it in the file. Then nothing is wrong with it."""
         written = self.written.get(server.name)
         off = isinstance(written, dict) and (written.get("enabled") is False or written.get("disabled"))
         return bool(server.disabled and off)
 
 
 def live(client: HubClient) -> LiveHub:
-    """What a hub says. Raises HubError."""
+    """Return the answer of a hub. Raises HubError."""
     rows = client.call("list_servers", limit=CONNECT_LIMIT)["results"]
     return LiveHub(
         client.welcome.version,
@@ -130,19 +129,19 @@ def live(client: HubClient) -> LiveHub:
         client.call("hub_status", limit=CONNECT_LIMIT),
         {row["name"]: row for row in rows},
         _rows(client, "check_stores"),
-        _said(client, "model_status"),
+        _answer_of(client, "model_status"),
         lambda: client.call("check_stores", {"mend": True}) and None,
         _rows(client, "list_watched"),
     )
 
 
 def _rows(client: HubClient, operation: str) -> list[dict[str, Any]]:
-    found = _said(client, operation)
+    found = _answer_of(client, operation)
     return list(found["results"]) if found else []
 
 
-def _said(client: HubClient, operation: str) -> dict[str, Any] | None:
-    """What the hub says; None where it is of a version that has no such operation."""
+def _answer_of(client: HubClient, operation: str) -> dict[str, Any] | None:
+    """Return the answer of the hub; None if its version does not have the operation."""
     try:
         found: dict[str, Any] = client.call(operation)
     except HubError:
@@ -153,7 +152,7 @@ def _said(client: HubClient, operation: str) -> dict[str, Any] | None:
 
 
 def examine(environ: Mapping[str, str], hub: HubClient | None, hub_problem: HubError | None) -> Installation:
-    """Gather the facts. Never raises for what is wrong with them."""
+    """Gather the facts. Problems with them never raise an exception."""
     settings, settings_problem = _settings(environ)
     running = None
     if hub is not None:
@@ -173,7 +172,7 @@ def examine(environ: Mapping[str, str], hub: HubClient | None, hub_problem: HubE
 
 
 def read_servers(installation: Installation, environ: Mapping[str, str]) -> ServersConfiguration:
-    """The servers file as it reads in an environment. Raises TabaneError."""
+    """Read the servers file with the variables of an environment. Raises TabaneError."""
     required = "servers" in installation.settings.sources
     return read_configuration(
         installation.servers_path, variables_of(installation.settings, environ), required=required
@@ -206,7 +205,7 @@ def _settings(environ: Mapping[str, str]) -> tuple[Settings, Message | None]:
 
 
 def _defaults(environ: Mapping[str, str]) -> Settings:
-    """Where things lie, whatever is wrong with the settings."""
+    """Return the default settings, which are needed even if those of the user cannot be read."""
     given = {name: environ.get(f"TABANE_{name.upper()}") for name in ("config", "servers")}
     named = {
         name: expanded(path, environ, os.getcwd())

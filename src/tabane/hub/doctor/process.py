@@ -1,4 +1,4 @@
-"""Checks of what runs: versions, the hub and its lock, a socket left behind, hubs whose home is gone."""
+"""Checks of processes: versions, the hub and its lock, a stale socket, hubs whose home was deleted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GONE = " (deleted)"
 
 
 def versions(installation: Installation) -> Iterator[DoctorFinding]:
-    """What is installed, and whether the hub that runs is the same."""
+    """Report the installed version, and whether the running hub has the same."""
     python = platform.python_version()
     yield ok(
         say(
@@ -69,7 +69,7 @@ def home_version(installation: Installation) -> Iterator[DoctorFinding]:
 
 
 def hub(installation: Installation) -> Iterator[DoctorFinding]:
-    """Whether a hub runs and answers, and what the last one left behind."""
+    """Check whether a hub runs and answers, and what the last one left behind."""
     if installation.live:
         servers = installation.live.status.get("servers_running", 0)
         yield ok(
@@ -154,7 +154,7 @@ def _delete_unless_served(socket: Path, lock_file: str) -> None:
 
 
 def _homeless(processes: Path) -> Iterator[DoctorFinding]:
-    """Hubs of this user whose home was deleted under them: nobody finds them any more. Linux tells."""
+    """Return this user's hubs whose home was deleted, so that no client finds them. Linux only."""
     if not processes.is_dir():
         return
     hubs = [entry for entry in processes.iterdir() if entry.name.isdigit() and _is_hub(entry)]

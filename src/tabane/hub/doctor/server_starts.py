@@ -1,7 +1,7 @@
-"""Each server's first start: whether it comes up, how long that takes, and which protocol it speaks.
+"""Starts of each server: whether it starts, how long that takes, and which protocol it speaks.
 
-Servers that the hub runs already are asked of the hub. The others are started here, for themselves and
-only as long as it takes to list their tools, so that nothing goes on running that did not before.
+For servers that the hub already runs, the hub is asked. The others are started here, one by one and only
+until their tools are listed, so that nothing continues to run afterwards.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ AT_ONCE = 8
 
 
 def to_start(installation: Installation) -> list[Server]:
-    """The servers that a check-up would start or ask: enabled, not running, their command found."""
+    """Return the servers that a check-up would start: enabled, not running, and their command is found."""
     return [
         server
         for server in installation.enabled
@@ -41,7 +41,7 @@ def to_start(installation: Installation) -> list[Server]:
 
 
 def running(installation: Installation) -> Iterator[DoctorFinding]:
-    """The servers that are left alone, since they run in the hub or were stopped there by hand."""
+    """Report the servers that are not started here, because the hub runs them or a user stopped them."""
     for server in installation.enabled:
         row = _row(installation, server)
         if row is not None and row["state"] == "ready":
@@ -119,7 +119,7 @@ def _words(server: Server, count: int, row: Row) -> dict[str, object]:
 
 
 def _trouble(installation: Installation, server: Server) -> DoctorFinding | None:
-    """What the running hub has against a server that starts well here."""
+    """Return why the running hub cannot use a server that starts without problems here."""
     row = installation.live.rows.get(server.name) if installation.live else None
     if row is None or not row.get("error"):
         return None
@@ -134,6 +134,6 @@ def _trouble(installation: Installation, server: Server) -> DoctorFinding | None
 
 
 def _row(installation: Installation, server: Server) -> Row | None:
-    """What the hub says of a server that is to be left alone."""
+    """Return the hub's status row of a server that is not started here."""
     row = installation.live.rows.get(server.name) if installation.live else None
     return row if row is not None and row.get("state") in ("ready", "stopped") else None

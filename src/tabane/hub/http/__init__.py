@@ -1,4 +1,4 @@
-"""MCP over HTTP: the hub's second way in, for clients that cannot start a command.
+"""MCP over HTTP, for clients that cannot start a command.
 
-``door`` binds and waits; everything that costs memory is imported with the first connection.
+``door`` binds the port and waits. Everything that costs memory is imported with the first connection.
 """

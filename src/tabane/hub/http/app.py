@@ -58,7 +58,7 @@ class PostedMessage(NamedTuple):
 
     @property
     def requests(self) -> set[bytes]:
-        """The ids of the requests that have to be answered."""
+        """Return the ids of the requests that have to be answered."""
         return {bytes(f.id) for f in self.frames if f.method is not UNSET and f.id is not UNSET}
 
 

@@ -1,4 +1,4 @@
-"""One connection of a client over HTTP: uvicorn's, with limits on what it takes and how long that takes."""
+"""Connection of a client over HTTP: that of uvicorn, with limits on sizes and times."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ConnectionOwner(Protocol):
 
     @property
     def full(self) -> bool:
-        """Whether there are as many connections as it takes."""
+        """Return whether the limit of connections is reached."""
         ...
 
     def refresh(self) -> None:
@@ -74,7 +74,7 @@ class ConnectionOwner(Protocol):
         ...
 
     def admit(self, request: HttpRequest) -> Admission:
-        """Return who asks to become a WebSocket. Raises RefusedRequest if that cannot be."""
+        """Admit a request to become a WebSocket, and return its client. Raises RefusedRequest."""
         ...
 
     def upgraded(self, transport: asyncio.Transport, admission: Admission) -> None:
@@ -101,7 +101,7 @@ class HeadJoiningTransport:
 
     @property
     def plain(self) -> asyncio.Transport:
-        """The transport underneath, for what is HTTP no more."""
+        """Return the underlying transport, for a connection that has left HTTP."""
         self._flush()
         return self._transport
 
@@ -257,12 +257,12 @@ class HttpConnection(HttpToolsProtocol):
 
     @property
     def answering(self) -> bool:
-        """Whether a response is due."""
+        """Return whether a request waits for its response."""
         return bool(self.pipeline) or (self.cycle is not None and not self.cycle.response_complete)
 
     @property
     def unsent(self) -> int:
-        """Bytes of responses that the client has not read."""
+        """Return the bytes of responses that the client has not read."""
         return 0 if self.transport.is_closing() else self.transport.get_write_buffer_size()
 
     def overdue(self, now: float) -> None:
@@ -302,7 +302,7 @@ async def _nothing(message: Any = None) -> None:
 
 
 def date_header(now: float) -> tuple[bytes, bytes]:
-    """The header that every response has, of a time in seconds since the epoch."""
+    """Return the Date header of a response. The time is in seconds since the epoch."""
     return b"date", formatdate(now, usegmt=True).encode()
 
 

@@ -1,6 +1,6 @@
-"""The HTTP port of a hub. It listens from the start, and loads the server with the first connection.
+"""HTTP port of a hub. It listens from the start, and loads the server with the first connection.
 
-So a hub that nobody reaches over HTTP costs a socket only. A failure (a port that is taken, a token file
+So a hub without clients over HTTP costs only a socket. A failure (a port that is taken, a token file
 that others may read) is reported, and does not keep the hub from running.
 """
 
@@ -21,9 +21,8 @@ from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.port_occupant import find_occupant
-from tabane.hub.http.token import load_token, token_file
 from tabane.hub.jobs import Jobs
-from tabane.hub.rpc.permission import TcpPermission
+from tabane.hub.rpc.permission import TcpPermission, load_token, token_file
 from tabane.messages import Message, say
 from tabane.operations import Door, OperationTable
 from tabane.settings import Settings
@@ -39,7 +38,7 @@ MOST_FILES = 16_384
 """Open files that are asked of the system."""
 
 FILES_OF_OTHERS = 256
-"""Of those, what clients over HTTP leave to servers, bridges and logs."""
+"""The open files that clients over HTTP leave for servers, bridges and logs."""
 
 _SERVER = "tabane.hub.http.server"
 
@@ -61,7 +60,7 @@ class HttpHub(Protocol):
 
     @property
     def settings(self) -> Settings:
-        """The settings in force: they follow the file while the hub runs."""
+        """Return the current settings: they follow the file while the hub runs."""
         ...
 
     @property
@@ -93,7 +92,7 @@ class LoadedServer(Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether clients are there: a session, or a request that is not answered yet."""
+        """Return whether there is any client: a session, or a request that is not answered yet."""
         ...
 
     async def listen(self, listening: socket.socket) -> None: ...
@@ -108,7 +107,7 @@ class LoadedServer(Protocol):
 class HttpDoor:
     """Serves a hub over HTTP. ``problem`` says why it does not.
 
-    ``table`` has the operations that programs may call, where those are more than the hub's own.
+    ``table`` has the operations that programs may call, if those are more than the hub's own.
     """
 
     def __init__(
@@ -173,14 +172,14 @@ class HttpDoor:
             await self._server.idle()
 
     def touch(self) -> None:
-        """A client is there, or was until now."""
+        """Note that a client is connected, or was until now."""
         self.used = self.loop.time()
 
     # -- what is told of it ----------------------------------------------------------------------
 
     @property
     def settings(self) -> Settings:
-        """The settings in force: they follow the file while the hub runs."""
+        """Return the current settings: they follow the file while the hub runs."""
         return self.hub.settings
 
     @property
@@ -189,7 +188,7 @@ class HttpDoor:
 
     @property
     def url(self) -> str | None:
-        """The URL where MCP is served; None if it is not."""
+        """Return the URL of MCP; None if it is not served."""
         host = self.settings.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/mcp" if self._listening else None
 
@@ -203,7 +202,7 @@ class HttpDoor:
 
     @property
     def busy(self) -> bool:
-        """Whether clients are there: a session, or a request that is not answered yet."""
+        """Return whether there is any client: a session, or a request that is not answered yet."""
         return self._server is not None and self._server.busy
 
     def report(self, lang: str) -> dict[str, Any]:
@@ -230,7 +229,7 @@ class HttpDoor:
         listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         try:
             listening.setblocking(False)
-            # What the last hub's clients left in TIME_WAIT is no reason to wait for them.
+            # Connections of the last hub in TIME_WAIT are no reason to wait.
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(("127.0.0.1" if host == "localhost" else host, port))
             listening.listen(BACKLOG)
@@ -261,7 +260,7 @@ class HttpDoor:
 
 
 def allow_files() -> int:
-    """Allow this process as many open files as it may have, within reason: a client is one. How many."""
+    """Raise the limit of open files as far as is allowed and useful: each client is one. Return the limit."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

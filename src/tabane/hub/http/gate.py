@@ -28,7 +28,7 @@ TOKEN = "tabane.token."
 """The subprotocol in which a page sends the token, since it cannot set headers."""
 
 SINGLE = ("host", "origin", "authorization", "content-type", "sec-fetch-site")
-"""Headers that a request may have only once. If there were two, another reader could use the other one."""
+"""Headers that a request may have only once. With two, another reader could use the other one."""
 
 GUARDS: HeaderList = [
     (b"x-content-type-options", b"nosniff"),
@@ -40,7 +40,7 @@ _NO_OTHER_PAGE = (None, "none", "same-origin")
 
 
 class HttpGate:
-    """Checks each request first, whatever its path, and tells who sends it.
+    """Checks each request first, with any path, and identifies its sender.
 
     There are three kinds of pages. A *listed* page (setting ``origins``) may read what is public, and needs
     the token for everything else. The hub's *own* page, whose origin is the host of the request, needs the
@@ -70,7 +70,7 @@ class HttpGate:
                 raise refusal(403 if name == "origin" else 400, f"{name}: a request has this header once")
         host = request.headers.get("host")
         if not allowed_host(host, self._port, (self._settings().host,)):
-            # The name may be an attacker's, whose DNS led here.
+            # The name may be an attacker's: its DNS may lead here.
             raise refusal(421, "Host: this hub is reached as 127.0.0.1 or localhost")
         self._check_page(request)
 
@@ -121,7 +121,7 @@ class HttpGate:
         return refusal(401, text, (b"www-authenticate", challenge), data={"token": str(self._token_path)})
 
     def caller(self, request: HttpRequest, session: str) -> Caller:
-        """Return the caller of an MCP client over HTTP: this machine's user, who has shown the token."""
+        """Return the caller of an MCP client over HTTP: this machine's user, because the token was shown."""
         looks = self._only_looks(request)
         return Caller(LOCAL, Face.MCP, session, self._lang(request), looks=looks)
 
@@ -133,7 +133,7 @@ class HttpGate:
         ends = [request.scope.get("client"), request.scope.get("server")]
 
         def uid() -> int | None:
-            from tabane.hub.rpc.tcp_peers import (  # only who would stop the hub asks
+            from tabane.hub.rpc.tcp_peers import (  # only needed by a caller that stops the hub
                 SocketAddress,
                 uid_of_peer,
             )

@@ -1,4 +1,4 @@
-"""A session over HTTP in the handshake era: many responses, and streams that can be resumed."""
+"""Session over HTTP in the handshake era: many responses, and streams that can be resumed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Iterable
 
 from tabane.hub.clients.outlet import ROOM, undelivered
 from tabane.hub.clients.session import Session
-from tabane.hub.http.replay import Journal, event_id, parse_event_id
 from tabane.hub.http.request import HttpReply, HttpRequest, refusal
-from tabane.hub.http.stream import Pulse, Stream
+from tabane.hub.http.stream import Journal, Pulse, Stream, event_id, parse_event_id
 from tabane.wire import json
 from tabane.wire.http import AcceptedTypes
 from tabane.wire.sse import encode_event
@@ -20,7 +19,7 @@ RETRY = 1000
 """Milliseconds after which a client connects again to a stream that broke."""
 
 PRIMED = "2025-11-25"
-"""The version whose clients know an event without data, which only has an id."""
+"""The first version with events that have an id but no data."""
 
 MOST_KEPT, MOST_KEPT_BYTES = 256, 1 << 20
 """Events of responses kept for a client that comes back, and their bytes."""
@@ -52,7 +51,7 @@ class _PostResponse:
 
 
 class ResumableSession:
-    """The outlet of a session, and the session itself: what came over which response goes back there."""
+    """The outlet of a session, and the session itself. It knows which response belongs to each request."""
 
     __slots__ = (
         "_behind",
@@ -137,7 +136,7 @@ class ResumableSession:
         self.end(refusal(503, why, (b"retry-after", b"1")).reply)
 
     def end(self, reply: HttpReply) -> None:
-        """The same with an answer for those that have not begun."""
+        """End the session, with this answer for the responses that have not begun."""
         self._over = True
         for post in list(self._streams.values()):
             if post.stream:
@@ -150,16 +149,16 @@ class ResumableSession:
 
     @property
     def busy(self) -> bool:
-        """Whether it is in use now: a call in flight, a stream open."""
+        """Return whether it is in use: a call is in flight, or a stream is open."""
         attached = any(post.stream for post in self._streams.values())
         return bool(self._listening or attached or self.session.in_flight)
 
     def touch(self) -> None:
-        """Note that the client is there, or was until now."""
+        """Note that the client is connected, or was until now."""
         self.used = self._loop.time()
 
     def knows(self, ids: Iterable[bytes]) -> bool:
-        """Whether one of these ids is in use."""
+        """Return whether one of these ids is in use."""
         return any(name in self._requests for name in ids)
 
     async def post(
@@ -288,7 +287,7 @@ class ResumableSession:
             self._drop(post.number)
 
     def _left(self, post: _PostResponse, stream: Stream) -> None:
-        """Detach a response that has ended or whose client is gone; the requests continue."""
+        """Detach a response that has ended or lost its client. The requests continue."""
         self.touch()
         if post.stream is stream:
             post.stream = None

@@ -44,7 +44,7 @@ METHODS = frozenset(
         "batch",
     ]
 )
-"""Methods that are counted by name. A client may write anything there, so the others are one."""
+"""Methods that are counted by name. A client may send any name, so the others are counted as one."""
 
 STATES = ("disabled", *(state.value for state in UpstreamState))
 
@@ -84,7 +84,7 @@ class HttpMetrics:
         self._received = self._sent = 0
 
     def count(self, request: HttpRequest) -> None:
-        """Count a request that was answered, or whose client has gone (status 0)."""
+        """Count a request that was answered, or lost its client (status 0)."""
         kind = request.method if request.method in ("GET", "POST", "DELETE", "OPTIONS", "HEAD") else "other"
         name = request.method_name
         method = name if name in METHODS else "other" if name else ""

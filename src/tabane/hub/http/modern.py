@@ -1,4 +1,4 @@
-"""Requests of clients of 2026-07-28 over HTTP: each POST is a session of one request."""
+"""Requests of clients of MCP 2026-07-28 over HTTP: each POST is a session of one request."""
 
 from __future__ import annotations
 

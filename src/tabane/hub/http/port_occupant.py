@@ -1,4 +1,4 @@
-"""The process that listens at a port of this machine, from the kernel's tables. Linux only."""
+"""Process that listens at a port of this machine, from the kernel's tables. Linux only."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PortOccupant(NamedTuple):
 
     @property
     def homeless(self) -> bool:
-        """Return whether it is a hub whose home was deleted, which ends within seconds."""
+        """Return whether it is a hub with a deleted home. Such a hub ends within seconds."""
         return self.home.endswith(_GONE)
 
     @property
@@ -63,7 +63,7 @@ def find_occupant(port: int) -> PortOccupant | None:
 
 
 def await_port(settings: Settings) -> None:
-    """Wait while a hub whose home was deleted has the port, at most as long as it may take to end."""
+    """Wait while a hub with a deleted home has the port, at most as long as it may take to end."""
     deadline = time.monotonic() + LEAVING
     while port_is_taken(settings.host, settings.port):
         found = find_occupant(settings.port)
@@ -73,7 +73,7 @@ def await_port(settings: Settings) -> None:
 
 
 def port_is_taken(host: str, port: int) -> bool:
-    """Return whether a process listens there, so that a hub cannot."""
+    """Return whether another process listens there."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -11,8 +11,7 @@ from tabane.gateway.gateway import Gateway
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.gate import SUBPROTOCOL, HttpGate
 from tabane.hub.http.request import JSON_HEAD, HeaderList, HttpReply, HttpRequest, RequesterGone, refusal
-from tabane.hub.http.websocket import WebSocket
-from tabane.hub.http.websocket_outlet import WebSocketOutlet
+from tabane.hub.http.websocket import WebSocket, WebSocketOutlet
 from tabane.hub.jobs import Jobs
 from tabane.hub.rpc.dispatcher import MOST_ANSWER, ClientGone, Dispatcher
 from tabane.operations import Caller, Door
@@ -22,7 +21,7 @@ from tabane.wire.http import is_json, offered
 
 RPC = "/rpc"
 SOCKETS = frozenset({"/", RPC})
-"""Where a WebSocket is served; an original twilog client asks for /."""
+"""Paths of WebSockets; an original twilog client requests /."""
 
 MOST_MESSAGE = 16 << 20
 """Bytes of a message from a program over the network."""
@@ -31,7 +30,7 @@ MCP_PROTOCOLS = ("tabane.mcp", "mcp")
 """Subprotocols whose messages are MCP: that of a bridge, and that of other MCP clients over a WebSocket."""
 
 SESSION = "post"
-"""What all clients are called that post: servers of one client and parts of long results hang on it."""
+"""Session name of all clients that post. Servers of one client and parts of long results belong to it."""
 
 STALLED = 60.0
 """Seconds that a client may leave a part of a streamed answer unread."""
@@ -55,7 +54,7 @@ class Admission(NamedTuple):
 
 
 class HttpPrograms:
-    """Lets programs in, and knows those that are there. ``touch`` is called when one of them has left."""
+    """Admits programs, and knows the connected ones. ``touch`` is called when one of them has left."""
 
     def __init__(
         self,
@@ -76,7 +75,7 @@ class HttpPrograms:
 
     @property
     def limit(self) -> int:
-        """Bytes of a message."""
+        """Return the length limit of a message in bytes."""
         return min(MOST_MESSAGE, self._settings().max_line)
 
     @property
@@ -86,7 +85,7 @@ class HttpPrograms:
     # -- WebSocket -------------------------------------------------------------------------------
 
     def admit(self, request: HttpRequest) -> Admission:
-        """Return who asks to become a WebSocket. Raises RefusedRequest if that cannot be."""
+        """Admit a request to become a WebSocket, and return its client. Raises RefusedRequest."""
         self._gate.check(request)
         if request.path not in SOCKETS:
             raise refusal(404, "there is no WebSocket at this path; it is at / and at /rpc")
@@ -122,7 +121,7 @@ class HttpPrograms:
         return opened
 
     def _assistant(self, admission: Admission, mode: Mode) -> WebSocket:
-        """Serve a client of MCP: a session like any other, whose messages are those of a WebSocket."""
+        """Serve a client of MCP: a session like any other, with the messages of a WebSocket."""
         settings = self._settings()
         outlet = WebSocketOutlet(admission.caller, settings.outbox, notes=admission.notes)
         opened = WebSocket(outlet, settings.max_line, lambda: self._settings().ping_interval, self._left)

@@ -1,4 +1,4 @@
-"""One HTTP request as the application sees it, and answers that are sent whole."""
+"""HTTP requests as the application sees them, and answers that are sent as a whole."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _FLUSH = 0.01
 class HttpServer:
     """Takes connections from a listening socket and has the application answer their requests.
 
-    ``most`` is how many connections there may be for the sake of open files.
+    ``most`` is the number of connections that the limit of open files allows.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, door: HttpDoor, most: int) -> None:
@@ -83,7 +83,7 @@ class HttpServer:
         self._look: asyncio.TimerHandle | None = None
 
     async def listen(self, listening: socket.socket) -> None:
-        """Accept from now on, beginning with who waits already."""
+        """Accept from now on, beginning with the clients that already wait."""
         self._listening = await self.loop.create_server(
             lambda: HttpConnection(self), sock=listening, backlog=1024
         )
@@ -99,7 +99,7 @@ class HttpServer:
 
     @property
     def busy(self) -> bool:
-        """Whether clients are there: a session, or a request that is not answered yet."""
+        """Return whether there is any client: a session, or a request that is not answered yet."""
         return bool(len(self._sessions) or self._modern.in_flight or self._programs.here)
 
     def drain(self) -> None:
@@ -111,7 +111,7 @@ class HttpServer:
         await self._programs.idle()
 
     def admit(self, request: HttpRequest) -> Admission:
-        """Return who asks to become a WebSocket. Raises RefusedRequest if that cannot be."""
+        """Admit a request to become a WebSocket, and return its client. Raises RefusedRequest."""
         return self._programs.admit(request)
 
     def refresh(self) -> None:

@@ -1,4 +1,4 @@
-"""The sessions over HTTP in the handshake era: created, found, ended when idle, limited in number."""
+"""Sessions over HTTP in the handshake era: created, looked up, ended when idle, limited in number."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tabane.wire.era import Era
 log = logging.getLogger(__name__)
 
 LONGEST_LOOK = 30.0
-"""Seconds between two looks for sessions that are idle too long, at most."""
+"""Most seconds between two checks for sessions that are idle too long."""
 
 
 class HttpSessions:
-    """Sessions by their ids, which nobody can guess. If there are too many, the one idle longest is ended."""
+    """Sessions by ids that nobody can guess. If there are too many, the one idle longest is ended."""
 
     def __init__(
         self, settings: Callable[[], Settings], gate: HttpGate, clients: ClientSessions, pulse: Pulse
@@ -48,12 +48,12 @@ class HttpSessions:
             self._make_room()
         self._count += 1
         name = base64.urlsafe_b64encode(os.urandom(24)).decode()
-        made = ResumableSession(name, self._pulse, settings.outbox)
+        created = ResumableSession(name, self._pulse, settings.outbox)
         caller = self._gate.caller(request, f"http-{self._count}")
-        made.session = self._clients.begin(caller, mode, made, Era.LEGACY)
-        self._by_id[name] = made
+        created.session = self._clients.begin(caller, mode, created, Era.LEGACY)
+        self._by_id[name] = created
         self._look_later()
-        return made
+        return created
 
     def find(self, name: str | None) -> ResumableSession:
         """Return a session by its id.

@@ -1,19 +1,78 @@
-"""The response to a POST or GET of MCP: one JSON text, or a stream of events.
+"""Response to a POST or GET of MCP: one JSON text, or a stream of events, with a journal to resume it.
 
-What is said before the answer makes it a stream of events; so does time. There is one task to a
-request, the one that uvicorn began, and it sleeps on one future; the keep-alives of all streams and
-the turning of slow answers into streams come from one :class:`Pulse`.
+A message before the answer turns the response into a stream of events; a slow answer does so too. Each
+request has one task, that of uvicorn, which sleeps on one future. One :class:`Pulse` sends the keep-alives
+of all streams and turns slow answers into streams.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tabane.hub.http.request import JSON_HEAD, HeaderList, HttpReply, HttpRequest
 from tabane.wire.http import EVENTS
 from tabane.wire.sse import KEEP_ALIVE
+
+
+class _JournalEvent(NamedTuple):
+    stream: int
+    number: int
+    event: bytes
+
+
+class Journal:
+    """The last events of a session: at most ``most`` of them, with at most ``most_bytes`` in all.
+
+    The id of an event names its stream and its number in the session. A client that reconnects sends the
+    last id that it has seen, and gets the later events of that stream.
+    """
+
+    __slots__ = ("_bytes", "_kept", "most", "most_bytes")
+
+    def __init__(self, most: int, most_bytes: int) -> None:
+        self.most, self.most_bytes = most, most_bytes
+        self._kept: deque[_JournalEvent] = deque()
+        self._bytes = 0
+
+    @property
+    def size(self) -> int:
+        """Return the number of bytes in the journal."""
+        return self._bytes
+
+    def keep(self, stream: int, number: int, event: bytes) -> None:
+        """Remember an event. One that alone exceeds the limit is not kept, nor are the events before it."""
+        self._kept.append(_JournalEvent(stream, number, event))
+        self._bytes += len(event)
+        while len(self._kept) > self.most or self._bytes > self.most_bytes:
+            self._bytes -= len(self._kept.popleft().event)
+
+    def after(self, stream: int, number: int) -> list[bytes]:
+        """Return the events of a stream after its event of that number, the oldest first."""
+        return [kept.event for kept in self._kept if kept.stream == stream and kept.number > number]
+
+    def forget(self, stream: int) -> None:
+        """Drop the events of a stream."""
+        self._kept = deque(kept for kept in self._kept if kept.stream != stream)
+        self._bytes = sum(len(kept.event) for kept in self._kept)
+
+
+def event_id(stream: int, number: int) -> str:
+    return f"{stream}-{number}"
+
+
+def parse_event_id(text: str) -> tuple[int, int] | None:
+    """Return stream and number of an event's id; None if it is not one of ours."""
+    stream, dash, number = text.partition("-")
+    # Bounded before they are converted: a number may be as long as a header.
+    if not dash or len(text) > 40 or not (stream.isascii() and number.isascii()):
+        return None
+    if not (stream.isdigit() and number.isdigit()):
+        return None
+    return int(stream), int(number)
+
 
 KEEP_ALIVE_EVERY = 15.0
 """Seconds of silence on a stream, after which a comment is sent for the proxies on the way."""
@@ -52,7 +111,7 @@ class Pulse:
 
     @property
     def beats(self) -> bool:
-        """Whether it will beat again."""
+        """Return whether another beat is scheduled."""
         return self._timer is not None
 
     def close(self) -> None:
@@ -112,7 +171,7 @@ class Stream:
 
     @property
     def lost(self) -> bool:
-        """Whether the client has gone, or was cut off."""
+        """Return whether the client is gone, or was disconnected."""
         return self._lost
 
     @property
@@ -136,7 +195,7 @@ class Stream:
             self._push(self.opening() if self.opening else b"")
 
     def answer(self, status: int, line: bytes) -> None:
-        """Send the whole answer as JSON, if the response is no stream yet."""
+        """Send the whole answer as JSON, if the response is not a stream yet."""
         self.reply(HttpReply(status, line, JSON_HEAD))
 
     def reply(self, reply: HttpReply) -> None:
@@ -151,7 +210,7 @@ class Stream:
             self._stir()
 
     async def run(self) -> bool:
-        """Write until finished. Return whether the client was there to the end."""
+        """Write until finished. Return whether the client stayed connected to the end."""
         line = self._request.line
         line.on_lost = self._on_lost
         try:
@@ -170,7 +229,7 @@ class Stream:
             self._pulse.discard(self)
 
     def beat(self, now: float) -> None:
-        """Called each second while this waits: say that it is alive."""
+        """Send a keep-alive. Called each second while the response waits."""
         if self._request.headers:
             self._request.forget()
         quiet = now - self._since

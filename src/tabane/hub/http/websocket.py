@@ -1,4 +1,4 @@
-"""One WebSocket: frames in, requests to the dispatcher, answers out no faster than the client reads them."""
+"""WebSocket of one client: frames in, requests out to a receiver, answers no faster than the client reads."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import logging
 from collections.abc import Callable
 from typing import Protocol, cast
 
+from tabane.hub.clients.outlet import ROOM, undelivered
+from tabane.hub.clients.session import Session
+from tabane.hub.local.handshake import DRAIN
 from tabane.hub.rpc.dispatcher import ClientGone, Send
 from tabane.operations import Caller
 from tabane.wire import json, rpc, websocket
@@ -23,16 +26,16 @@ from tabane.wire.websocket import (
 log = logging.getLogger(__name__)
 
 AHEAD = 1 << 20
-"""Bytes that may wait for a client before nothing more is made for it; one answer may come on top."""
+"""Bytes that may wait for a client. Above it, no further answer is computed; one more may be added."""
 
 MOST_HELD = 32 << 20
-"""Bytes of messages that are worked on; what comes beyond waits in the client's hands."""
+"""Bytes of messages in progress. Further messages are not read yet."""
 
 DEAF = 3
-"""Pings in a row without any sign of life, after which a client counts as gone."""
+"""Pings in a row without any response, after which a client counts as gone."""
 
 LINGER = 2.0
-"""Seconds that a client has to read why its connection ends, and to say that it has."""
+"""Seconds that a client has to read why its connection ends, and to confirm it."""
 
 
 class Receiver(Protocol):
@@ -79,7 +82,7 @@ class WebSocket(asyncio.Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether a request is open, or an answer not yet taken."""
+        """Return whether a request is open, or an answer is not read yet."""
         return self.dispatcher.busy or bool(self._transport.get_write_buffer_size())
 
     @property
@@ -130,14 +133,14 @@ class WebSocket(asyncio.Protocol):
             for event in self._decoder.feed(data):
                 self._happened(event)
         except Fault as fault:
-            log.info("a client broke the protocol of WebSocket: %s", fault)
+            log.info("a client violated the WebSocket protocol: %s", fault)
             self._broken = True
             self.close(fault.code, fault.reason)
-            # Its closing frame could not be told from the broken data; its end of file can be.
+            # Its closing frame cannot be recognized within the broken data; its end of file can.
             self._transport.write_eof()
 
     def eof_received(self) -> None:
-        # Nobody there to read answers: asyncio closes the transport.
+        # Nobody reads answers any more: asyncio closes the transport.
         return
 
     def pause_writing(self) -> None:
@@ -220,10 +223,92 @@ class WebSocket(asyncio.Protocol):
         alive = self._heard or self._held > MOST_HELD or unsent != self._unsent
         self._missed = 0 if alive else self._missed + 1
         if self._missed >= DEAF:
-            log.info("a client on a WebSocket gives no sign of life any more")
+            log.info("a client on a WebSocket does not respond any more")
             self._transport.abort()
             return
         self._heard, self._unsent = False, unsent
         if self._writable.is_set():
             self._transport.write(websocket.frame(b"", websocket.PING))
         self._timer = self._loop.call_later(self._every(), self._tick)
+
+
+class WebSocketOutlet:
+    """The outlet of a session, which also takes the messages of a :class:`WebSocket`.
+
+    If more than ``most`` bytes wait for the client, an answer becomes an error and a notification is
+    dropped: one request fails, the connection stays. ``notes``: the client is a bridge, which gets a note
+    when the hub drains.
+    """
+
+    def __init__(self, caller: Caller, most: int, *, notes: bool) -> None:
+        self.caller, self._most, self._notes = caller, most, notes
+        self._drains = False
+        self._socket: WebSocket
+        self._session: Session
+
+    def open(self, socket: WebSocket, session: Session) -> None:
+        """Set before the first message arrives."""
+        self._socket, self._session = socket, session
+
+    # -- incoming --------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """Return False: the hub itself waits for the calls of its sessions."""
+        return False
+
+    @property
+    def draining(self) -> bool:
+        return self._drains
+
+    @draining.setter
+    def draining(self, drains: bool) -> None:
+        if drains and not self._drains:
+            self._drains = True
+            self.drain()
+
+    def receive(self, text: bytes, send: object) -> asyncio.Future[None]:
+        """Give the session a message. It answers through the outlet."""
+        # Line breaks between tokens would split the lines that servers on pipes get.
+        self._session.receive(text.replace(b"\n", b" ").replace(b"\r", b" "))
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(None)
+        return done
+
+    def cancel(self) -> None:
+        """Cancel everything: the client is gone, or about to be disconnected."""
+        self._session.gone()
+
+    # -- outgoing --------------------------------------------------------------------------------
+
+    @property
+    def unsent(self) -> int:
+        return self._socket.unsent
+
+    @property
+    def closed(self) -> bool:
+        return self._socket.ending
+
+    def answer(self, request_id: bytes | None, line: bytes, ok: bool) -> None:
+        if self._waits_with(line):
+            line = undelivered(request_id, len(line), self.unsent, self.caller.lang)
+        self._socket.tell(line)
+
+    def tell(self, line: bytes, about: bytes | None) -> None:
+        if not self._waits_with(line):
+            self._socket.tell(line)
+
+    def drain(self) -> None:
+        if self._notes:
+            self._socket.tell(DRAIN)
+
+    def close(self, why: str) -> None:
+        self._socket.close(websocket.GOING_AWAY, why)
+
+    def _waits_with(self, line: bytes) -> bool:
+        """Return whether more than the client's share would wait, if this line waited too.
+
+        While little waits, a line is taken however long it is.
+        """
+        waiting = self.unsent
+        return waiting > ROOM and waiting + len(line) > self._most

@@ -1,1 +1,1 @@
-"""How processes of this machine reach the hub: its socket, the hello, whom it lets in, programs' requests."""
+"""Connections to the hub on this machine: its socket, the handshake, access, and a client for programs."""

@@ -1,4 +1,4 @@
-"""A program's side of the hub's socket: operations by name, one after the other, blocking."""
+"""Blocking client of the hub's socket, for programs: operations by name, one after the other."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class HubCallFailed(HubError):
 
 
 class HubCallDeclined(CallerError):
-    """The hub found the request wrong: an unknown method or name, or parameters that do not fit."""
+    """The hub rejected the request: an unknown method or name, or parameters that are not valid."""
 
     def __init__(self, message: Message, answered: int, data: Any = None) -> None:
         super().__init__(message)
@@ -48,9 +48,9 @@ class HubCallDeclined(CallerError):
 class HubClient:
     """A connection to a hub that serves. Use it as a context manager, or :meth:`close` it.
 
-    Errors of the hub are raised as :class:`HubCallDeclined` where the caller is at fault, else as
-    :class:`HubCallFailed`; their text is in the language of the hello. ``warning`` is what the last answer to
-    :meth:`call` said beside its result: why that is not all that could be had; empty for nothing.
+    Errors of the hub are raised as :class:`HubCallDeclined` if the caller is at fault, else as
+    :class:`HubCallFailed`; their text is in the language of the hello. ``warning`` is the warning in the last
+    answer to :meth:`call`, such as why its result is not complete; empty if there is none.
     """
 
     def __init__(self, connection: HubConnection) -> None:
@@ -68,29 +68,29 @@ class HubClient:
         self.close()
 
     def close(self) -> None:
-        """Hang up: what the hub still does for this connection is cancelled."""
+        """Close the connection. The hub cancels its open requests."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
     def call(self, method: str, params: Mapping[str, Any] | None = None, limit: float | None = None) -> Any:
-        """The result of an operation. ``limit`` is in seconds; None waits for as long as it takes.
+        """Call an operation and return its result. ``limit`` is in seconds; None is no limit.
 
-        Raises Declined, Failed, or HubError where the hub goes away or the limit is reached.
+        Raises HubCallDeclined, HubCallFailed, or HubError if the hub goes away or the limit is reached.
         """
         return json.decode(self.call_raw(method, json.encode(params or {}), limit))
 
     def call_raw(self, method: str, params: bytes, limit: float | None = None) -> bytes:
-        """The same over JSON texts: what comes back is verbatim. ``params`` is an object or an array."""
+        """Do the same with JSON texts. The result is verbatim; ``params`` is an object or an array."""
         deadline = time.monotonic() + limit if limit is not None else None
         frame, line = self._answer(self._ask(method, params, deadline), deadline)
         self.warning = _warning(line) if b'"warning":' in line[-_WARNING:] else ""
         return bytes(frame.result) if isinstance(frame.result, Raw) else b"null"
 
     def stream(self, method: str, params: Mapping[str, Any] | None = None) -> Iterator[Any]:
-        """The parts of what a streaming operation answers, as they come. Raises as :meth:`call`.
+        """Yield the parts of a streamed answer as they arrive. Raises as :meth:`call`.
 
-        Read it to its end, or close the client: nothing else can be asked in between.
+        Read it to its end, or close the client: no other request is possible in between.
         """
         asked, more = self._ask(method, json.encode(params or {}), None), True
         while more:
@@ -100,7 +100,7 @@ class HubClient:
             more = _goes_on(line)
 
     def wait_closed(self, limit: float) -> bool:
-        """Whether the hub hung up within ``limit`` seconds."""
+        """Return whether the hub closed the connection within ``limit`` seconds."""
         deadline = time.monotonic() + limit
         while True:
             try:
@@ -117,7 +117,7 @@ class HubClient:
         return b"%d" % self._count
 
     def _answer(self, asked: bytes, deadline: float | None) -> tuple[JsonRpcFrame, bytes]:
-        """The next answer to a request, and its line. Raises what it says went wrong."""
+        """Return the next answer to a request, and its line. Raises the error that it contains."""
         while True:
             line = self._line(deadline)
             frame = json.decode_frame(line)
@@ -144,7 +144,7 @@ class HubClient:
         return self._lines.pop(0)
 
     def _split(self, chunk: bytes) -> list[bytes]:
-        """The lines that what was read completes."""
+        """Return the lines that these bytes complete."""
         return [line for line in self._splitter.feed(chunk) if not line.startswith(b'{"tabane":')]
 
     def _read(self, deadline: float | None) -> bytes:
@@ -169,12 +169,12 @@ class HubClient:
 
 
 def _goes_on(line: bytes) -> bool:
-    """Whether more parts of the same answer come after this one."""
+    """Return whether more parts of the same answer come after this one."""
     return json.member(json.fields(line), "more") is True
 
 
 def _warning(line: bytes) -> str:
-    """What stands beside the result of an answer, as a warning."""
+    """Return the warning beside the result of an answer."""
     return str(json.member(json.fields(line), "warning") or "")
 
 
@@ -183,9 +183,9 @@ class HubDisconnected(HubError):
 
 
 def connect(approach: HubConnector, lang: Lang, limit: float | None = None) -> HubClient:
-    """A client of the hub that ``approach`` leads to, which may start one. Raises HubError.
+    """Return a client of the hub that ``approach`` finds or starts. Raises HubError.
 
-    ``limit`` is in seconds; by default five where no hub is to be started.
+    ``limit`` is in seconds. The default is five if no hub is to be started.
     """
     try:
         if limit is None and not approach.starts:
@@ -196,7 +196,7 @@ def connect(approach: HubConnector, lang: Lang, limit: float | None = None) -> H
 
 
 def unreachable(none: HubUnreachable, lang: Lang) -> HubError:
-    """The same as an error of the product, in one language."""
+    """Return the same as a HubError, in one language."""
     return HubError(Message(none.text(lang)))
 
 
@@ -205,7 +205,7 @@ def _gone() -> Message:
 
 
 def raised(error: Any) -> TabaneError:
-    """The error that a JSON-RPC error object tells of: Declined where the caller is at fault, else Failed."""
+    """Return the error as HubCallDeclined if the caller is at fault, else as HubCallFailed."""
     body = error if isinstance(error, dict) else {}
     code, data = body.get("code"), body.get("data")
     code = code if isinstance(code, int) else -32603

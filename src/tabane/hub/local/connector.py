@@ -1,4 +1,4 @@
-"""Connections to the hub of a home: finds it, waits while it starts or ends, starts one if none runs."""
+"""Connector to the hub of a home: finds it, waits while it starts or ends, starts one if none runs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from typing import NamedTuple
 from tabane.build import on_disk
 from tabane.hub.local import handshake, launch, lock
 from tabane.hub.local.endpoint import Endpoint, UnsafeEndpoint
-from tabane.hub.local.handshake import Hello, HelloRefused, Welcome
-from tabane.hub.local.localized import say
+from tabane.hub.local.handshake import Hello, HelloRefused, Welcome, say
 
 ANSWER_LIMIT = 5.0
 """Seconds that a hub may take to answer a hello."""
@@ -35,7 +34,7 @@ Pause = Callable[[float, int], None]
 
 
 class HubUnreachable(Exception):
-    """There is no hub to be had. ``texts`` say why and what to do, by language; ``code`` is for programs."""
+    """No hub can be reached. ``texts`` say why and what to do, by language; ``code`` is for programs."""
 
     def __init__(self, texts: Mapping[str, str], code: str = "unreachable") -> None:
         super().__init__(texts.get("en", ""))
@@ -54,7 +53,7 @@ class HubConnection(NamedTuple):
 
 
 def pause(seconds: float, fd: int = -1) -> None:
-    """The plain :data:`Pause`."""
+    """Sleep: the plain :data:`Pause`."""
     poll = select.poll()
     if fd >= 0:
         poll.register(fd, select.POLLIN)
@@ -64,8 +63,8 @@ def pause(seconds: float, fd: int = -1) -> None:
 class HubConnector:
     """Finds the hub of one home for one kind of client.
 
-    ``flags`` are those a hub is started with; None where none is to be started. A hub of an older
-    version is asked to make way where ``hello`` is a bridge's.
+    ``flags`` are those that a hub is started with; None if none is to be started. If ``hello`` is that of a
+    bridge, a hub of an older version is asked to end.
     """
 
     def __init__(
@@ -84,13 +83,13 @@ class HubConnector:
 
     @property
     def starts(self) -> bool:
-        """Whether a hub is started where there is none."""
+        """Return whether a hub is started if none runs."""
         return self._flags is not None
 
     def connect(self) -> HubConnection | None:
-        """One try. None where no hub serves at this moment.
+        """Try once to connect. Return None if no hub serves at this moment.
 
-        Raises :class:`HubUnreachable` where trying again is of no use.
+        Raises :class:`HubUnreachable` if a retry cannot help.
         """
         found = self._say_hello(self.hello)
         if found is None:
@@ -100,7 +99,7 @@ class HubConnector:
         return found
 
     def reach(self, limit: float = REACH_LIMIT) -> HubConnection:
-        """A hub that serves, started if need be. Raises :class:`HubUnreachable`."""
+        """Return a hub that serves; it is started if needed. Raises :class:`HubUnreachable`."""
         deadline = time.monotonic() + limit
         wait = FIRST_PAUSE
         while True:
@@ -136,15 +135,15 @@ class HubConnector:
             raise HubUnreachable(outcome.texts or self._died(), "failed")
 
     def _read_to_end(self, pipe: int, limit: float) -> bytes:
-        said, deadline = b"", time.monotonic() + limit
+        received, deadline = b"", time.monotonic() + limit
         while (left := deadline - time.monotonic()) > 0:
             self._pause(left, pipe)
             if not _readable(pipe):
                 continue
             chunk = os.read(pipe, 1 << 16)
-            said += chunk
+            received += chunk
             if not chunk or chunk.endswith(b"\n"):
-                return said
+                return received
         raise HubUnreachable(self._unresponsive(), "silent")
 
     def _say_hello(self, hello: Hello) -> HubConnection | None:
@@ -173,19 +172,19 @@ class HubConnector:
                 text = say("The hub at {path} belongs to another user.", path=path)
                 raise HubUnreachable(text, "user") from None
             except OSError:
-                # None there, one that has just gone, or one with its hands full: all may change.
+                # There is no hub, it has just ended, or it is busy: each of these may change.
                 return None
             return peer.detach()
 
     def _welcome(self, fd: int, hello: Hello) -> HubConnection | None:
         try:
             os.write(fd, handshake.encode(hello))
-            said = self._first_line(fd)
+            received = self._first_line(fd)
         except OSError:
             return None
-        if said is None:
+        if received is None:
             return None
-        line, _, rest = said.partition(b"\n")
+        line, _, rest = received.partition(b"\n")
         try:
             answer = handshake.read_answer(line)
         except handshake.InvalidHello as error:
@@ -196,10 +195,10 @@ class HubConnector:
         return self._refused(answer)
 
     def _first_line(self, fd: int) -> bytes | None:
-        said, deadline = b"", time.monotonic() + ANSWER_LIMIT
-        while b"\n" not in said:
+        received, deadline = b"", time.monotonic() + ANSWER_LIMIT
+        while b"\n" not in received:
             left = deadline - time.monotonic()
-            if left <= 0 or len(said) > handshake.MAX_HELLO:
+            if left <= 0 or len(received) > handshake.MAX_HELLO:
                 raise HubUnreachable(self._unresponsive(), "silent")
             self._pause(left, fd)
             try:
@@ -208,8 +207,8 @@ class HubConnector:
                 continue
             if not chunk:
                 return None
-            said += chunk
-        return said
+            received += chunk
+        return received
 
     def _refused(self, answer: HelloRefused) -> HubConnection | None:
         if answer.code in TRANSIENT:
@@ -220,7 +219,7 @@ class HubConnector:
         return None
 
     def _replace(self, old: HubConnection) -> HubConnection | None:
-        """Ask an older hub to make way. None when it has gone; the connection where it will not."""
+        """Ask an older hub to end. Return None when it is gone, and the connection if it refuses."""
         if self._keep_older:
             return old
         # A process of the older version may start the next hub first: that hub is asked too.

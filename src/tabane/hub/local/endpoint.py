@@ -1,7 +1,7 @@
-"""Where the hub of a TABANE_HOME is found: its socket, its lock, its logs.
+"""Paths of the hub of a TABANE_HOME: its socket, its lock, its logs.
 
-Asked by the bridge before anything else, so it knows the standard library only. What it says of the
-home agrees with :mod:`tabane.settings`; a test holds the two together.
+The bridge loads this before anything else, so it uses only the standard library. The home is the same as
+in :mod:`tabane.settings`; a test compares the two.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Endpoint:
 
     @property
     def socket(self) -> str:
-        """Where the hub listens: in the home, or where that path is too long, in a private folder."""
+        """Return the path of the hub's socket: in the home, or if that is too long, in a private folder."""
         path = os.path.join(self.home, "hub.sock")
         if len(os.fsencode(path)) <= MAX_SOCKET_PATH:
             return path
@@ -42,7 +42,7 @@ class Endpoint:
 
     @property
     def elsewhere(self) -> str:
-        """The folder for a socket that does not fit in the home, named by user and home."""
+        """Return the folder for a socket that does not fit in the home; its name has user and home."""
         name = f"tabane-{os.getuid()}-{_short(os.path.realpath(self.home))}"
         for base in (self._environ.get("XDG_RUNTIME_DIR"), self._environ.get("TMPDIR"), "/tmp"):
             if base and os.path.isabs(base):
@@ -52,9 +52,9 @@ class Endpoint:
         return os.path.join("/tmp", name)
 
     def prepare(self) -> str:
-        """Make the folders, each the user's alone, and return the socket's path.
+        """Make the folders, private to the user, and return the socket's path.
 
-        Raises :class:`UnsafeEndpoint` where a folder outside the home is not private, and OSError.
+        Raises :class:`UnsafeEndpoint` if a folder outside the home is not private, and OSError.
         """
         os.makedirs(self.home, mode=0o700, exist_ok=True)
         os.makedirs(self.logs, mode=0o700, exist_ok=True)
@@ -64,7 +64,7 @@ class Endpoint:
         return path
 
     def reachable(self) -> str:
-        """The socket's path for a client. Raises :class:`UnsafeEndpoint` if its folder is not safe."""
+        """Return the socket's path for a client. Raises :class:`UnsafeEndpoint` if its folder is not safe."""
         path = self.socket
         if os.path.dirname(path) == self.home:
             return path
@@ -77,7 +77,7 @@ class Endpoint:
 
 
 def home_of(environ: Mapping[str, str], flag: str | None = None) -> str:
-    """TABANE_HOME: the flag, the variable, or the platform's data folder; absolute."""
+    """Return TABANE_HOME: the flag, the variable, or the platform's data folder; absolute."""
     given = flag or environ.get("TABANE_HOME")
     if not given:
         return _data_folder(environ)
@@ -85,7 +85,7 @@ def home_of(environ: Mapping[str, str], flag: str | None = None) -> str:
 
 
 def at_url(url: str, environ: Mapping[str, str]) -> Endpoint:
-    """The endpoint of ``unix:/path``, the TABANE_HOME of another hub on this machine, or its socket.
+    """Return the endpoint of ``unix:/path``: the TABANE_HOME of another hub on this machine, or its socket.
 
     Raises ValueError for any other kind of address.
     """
@@ -97,14 +97,14 @@ def at_url(url: str, environ: Mapping[str, str]) -> Endpoint:
 
 
 def absolute(path: str, environ: Mapping[str, str]) -> str:
-    """A path as settings understand it: ``~`` is HOME, the rest counts from the working directory."""
+    """Return a path as settings read it: ``~`` is HOME, others are relative to the working directory."""
     if path == "~" or path.startswith("~/"):
         path = (environ.get("HOME") or os.path.expanduser("~")) + path[1:]
     return os.path.normpath(path if os.path.isabs(path) else os.path.join(here(), path))
 
 
 def here() -> str:
-    """The working directory; the root where it was deleted under this process."""
+    """Return the working directory; the root if it was deleted while this process runs."""
     try:
         return os.getcwd()
     except OSError:
@@ -112,7 +112,7 @@ def here() -> str:
 
 
 def check_private(folder: str) -> None:
-    """Raises :class:`UnsafeEndpoint` unless ``folder`` is a folder, of this user, and closed to others."""
+    """Raise :class:`UnsafeEndpoint` unless ``folder`` is a folder of this user and closed to others."""
     status = os.lstat(folder)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise UnsafeEndpoint(f"{folder} is not a folder of this user alone")

@@ -1,14 +1,41 @@
-"""What a connection to the hub's socket begins with: one line of JSON each way; pure.
+"""Handshake on the hub's socket: one line of JSON each way; pure.
 
-The client says who it is (``hello``), the hub lets it in (``welcome``) or says why not (``refused``).
-Later the hub may send ``drain``: no more requests on this connection, the answers of those in
-flight still come. Both sides import this module, the bridge too: it knows the standard library only.
+The client identifies itself (``hello``), and the hub accepts it (``welcome``) or refuses it with a reason
+(``refused``). Later the hub may send ``drain``: it takes no more requests on this connection, but answers
+those in flight. Texts are sent in each language. The bridge imports this module too, so it uses only the
+standard library.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
+
+
+def say(template: str, **fields: object) -> dict[str, str]:
+    """Return the sentence in each language, because the other side may use another one.
+
+    Named like :func:`tabane.messages.say`, so that its templates are found for translation.
+    """
+    from tabane.messages import Message  # loads gettext and pathlib: only after a failure
+
+    message = Message(template, **fields)
+    return {"en": message.render("en"), "ja": message.render("ja")}
+
+
+def spoken(environ: Mapping[str, str]) -> str:
+    """Return the locale of this process: TABANE_LANG if it is a language, else the system's; may be empty."""
+    chosen = environ.get("TABANE_LANG", "").lower()
+    if chosen in ("ja", "en"):
+        return chosen
+    return environ.get("LC_ALL") or environ.get("LC_MESSAGES") or environ.get("LANG") or ""
+
+
+def lang_of(locale: str) -> str:
+    """Return ``ja`` for a Japanese locale, else ``en``."""
+    return "ja" if locale.lower().startswith("ja") else "en"
+
 
 MAX_HELLO = 64 << 10
 """Bytes of a hello or its answer; more is refused."""
@@ -26,11 +53,11 @@ drain and end; ``stdio``: no connection at all, the client of a standalone hub."
 
 
 class InvalidHello(ValueError):
-    """The line is no hello, or no answer to one."""
+    """The line is not a hello, or not an answer to one."""
 
 
 class Hello(NamedTuple):
-    """The client that connects. ``home`` is the folder whose hub is wanted, or empty for any hub there.
+    """The client that connects. ``home`` is the folder of the requested hub, empty for any hub there.
 
     ``version`` is a build's name (``0.2.0+g84d86c5``) and ``code`` the folder of its package. ``servers`` is
     the absolute path of the requested servers file, None if there was none. ``lang`` is a locale
@@ -86,7 +113,7 @@ class HelloRefused(NamedTuple):
 
 
 def encode(message: Hello | Welcome | HelloRefused) -> bytes:
-    """One line, newline included."""
+    """Return the hello as one line, with its newline."""
     if isinstance(message, HelloRefused):
         body: dict[str, Any] = {"tabane": "refused", "code": message.code, "message": message.texts}
     else:
@@ -95,7 +122,7 @@ def encode(message: Hello | Welcome | HelloRefused) -> bytes:
 
 
 def read_hello(line: bytes) -> Hello:
-    """The hello of a client. Members not known are passed over. Raises :class:`InvalidHello`."""
+    """Parse the hello of a client. Unknown members are ignored. Raises :class:`InvalidHello`."""
     body = _members(line)
     if body.get("tabane") != "hello":
         raise InvalidHello("not a hello")
@@ -118,7 +145,7 @@ def read_hello(line: bytes) -> Hello:
 
 
 def read_answer(line: bytes) -> Welcome | HelloRefused:
-    """What a hub answered. Raises :class:`InvalidHello` where it is no hub that speaks."""
+    """Parse the answer of a hub. Raises :class:`InvalidHello` if it is not from a hub."""
     body = _members(line)
     if body.get("tabane") == "welcome":
         return Welcome(

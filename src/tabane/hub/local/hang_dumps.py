@@ -1,4 +1,4 @@
-"""Dumps of hubs that stopped responding: one file for each process, next to the log.
+"""Dumps of hubs that stopped responding: one file for each process, beside the log.
 
 A running hub has its own file, which is empty. A file with content holds the stacks of a hub that its
 watchdog ended. Uses only the standard library, because a bridge reads it too.
@@ -12,7 +12,7 @@ import re
 from typing import NamedTuple
 
 KEPT = 3
-"""Dumps that are kept; older ones are deleted at startup."""
+"""Number of dumps that are kept; older ones are deleted at startup."""
 
 LIMIT = 64 << 10
 """Bytes of a dump that are read. 100 threads of 100 frames are more than any hub has."""

@@ -1,8 +1,8 @@
-"""Starting a hub as a process of its own, and hearing from it whether it came up.
+"""Launch of a hub as a process of its own, and its outcome.
 
-The new process belongs to nobody's session or process group and is nobody's child, so that it
-outlives who started it. It says one line through a pipe: ``ready``, ``lost`` (another hub was
-quicker) or ``failed`` and why.
+The new process has its own session and process group and is not a child of its launcher, so that it
+outlives it. It reports one line through a pipe: ``ready``, ``lost`` (another hub was quicker) or
+``failed`` with the reason.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COMMAND = "_hub"
 """The internal command that is a hub's process; see :mod:`tabane.__main__`."""
 
 LIMIT = 60.0
-"""Seconds a hub may take to come up, the end of one that is about to go included."""
+"""Seconds that a hub may take to start, including the end of an earlier one."""
 
 MOST_DESCRIPTORS = 1 << 16
 
@@ -32,7 +32,7 @@ _PATHS = (
 
 
 class LaunchOutcome(NamedTuple):
-    """How a start went. ``texts`` are why it failed, by language; empty where the hub said nothing."""
+    """Outcome of a start. ``texts`` are why it failed, by language; empty if the hub reported nothing."""
 
     state: str
     texts: dict[str, str]
@@ -43,7 +43,7 @@ class LaunchOutcome(NamedTuple):
 
 
 def read_outcome(said: bytes) -> LaunchOutcome:
-    """What a hub said through its pipe until that ended. Nothing readable is a failure without words."""
+    """Parse the report from a hub's pipe. If it cannot be read, the start failed without a reason."""
     try:
         note = json.loads(said)
         return LaunchOutcome(str(note["state"]), dict(note["texts"]), int(note["pid"]))
@@ -52,9 +52,9 @@ def read_outcome(said: bytes) -> LaunchOutcome:
 
 
 def launch(endpoint: Endpoint, flags: Sequence[str], started_by: str, environ: Mapping[str, str]) -> int:
-    """Start a hub, detached. Returns the reading end of the pipe that it will speak through.
+    """Start a detached hub. Return the reading end of the pipe for its report.
 
-    ``flags`` are settings as ``--name=value``. Raises OSError where no process can be made.
+    ``flags`` are settings as ``--name=value``. Raises OSError if no process can be created.
     """
     endpoint.prepare()
     words = os.open(endpoint.last_words, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
@@ -82,7 +82,7 @@ def _arguments(flags: Sequence[str], started_by: str, pipe: int) -> list[str]:
 def _detach(
     endpoint: Endpoint, arguments: list[str], environ: Mapping[str, str], words: int, pipe: int
 ) -> NoReturn:
-    """Become a session of its own, leave the family, and run the hub. Never returns."""
+    """Start a new session, detach from the parent, and run the hub. Never returns."""
     try:
         os.setsid()
         if os.fork():
@@ -105,7 +105,7 @@ def _detach(
 
 
 def _absolute(environ: Mapping[str, str]) -> dict[str, str]:
-    # The hub has another working directory than who starts it.
+    # The hub has another working directory than its launcher.
     variables = dict(environ)
     variables.pop("TABANE_MODE", None)  # how one client wants its tools is not how all do
     for name in _PATHS:

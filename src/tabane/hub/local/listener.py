@@ -1,4 +1,4 @@
-"""The hub's own door: a Unix socket, the peer's user, and a hello before anything else."""
+"""Listener of the hub's Unix socket: checks the peer's user, then its hello."""
 
 from __future__ import annotations
 
@@ -9,23 +9,87 @@ import logging
 import os
 import socket
 import stat
+import struct
 import sys
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from tabane.hub.local import handshake
-from tabane.hub.local.admission import HubIdentity, refusal, trusted, uid_in
-from tabane.hub.local.handshake import Hello, HelloRefused, InvalidHello, Welcome
-from tabane.hub.local.localized import say
-from tabane.hub.local.own_file import OwnFile
+from tabane.hub.local.handshake import Hello, HelloRefused, InvalidHello, Welcome, say, supersedes
+from tabane.hub.local.lock import OwnFile
+
+
+class HubIdentity(NamedTuple):
+    """The hub as its welcome describes it.
+
+    ``replaceable`` is whether a newer version may replace it; ``code`` is the folder of its code, and
+    ``on_disk`` the name of the build in it now. ``found`` is whether the home still belongs to the hub.
+    """
+
+    version: str
+    home: str
+    servers: str
+    replaceable: bool
+    code: str = ""
+    on_disk: str = ""
+    found: bool = True
+
+
+def refusal(hello: Hello, house: HubIdentity) -> HelloRefused | None:
+    """Return why this hub does not serve a client; None if it does. Pure."""
+    if not house.found:
+        return HelloRefused("ending", say("The home of this hub was deleted, so the hub ends."))
+    if hello.home and not _same(hello.home, house.home):
+        text = say("This hub belongs to another home: {hub}, not {asked}.", hub=house.home, asked=hello.home)
+        return HelloRefused("home", text)
+    if hello.servers and not _same(hello.servers, house.servers):
+        text = say(
+            "The running hub serves the servers file {hub}, not {asked}. Use that one, stop the hub "
+            "with tabane stop, or give this one a home of its own (TABANE_HOME).",
+            hub=house.servers,
+            asked=hello.servers,
+        )
+        return HelloRefused("servers", text)
+    if hello.role != "replace":
+        return None
+    if not house.replaceable:
+        return HelloRefused(
+            "standalone", say("This hub lives in an assistant's process and makes way for none.")
+        )
+    if not supersedes(hello, house, house.on_disk):
+        return HelloRefused(
+            "version", say("Only a newer version than {version} takes over.", version=house.version)
+        )
+    return None
+
+
+def uid_in(credentials: bytes, platform: str = sys.platform) -> int:
+    """Return the user in the kernel's credentials of a peer: ``ucred`` on Linux, ``xucred`` on macOS."""
+    if platform == "darwin":
+        version, uid = struct.unpack_from("=II", credentials)
+        if version != 0:
+            raise ValueError("unknown version of xucred")
+        return int(uid)
+    _, uid, _ = struct.unpack("=iII", credentials)
+    return int(uid)
+
+
+def trusted(uid: int, own: int) -> bool:
+    """Return whether processes of that user may connect: only those of the hub's own user."""
+    return uid == own
+
+
+def _same(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)
+
 
 log = logging.getLogger(__name__)
 
 HELLO_LIMIT = 5.0
-"""Seconds that a client may take to say its hello."""
+"""Seconds that a client may take to send its hello."""
 
 MOST_GREETINGS = 64
-"""Connections that have not said their hello yet."""
+"""Most connections that have not sent their hello yet."""
 
 BACKLOG = 128
 
@@ -35,21 +99,21 @@ _XUCRED_SIZE = 76
 
 
 class ClientReceiver(Protocol):
-    """Takes the clients that the listener let in, with their descriptor, which is theirs from then on."""
+    """Takes the admitted clients, and owns their descriptors from then on."""
 
     def house(self) -> HubIdentity: ...
 
     def welcome(self) -> Welcome: ...
 
     def full(self, hello: Hello) -> bool:
-        """Whether no more clients of that kind are taken."""
+        """Return whether the limit of clients of that kind is reached."""
         ...
 
     def take(self, fd: int, hello: Hello) -> None: ...
 
 
 class HubListener:
-    """Accepts connections at ``path`` and hands each to the reception once it has said who it is."""
+    """Accepts connections at ``path`` and hands each over after its hello."""
 
     def __init__(
         self,
@@ -67,7 +131,7 @@ class HubListener:
         self._greetings: set[_PendingHello] = set()
 
     def open(self) -> None:
-        """Listen. Call it with the home's lock held: then an existing socket belongs to nobody.
+        """Listen. Call it with the home's lock held: then an existing socket is stale.
 
         Raises OSError, also if something other than a socket is in the way.
         """
@@ -127,14 +191,14 @@ class HubListener:
         try:
             uid = self._peer_uid(peer)
         except (OSError, ValueError) as error:
-            log.error("cannot tell whose connection this is: %s", error)
+            log.error("the user of a connection is not known: %s", error)
             peer.close()
             return
         if not trusted(uid, os.getuid()):
             log.warning("a connection of another user (uid %d) was refused", uid)
             peer.close()
         elif len(self._greetings) >= MOST_GREETINGS:
-            log.warning("more than %d connections that say nothing; one is refused", MOST_GREETINGS)
+            log.warning("more than %d connections without a hello; one is refused", MOST_GREETINGS)
             peer.close()
         else:
             self._greetings.add(_PendingHello(self._loop, peer, self))
@@ -149,11 +213,11 @@ class HubListener:
             self._loop.add_reader(self._socket, self._accept)
 
     def over(self, greeting: _PendingHello) -> None:
-        """A greeting has ended, one way or the other."""
+        """Note that a greeting has ended, with success or not."""
         self._greetings.discard(greeting)
 
     def met(self, peer: socket.socket, hello: Hello) -> None:
-        """A hello was said: welcome its sender and hand it over, or refuse it."""
+        """Welcome the sender of a hello and hand it over, or refuse it."""
         reception = self._reception
         answer: Welcome | HelloRefused = refusal(hello, reception.house()) or reception.welcome()
         if isinstance(answer, Welcome) and reception.full(hello):
@@ -172,7 +236,7 @@ class HubListener:
 
 
 class _PendingHello:
-    """A connection that has not said its hello yet."""
+    """A connection that has not sent its hello yet."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, peer: socket.socket, listener: HubListener) -> None:
         self._loop, self._peer, self._listener = loop, peer, listener
@@ -214,7 +278,7 @@ class _PendingHello:
 
 
 def _clear(path: str) -> None:
-    """Delete a socket that a hub left behind. Raises OSError for anything else that is there."""
+    """Delete a stale socket. Raises OSError if anything else is at the path."""
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
@@ -222,7 +286,7 @@ def _clear(path: str) -> None:
 
 
 def uid_of(peer: socket.socket) -> int:
-    """The user at the other end, from the kernel. Raises OSError or ValueError."""
+    """Return the user at the other end, from the kernel. Raises OSError or ValueError."""
     if sys.platform == "darwin":
         return uid_in(peer.getsockopt(0, _LOCAL_PEERCRED, _XUCRED_SIZE))
     return uid_in(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))

@@ -1,18 +1,48 @@
-"""The lock of a home, held for as long as its hub lives, with a note that names the hub.
+"""Lock of a home, held as long as its hub runs, with a note on the hub; and files known by inode.
 
 A hub never deletes the file, because a lock on a replaced file protects nothing. A process that takes the
-lock checks that the file is still at its path, and a hub checks again now and then (:attr:`Lock.lost`). The
-kernel releases the lock however the hub ends.
+lock checks that the file is still at its path, and a hub checks this regularly (:attr:`HomeLock.lost`).
+The kernel releases the lock when the hub ends in any way.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 from typing import Any, NamedTuple
 
-from tabane.hub.local.own_file import same_file
+
+class OwnFile:
+    """A file of this process, known by device and inode. Files that replace it are left alone.
+
+    Raises OSError if there is no file at ``path``.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._status = os.lstat(path)
+
+    @property
+    def there(self) -> bool:
+        """Return whether the path still leads to this very file."""
+        return same_file(self.path, self._status)
+
+    def unlink(self) -> None:
+        """Delete the file, if it was not replaced. Raises OSError."""
+        if self.there:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.path)
+
+
+def same_file(path: str, status: os.stat_result) -> bool:
+    """Return whether the file at ``path`` is the one of that status; False if there is none."""
+    try:
+        return os.path.samestat(os.lstat(path), status)
+    except OSError:
+        return False
+
 
 HAND = "hand"
 BRIDGE = "bridge"
@@ -23,8 +53,8 @@ class LockHolder(NamedTuple):
     """The note in the lock file: the hub that runs, or the last that did.
 
     ``started_by`` is ``hand``, ``bridge`` or ``standalone``; ``flags`` are those it was started
-    with; ``socket`` is where it listens. ``ended`` is why it ended (``stop``, ``restart``,
-    ``replace``, ``idle`` …), None while it runs and after a death that it did not mean.
+    with; ``socket`` is the path of its socket. ``ended`` is why it ended (``stop``, ``restart``,
+    ``replace``, ``idle`` …), None while it runs and after a crash.
     """
 
     pid: int
@@ -37,18 +67,18 @@ class LockHolder(NamedTuple):
 
     @property
     def to_be_continued(self) -> bool:
-        """Whether the next hub stands in for this one, with its flags: it did not mean to end."""
+        """Return whether the next hub continues this one with its flags: it did not end on purpose."""
         return self.ended in (None, "restart", "replace")
 
 
 class HomeLock:
-    """The lock, held. Let go of by :meth:`release`, or by the end of the process."""
+    """The held lock. It is released by :meth:`release`, or by the end of the process."""
 
     def __init__(self, fd: int, path: str) -> None:
         self._fd, self._path = fd, path
 
     def write(self, holder: LockHolder | None) -> None:
-        """Leave a note for who finds the lock held; None for no note."""
+        """Write the note for processes that find the lock held; None for no note."""
         text = json.dumps(holder._asdict()).encode() if holder else b""
         os.pwrite(self._fd, text, 0)
         os.ftruncate(self._fd, len(text))
@@ -58,12 +88,12 @@ class HomeLock:
 
     @property
     def lost(self) -> bool:
-        """Return whether the file was deleted or replaced, so that nobody finds this hub any more."""
+        """Return whether the file was deleted or replaced, so that no client finds this hub."""
         return not same_file(self._path, os.fstat(self._fd))
 
 
 def acquire(path: str) -> HomeLock | None:
-    """Return the lock; None if another process holds it. Raises OSError, as for a folder that is missing."""
+    """Return the lock; None if another process holds it. Raises OSError, such as for a missing folder."""
     while True:
         lock = _locked(path)
         if lock is None or not lock.lost:
@@ -85,13 +115,13 @@ def _locked(path: str) -> HomeLock | None:
 
 
 def held(path: str) -> bool:
-    """Whether a hub holds the lock now: running, starting, or about to end."""
+    """Return whether a hub holds the lock now: running, starting, or about to end."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
         return False
     try:
-        # A shared lock: two who ask at once do not take each other for a hub.
+        # A shared lock: two processes that check at once do not mistake each other for a hub.
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -101,7 +131,7 @@ def held(path: str) -> bool:
 
 
 def read_holder(path: str) -> LockHolder | None:
-    """The note in the lock file, None where there is none that can be read."""
+    """Return the note in the lock file; None if there is none that can be read."""
     try:
         with open(path, "rb") as file:
             note: dict[str, Any] = json.loads(file.read(1 << 16))

@@ -1,4 +1,4 @@
-"""The client's ends of standard input and output, taken away from everything else in the process."""
+"""Standard input and output, reserved for the client within this process."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import stat
 
 
 def steal() -> tuple[int, int]:
-    """Private descriptors of what is standard input and output now, as (read, write).
+    """Return private descriptors of the current standard input and output, as (read, write).
 
-    From here on fd 0 is /dev/null and fd 1 is standard error, for Python and for any library: a
-    stray print cannot reach the client. Where standard error is closed, it becomes /dev/null.
+    From now on fd 0 is /dev/null and fd 1 is standard error, for Python and for any library: a
+    stray print cannot reach the client. If standard error is closed, it becomes /dev/null.
     """
     null = os.open(os.devnull, os.O_RDWR)
     taken = tuple(_private(fd, null) for fd in (0, 1))
@@ -27,9 +27,9 @@ def steal() -> tuple[int, int]:
 
 
 def waits(fd: int) -> bool:
-    """Whether the descriptor is a pipe or a socket, which can be made non-blocking for us alone.
+    """Return whether the descriptor is a pipe or a socket. Only those can be made non-blocking for us alone.
 
-    A terminal is shared with the shell, and a file never makes one wait.
+    A terminal is shared with the shell, and a file never blocks.
     """
     mode = os.fstat(fd).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)

@@ -1,7 +1,4 @@
-"""Models of a hub: found, opened on first use, remembered, and closed at the end.
-
-Before a model is needed, nothing else of this room is imported.
-"""
+"""Models of a hub: found, opened on first use, remembered, and closed at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening of models: each is found, started once, remembered, and started again when it is needed."""
+"""Opener of embedding models and the reranker: each is found, started once, and restarted when needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import importlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tabane.errors import ModelUnavailable, StoreError, TabaneError
@@ -19,14 +20,13 @@ from tabane.settings import Settings
 if TYPE_CHECKING:
     from tabane.hub.models.model_sources import MakeFinder, ModelSources
     from tabane.search.embedding.model_finder import FoundModel, ModelChoice
-import time
-from collections.abc import Hashable
+    from tabane.search.embedding.reranking import FoundReranker, LocalReranker, RerankerChoice
 
 MOST_FAILURES = 100
 
 
 class RecentFailures:
-    """Reasons why there is no model, remembered for some seconds each. The oldest are dropped first."""
+    """Reasons why a model failed, each remembered for some seconds. The oldest are dropped first."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -75,7 +75,7 @@ class ModelOpener:
         self.shelf: OpenModels[FoundModel, CachedEmbedder] = OpenModels(OPEN)
         self.failures = RecentFailures()
         self._kept = _OptionalVectorCache(kept)
-        self._chosen: dict[ModelChoice, str] = {}  # what was found for what was wanted, by its fingerprint
+        self._chosen: dict[ModelChoice, str] = {}  # fingerprint of the model found for each choice
         self._under_way: dict[tuple[ModelChoice, bool], asyncio.Task[str | NoModel]] = {}
         self._closed = False
 
@@ -92,11 +92,11 @@ class ModelOpener:
 
     def opened(self, wanted: ModelChoice) -> FoundModel | None:
         """Return the model found for this choice, while it is open. May be called from any thread."""
-        standing = self.shelf.get(self._chosen.get(wanted, ""))
-        return standing.source if standing else None
+        opened_model = self.shelf.get(self._chosen.get(wanted, ""))
+        return opened_model.source if opened_model else None
 
     async def fingerprint(self, wanted: ModelChoice, *, fetch: bool = True) -> str | NoModel:
-        """Return the chosen model, which is opened if it never was.
+        """Return the fingerprint of the chosen model, which is opened if it never was.
 
         Callers with the same choice share one opening.
 
@@ -111,7 +111,7 @@ class ModelOpener:
                 return _ended()
             task = self._under_way[wanted, fetch] = asyncio.create_task(self._open(wanted, fetch))
             task.add_done_callback(lambda _: self._under_way.pop((wanted, fetch), None))
-        await asyncio.wait({task})  # who leaves does not take it along
+        await asyncio.wait({task})  # a caller that gives up does not cancel it
         return _ended() if task.cancelled() else task.result()
 
     async def again(self, fingerprint: str, record: ModelRecord) -> NoModel | None:
@@ -134,9 +134,9 @@ class ModelOpener:
     async def using(self, fingerprint: str) -> AsyncIterator[CachedEmbedder]:
         """Yield the model, which stays open for the block. Raises ModelUnavailable if it cannot be opened."""
         for _ in range(_LOOKS):
-            standing = self.shelf.get(fingerprint)
-            if standing is not None:
-                async with self.shelf.using(standing) as embedder:
+            opened_model = self.shelf.get(fingerprint)
+            if opened_model is not None:
+                async with self.shelf.using(opened_model) as embedder:
                     yield embedder
                 return
             self._forget(fingerprint)
@@ -167,18 +167,18 @@ class ModelOpener:
                 found = await finder.find(wanted)
             if isinstance(found, NoModel):
                 return self._failed(wanted, fetch, found.reason)
-            standing = await self._start(found)
+            opened_model = await self._start(found)
         except TabaneError as error:
             return self._failed(wanted, fetch, error.message)
         except OSError as error:
             reason = say("{path} cannot be read: {reason}.", path=error.filename, reason=error.strerror)
             return self._failed(wanted, fetch, reason)
-        self._chosen[wanted] = standing.name
-        known = (await self.records.all()).get(standing.name)
-        record = known or sources.record(wanted, found, standing.thing.dimension)
-        await self.records.add(standing.name, record)
-        log.info("the embedding model %s is open", standing.name)
-        return standing.name
+        self._chosen[wanted] = opened_model.name
+        known = (await self.records.all()).get(opened_model.name)
+        record = known or sources.record(wanted, found, opened_model.thing.dimension)
+        await self.records.add(opened_model.name, record)
+        log.info("the embedding model %s is open", opened_model.name)
+        return opened_model.name
 
     async def _start(self, found: FoundModel) -> OpenModel[FoundModel, CachedEmbedder]:
         async def start() -> CachedEmbedder:
@@ -209,11 +209,71 @@ class _OptionalVectorCache:
         try:
             return await (await self._opened()).get(keys)
         except StoreError as error:
-            log.warning("what was embedded before cannot be read: %s", error)
+            log.warning("the cache of vectors cannot be read: %s", error)
             return [None] * len(keys)
 
     async def put(self, vectors: Sequence[tuple[bytes, bytes]]) -> None:
         try:
             await (await self._opened()).put(vectors)
         except StoreError as error:
-            log.warning("what was embedded cannot be kept: %s", error)
+            log.warning("the cache of vectors cannot be written: %s", error)
+
+
+class HubReranker:
+    """Implements :class:`tabane.search.models.Reranker`.
+
+    At most one model is open, whatever the settings name.
+    """
+
+    def __init__(
+        self, opening: ModelOpener, environ: Mapping[str, str], errors: int | None, remembered: float
+    ) -> None:
+        self._opening, self._environ, self._errors = opening, environ, errors
+        self._remembered = remembered
+        self._shelf: OpenModels[FoundReranker, LocalReranker] = OpenModels(1)
+        self._chosen: dict[RerankerChoice, FoundReranker] = {}
+        self._failures = RecentFailures()
+        self._turn = asyncio.Lock()
+
+    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return scores as :class:`~tabane.search.models.Reranker`.
+
+        One that failed is not tried again for a while.
+        """
+        opened_model = await self._open_reranker()
+        async with self._shelf.using(opened_model) as reranker:
+            return await reranker.score(query, texts)
+
+    @property
+    def open(self) -> OpenModel[FoundReranker, LocalReranker] | None:
+        """Return the one that is open now."""
+        return next(iter(self._shelf.standing), None)
+
+    def look_again(self) -> None:
+        """Forget failures and choices, because something has changed."""
+        self._failures.clear()
+        self._chosen.clear()
+
+    async def close(self) -> None:
+        await self._shelf.close()
+
+    async def _open_reranker(self) -> OpenModel[FoundReranker, LocalReranker]:
+        sources = await self._opening.sources()
+        wanted = sources.reranker()
+        async with self._turn:
+            failed = self._failures.get(wanted)
+            if failed is not None:
+                raise ModelUnavailable(failed.reason)
+            try:
+                found = self._chosen.get(wanted) or await sources.find_reranker(wanted)
+                self._chosen = {wanted: found}
+                return await self._shelf.open(found, self._starting(found), lambda _: found.model)
+            except TabaneError as error:
+                self._failures.add(wanted, NoModel(error.message), self._remembered)
+                raise
+
+    def _starting(self, found: FoundReranker) -> Callable[[], Coroutine[None, None, LocalReranker]]:
+        async def start() -> LocalReranker:
+            return await found.open(self._environ, self._errors)
+
+        return start

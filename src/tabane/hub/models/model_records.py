@@ -96,7 +96,7 @@ def _records(path: Path) -> dict[str, ModelRecord]:
     except FileNotFoundError:
         return {}
     except (ConfigurationError, msgspec.DecodeError) as error:
-        log.warning("%s cannot be read and is put aside: %s", path, error)
+        log.warning("%s cannot be read and is renamed: %s", path, error)
         with contextlib.suppress(OSError):
             os.replace(path, path.with_suffix(".broken"))
         return {}
@@ -105,5 +105,5 @@ def _records(path: Path) -> dict[str, ModelRecord]:
         try:
             found[fingerprint] = msgspec.json.decode(entry, type=ModelRecord)
         except msgspec.DecodeError as error:
-            log.warning("%s: %s is left out: %s", path, fingerprint, error)
+            log.warning("%s: %s is ignored: %s", path, fingerprint, error)
     return found

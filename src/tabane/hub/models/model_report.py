@@ -1,4 +1,4 @@
-"""Report on the models: which there are, their sources, what runs, and why there is none."""
+"""Report on the models: available models, their sources, running ones, and reasons if there is none."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tabane.errors import StoreError, TabaneError
-from tabane.hub.models.model_opener import ModelOpener
-from tabane.hub.models.reranker import HubReranker
+from tabane.hub.models.model_opener import HubReranker, ModelOpener
 from tabane.messages import Lang
 from tabane.search.embedding.embedder import CachedEmbedder, NoModel, VectorCache
 from tabane.settings import Settings
@@ -40,14 +39,14 @@ async def report(
     ``state`` is ``open`` (this hub has used it), ``here`` (it is opened on first use), ``absent`` (it is
     downloaded then) or ``none``, with the ``reason``.
     """
-    told: dict[str, Any] = {"model": settings.model}
-    told |= await _model(opening, lang)
-    told["open"] = [_process(each.name, _pid(each.thing)) for each in opening.shelf.standing]
-    told["reranker"] = settings.reranker
+    row: dict[str, Any] = {"model": settings.model}
+    row |= await _model(opening, lang)
+    row["open"] = [_process(each.name, _pid(each.thing)) for each in opening.shelf.standing]
+    row["reranker"] = settings.reranker
     if judge.open is not None:
-        told["reranker_open"] = _process(judge.open.name, judge.open.thing.pid)
-    told["cache"] = await _cache(settings, kept)
-    return told
+        row["reranker_open"] = _process(judge.open.name, judge.open.thing.pid)
+    row["cache"] = await _cache(settings, kept)
+    return row
 
 
 async def _model(opening: ModelOpener, lang: Lang) -> dict[str, Any]:
@@ -55,8 +54,8 @@ async def _model(opening: ModelOpener, lang: Lang) -> dict[str, Any]:
         sources = await opening.sources()
         wanted = await sources.wanted()
         chosen = opening.chosen(wanted)
-        standing = opening.shelf.get(chosen) if chosen else None
-        found = standing.source if standing else await sources.look(wanted)
+        opened_model = opening.shelf.get(chosen) if chosen else None
+        found = opened_model.source if opened_model else await sources.look(wanted)
     except TabaneError as error:
         return {"state": "none", "reason": error.text(lang)}
     except OSError as error:
@@ -65,9 +64,9 @@ async def _model(opening: ModelOpener, lang: Lang) -> dict[str, Any]:
         return {"state": "absent", "id": found}
     if isinstance(found, NoModel):
         return {"state": "none", "reason": found.reason.render(lang)}
-    told = {"state": "open" if chosen else "here", **_found(wanted, found)}
+    row = {"state": "open" if chosen else "here", **_found(wanted, found)}
     record = (await opening.records.all()).get(chosen) if chosen else None
-    return told | ({"fingerprint": chosen, "dimension": record.dimension} if record else {})
+    return row | ({"fingerprint": chosen, "dimension": record.dimension} if record else {})
 
 
 def _found(wanted: ModelChoice, found: FoundModel) -> dict[str, Any]:
@@ -102,12 +101,12 @@ def _process(name: str, pid: int | None) -> dict[str, Any]:
 
 async def _cache(settings: Settings, kept: Callable[[], Awaitable[VectorCache]]) -> dict[str, Any]:
     """Return the size of the cache of embeddings."""
-    told: dict[str, Any] = {"limit": settings.embedding_cache}
+    row: dict[str, Any] = {"limit": settings.embedding_cache}
     with contextlib.suppress(StoreError):
         storage = await kept()
         if isinstance(storage, SizedVectorCache):
-            told["bytes"] = storage.size
-    return told
+            row["bytes"] = storage.size
+    return row
 
 
 def memory_of(pid: int) -> float | None:

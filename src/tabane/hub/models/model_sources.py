@@ -1,4 +1,4 @@
-"""Sources of models: what the settings and records ask for, and where to find it."""
+"""Sources of models, from the settings and the records."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ModelSources:
         return wanted
 
     async def at_hand(self, opened: Callable[[ModelChoice], FoundModel | None]) -> FoundModel | None:
-        """Return what is known of the model of the settings without its secrets, the hub or any process.
+        """Return the facts on the model of the settings that need no secret, no network and no process.
 
         ``opened`` returns models that are open. Without files (of a server, or to be downloaded), the family
         is used. None if there is no model. Raises as :meth:`ModelFinder.find`.
@@ -104,7 +104,7 @@ class ModelSources:
         return self._with_limits(ModelChoice(model)), False
 
     def to_fetch(self, model: str) -> ModelChoice | None:
-        """Return a model of the hub, ``org/name`` or ``org/name@revision``; None if it is no such name."""
+        """Return a model of the hub, ``org/name`` or ``org/name@revision``; None for any other name."""
         named, _, revision = model.partition("@")
         if not is_model_id(named) or (revision and not is_model_id(revision)):
             return None
@@ -143,7 +143,7 @@ class ModelSources:
     async def find_reranker(
         self, wanted: reranking.RerankerChoice, told: Told | None = None, *, offline: bool = False
     ) -> reranking.FoundReranker:
-        """Raises as :func:`reranking.find`."""
+        """Find the reranker. Raises as :func:`reranking.find`."""
         async with self.finder(offline=offline) as finder:
             return await reranking.find(finder, wanted, told)
 

@@ -1,32 +1,107 @@
-"""Models of a hub: each is found and opened once, on first use."""
+"""Models of a hub: each is found and opened once, on first use; and token measures for the chosen one."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from tabane.errors import ModelError, ModelUnavailable, TabaneError
-from tabane.hub.models.model_opener import ModelOpener
+from tabane.hub.models.model_opener import HubReranker, ModelOpener
 from tabane.hub.models.model_report import report
 from tabane.hub.models.operations import ModelOperations
-from tabane.hub.models.reranker import HubReranker
-from tabane.hub.models.token_measures import TokenMeasures
 from tabane.messages import Lang, Message, say
 from tabane.operations import Operation
-from tabane.search.embedding.embedder import Embedder, Kind, NoModel, VectorCache
+from tabane.search.embedding.embedder import Embedder, Kind, NoModel, VectorCache, clean, key
 from tabane.search.models import Reranker
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
+    from tabane.hub.models.model_opener import ModelOpener
     from tabane.hub.models.model_sources import MakeFinder
     from tabane.search.chunking.chunk import Measure
-from collections import OrderedDict
+    from tabane.search.embedding.token_counting import TokenCounter
 
-from tabane.search.embedding.embedder import clean, key
+log = logging.getLogger(__name__)
+
+MEASURE_REMEMBERED = 30.0
+"""Seconds for which a measure is answered without looking again."""
+
+
+class TokenMeasures:
+    """Measures for the model of the settings. Several threads may use it.
+
+    Tokens are counted for the open model, else for the one in the cache or a folder. For a model that is not
+    downloaded yet, they are estimated from its family. It never waits for a download.
+    """
+
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        environ: Mapping[str, str],
+        opening: ModelOpener,
+        errors: int | None = None,
+        make_finder: MakeFinder | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings, self._environ, self._opening = settings, environ, opening
+        self._errors, self._make_finder, self._clock = errors, make_finder, clock
+        self._turn = threading.Lock()
+        self._known: tuple[Settings, float, Measure] | None = None
+        self._counters: dict[str, TokenCounter] = {}
+        self._closed = False
+
+    def measure(self) -> Measure:
+        """Return the measure, as :meth:`tabane.search.models.Models.measure`."""
+        with self._turn:
+            settings = self._settings()
+            if self._known and self._known[0] is settings and self._clock() < self._known[1]:
+                return self._known[2]
+            with ThreadPoolExecutor(1) as thread:  # the caller may have an event loop of its own
+                found = thread.submit(asyncio.run, self._look()).result()
+            self._known = settings, self._clock() + MEASURE_REMEMBERED, found
+            return found
+
+    def close(self) -> None:
+        """End the counting processes. From now on, tokens are estimated."""
+        self._closed = True
+        for counter in list(self._counters.values()):
+            counter.close()
+
+    async def _look(self) -> Measure:
+        # Imported with the first text that is split: a hub that only forwards needs none of it.
+        from tabane.hub.models.model_sources import ModelSources
+        from tabane.search.embedding import token_counting
+
+        sources = ModelSources(self._settings, self._environ, self._make_finder)
+        try:
+            found = await sources.at_hand(self._opening.opened)
+        except (TabaneError, OSError) as error:
+            log.warning("tokens are estimated: %s", error)
+            return token_counting.estimated(None)
+        if found is None:
+            return token_counting.estimated(None)
+        tokenizer = token_counting.tokenizer_in(found.spec.folder) if found.spec else None
+        if tokenizer is None or self._closed:
+            return token_counting.estimated(found.recipe)
+        return token_counting.exact(found.recipe, self._counter(tokenizer))
+
+    def _counter(self, tokenizer: str) -> TokenCounter:
+        from tabane.search.embedding.token_counting import TokenCounter
+
+        if tokenizer not in self._counters:
+            self._counters[tokenizer] = TokenCounter(tokenizer, self._environ, self._errors)
+        return self._counters[tokenizer]
+
 
 QUESTIONS = 1_000
-"""Questions whose vectors are kept in memory."""
+"""Number of questions with a vector in memory."""
 
 REMEMBERED = 60.0
 """Seconds for which a model that could not be opened is not tried again."""
@@ -60,7 +135,7 @@ class HubModels:
         self._judge = HubReranker(self._opening, environ, errors, remembered)
         self._measuring = TokenMeasures(settings, environ, self._opening, errors, make_finder)
         self._questions = QueryVectors(self._embedded, QUESTIONS)
-        self._last: str | NoModel | None = None  # what was answered last to who wanted the model
+        self._last: str | NoModel | None = None  # last answer to a caller that needed the model
 
     async def wanted(self) -> Embedder | NoModel:
         try:
@@ -82,9 +157,9 @@ class HubModels:
             return await self._handle(model)
         record = (await self._opening.records.all()).get(model)
         if record is None:
-            return _mended(model, say("it is not known how that model was made."))
+            return _with_fix(model, say("it is not known how that model was made."))
         why = await self._opening.again(model, record)
-        return _mended(model, why.reason) if why else await self._handle(model)
+        return _with_fix(model, why.reason) if why else await self._handle(model)
 
     async def query(self, model: str, text: str) -> bytes | NoModel:
         failed = self._opening.failures.get(model)
@@ -103,7 +178,7 @@ class HubModels:
         return self._measuring.measure()
 
     def summary(self) -> tuple[str, Message | None]:
-        """Return the name of the model, and why there is none: what is known already."""
+        """Return the name of the model, or why there is none, as far as it is known already."""
         name = self._settings().model
         if isinstance(self._last, NoModel):
             return name, self._last.reason
@@ -133,14 +208,14 @@ class HubModels:
         try:
             wanted, fetch = await (await self._opening.sources()).of_id(model)
         except TabaneError as error:
-            return _mended(model, error.message)
+            return _with_fix(model, error.message)
         found = await self._opening.fingerprint(wanted, fetch=fetch)
-        return _mended(model, found.reason) if isinstance(found, NoModel) else await self._handle(found)
+        return _with_fix(model, found.reason) if isinstance(found, NoModel) else await self._handle(found)
 
     async def _handle(self, fingerprint: str) -> Embedder:
-        standing = self._opening.shelf.get(fingerprint)
-        if standing is not None:
-            return ModelHandle(self._opening, fingerprint, standing.thing.dimension)
+        opened_model = self._opening.shelf.get(fingerprint)
+        if opened_model is not None:
+            return ModelHandle(self._opening, fingerprint, opened_model.thing.dimension)
         record = (await self._opening.records.all())[fingerprint]
         return ModelHandle(self._opening, fingerprint, record.dimension)
 
@@ -177,7 +252,7 @@ class ModelHandle:
         return
 
 
-def _mended(model: str, reason: Message) -> NoModel:
+def _with_fix(model: str, reason: Message) -> NoModel:
     return NoModel(
         say(
             "What was embedded with {model} cannot be searched by its meaning: {reason} "

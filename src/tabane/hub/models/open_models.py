@@ -123,7 +123,7 @@ class OpenModels(Generic[S, T]):
         if standing.retired:
             self._close(standing)
         elif self._vacated is not None and not self._vacated.done() and standing.name in self._open:
-            # At once, or whoever used it would use it again before the one who waits has its turn.
+            # At once, or the last user would take it again before the waiting one has its turn.
             self._vacated.set_result(self._open.pop(standing.name))
 
     def _retire(self, standing: OpenModel[S, T]) -> None:

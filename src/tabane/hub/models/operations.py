@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments, ModelMissing
-from tabane.hub.models.model_opener import ModelOpener
-from tabane.hub.models.reranker import HubReranker
+from tabane.hub.models.model_opener import HubReranker, ModelOpener
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel
@@ -97,20 +96,20 @@ class ModelOperations:
     async def pull(self, caller: Caller, params: PullModel, progress: Progress) -> dict[str, Any]:
         """Fetch what is missing. Raises ModelMissing, ModelUnavailable, ModelError, ConfigurationError."""
 
-        def told(fetched: Fetched) -> None:
+        def result(fetched: Fetched) -> None:
             progress.tell(fetched.here, fetched.total, say("{path}", path=fetched.path))
 
         try:
             if params.model is None:
-                return {"results": [row async for row in self._pulled(told)]}
-            return {"results": [await self._named(params.model, told)]}
+                return {"results": [row async for row in self._pulled(result)]}
+            return {"results": [await self._named(params.model, result)]}
         finally:
             # What could not be had a moment ago may be here now.
             self._opening.look_again()
             self._judge.look_again()
 
     async def test(self, caller: Caller, params: TestModel) -> dict[str, Any]:
-        """Raises ModelMissing where there is no model, or what embedding raises."""
+        """Test the model. Raises ModelMissing if there is none, and the errors of embedding."""
         embedder = await self._models.wanted()
         if isinstance(embedder, NoModel):
             raise ModelMissing(embedder.reason)
@@ -118,38 +117,38 @@ class ModelOperations:
         await _embedded(embedder, "a", "query")
         began = time.perf_counter()
         question = await _embedded(embedder, params.text, "query")
-        told = {
+        result = {
             "model": embedder.fingerprint,
             "dimension": embedder.dimension,
             "ms": round((time.perf_counter() - began) * 1000, 2),
         }
         if params.other is None:
-            return told
+            return result
         other = await _embedded(embedder, params.other, "document")
-        return told | {"cosine": round(sum(map(mul, question, other)), 4)}
+        return result | {"cosine": round(sum(map(mul, question, other)), 4)}
 
-    async def _pulled(self, told: Told) -> AsyncIterator[dict[str, Any]]:
+    async def _pulled(self, result: Told) -> AsyncIterator[dict[str, Any]]:
         """Fetch what the settings name: the model, and the reranker."""
         sources = await self._opening.sources()
         wanted = await sources.wanted()
         if wanted.service is None and wanted.model != "none":
             async with sources.finder() as finder:
-                found = await finder.find(wanted, told)
+                found = await finder.find(wanted, result)
             if isinstance(found, NoModel):
                 raise ModelMissing(found.reason)
             yield _row(found.recipe.model, found.recipe.revision, found.spec.folder if found.spec else "")
         reranker = sources.reranker()
         if reranker.model != "none":
-            judged = await sources.find_reranker(reranker, told)
+            judged = await sources.find_reranker(reranker, result)
             yield _row(judged.model, judged.revision, judged.spec.folder)
 
-    async def _named(self, model: str, told: Told) -> dict[str, Any]:
+    async def _named(self, model: str, result: Told) -> dict[str, Any]:
         sources = await self._opening.sources()
         wanted = sources.to_fetch(model)
         if wanted is None:
             raise BadArguments(say("{model} is not the name of a model.", model=model), "model")
         async with sources.finder() as finder:
-            found = await finder.find(wanted, told)
+            found = await finder.find(wanted, result)
         assert not isinstance(found, NoModel)
         return _row(found.recipe.model, found.recipe.revision, found.spec.folder if found.spec else "")
 

@@ -1,1 +1,1 @@
-"""A hub as a process: its start, its lock and log, its administration, its end."""
+"""Process of a hub: start, lock, log, administration and end."""

@@ -1,4 +1,4 @@
-"""Operations on the hub itself: how it is, and its end."""
+"""Administration of a hub: operations for its status, settings and end."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from tabane.messages import say
+from tabane.messages import Lang, say
 from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.settings import Settings
 
 FACES = frozenset({Face.RPC, Face.CLI})
 
@@ -30,35 +31,35 @@ class NoAdministrationParameters(Struct, frozen=True, forbid_unknown_fields=True
 
 
 class AdministeredHub(Protocol):
-    """What the administration needs of the process that runs a hub."""
+    """The methods that the administration needs of the process of a hub."""
 
     def report(self) -> dict[str, Any]:
-        """How the hub is: version, process, home, uptime, flags, sessions, and the hub's own counts."""
+        """Return the status of the hub: version, process, home, uptime, flags, sessions, and counts."""
         ...
 
     async def kept(self) -> dict[str, int]:
-        """How much is kept, as far as that costs nothing to say."""
+        """Return the counts of stored data that are available without any work."""
         ...
 
     def settings_report(self, caller: Caller) -> list[dict[str, Any]]:
-        """Every setting: name, value, source, help."""
+        """Return every setting: name, value, source, help."""
         ...
 
     def beginning(self, caller: Caller) -> dict[str, Any] | None:
-        """The job that opens what is kept, as it is told of; None where that is done."""
+        """Return the state of the job that opens stored data; None if it is done."""
         ...
 
     def end(self, why: str) -> None:
-        """Begin to end. Returns at once; what is in flight is finished first."""
+        """Begin to end. Return at once; requests in flight are finished first."""
         ...
 
     def keep(self) -> None:
-        """From now on as if started by hand: idleness does not end it."""
+        """Treat the hub as started by hand from now on: it does not end when idle."""
         ...
 
 
 class HubAdministration:
-    """Operations on the hub. It exists before what it administers: :meth:`of` names that."""
+    """Operations on the hub. It is created before the hub process, which :meth:`of` sets later."""
 
     def __init__(self) -> None:
         self._administered: AdministeredHub | None = None
@@ -100,7 +101,7 @@ class HubAdministration:
         return {"status": "init_in_progress", "progress": beginning}
 
     async def stop(self, caller: Caller, params: StopServer) -> dict[str, str]:
-        """Answers first; the hub finishes what is in flight, then closes everything."""
+        """Stop the hub. It answers first, finishes the requests in flight, then closes everything."""
         # The connection that asks is among those in flight, so its answer goes out before the end.
         self._hub().end("restart" if params.restart else "stop")
         return {"status": "stopping", "message": say("The hub is stopping.").render(caller.lang)}
@@ -113,3 +114,29 @@ class HubAdministration:
         if self._administered is None:
             raise asyncio.InvalidStateError("the administration has no hub yet")
         return self._administered
+
+
+def settings_report(settings: Settings, lang: Lang) -> list[dict[str, Any]]:
+    """Return a row for each setting: name, value, unit, source, where, help.
+
+    ``source`` is flag, environment, file or default.
+    """
+    return [
+        {
+            "name": setting.name,
+            "value": _plain(setting.value),
+            "unit": setting.unit.render(lang) if setting.unit else None,
+            "source": setting.source.kind,
+            "where": setting.source.where,
+            "help": setting.help.render(lang),
+        }
+        for setting in settings.explain()
+    ]
+
+
+def _plain(value: Any) -> int | float | str:
+    if isinstance(value, tuple):
+        return ", ".join(value)
+    if value is None:
+        return ""
+    return value if isinstance(value, int | float) else str(value)

@@ -1,4 +1,4 @@
-"""A hub as a process: the lock, the door, the signals, the log, and an orderly end."""
+"""Hub process: lock, listener, signals, log, and an orderly end."""
 
 from __future__ import annotations
 
@@ -18,15 +18,13 @@ from tabane.hub.http.door import HttpDoor
 from tabane.hub.hub import Hub
 from tabane.hub.local import hang_dumps
 from tabane.hub.local import lock as locks
-from tabane.hub.local.admission import HubIdentity
 from tabane.hub.local.endpoint import Endpoint
 from tabane.hub.local.handshake import Hello, Welcome
-from tabane.hub.local.listener import HubListener
+from tabane.hub.local.listener import HubIdentity, HubListener
 from tabane.hub.local.lock import HomeLock, LockHolder
-from tabane.hub.process.administration import HubAdministration
+from tabane.hub.process.administration import HubAdministration, settings_report
 from tabane.hub.process.home_version import write_stamp
 from tabane.hub.process.logs import HubLogs
-from tabane.hub.process.report import settings_report
 from tabane.hub.process.table import table_of
 from tabane.hub.process.watchdog import Watchdog
 from tabane.hub.rpc.lines import RpcSession
@@ -53,7 +51,7 @@ CLOSING = 20.0
 class LaunchOrigin:
     """How this hub was started: by whom, with which flags.
 
-    ``asked`` is whether a user waits for this start, and is told of its failures.
+    ``asked`` is whether a user waits for this start, and sees its failures.
     """
 
     def __init__(self, started_by: str, flags: Sequence[str], *, asked: bool = False) -> None:
@@ -109,7 +107,7 @@ class Daemon:
         write_stamp(self._endpoint.home)
         self.hub.open()
         self._listener = self._listening()
-        self._reloaded()  # The token is not to stand in the log either.
+        self._reloaded()  # The token must not appear in the log either.
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._signalled, number)
         self._loop.add_signal_handler(signal.SIGHUP, self.hub.follower.now)
@@ -133,7 +131,7 @@ class Daemon:
         return why
 
     def attach(self, read_fd: int, write_fd: int, hello: Hello) -> Session:
-        """An MCP client, by the socket or on the process's own standard input and output."""
+        """Attach an MCP client, over the socket or over the standard input and output of this process."""
         session = self.hub.sessions.attach(read_fd, write_fd, hello)
         self._sessions[session] = hello
         session.closed.add_done_callback(lambda _: self._left(session))
@@ -141,7 +139,7 @@ class Daemon:
 
     @property
     def settings(self) -> Settings:
-        """The settings in force: they follow the file while the hub runs."""
+        """Return the current settings: they follow the file while the hub runs."""
         return self.hub.settings
 
     def _reloaded(self) -> None:
@@ -290,7 +288,7 @@ class Daemon:
             if hello.role == "mcp":
                 session.drain()
         if not await self._unless_hurried(self._drained(), self.settings.grace):
-            log.warning("calls were still in flight; they are cut off")
+            log.warning("calls are still in flight; they are cancelled")
         if not await self._unless_hurried(self._closed(why), CLOSING):
             log.warning("upstream servers did not end in time; the keeper ends them")
 
@@ -307,7 +305,7 @@ class Daemon:
             await self.http.close()
 
     async def _unless_hurried(self, work: Any, limit: float) -> bool:
-        """Whether the work was done in time; a second signal cuts it short."""
+        """Return whether the work was done in time; a second signal cuts it short."""
         task = self._loop.create_task(work)
         hurry = self._loop.create_task(self._hurry.wait())
         await asyncio.wait({task, hurry}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
@@ -316,7 +314,7 @@ class Daemon:
             one.cancel()
         failed = (await asyncio.gather(task, hurry, return_exceptions=True))[0]
         if isinstance(failed, Exception):
-            log.error("the end of the hub failed", exc_info=failed)
+            log.error("the shutdown of the hub failed", exc_info=failed)
         return done
 
     def _listening(self) -> HubListener:
@@ -330,9 +328,9 @@ class Daemon:
 
     def _http(self) -> HttpDoor | None:
         """Raise HubError if the user who starts this hub asked for HTTP, and HTTP is not possible."""
-        # A hub within an assistant's client is that client's: it takes no port unless it is told to.
-        told = "http" in self.settings.sources
-        if not self.settings.http or (self._origin.started_by == locks.STANDALONE and not told):
+        # A hub in an assistant's process belongs to that assistant: it opens a port only on request.
+        requested = "http" in self.settings.sources
+        if not self.settings.http or (self._origin.started_by == locks.STANDALONE and not requested):
             return None
         door = HttpDoor(self.hub, table=self._door.table)
         door.open()
@@ -369,7 +367,7 @@ class Daemon:
                     )  # fmt: skip
 
     def _trim_last_words(self) -> None:
-        """Keep the file bounded that a detached hub has for standard error: libraries may write there."""
+        """Limit the file for standard error of a detached hub: libraries may write there."""
         with contextlib.suppress(OSError):
             mine, words = os.fstat(2), os.stat(self._endpoint.last_words)
             if os.path.samestat(mine, words):
@@ -390,7 +388,7 @@ class Daemon:
 
     @property
     def _busy(self) -> bool:
-        """Whether the hub may not end because of idleness."""
+        """Return whether the hub may not end because of idleness."""
         over_http = self.http is not None and self.http.busy
         at_work = self.hub.jobs.running or self.hub.documents.watches
         in_use = self._sessions or self._programs or over_http or at_work
@@ -415,13 +413,13 @@ class Daemon:
 
 
 def prepare_home(settings: Settings) -> None:
-    """See that the home is a folder of the user's alone. Raises ConfigurationError."""
+    """Make the home a folder that only the user can access. Raises ConfigurationError."""
     private_folder(settings.home)
     private_folder(settings.home / "logs")
 
 
 def open_logs(settings: Settings, *, aloud: bool) -> HubLogs:
-    """The log of a hub with these settings. Raises ConfigurationError where it cannot be written."""
+    """Open the log of a hub with these settings. Raises ConfigurationError if it cannot be written."""
     path = str(settings.home / "logs" / "hub.log")
     try:
         return HubLogs(path, settings.log_level, settings.log_size, settings.log_files, aloud=aloud)
@@ -432,7 +430,7 @@ def open_logs(settings: Settings, *, aloud: bool) -> HubLogs:
 
 
 def held_by(endpoint: Endpoint) -> Message:
-    """Who holds the lock, for whom wanted it."""
+    """Return the error for a process that needs the lock: it names the holder."""
     holder = locks.read_holder(endpoint.lock)
     return say(
         "A hub runs already in {home} (process {pid}). End it with: tabane stop",
@@ -442,7 +440,7 @@ def held_by(endpoint: Endpoint) -> Message:
 
 
 def _memory() -> float | None:
-    """Megabytes of memory that this process holds; None where the platform does not say."""
+    """Return the megabytes of memory that this process uses; None if the platform does not report them."""
     with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/self/statm", "rb") as file:
         return round(int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6, 1)
     return None

@@ -1,4 +1,4 @@
-"""The file `version` in TABANE_HOME: the last build that used the home, and the format of its contents.
+"""Version of a home, in the file `version`: the last build that used it, and the format of its contents.
 
 A hub of an older version does not start in a home that a newer one has used: it could misread the contents,
 and its own changes could be lost. `format` increases when earlier builds can no longer read a home.

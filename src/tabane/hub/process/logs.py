@@ -1,6 +1,6 @@
-"""The hub's log: a rotating file of the user's alone, and standard error where somebody watches.
+"""Log of the hub: a rotating file that only the user can read, and standard error in the foreground.
 
-Each cause may write so many entries and bytes in a minute, so a flood of any kind does not push older entries
+Entries and bytes in a minute are limited for each cause, so a flood of any kind does not push older entries
 out of the log. The cause of an entry is the server that it is about. The record names the server
 (``extra={"server": name}``), or it comes from the gateway, and then the first argument of the entry is the
 server's name. Every other entry is counted with those of the same line of source.
@@ -42,7 +42,7 @@ MINUTE = 60.0
 
 
 class RedactingFormatter(logging.Formatter):
-    """Lines with a time, a level and a place, in which no secret stands and which nobody can forge."""
+    """Lines with a time, a level and a source, without secrets, and protected against forgery."""
 
     default_msec_format = "%s.%03d"
 
@@ -51,7 +51,7 @@ class RedactingFormatter(logging.Formatter):
         self._redactor = Redactor()
 
     def hide(self, values: Iterable[str]) -> None:
-        """From now on these values are hidden, in place of those before."""
+        """Hide these values from now on, instead of the earlier ones."""
         self._redactor = Redactor(values)
 
     def format(self, record: logging.LogRecord) -> str:
@@ -75,7 +75,7 @@ OF_SERVER = LogLimit(60, 32 << 10)
 """Limit for one server."""
 
 OF_PLACE = LogLimit(300, 256 << 10)
-"""Limit for one line of source, whatever the cause."""
+"""Limit for one line of source, for all causes together."""
 
 MOST_CAUSES = 1024
 """Causes that are counted separately; further ones share one count."""
@@ -221,7 +221,7 @@ class HubLogs:
         logging.getLogger("asyncio").setLevel(max(logging.INFO, _LEVELS[level]))
 
     def hide(self, secrets: Iterable[str]) -> None:
-        """Secrets that must not stand in the log, in whatever spelling."""
+        """Hide secrets in the log, in every spelling."""
         self._formatter.hide(secrets)
 
     def sum_up(self) -> None:
@@ -236,7 +236,7 @@ class HubLogs:
         self._file.close()
 
     def _to_file(self, line: bytes) -> None:
-        # A log that cannot be written (a full disk) is no reason to fail: the line is lost.
+        # A log that cannot be written (full disk) must not cause a failure: the line is lost.
         with contextlib.suppress(OSError):
             self._file.append(line)
 

@@ -1,4 +1,4 @@
-"""Three ways to run a hub: as a process of its own, before somebody's eyes, within an assistant's client."""
+"""Three ways to run a hub: detached, in the foreground, or in the process of an assistant's client."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 
 def run_detached(arguments: Sequence[str]) -> int:
-    """The process that :func:`tabane.hub.launch.launch` started. Returns its exit status."""
+    """Run the process that :func:`tabane.hub.local.launch.launch` started. Return its exit status."""
     faulthandler.enable()  # a crash of native code leaves its last words, too
     started_by, voice, flags = _internal(arguments)
     try:
@@ -48,9 +48,9 @@ def run_detached(arguments: Sequence[str]) -> int:
 
 
 def run_foreground(flags: Mapping[str, object]) -> int:
-    """`tabane start --foreground`: a hub that logs to standard error too, until a signal ends it.
+    """Run `tabane start --foreground`: a hub that also logs to standard error, until a signal ends it.
 
-    Raises HubError where one runs already, ConfigurationError where a setting or file is wrong.
+    Raises HubError if one runs already, ConfigurationError if a setting or file is wrong.
     """
     settings = load_settings(flags, os.environ)
     endpoint = _prepared(settings)
@@ -63,10 +63,10 @@ def run_foreground(flags: Mapping[str, object]) -> int:
 
 
 def run_standalone(read_fd: int, write_fd: int, hello: Hello, flags: Sequence[str]) -> int | None:
-    """A hub in this process, whose first client is on these descriptors; it ends with that client.
+    """Run a hub in this process. Its first client is on these descriptors; it ends with that client.
 
-    Returns the exit status, None where another hub holds the home: be a bridge to that one then.
-    Raises TabaneError where the hub cannot start.
+    Return the exit status; None if another hub holds the home, so that the caller becomes a bridge to it.
+    Raises TabaneError if the hub cannot start.
     """
     settings = load_settings(flags_of(flags), os.environ)
     endpoint = _prepared(settings)
@@ -86,7 +86,7 @@ def run_standalone(read_fd: int, write_fd: int, hello: Hello, flags: Sequence[st
 
 
 def flags_of(arguments: Sequence[str]) -> dict[str, object]:
-    """Settings from ``--name=value``, ``--switch`` and ``--no-switch``. Raises CallerError for others."""
+    """Parse settings: ``--name=value``, ``--switch``, ``--no-switch``. Raises CallerError for others."""
     known = {option.flag: option for option in OPTIONS}
     found: dict[str, object] = {}
     for argument in arguments:
@@ -102,9 +102,9 @@ def flags_of(arguments: Sequence[str]) -> dict[str, object]:
 
 
 def take(endpoint: Endpoint, limit: float) -> HomeLock | None:
-    """The lock of the home, waited for while its holder comes or goes. None where a hub serves.
+    """Return the lock of the home; wait while its holder starts or ends. None if a hub serves.
 
-    Raises HubError where neither happens within ``limit`` seconds.
+    Raises HubError if neither happens within ``limit`` seconds.
     """
     deadline = time.monotonic() + limit
     while True:
@@ -129,7 +129,7 @@ def _alone(endpoint: Endpoint, lock: HomeLock, deadline: float) -> HomeLock:
 
 
 def inherited(origin: LaunchOrigin, last: LockHolder | None) -> LaunchOrigin:
-    """Who a hub that a bridge started stands in for: one that did not mean to end, flags and all."""
+    """Return the origin of the hub that a bridge's hub continues, if that one did not end on purpose."""
     if origin.started_by != locks.BRIDGE or last is None or not last.to_be_continued:
         return origin
     if last.started_by == locks.STANDALONE:
@@ -139,7 +139,7 @@ def inherited(origin: LaunchOrigin, last: LockHolder | None) -> LaunchOrigin:
 
 
 class _LaunchReport:
-    """The pipe to who started this process. It is spoken through once."""
+    """The pipe to the launcher of this process. It carries one report."""
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
@@ -200,12 +200,12 @@ def _run(
 
     async def serve(logs: HubLogs) -> bool:
         if words:
-            log.error("the last hub died; its last words:\n%s", words)
+            log.error("the last hub crashed; the end of its standard error:\n%s", words)
         daemon = Daemon(settings, os.environ, lock, origin, logs)
         try:
             daemon.open(umask)
         except BaseException:
-            # It never was: whoever comes next stands in for the one before.
+            # This hub never served: the next one continues the hub before it.
             lock.write(last)
             raise
         then(daemon)
@@ -255,7 +255,7 @@ def _writable(fd: int) -> int:
 
 
 def _readable(fd: int) -> int:
-    """A descriptor that an event loop can watch: ``fd``, or a pipe that a file is pumped into."""
+    """Return a descriptor that an event loop can watch: ``fd``, or a pipe into which a file is copied."""
     if waits(fd):
         return _writable(fd)
     read_end, write_end = os.pipe()

@@ -103,13 +103,13 @@ def _upgrade(peer: socket.socket, url: urllib.parse.SplitResult, token: str | No
 
 
 def _head(peer: socket.socket) -> tuple[bytes, bytes]:
-    said = b""
-    while b"\r\n\r\n" not in said and len(said) < MOST_HEAD:
+    received = b""
+    while b"\r\n\r\n" not in received and len(received) < MOST_HEAD:
         chunk = peer.recv(1 << 16)
         if not chunk:
             break
-        said += chunk
-    head, _, rest = said.partition(b"\r\n\r\n")
+        received += chunk
+    head, _, rest = received.partition(b"\r\n\r\n")
     return head, rest
 
 

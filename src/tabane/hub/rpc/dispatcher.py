@@ -63,7 +63,7 @@ class Dispatcher:
 
     @property
     def busy(self) -> bool:
-        """Whether a message that was received is not answered yet."""
+        """Return whether a received message is not answered yet."""
         return bool(self._tasks)
 
     def receive(self, text: bytes, send: Send) -> asyncio.Task[None]:
@@ -79,7 +79,7 @@ class Dispatcher:
             task.cancel()
 
     def streams(self, message: RpcMessage) -> bool:
-        """Whether the answer to a message comes in parts."""
+        """Return whether the answer to a message comes in parts."""
         part = message.parts[0]
         return (
             not message.batch and isinstance(part, Request) and part.id is not None and self._is_stream(part)
@@ -229,7 +229,7 @@ class _UnknownMethod(Exception):
 def shortened_answer(request_id: bytes, body: bytes, most: int, warning: str = "") -> bytes:
     """Return an answer as a line, without the optional fields of posts and with a note on that.
 
-    ``body`` is the JSON text of the whole result, ``warning`` what else is said beside it. Raises
+    ``body`` is the JSON text of the whole result, ``warning`` another warning beside it. Raises
     AnswerTooLong if that is not enough.
     """
     value = json.decode(body)
@@ -254,7 +254,7 @@ def answer_too_long(size: int, most: int) -> AnswerTooLong:
 
 
 def _leave_out(value: Any) -> set[str]:
-    """Take those members off every post within ``value``. Returns the names of what was there."""
+    """Remove those members from every post in ``value``. Return the names of the removed ones."""
     found: set[str] = set()
     waiting = [value]
     while waiting:

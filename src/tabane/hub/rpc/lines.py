@@ -54,11 +54,11 @@ class RpcSession:
 
     @property
     def busy(self) -> bool:
-        """Whether a request is open, or an answer not yet taken."""
+        """Return whether a request is open, or an answer is not read yet."""
         return bool(self._dispatcher.busy or self._channel.unsent)
 
     async def idle(self) -> None:
-        """Wait until everything asked for was answered, and the answers taken."""
+        """Wait until every request is answered, and the client has read the answers."""
         idle: asyncio.Future[None] = self._loop.create_future()
         self._check_idle(idle)
         await idle
@@ -72,7 +72,7 @@ class RpcSession:
             idle.set_result(None)
 
     def drain(self) -> None:
-        """Begin nothing new: requests that come now are answered with an error."""
+        """Refuse new requests: they are answered with an error from now on."""
         self._dispatcher.draining = True
 
     def close(self, why: str) -> None:
@@ -84,7 +84,7 @@ class RpcSession:
 
     async def _send(self, line: bytes) -> None:
         # Each waiting sender checks again: the first one to send may fill the room.
-        while self._channel.unsent > self._ahead:  # noqa: ASYNC110  (a channel tells nothing)
+        while self._channel.unsent > self._ahead:  # noqa: ASYNC110  (a channel sends no notice)
             await asyncio.sleep(_LOOK)
         if self._channel.closed:
             raise ClientGone

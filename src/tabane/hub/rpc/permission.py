@@ -1,30 +1,79 @@
-"""Permissions of callers over TCP: everything with the hub's token; the archive without, if a setting allows.
+"""Token of a hub, and permissions over TCP: all with the token; the archive without, if a setting allows.
 
-A port of this machine is open to every user of it and every program, so a caller without the token is
-nobody in particular. What it may do is marked ``public`` where it is defined.
+A port of this machine is open to all its users and programs, so a caller without the token is unknown. The
+operations that it may call are marked ``public`` in their definition.
 """
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tabane.errors import Forbidden
+from tabane.errors import ConfigurationError, Forbidden
 from tabane.messages import say
 from tabane.operations import Caller, OperationTable, Privilege
+from tabane.settings.files import read_private, write_private
+
+BITS = 256
+FEWEST = 16
+"""Least number of characters of a token: a shorter one could be guessed."""
+
+_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=")
+"""Characters of a bearer token (RFC 6750, 2.1)."""
+
+_MOST = 4096
+
+
+def token_file(home: Path) -> Path:
+    return home / "token"
+
+
+def load_token(home: Path) -> str:
+    """Return the token of this home; it is created if there is none.
+
+    Raises ConfigurationError if others can read the file, or its content is not a token.
+    """
+    path = token_file(home)
+    try:
+        text = read_private(path, _MOST).decode("ascii", "replace").strip()
+    except FileNotFoundError:
+        return _create_token(path)
+    if len(text) < FEWEST or not _CHARACTERS.issuperset(text) or "=" in text.rstrip("="):
+        raise ConfigurationError(
+            say(
+                "{path} holds no token: that is at least {count} letters, digits and -._~+/ without "
+                "spaces. Delete the file, and the next start of the hub makes one.",
+                path=path,
+                count=FEWEST,
+            )
+        )
+    return text
+
+
+def _create_token(path: Path) -> str:
+    token = base64.urlsafe_b64encode(os.urandom(BITS // 8)).rstrip(b"=")
+    try:
+        write_private(path, token + b"\n")
+    except OSError as error:
+        raise ConfigurationError(
+            say("{path} cannot be written: {reason}.", path=path, reason=error.strerror)
+        ) from None
+    return token.decode()
+
 
 LOCAL, LOOPBACK = "local", "loopback"
-"""Identities: this machine's user, who has shown the token; and whoever reaches the port."""
+"""Identities: this machine's user, who has shown the token; and any other caller that reaches the port."""
 
 OF_THE_USER = frozenset({"stop_server"})
-"""Served without the token to a process of the hub's own user: what such a process can do to it anyway."""
+"""Served without the token to a process of the hub's own user, which could end the hub by a signal anyway."""
 
 
 @dataclass(frozen=True)
 class TokenlessCaller(Caller):
-    """A client over TCP without the token. ``uid`` asks the kernel whose process it is; None: unknown.
+    """A client over TCP without the token. ``uid`` returns the owner of its process; None: unknown.
 
     ``page``: a web page in a browser. The browser is the user's process, but the user did not choose the
     page's requests.

@@ -1,4 +1,4 @@
-"""Whose process is at the other end of a TCP connection within this machine; from the kernel's table."""
+"""Owners of TCP sockets on this machine, from the kernel's tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SocketAddress(NamedTuple):
 
 
 def uid_of_peer(peer: SocketAddress, own: SocketAddress) -> int | None:
-    """Return the user whose socket is at ``peer``; None if the platform does not tell, or it is elsewhere."""
+    """Return the user of the socket at ``peer``; None if it is not known, or on another machine."""
     for table in TABLES:
         with contextlib.suppress(OSError), open(table, encoding="ascii") as lines:
             uid = uid_in(lines, peer, own)
@@ -33,7 +33,7 @@ def uid_of_peer(peer: SocketAddress, own: SocketAddress) -> int | None:
 
 
 def uid_in(lines: Iterable[str], peer: SocketAddress, own: SocketAddress) -> int | None:
-    """The user of the socket that leads from ``peer`` to ``own``, in a table of the kernel's; pure."""
+    """Return the user of the socket that leads from ``peer`` to ``own``, in a kernel table; pure."""
     wanted = {(local, remote) for local in _written(peer) for remote in _written(own)}
     for line in lines:
         fields = line.split()
@@ -43,7 +43,7 @@ def uid_in(lines: Iterable[str], peer: SocketAddress, own: SocketAddress) -> int
 
 
 def uid_of_listener(place: SocketAddress) -> int | None:
-    """Return the user whose process listens at ``place``; None if nobody does, or it is not known."""
+    """Return the user of the process that listens at ``place``; None if there is none, or it is not known."""
     rows: list[str] = []
     for table in TABLES:
         with contextlib.suppress(OSError), open(table, encoding="ascii") as lines:
@@ -67,13 +67,13 @@ def listener_in(rows: Iterable[str], place: SocketAddress) -> int | None:
 
 
 def _written(place: SocketAddress) -> tuple[str, ...]:
-    """A place as the tables have it: words of 32 bits in this machine's order, in hexadecimal."""
+    """Format an address as in the tables: hexadecimal words of 32 bits, in this machine's byte order."""
     address = ipaddress.ip_address(place.host)
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
         address = address.ipv4_mapped
     packed = [address.packed]
     if isinstance(address, ipaddress.IPv4Address):
-        # A socket for both families shows its peer so.
+        # The form of the peer of a socket for both families.
         packed.append(bytes(10) + b"\xff\xff" + address.packed)
     return tuple(f"{_words(one)}:{place.port:04X}" for one in packed)
 

@@ -1,4 +1,4 @@
-"""One side of a bridge: lines in, lines out, over descriptors that are never waited for."""
+"""Connections of a bridge: lines over non-blocking descriptors, and connectors to a hub."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ import contextlib
 import os
 from collections import deque
 from itertools import islice
+from typing import TYPE_CHECKING, Protocol
 
+from tabane.hub.local import hang_dumps
+from tabane.hub.local.connector import HubConnection, HubConnector
 from tabane.wire.channel import LineSplitter
+
+if TYPE_CHECKING:
+    from tabane.hub.local.handshake import Hello
 
 CHUNK = 1 << 16
 _GATHERED = 64
@@ -17,7 +23,7 @@ class LinePeer:
     """Lines over a reading and a writing descriptor, which may be the same.
 
     ``unsent`` counts the bytes that wait to be written. A line longer than ``max_line`` bytes is
-    dropped; its head is left in ``oversized``. ``ended`` is set when the peer says that it closes.
+    dropped; its head is kept in ``oversized``. ``ended`` is set when the peer announces that it closes.
     """
 
     ended = False
@@ -31,13 +37,13 @@ class LinePeer:
         self._begun = 0
 
     def limit(self, max_line: int) -> None:
-        """Another limit for lines, from the next one on; what has come of a line is kept."""
+        """Set another limit for lines, from the next one on; an incomplete line is kept."""
         splitter = LineSplitter(max_line)
         splitter.feed(self._splitter.end())
         self._splitter = splitter
 
     def read(self) -> list[bytes] | None:
-        """The lines that have come, None at the end of file. Raises OSError where the peer is gone."""
+        """Return the lines that have arrived, None at the end of file. Raises OSError if the peer is gone."""
         try:
             chunk = os.read(self.read_fd, CHUNK)
         except BlockingIOError:
@@ -54,11 +60,11 @@ class LinePeer:
         return lines
 
     def rest(self) -> bytes:
-        """What came after the last newline: a line too, where the stream has ended properly."""
+        """Return the bytes after the last newline: a line as well, if the stream has ended properly."""
         return self._splitter.end()
 
     def send(self, line: bytes) -> None:
-        """Put a line, without its newline, behind those that wait. :meth:`flush` writes."""
+        """Queue a line, given without its newline. :meth:`flush` writes."""
         self._outbox.append(line + b"\n")
         self.unsent += len(line) + 1
 
@@ -67,7 +73,7 @@ class LinePeer:
         return []
 
     def flush(self) -> None:
-        """Write what is taken without waiting. Raises OSError where the peer is gone."""
+        """Write as much as the peer takes without waiting. Raises OSError if the peer is gone."""
         while self._outbox:
             try:
                 self._written(self._write())
@@ -75,7 +81,7 @@ class LinePeer:
                 return
 
     def not_begun(self) -> list[bytes]:
-        """The lines that wait and of which not a byte was written, without their newlines."""
+        """Return the queued lines of which no byte was written, without their newlines."""
         return [line[:-1] for line in islice(self._outbox, 1 if self._begun else 0, None)]
 
     def close(self) -> None:
@@ -96,3 +102,36 @@ class LinePeer:
         while self._outbox and count >= len(self._outbox[0]):
             count -= len(self._outbox.popleft())
         self._begun = count
+
+
+class BridgeConnector(Protocol):
+    """Connects a bridge, and connects it again when needed."""
+
+    hello: Hello
+
+    def connect(self) -> HubConnection | None:
+        """Try once. Returns None if no hub serves now. Raises HubUnreachable if a retry cannot help."""
+        ...
+
+    def reach(self) -> HubConnection:
+        """Return a hub that serves. Raises HubUnreachable."""
+        ...
+
+    def side(self, connection: HubConnection) -> LinePeer:
+        """Return the lines of an established connection."""
+        ...
+
+    def stacks(self, pid: int) -> str | None:
+        """Return the file with the stacks of the hub of that process id, if its watchdog ended it."""
+        ...
+
+
+class LocalBridgeConnector(HubConnector):
+    """The hub of a home on this machine."""
+
+    def side(self, connection: HubConnection) -> LinePeer:
+        return LinePeer(connection.fd, connection.fd, connection.welcome.max_line)
+
+    def stacks(self, pid: int) -> str | None:
+        logs = self.endpoint.logs
+        return hang_dumps.file_of(logs, pid) if hang_dumps.was_stuck(logs, pid) else None

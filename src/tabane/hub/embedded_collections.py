@@ -1,4 +1,4 @@
-"""Collections of a hub, and which of their texts are embedded."""
+"""Embedded collections of a hub, and the texts of each that are embedded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _meaning_of_post(record: Record, space: str) -> str:
 
 
 def _meaning_of_passage(record: Record, space: str) -> str:
-    # What pages are made of is imported with the first of them.
+    # The modules for pages are imported with the first page.
     from tabane.reader.page_records import meaning
 
     return meaning(record)
