@@ -41,7 +41,7 @@ async def read(url: str, *, policy: Policy | None = None) -> Page:
     """
     import os
 
-    from tabane.reader.sites.registry import all_site_adapters
+    from tabane.reader.sites import all_site_adapters
     from tabane.reader.standalone import reading
 
     async with reading(policy, all_site_adapters(os.environ.get)) as reader:

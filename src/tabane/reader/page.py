@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tabane.messages import Message
+from tabane.search.filters import Equal, In
+from tabane.search.records import Field, Kind, Shape, TextField
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,3 +47,25 @@ class Page:
         from tabane.reader.plain_text import plain
 
         return plain(self.markdown)
+
+
+DOMAIN = "cache"
+
+SPACE = "text"
+SPACES = (SPACE,)
+TITLE, TEXT = "title", "text"
+PART, PAGE, SITE, READ = "part", "page", "site", "read"
+
+SHAPE = Shape(
+    "pages",
+    (TextField(TITLE, 2.0), TextField(TEXT)),
+    (
+        Field(PART, Kind.STRING),
+        Field(PAGE, Kind.STRING),  # the key of the head, which has it too
+        Field(SITE, Kind.STRING),  # of heads: the host, without a port
+        Field(READ, Kind.DATE),  # of heads: when somebody last read it
+    ),
+)
+
+HEADS = Equal(PART, "head")
+PASSAGES = In(PART, ("head", "passage"))

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from tabane.reader.guard import target
+from tabane.reader.page import HEADS, PAGE, PART, READ, SITE
 from tabane.reader.page_records import (
     TOTAL,
     PageHead,
@@ -24,7 +25,6 @@ from tabane.reader.page_records import (
     said,
     together,
 )
-from tabane.reader.shape import HEADS, PAGE, PART, READ, SITE
 from tabane.reader.url_reader import CachedPage, CacheValidators
 from tabane.search.chunking import Measure
 from tabane.search.engine import LARGEST_EXCHANGE, MOST_AT_ONCE, MOST_EXCHANGED, Collection, Order

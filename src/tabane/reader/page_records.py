@@ -16,8 +16,7 @@ import msgspec
 
 from tabane.messages import Message
 from tabane.reader.cleaning import without_links
-from tabane.reader.page import Page
-from tabane.reader.shape import PAGE, PART, TEXT, TITLE
+from tabane.reader.page import PAGE, PART, TEXT, TITLE, Page
 from tabane.search.chunking import Chunk, Measure, chunks
 from tabane.search.records import Record
 

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.fetching.body import body
 from tabane.reader.fetching.fetch_errors import TransientFetchError, refusal
-from tabane.reader.fetching.headers import kept, media, seconds_to_wait
-from tabane.reader.fetching.host_turns import RequestTurns
 from tabane.reader.fetching.interface import FetchedResource, Policy
-from tabane.reader.fetching.network import GuardedHttpClient, StreamedResponse
+from tabane.reader.fetching.network import GuardedHttpClient, RequestTurns, StreamedResponse
+from tabane.reader.fetching.responses import body, kept, media, seconds_to_wait
 from tabane.reader.guard import Guard, Target
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"

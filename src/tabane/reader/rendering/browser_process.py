@@ -21,8 +21,13 @@ from tabane.messages import say
 from tabane.reader.fetching.guarded_connections import GuardedNetworkBackend, Source
 from tabane.reader.fetching.interface import FetchedResource, Policy, Resolver
 from tabane.reader.guard import Guard
-from tabane.reader.rendering.chromium import RenderLimits, flags
-from tabane.reader.rendering.devtools import BrowserGone, DevToolsConnection, DevToolsError
+from tabane.reader.rendering.chromium import (
+    BrowserGone,
+    DevToolsConnection,
+    DevToolsError,
+    RenderLimits,
+    flags,
+)
 from tabane.reader.rendering.egress_proxy import EgressProxy
 from tabane.reader.rendering.page_visit import PageVisit
 

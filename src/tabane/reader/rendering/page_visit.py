@@ -10,11 +10,10 @@ from urllib.parse import urlsplit
 from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.fetching.fetch_errors import refusal
-from tabane.reader.fetching.headers import media
 from tabane.reader.fetching.interface import FetchedResource
+from tabane.reader.fetching.responses import media
 from tabane.reader.guard import Guard
-from tabane.reader.rendering.chromium import RenderLimits
-from tabane.reader.rendering.devtools import DevToolsConnection, DevToolsError, program
+from tabane.reader.rendering.chromium import DevToolsConnection, DevToolsError, RenderLimits, program
 from tabane.reader.rendering.egress_proxy import EgressProxy
 
 _HTML = ("text/html", "application/xhtml+xml", "")

@@ -9,8 +9,7 @@ from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.page import Page
 from tabane.reader.sites.notion.api import NotionApi, NotionBlockReader, NotionObject, page_id
-from tabane.reader.sites.notion.block_markdown import markdown, unwritten
-from tabane.reader.sites.notion.rich_text import line, named, plain, title
+from tabane.reader.sites.notion.as_markdown import line, markdown, named, plain, title, unwritten
 from tabane.reader.sites.site_adapter import ReadingTools
 
 __all__ = ["NotionAdapter"]

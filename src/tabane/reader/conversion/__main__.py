@@ -1,4 +1,4 @@
-"""The converting process: ``python -m tabane.reader.worker BYTES``, a worker of the pool in conversion.
+"""The converting process: ``python -m tabane.reader.conversion BYTES``, a worker of the pool in conversion.
 
 It ends if a page has left it large, because processes seldom return memory.
 """
@@ -9,10 +9,7 @@ import sys
 
 from tabane.errors import ReadError
 from tabane.messages import say
-from tabane.reader.formats import page_of, plain_page_of
-from tabane.reader.page import Page
-from tabane.reader.url_reader import shown
-from tabane.reader.worker import (
+from tabane.reader.conversion import (
     CleaningRequest,
     ConversionFailure,
     ConversionRequest,
@@ -21,6 +18,9 @@ from tabane.reader.worker import (
     decode_request,
     pack,
 )
+from tabane.reader.formats import page_of, plain_page_of
+from tabane.reader.page import Page
+from tabane.reader.url_reader import shown
 from tabane.workers.serving import LastAnswer, serve
 
 

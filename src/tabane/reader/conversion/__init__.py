@@ -3,6 +3,8 @@
 Parsers of HTML, PDF and images are written in C and read untrusted data, which can make them use any amount
 of memory and time. If one crashes, hangs or grows too large, the hub loses only one page: another process
 converts the others meanwhile. If a page takes too much CPU time, its result is plain text.
+
+Requests and results are frames of MessagePack; ``python -m tabane.reader.conversion`` is the process.
 """
 
 from __future__ import annotations
@@ -16,17 +18,11 @@ import msgspec
 from msgspec import structs
 
 from tabane.errors import ReadError, WorkerBusy, WorkerEnded, WorkerError, WorkerSpent
-from tabane.messages import say
+from tabane.messages import Message, say
 from tabane.reader.page import Page
 from tabane.reader.url_reader import shown
-from tabane.reader.worker import (
-    CleaningRequest,
-    ConversionFailure,
-    ConversionRequest,
-    ConversionResult,
-    decode_result,
-    pack,
-)
+from tabane.workers import codec
+from tabane.workers.frames import LONGEST
 from tabane.workers.pool import Budget, Pool
 from tabane.workers.turns import Capacity
 from tabane.workers.worker import Program, environment, module
@@ -42,6 +38,72 @@ _MOST_WAITING = 256
 _WORKERS = 3
 _OF_A_SITE = 2
 _LONG = 50_000  # characters of a page that take longer to clean than to send
+
+
+class ConversionRequest(msgspec.Struct, frozen=True, tag=True):
+    """Bytes to convert into a page, and their metadata.
+
+    ``plain``: return only their text, in one pass; without ``scripts``, include what browsers without
+    scripts show.
+    """
+
+    body: bytes
+    url: str
+    media_type: str = ""
+    charset: str | None = None
+    name: str = ""
+    plain: bool = False
+    scripts: bool = True
+
+
+class CleaningRequest(msgspec.Struct, frozen=True, tag=True):
+    """A page to make readable for a person. ``raw``: it is a source, whose comments stay."""
+
+    page: Page
+    raw: bool = False
+
+
+class ConvertedPage(msgspec.Struct, frozen=True, tag=True):
+    """The page."""
+
+    page: Page
+
+
+class ConversionFailure(msgspec.Struct, frozen=True, tag=True):
+    """No page, and why: the members of a ReadError. ``ending``: the process ends itself after this."""
+
+    message: Message
+    cause: str
+    ending: bool = False
+
+
+ConversionResult = ConvertedPage | ConversionFailure
+
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=codec.encode_message)
+_ASKS: msgspec.msgpack.Decoder[ConversionRequest | CleaningRequest] = msgspec.msgpack.Decoder(
+    ConversionRequest | CleaningRequest, dec_hook=codec.decode_message
+)
+_REPORTS: msgspec.msgpack.Decoder[ConversionResult] = msgspec.msgpack.Decoder(
+    ConversionResult, dec_hook=codec.decode_message
+)
+
+
+def pack(message: ConversionRequest | CleaningRequest | ConversionResult) -> bytes:
+    """Return a message as bytes. Raises ValueError if it is too long for a frame."""
+    body = _ENCODER.encode(message)
+    if len(body) > LONGEST:
+        raise ValueError(f"a frame of {len(body)} bytes")
+    return body
+
+
+def decode_request(body: bytes) -> ConversionRequest | CleaningRequest:
+    """Decode a request to the process."""
+    return _ASKS.decode(body)
+
+
+def decode_result(body: bytes) -> ConversionResult:
+    """Decode an answer of the process. Raises msgspec.DecodeError for anything else."""
+    return _REPORTS.decode(body)
 
 
 class PageConverter:
@@ -62,7 +124,7 @@ class PageConverter:
         memory: int = _MEMORY,
         errors: int | None = None,
     ) -> None:
-        program = Program(module("tabane.reader.worker"), environment(environ), memory, errors)
+        program = Program(module("tabane.reader.conversion"), environment(environ), memory, errors)
         capacity = Capacity(turns=_WORKERS, each=_OF_A_SITE, waiting=_MOST_WAITING, size=_WAITING)
         self._pool = Pool(program, capacity, idle=idle)
         self._whole = Budget(seconds, deadline)
