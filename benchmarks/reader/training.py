@@ -1,4 +1,6 @@
-"""Grow the forest of the reader: ``python -m benchmarks.reader.training FILE … [--folds 5] [--write]``.
+"""Training of the forest of trees in :mod:`tabane.reader.extraction.content`.
+
+    python -m benchmarks.reader.training FILE … [--folds 5] [--write]
 
 Pages without a text, of files named ``structure…``, say only of items, headings and listings whether they are
 content: what else stands there is left out of the lessons, and such pages are never judged.
@@ -189,7 +191,7 @@ def _judged(one: Lesson, probability: list[float]) -> Score:
 
 
 def exported(forest: Any) -> dict[str, Any]:
-    """The forest in the form of tabane.reader.extraction.forest."""
+    """Return the forest in the form that tabane.reader.extraction.content reads."""
     return {
         "base": float(forest._baseline_prediction.ravel()[0]),
         "trees": [_tree(trees[0].nodes, 0) for trees in forest._predictors],

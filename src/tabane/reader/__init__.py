@@ -9,11 +9,17 @@ What either needs is imported when it is first called.
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
+
 TYPE_CHECKING = False  # as type checkers know it; importing typing takes longer than all the rest
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
     from tabane.errors import ReadError
     from tabane.reader.fetching import Policy
     from tabane.reader.page import Page
+    from tabane.reader.sites.site_adapter import SiteAdapter
+    from tabane.reader.url_reader import UrlReader
 
 __all__ = ["Page", "ReadError", "extract", "read"]
 
@@ -42,10 +48,44 @@ async def read(url: str, *, policy: Policy | None = None) -> Page:
     import os
 
     from tabane.reader.sites import all_site_adapters
-    from tabane.reader.standalone import reading
 
     async with reading(policy, all_site_adapters(os.environ.get)) as reader:
         return await reader.read(url)
+
+
+class ThreadedConversion:
+    """Converts bytes into pages in a thread of this process: one page is not worth a process."""
+
+    async def page(
+        self, body: bytes, url: str, media_type: str = "", charset: str | None = None, *, name: str = ""
+    ) -> Page:
+        import asyncio
+
+        from tabane.reader.formats import page_of
+
+        return await asyncio.to_thread(page_of, body, url, media_type, charset, name)
+
+    async def text(self, body: bytes, url: str, media_type: str = "", charset: str | None = None) -> Page:
+        import asyncio
+
+        from tabane.reader.formats import plain_page_of
+
+        return await asyncio.to_thread(plain_page_of, body, url, media_type, charset, with_scripts=False)
+
+
+@asynccontextmanager
+async def reading(policy: Policy | None = None, ways: Sequence[SiteAdapter] = ()) -> AsyncIterator[UrlReader]:
+    """Yield a reader without a cache, until the end of the block; ``ways`` are adapters of single sites."""
+    from tabane.reader.fetching import PageFetcher, Policy
+    from tabane.reader.sites.site_adapter import ReadingTools
+    from tabane.reader.url_reader import UrlReader
+
+    limits = policy or Policy()
+    fetching = PageFetcher(lambda: limits)
+    try:
+        yield UrlReader(lambda: ReadingTools(fetching, ThreadedConversion()), ways)
+    finally:
+        await fetching.close()
 
 
 def __getattr__(name: str) -> object:

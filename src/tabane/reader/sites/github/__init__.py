@@ -11,8 +11,8 @@ from tabane.errors import ReadError
 from tabane.reader.page import Page
 from tabane.reader.sites.github import changes, files, listings, threads
 from tabane.reader.sites.github.addresses import GitHubAddress, GitHubPageKind, place_of
-from tabane.reader.sites.github.answers import GitHubEntry
 from tabane.reader.sites.github.api import GitHubApi, GitHubEndpoints
+from tabane.reader.sites.github.api_objects import GitHubEntry
 from tabane.reader.sites.site_adapter import ReadingTools
 
 __all__ = ["GitHubAdapter"]

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.fetching.interface import FetchedResource
-from tabane.reader.sites.github.answers import GitHubEntry, GitHubRef
+from tabane.reader.sites.github.api_objects import GitHubEntry, GitHubRef
 from tabane.reader.sites.site_adapter import ReadingTools, parse_json, query
 
 JSON = "application/vnd.github+json"

@@ -12,7 +12,12 @@ from msgspec import Struct
 
 from tabane.reader.formats.text import fence
 from tabane.reader.page import Page
-from tabane.reader.sites.github.answers import GitHubAccount, GitHubChangedFile, GitHubEntry, GitHubReactions
+from tabane.reader.sites.github.api_objects import (
+    GitHubAccount,
+    GitHubChangedFile,
+    GitHubEntry,
+    GitHubReactions,
+)
 
 OUTPUT = 5_000
 """Characters of one output that are shown."""

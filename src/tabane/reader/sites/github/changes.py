@@ -10,13 +10,13 @@ from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.page import Page
 from tabane.reader.sites.github.addresses import GitHubAddress
-from tabane.reader.sites.github.answers import (
+from tabane.reader.sites.github.api import GitHubApi
+from tabane.reader.sites.github.api_objects import (
     GitHubChangedFile,
     GitHubComment,
     GitHubCommit,
     GitHubComparison,
 )
-from tabane.reader.sites.github.api import GitHubApi
 from tabane.reader.sites.github.as_markdown import (
     blocks,
     facts,

@@ -14,8 +14,8 @@ from tabane.reader.formats.media_type_detection import UnsupportedMediaType, cod
 from tabane.reader.formats.text import bounded, fence, unix
 from tabane.reader.page import Page, Picture
 from tabane.reader.sites.github.addresses import GitHubAddress, linked
-from tabane.reader.sites.github.answers import Gist, GistFile, GitHubComment, GitHubEntry
 from tabane.reader.sites.github.api import RAW, GitHubApi
+from tabane.reader.sites.github.api_objects import Gist, GistFile, GitHubComment, GitHubEntry
 from tabane.reader.sites.github.as_markdown import (
     SITE,
     blocks,
