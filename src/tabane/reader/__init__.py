@@ -1,10 +1,10 @@
-"""The reader: any URL as clean, whole, safe Markdown.
+"""The reader: any URL as clean, complete and safe Markdown.
 
     page = tabane.reader.extract(html, "https://example.com/")     # pure
     page = await tabane.reader.read("https://example.com/")        # under the guard, without a hub
     page.markdown, page.text, page.title, page.author, page.date, page.warnings …
 
-What either needs is imported when it is first called.
+Each function imports its dependencies on its first call.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _FROM = {"Page": "tabane.reader.page", "ReadError": "tabane.errors"}
 
 
 def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
-    """Return the content of a page of HTML, whose text is clean of what nobody sees.
+    """Return the content of an HTML page, without invisible text.
 
-    ``url`` makes its links absolute; ``charset`` is what its header said, where bytes are given. Any input
-    gives a page: if nothing is found, its Markdown is empty, and ``warnings`` say so.
+    Links are made absolute against ``url``. ``charset`` is that of the HTTP header, for bytes. Any input
+    gives a page: if no content is found, ``markdown`` is empty and ``warnings`` say so.
     """
     from tabane.reader.extraction.article import extract as extracted
     from tabane.reader.url_reader import shown
@@ -39,11 +39,11 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
 
 
 async def read(url: str, *, policy: Policy | None = None) -> Page:
-    """Return the page at ``url``, by the best way that there is to it. Raises ReadError that says why
-    there is none.
+    """Return the page at ``url``, read by the best adapter for it. Raises ReadError if no adapter can read
+    it.
 
-    ``policy`` says what may be reached, and how; by default every public address. Keys of single sites
-    (GITHUB_TOKEN, NOTION_API_KEY) are taken from the environment.
+    ``policy`` sets the allowed hosts and the limits; by default, every public address is allowed. Keys of
+    single sites (GITHUB_TOKEN, NOTION_API_KEY) are taken from the environment.
     """
     import os
 

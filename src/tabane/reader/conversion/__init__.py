@@ -57,7 +57,7 @@ class ConversionRequest(msgspec.Struct, frozen=True, tag=True):
 
 
 class CleaningRequest(msgspec.Struct, frozen=True, tag=True):
-    """A page to make readable for a person. ``raw``: it is a source, whose comments stay."""
+    """A page to make readable for a person. ``raw``: it is source text, and its comments are kept."""
 
     page: Page
     raw: bool = False

@@ -1,6 +1,6 @@
 """Fetching: the resource at a URL, whole and decompressed, under the guard and within every limit.
 
-What is heavy (httpcore2, h2, brotli) is imported with the first fetch.
+Large dependencies (httpcore2, h2, brotli) are imported on the first fetch.
 """
 
 from __future__ import annotations
@@ -38,16 +38,18 @@ class _PolicySession:
 
 
 class PageFetcher:
-    """Gets pages from the network, under the guard: see :class:`~tabane.reader.fetching.interface.Fetcher`.
+    """Fetches pages from the network, under the guard: see
+    :class:`~tabane.reader.fetching.interface.Fetcher`.
 
     ``policy`` is called at each fetch, so that changed settings apply from the next one on; connections under
-    the old ones are closed when no fetch uses them any more. ``resolve`` looks names up, ``source`` returns
-    the address that packets to another leave from; ``clock`` and ``wall`` tell the time, ``sleep`` waits.
+    the old ones are closed when no fetch uses them any more. ``resolve`` looks up names. ``source`` returns
+    the local address that packets to an address leave from. ``clock`` is monotonic, ``wall`` is the time of
+    day, ``sleep`` waits.
 
-    It belongs to the event loop that it first fetches on.
+    Use it only on the event loop of its first fetch.
 
     Causes of its ReadErrors: url, scheme, refused, dns, connect, tls, timeout, redirect, status, rate,
-    robots, large, broken. Raises ConfigurationError if the policy allows something that is no host.
+    robots, large, broken. Raises ConfigurationError if the policy allows something that is not a host.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class PageFetcher:
     async def fetch(
         self, url: str, *, headers: Mapping[str, str] | None = None, accept: str | None = None
     ) -> FetchedResource:
-        """Return what is at ``url``, whole. ``headers`` go to its own host alone."""
+        """Return the whole resource at ``url``. ``headers`` are sent only to its own host."""
         policy = self._policy()
         async with self._session(policy) as session:
             from tabane.reader.fetching.fetch_errors import late

@@ -17,11 +17,11 @@ from tabane.messages import Message
 
 @dataclass(frozen=True, slots=True)
 class FetchedResource:
-    """A response, whole. ``url`` is where it came from in the end; names of ``headers`` are lower case.
+    """A complete response. ``url`` is the final URL; names of ``headers`` are lower case.
 
-    ``media_type`` is without its parameters, lower case, "" where none was said; ``charset`` is that of the
-    header alone. ``body`` is empty if ``status`` is 304: what was kept is still good. ``warnings``:
-    what a person should know of how it was got.
+    ``media_type`` is lower case, without parameters, "" if the server sent none; ``charset`` is that of the
+    header only. ``body`` is empty if ``status`` is 304: the cached copy is still valid. ``warnings``: what a
+    person should know about the fetch.
     """
 
     url: str
@@ -34,17 +34,17 @@ class FetchedResource:
 
 
 class Fetcher(Protocol):
-    """Gets what is at a URL, under the guard."""
+    """Fetches the resource at a URL, under the guard."""
 
     async def fetch(
         self, url: str, *, headers: Mapping[str, str] | None = None, accept: str | None = None
     ) -> FetchedResource:
         """Follow redirects to the end and read the body, decompressed.
 
-        Every hop is judged by the guard, by robots.txt where the settings say so, and held to the limits of
-        time and size. ``headers`` go to the host of ``url`` alone, never to another that it redirects to.
+        Every hop is judged by the guard, by robots.txt if the settings say so, and within the limits of time
+        and size. ``headers`` are sent only to the host of ``url``, never to another that it redirects to.
         Status 200 to 299 and 304 are answers; others raise ReadError with cause ``status`` (429 and 503:
-        ``rate``), which the way that asked may understand.
+        ``rate``), which the adapter may handle.
         """
         ...
 

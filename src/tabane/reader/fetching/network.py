@@ -1,7 +1,8 @@
-"""HTTP requests over connections to judged addresses, and the certificates that are trusted.
+"""HTTP requests over connections to judged addresses, trusted certificates, and turns of the requests to each
+host.
 
-It is all imported with the first fetch. httpcore2 is the lower half of httpx2, released with it:
-the upper half does redirects, cookies, proxies and unpacking, all of which are our own matter here.
+Imported on the first fetch. httpcore2 is the lower half of httpx2 and is released with it. The upper half
+does redirects, cookies, proxies and decompression, which the reader does itself.
 """
 
 from __future__ import annotations
@@ -29,17 +30,17 @@ if TYPE_CHECKING:
 
 
 AT_ONCE = 8
-"""Requests under way, to whomever."""
+"""Concurrent requests, to all hosts."""
 
 PER_HOST = 2
-"""Requests under way to one host."""
+"""Concurrent requests to one host."""
 
 _SWEEP = 256
 
 
 @dataclass(slots=True)
 class _HostTurn:
-    """How one host stands: who asks it or waits to (``users``), and when it may be asked next."""
+    """State of one host: its running and waiting requests (``users``), and the time of its next turn."""
 
     places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PER_HOST))
     users: int = 0
@@ -55,12 +56,14 @@ class RequestTurns:
         self._places = asyncio.Semaphore(AT_ONCE)
 
     def __len__(self) -> int:
-        """Hosts that are remembered."""
+        """Return the number of hosts with state."""
         return len(self._rows)
 
     @asynccontextmanager
     async def turn(self, host: str, gap: float) -> AsyncIterator[None]:
-        """Wait until ``host`` may be asked: ``gap`` seconds after the last time, not too many at once."""
+        """Wait for a turn: ``gap`` seconds after the last request to ``host``, and within the limits of
+        concurrency.
+        """
         row = self._rows.setdefault(host, _HostTurn())
         row.users += 1
         try:
@@ -80,7 +83,7 @@ class RequestTurns:
             await self._sleep(begin - now)
 
     def _forget(self) -> None:
-        """Hosts that nobody asks, and that could be asked at once, are not remembered."""
+        """Drop the state of hosts without requests whose next turn is due."""
         if len(self._rows) > _SWEEP:
             now = self._clock()
             self._rows = {host: row for host, row in self._rows.items() if row.users or row.next > now}

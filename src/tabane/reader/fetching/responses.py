@@ -1,4 +1,4 @@
-"""Bodies of responses, decompressed piece by piece within a limit."""
+"""Headers of responses as values, and bodies decompressed piece by piece within a limit."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tabane.messages import Message, say
 from tabane.wire.retry_after import retry_after
 
 _SPENT = frozenset({"content-encoding", "content-length", "transfer-encoding", "set-cookie", "set-cookie2"})
-"""What no longer holds of a body that was unpacked, and cookies, of which there are none here."""
+"""Headers that are wrong for a decompressed body, and cookies, which are not supported here."""
 
 _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+*-]{1,127}")  # RFC 6838, 4.2
 
 
 def lowered(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return headers by lower-case name; those that are said twice are joined by commas (RFC 9110, 5.3)."""
+    """Return headers by lower-case name; repeated ones are joined by commas (RFC 9110, 5.3)."""
     found: dict[str, str] = {}
     for name, value in raw:
         key, text = name.decode("ascii", "replace").lower(), _text(value).strip()
@@ -30,14 +30,14 @@ def lowered(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def kept(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return those that still hold of the body as it is handed on."""
+    """Return the headers that are still right for the decompressed body."""
     return {name: value for name, value in headers.items() if name not in _SPENT}
 
 
 def media(value: str) -> tuple[str, str | None]:
-    """Media type and charset of a Content-Type: lower case, "" and None if it does not say them.
+    """Return media type and charset of a Content-Type, in lower case; "" and None if they are missing.
 
-    What is no media type is none: it is shown, and parts of a program go by it.
+    An invalid media type counts as missing, because it is shown and decides how the body is read.
     """
     kind, *parameters = value.split(";")
     charset = None
@@ -50,7 +50,7 @@ def media(value: str) -> tuple[str, str | None]:
 
 
 def declared(headers: Mapping[str, str]) -> int | None:
-    """Return the length that a body is said to have, in bytes as they come."""
+    """Return the declared length of a body, in bytes as transferred."""
     said = headers.get("content-length", "").partition(",")[0].strip()
     return int(said[:20]) if said.isascii() and said.isdigit() else None
 
@@ -58,7 +58,7 @@ def declared(headers: Mapping[str, str]) -> int | None:
 def seconds_to_wait(headers: Mapping[str, str], now: float) -> float | None:
     """Return the seconds to wait, by Retry-After, else by the reset of a spent X-RateLimit.
 
-    ``now`` is the time as seconds since 1970. None if neither is there.
+    ``now`` is the time as seconds since 1970. None if both are missing.
     """
     asked = retry_after(headers.get("retry-after"), now)
     if asked is not None:
@@ -83,11 +83,11 @@ _ZSTD_WINDOW = 23  # 2^23 bytes, the most that HTTP allows (RFC 9659)
 
 
 class DamagedEncoding(Exception):
-    """What came is not compressed in the way that was said."""
+    """The body is not compressed as its header says."""
 
 
 class UnknownEncoding(Exception):
-    """Compressed in a way that is not read here; its text is the name of it."""
+    """The compression is not supported; the text of the error is its name."""
 
 
 class Decompressor(Protocol):
