@@ -111,7 +111,7 @@ def in_words(message: Message) -> Message:
     return Message(message.template, **fields)
 
 
-# These run over up to 20 MB of untrusted text: a part that can match in several ways is possessive (``*+``) or
+# These run over up to 20 MB of untrusted text: ambiguous parts are possessive (``*+``) or
 # bounded, so that each is linear, and none blocks the other threads.
 _FENCE = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}+[.)])[ \t]++)*+(?P<fence>`{3,}+|~{3,}+)")
 

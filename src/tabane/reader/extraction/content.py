@@ -141,7 +141,7 @@ def _forest() -> DecisionForest:
 
 
 def cut(root: Element) -> BlockSegmentation:
-    """Return a page in blocks, with streamed parts in their places and hidden elements marked."""
+    """Return a page in blocks, with streamed parts in their places and without hidden elements."""
     settle(root)
     cutting = BlockSegmentation(root, HiddenElementDetector(root).hides)
     measured(cutting)

@@ -123,7 +123,7 @@ def _set_apart(root: Element) -> None:
 
 
 def drop(element: Element, space: str = "") -> None:
-    """Remove an element and keep the text after it, preceded by ``space``: code blocks need the white space."""
+    """Remove an element and keep the text after it, after ``space``: code blocks need white space."""
     parent = element.getparent()
     if parent is None:
         return

@@ -56,18 +56,19 @@ MB = 1_000_000
 class Policy:
     """The limits of fetching. Times are seconds, sizes bytes.
 
-    ``allowed``: hosts that are reached though they are not public (see guard.guard.AllowedHosts). ``ports``:
-    those that public hosts are asked at. ``max_bytes`` holds for a body as it comes and as it is unpacked.
-    ``timeout`` is for a read as a whole, with its redirects, retries and waiting for a turn; of
-    ``connect_timeout`` there is one for looking up and connecting and one for TLS; ``read_timeout`` is the
-    longest silence of a server. ``longest_wait`` is the longest wait before a retry that a server may ask
-    for; ``backoff`` the first one where it asks for none. ``gap`` is the time between the beginnings of two
-    requests to a host. ``robots``: whether robots.txt is obeyed; a person's own request is no crawl.
-    ``ca``: a PEM file of authorities that are trusted beside the system's.
+    ``allowed``: hosts that may be reached although they are not public (see guard.AllowedHosts). ``ports``:
+    the ports allowed on public hosts. ``max_bytes`` limits a body as transferred and as decompressed.
+    ``timeout`` is for a whole read, with its redirects, retries and waits for a turn. ``connect_timeout``
+    applies once to lookup and connect, and once to TLS. ``read_timeout`` is the longest silence of a server.
+    ``longest_wait`` is the longest wait before a retry that a server may ask for; ``backoff`` is the first
+    wait if it asks for none. ``gap`` is the time between the starts of two requests to a host. ``robots``:
+    whether robots.txt is obeyed; a person's own request is not a crawl. ``ca``: a PEM file of authorities
+    that are trusted in addition to the system's.
 
-    ``proxy`` is the URL of an HTTP proxy (http:// or https://); the environment's are never used. A proxy is
-    a way around the guard: it looks names up itself, so that their addresses are not seen here. Then names
-    and written addresses alone are judged, and the proxy has to keep private networks closed.
+    ``proxy`` is the URL of an HTTP proxy (http:// or https://); the proxy settings of the environment are
+    never used. A proxy bypasses a part of the guard: it looks up names itself, so their addresses are not
+    known here. Then only names and literal addresses are judged, and the proxy has to keep private networks
+    closed.
     """
 
     allowed: tuple[str, ...] = ()
@@ -97,14 +98,14 @@ Resolver = Callable[[str], Awaitable[Sequence[str]]]
 """The addresses of a host, as text, best first. Raises OSError (gaierror) if there are none."""
 
 MOST_LOOKUPS = 32
-"""Lookups under way at once. The system gives up on one that hangs after some 30 s, whoever waits."""
+"""Concurrent lookups. The system gives up on one that hangs after about 30 s."""
 
 
 class SystemResolver:
-    """The system's resolver: hosts file, DNS, whatever the computer is set up for.
+    """The system's resolver: hosts file, DNS, or as the computer is configured.
 
-    Each lookup is a thread of its own that nobody waits for at the end: it cannot be stopped, and a pool of
-    threads would be held up by those that hang.
+    Each lookup has its own thread, which is not joined at exit: it cannot be stopped, and lookups that hang
+    would block a pool of threads.
     """
 
     def __init__(self) -> None:

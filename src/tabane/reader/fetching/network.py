@@ -102,7 +102,7 @@ def trusted(ca: str | None) -> SSLContext:
     context = ssl.create_default_context()
     own = [ca] if ca else []
     if not context.cert_store_stats()["x509_ca"]:
-        # A Python that was built elsewhere does not know where this system keeps them.
+        # A Python built on another system does not know where this one keeps them.
         own += [path for path in _BUNDLES if os.path.exists(path)][:1]
     for path in own:
         try:
@@ -125,7 +125,7 @@ KEPT = 15.0
 
 @dataclass(frozen=True, slots=True)
 class StreamedResponse:
-    """A response whose body is still to be read. Names of ``headers`` are lower case."""
+    """A response whose body was not read yet. Names of ``headers`` are lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -133,9 +133,9 @@ class StreamedResponse:
 
 
 class GuardedHttpClient:
-    """Connections under one policy. Made off the event loop, since it reads authorities; used on it.
+    """Connections under one policy. Created off the event loop, because it reads certificates; used on it.
 
-    ``encodings`` is what the header Accept-Encoding may say.
+    ``encodings`` is the value of the header Accept-Encoding.
     """
 
     def __init__(self, policy: Policy, guard: Guard, resolve: Resolver, source: Source) -> None:
@@ -220,7 +220,7 @@ class GuardedHttpClient:
 
 
 async def _ended(response: httpcore2.Response, spent: bool) -> None:
-    """Over HTTP/2 a response that is left unread would go on filling the connection: it is closed."""
+    """Over HTTP/2 an unread response would keep filling the connection, so it is closed."""
     await response.aclose()
     if not spent and response.extensions.get("http_version") == b"HTTP/2":
         await response.extensions["network_stream"].aclose()

@@ -30,14 +30,14 @@ _OURS = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class RedirectLocation:
-    """A redirect: where to, as it was written."""
+    """A redirect, with its location as written."""
 
     location: str
 
 
 @dataclass(frozen=True, slots=True)
 class FetchContext:
-    """What every redirect chain under one policy stands on. ``wall`` is the time as seconds since 1970."""
+    """What all redirect chains under one policy share. ``wall`` is the time as seconds since 1970."""
 
     policy: Policy
     guard: Guard
@@ -50,8 +50,8 @@ class FetchContext:
 class RedirectChain:
     """The hops of one read, each judged again.
 
-    ``judge`` is asked before each hop whether robots may go there. ``cut``: a body longer than ``limit``
-    is cut there, and is no error. ``phase`` says what is being done, for whoever ends it.
+    ``judge`` is called before each hop: may robots read it? ``cut``: a body longer than ``limit`` is cut
+    there, without an error. ``phase`` names the current step, for the error of a timeout.
     """
 
     def __init__(
@@ -129,8 +129,9 @@ class RedirectChain:
         raise AssertionError("the last try returns or raises")
 
     def _wait(self, trouble: TransientFetchError, tried: int) -> float | None:
-        """Return seconds until the next try; None if it is not worth one. A connection that broke may
-        have been an old one, so the first try after it is made at once."""
+        """Return seconds until the next try; None if no retry is useful. A connection that broke may have
+        been an old one, so the first retry after it is immediate.
+        """
         if trouble.wait is not None:
             return trouble.wait if trouble.wait <= self._ground.policy.longest_wait else None
         at_once = trouble.error.cause == "broken"
@@ -171,7 +172,7 @@ class RedirectChain:
 
 
 async def _drained(response: StreamedResponse) -> None:
-    """Read what nobody wants to know, if that is little, so that the connection can be used again."""
+    """Read and discard a short body, so that the connection can be used again."""
     with contextlib.suppress(TimeoutError, ReadError, TransientFetchError):
         async with asyncio.timeout(_SOON):
             await body(response.stream, {}, _SMALL, cut=True)

@@ -94,7 +94,9 @@ class Decompressor(Protocol):
     """One body being unpacked."""
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Yield what ``data``, the next bytes, unpack to: pieces of at most some PIECE. Raises Damaged."""
+        """Yield what the next bytes, ``data``, decompress to: pieces of about PIECE bytes at most. Raises
+        DamagedEncoding.
+        """
         ...
 
     def done(self) -> bool:
@@ -103,12 +105,12 @@ class Decompressor(Protocol):
 
 
 def accepted() -> str:
-    """Return the value of Accept-Encoding: what can be unpacked here."""
+    """Return the value of Accept-Encoding: the encodings that can be decompressed here."""
     return "gzip, deflate, br" + (", zstd" if _zstd() is not None else "")
 
 
 def unpacking(encoding: str) -> Decompressor | None:
-    """For the value of a Content-Encoding; None if nothing has to be done. Raises Unknown."""
+    """Return the decompressor for a Content-Encoding; None if none is needed. Raises UnknownEncoding."""
     names = [name for part in encoding.lower().split(",") if (name := part.strip()) not in ("", "identity")]
     if not names:
         return None
@@ -124,7 +126,7 @@ def unpacking(encoding: str) -> Decompressor | None:
 
 
 class _Gzip:
-    """One member or several; what follows the last and is none is left out, as everybody does."""
+    """One gzip member or several; trailing bytes that are not a member are ignored, as by all clients."""
 
     def __init__(self) -> None:
         self._state, self._whole, self._begun = zlib.decompressobj(wbits=31), True, False
@@ -234,9 +236,7 @@ class _Zstd:
 
 
 def _zstd() -> Any | None:
-    """Return the standard library's from Python 3.14 on, and the same under its older name where it is
-    installed.
-    """
+    """Return the standard library's module (Python 3.14 and later), or its backport if that is installed."""
     for name in ("compression.zstd", "backports.zstd"):
         try:
             return importlib.import_module(name)
@@ -248,11 +248,11 @@ def _zstd() -> Any | None:
 async def body(
     stream: AsyncIterator[bytes], headers: Mapping[str, str], limit: int, *, cut: bool = False
 ) -> bytes:
-    """Return all of it, unpacked.
+    """Return the whole body, decompressed.
 
-    ``limit`` holds for the bytes that come and for those that they unpack to. Beyond it ReadError ``large``
-    is raised as soon as that is known; or, with ``cut``, what fits is returned. Raises ReadError ``broken``
-    where it is not packed as its headers say.
+    ``limit`` applies to the bytes as transferred and as decompressed. Beyond it, ReadError ``large`` is
+    raised at once; with ``cut``, the bytes within the limit are returned. Raises ReadError ``broken`` if the
+    body is not compressed as its headers say.
     """
     said = declared(headers)
     if said is not None and said > limit and not cut:

@@ -22,7 +22,7 @@ _LONGEST = 20_000_000  # characters of markup that are read in one pass
 
 @dataclass(frozen=True, slots=True)
 class _TypedBody:
-    """What was got, and what was said of it."""
+    """A fetched body with its declared type, charset and name."""
 
     kind: Kind
     data: bytes
@@ -36,10 +36,11 @@ class _TypedBody:
 
 
 def page_of(body: bytes, url: str, media_type: str = "", charset: str | None = None, name: str = "") -> Page:
-    """Return the page that these bytes are. Synchronous and without I/O; takes as long as a parser takes.
+    """Return the page that these bytes contain. Synchronous and without I/O; takes as long as its parser.
 
-    ``media_type`` and ``charset`` are what the server said, ``name`` that of a file. Raises ReadError:
-    ``type`` for what nothing here reads, ``broken`` for what is not so, ``large``, ``empty``, ``key``.
+    ``media_type`` and ``charset`` are those that the server declared, ``name`` is a file name. Raises
+    ReadError: ``type`` if the type is not supported, ``broken`` if the bytes are not of that type, ``large``,
+    ``empty``, ``key``.
     """
     kind, media = _kind(body, media_type, name, url)
     return _READERS[kind](_TypedBody(kind, body, url, media, charset, name))

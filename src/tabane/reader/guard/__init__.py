@@ -1,7 +1,7 @@
 """The guard: which URLs and addresses may be reached, so that the reader opens no way into private networks.
 
-Pure: it takes what was given or resolved and returns a judgement, or raises ReadError. Who connects asks it
-of every address, at every hop.
+Pure: it judges given URLs and resolved addresses, or raises ReadError. The code that connects asks it about
+every address, at every hop.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Network = IPv4Network | IPv6Network
 
 @dataclass(frozen=True, slots=True)
 class AllowedEntry:
-    """One line of what is allowed: a name, every name under one, or a network; at one port, or at any."""
+    """One entry of the allowed hosts: a name, every name under one, or a network; at one port or at any."""
 
     name: str = ""
     under: bool = False
@@ -32,10 +32,10 @@ class AllowedEntry:
 
 
 class AllowedHosts:
-    """What is allowed: ``wiki.lan``, ``*.lan``, ``nas.lan:8080``, ``10.1.0.0/16``, ``[fd00::1]:80``.
+    """The allowed hosts: ``wiki.lan``, ``*.lan``, ``nas.lan:8080``, ``10.1.0.0/16``, ``[fd00::1]:80``.
 
-    A name is reached whatever address it has; an address or network, whatever name leads to it. Without a
-    port any port is meant. Raises ConfigurationError if an entry cannot be read.
+    An allowed name may have any address; an allowed address or network may have any name. Without a port, any
+    port is allowed. Raises ConfigurationError if an entry cannot be read.
     """
 
     def __init__(self, entries: Iterable[str] = ()) -> None:
@@ -101,11 +101,11 @@ _LOCAL = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "
 
 
 class Guard:
-    """Lets through what is public, and what a person allowed; refuses everything else.
+    """Accepts public hosts and those that the user allowed; refuses everything else.
 
-    ``ports`` are those that any public host is asked at; an allowed entry brings its own. ``resolves`` is
-    False if a proxy looks names up: then a name is judged as a name alone, since its addresses are not
-    seen. What is refused is a ReadError with cause ``refused``.
+    ``ports`` are the ports allowed on public hosts; an allowed entry has its own. ``resolves`` is False if a
+    proxy looks up names: then only the name is judged, because its addresses are not known. A refusal is a
+    ReadError with cause ``refused``.
     """
 
     def __init__(
@@ -116,18 +116,18 @@ class Guard:
         self._resolves = resolves
 
     def target(self, url: str) -> Target:
-        """Return where ``url`` leads, where it may be asked. Raises ReadError: url, scheme, refused."""
+        """Return the target of ``url``, if it is allowed. Raises ReadError: url, scheme, refused."""
         return self._judged(target(url))
 
     def joined(self, base: Target, location: str) -> Target:
-        """Return where a redirect leads, judged like any other URL."""
+        """Return the target of a redirect, judged like any other URL."""
         return self._judged(joined(base, location))
 
     def addresses(self, host: str, port: int, found: Sequence[str]) -> list[Address]:
         """Return the addresses of ``host``, of which any may be connected to.
 
-        One that is not public refuses the name as a whole: who answers with both means mischief, and which
-        of them is connected to is a matter of chance. What is no address at all is left out.
+        One address that is not public refuses the whole name: an answer with both kinds is hostile, and which
+        one is connected to would be chance. Values that are not addresses are ignored.
         """
         addresses = [address for text in found if (address := address_of(text)) is not None]
         if not self._allowed.name(host, port):
@@ -136,10 +136,10 @@ class Guard:
         return addresses
 
     def apart(self, host: str, address: Address, port: int, source: Address | None) -> None:
-        """Refuse addresses of this computer and of its own network, public by number as they may be.
+        """Refuse addresses of this computer and of its own network, even if their numbers are public.
 
-        ``source`` is the address that packets to ``address`` leave from: equal, it is this computer; within
-        the same 64 bits of IPv6, a neighbour, which no firewall stands before.
+        ``source`` is the address that packets to ``address`` leave from: if they are equal, it is this
+        computer; within the same 64 bits of IPv6, it is a neighbor without a firewall between.
         """
         if source is None or self._allowed.name(host, port) or self.allows(address, port):
             return
@@ -166,7 +166,7 @@ class Guard:
         if found.address is not None:
             self._judge(found.host, found.address, found.port)
         elif self._resolves and self._allowed.networks(found.port):
-            return found  # its addresses will tell
+            return found  # decided by its addresses
         elif is_local(found.host):
             raise _refused(
                 say("{host} is a name of a local network, so the reader does not go there.", host=found.host),
