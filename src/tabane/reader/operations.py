@@ -33,15 +33,15 @@ from tabane.reader.parameters import (
 from tabane.reader.url_reader import UrlReader
 
 Remember = Callable[[Caller, Page], Awaitable[str]]
-"""Puts a page into documents and tells under which key. Raises a TabaneError if it cannot."""
+"""Adds a page to the documents and returns its key. Raises TabaneError if it cannot be added."""
 
 _AROUND = 120  # tokens of the note, the fence and how to go on
 
 
 class ReaderOperations:
-    """Pages read for whoever asks, by the reading that is for such callers.
+    """The operations on pages. ``reading`` returns the reader for a caller.
 
-    ``default`` is how many tokens a part has if nobody says.
+    ``default`` returns the tokens of a part if the caller gives no number.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class ReaderOperations:
 
 
 def _wish(params: ReadUrl, default: int) -> PageCursor:
-    """Return what is wanted: as the cursor says, and otherwise as the parameters do."""
+    """Return the requested part: by the cursor if there is one, else by the parameters."""
     url = _address(params.url)
     if params.cursor is None:
         budget = params.max_tokens or default
@@ -116,7 +116,7 @@ def _address(url: str) -> str:
 
 
 def facts(page: Page, caller: Caller) -> dict[str, Any]:
-    """Return what is known of a page, as JSON; what is not known is left out."""
+    """Return the metadata of a page, as JSON, without missing values."""
     known = {
         "url": page.url,
         "title": page.title,
@@ -164,7 +164,7 @@ def _as(markdown: str, form: Format) -> str:
 
 
 def _html(markdown: str) -> str:
-    """Return Markdown as HTML. What is HTML in it stays text, and links lead to no script."""
+    """Return Markdown as HTML. HTML in it is escaped, and script links are removed."""
     # rich has it with it; 40 ms to import, for the few who ask for it.
     from markdown_it import MarkdownIt
 
