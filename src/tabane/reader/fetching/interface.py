@@ -54,7 +54,7 @@ MB = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """The limits of fetching. Times are seconds, sizes bytes.
+    """The limits of fetching. Limits of one rendered page. Times are seconds, sizes bytes.
 
     ``allowed``: hosts that may be reached although they are not public (see guard.AllowedHosts). ``ports``:
     the ports allowed on public hosts. ``max_bytes`` limits a body as transferred and as decompressed.

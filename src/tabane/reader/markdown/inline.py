@@ -101,7 +101,7 @@ class InlineConverter:
             found.extend(self.pieces(element))
 
     def _left_out(self, element: HtmlElement) -> bool:
-        """Return whether an element is to be skipped: links to a heading, copy buttons, images of formulas."""
+        """Return whether to skip an element: links to a heading, copy buttons, images of formulas."""
         if element.get("class") is None and element.tag != "button":
             return False
         names = classes(element)

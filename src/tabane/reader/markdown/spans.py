@@ -1,8 +1,8 @@
 """Spans of a line, joined: white space as a browser shows it, marks only if they are valid.
 
-CommonMark reads ``**「はい」**と`` as text: a closing ``**`` after punctuation needs white space or punctuation
-after it, and Japanese has none. So marks are moved inside the punctuation, or dropped, if they would not be
-read as marks (CommonMark 0.31, 6.2).
+CommonMark reads ``**「はい」**と`` as plain text: a closing ``**`` after punctuation needs white space or
+punctuation after it, and Japanese has none. So marks are moved inside the punctuation, or dropped, if they
+would not be read as marks (CommonMark 0.31, 6.2).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Rendering of pages that need their scripts, in an installed Chromium under the guard.
 
-A fresh browser is started for each page and is gone after it. It reaches nothing on its own: every connection
-goes through a proxy on loopback that asks the guard, and opens what the guard lets through. What it makes of
-the page comes back as HTML, over a socket that no other program has.
+A new browser is started for each page and ends with it. It has no network access of its own: every connection
+goes through a proxy on loopback, which opens only what the guard allows. The rendered page comes back as
+HTML, over a socket that no other program has.
 
 renderer          one page at a time, and the pages that wait
 browser_process   what one page needs, started and ended
@@ -34,22 +34,23 @@ __all__ = ["PageRenderer", "RenderLimits"]
 
 
 class PageRenderer:
-    """Shows pages in a browser, one at a time: see :class:`~tabane.reader.sites.any_page.Renderer`.
+    """Renders pages in a browser, one at a time: see :class:`~tabane.reader.sites.any_page.Renderer`.
 
-    ``policy`` is that of fetching, asked at each page: hosts, ports and the User-Agent hold here too. Its
+    ``policy`` is that of fetching, called at each page: its hosts, ports and User-Agent apply here too. Its
     ``ca`` does not: the browser trusts the authorities of its system. Nothing is rendered if the policy has a
     ``proxy``, which the egress proxy does not support. robots.txt was obeyed when the page was fetched. As in
-    every browser, it is not asked for what the page's scripts fetch.
+    every browser, it does not apply to the requests of the page's scripts.
 
-    ``program`` is asked at each page too: the path or name of the browser, "" for the first that is found,
-    None for none at all. ``sandbox``: whether the browser has to confine its own processes; False is for a
-    place that confines them otherwise, such as a container where the system does not let it. It is not
-    dropped on its own, and root is no reason to: a root runs the browser as a user that has nothing.
+    ``program`` is called at each page too: it returns the path or name of the browser, "" for the first that
+    is found, None to render nothing. ``sandbox``: whether the browser has to confine its own processes. False
+    is for an environment that confines them itself, such as a container in which the sandbox is not
+    permitted. The sandbox is never disabled automatically, also not for root: then the browser runs as a user
+    without any rights.
 
-    It belongs to the event loop that it first renders on.
+    Use it only on the event loop of its first rendering.
 
     Causes of its ReadErrors: refused, url, scheme, dns, connect, timeout, status, rate, type, large, broken,
-    and ``way`` where the browser does not run here.
+    and ``way`` if the browser does not run here.
     """
 
     def __init__(
@@ -73,9 +74,9 @@ class PageRenderer:
         self._closed = False
 
     async def render(self, url: str) -> FetchedResource | None:
-        """Return the page as HTML after its programs ran; None if no browser is wanted or there is none.
+        """Return the page as HTML after its scripts ran; None if no browser is wanted or found.
 
-        Raises ReadError, and ConfigurationError where the policy allows what is no host.
+        Raises ReadError, and ConfigurationError if the policy allows something that is not a host.
         """
         named = self._program()
         if named is None:

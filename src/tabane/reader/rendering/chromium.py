@@ -1,4 +1,4 @@
-"""Chromium: where it is installed, its command line, and the limits of one page."""
+"""Chromium: where it is installed, its command line, the limits of one page, and the DevTools protocol."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SILENT = (
     "--no-pings",
     "--no-service-autorun",
 )
-"""What a browser says to its makers, and does for a person who is not there."""
+"""Turns off requests to the browser's vendor and features for a user at the screen."""
 
 _NARROW = (
     "--block-new-web-contents",
@@ -48,7 +48,7 @@ _NARROW = (
     "--mute-audio",
     "--password-store=basic",
     "--use-mock-keychain",
-    # WebRTC may use what goes through a proxy: none of it does, since its packets are no TCP.
+    # WebRTC may only use connections through a proxy. It has none, because its packets are not TCP.
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--js-flags=--max-old-space-size=768",
@@ -89,13 +89,13 @@ MB = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RenderLimits:
-    """Times are seconds, sizes bytes.
+    """Limits of one rendered page. Times are seconds, sizes bytes.
 
-    ``seconds`` is for everything, with the browser's start; ``settle`` for the page to load and become
-    quiet, after which it is taken as it is. ``requests`` are those of the page that leave it; ``connections``
-    and ``traffic`` are counted by the proxy, as they come from the network. ``memory`` is what the browser's
-    processes may hold of their own together (Linux), ``html`` the characters of the result, ``nodes`` the
-    elements and texts of it. ``waiting``: pages that may wait for their turn.
+    ``seconds`` is for everything, including the browser's start; ``settle`` is the time for the page to load
+    and become quiet, after which it is read in any case. ``requests`` are those of the page to the network;
+    ``connections`` and ``traffic`` are counted by the proxy. ``memory`` is the private memory of all the
+    browser's processes together (Linux), ``html`` the characters of the result, ``nodes`` its elements and
+    texts. ``waiting``: pages that may wait for their turn.
     """
 
     seconds: float = 30.0
@@ -134,8 +134,8 @@ PLACES = (
 
 
 def browser(named: str | None, environ: Mapping[str, str]) -> str | None:
-    """Return the program: the one that is ``named``, by path or name, and no other; else the first there
-    is.
+    """Return the path of the browser: only the ``named`` one (path or name) if given, else the first
+    installed.
     """
     path = environ.get("PATH", os.defpath)
     if named:
@@ -205,24 +205,28 @@ _PROGRAM = r"""
 
 
 def program(characters: int, nodes: int) -> str:
-    """Return the expression that makes the HTML and tells the address; a RangeError where it is too large."""
+    """Return the expression that gives the HTML and the address; it throws a RangeError if the HTML is too
+    large.
+    """
     return f"{_PROGRAM}({json.dumps(characters)}, {json.dumps(nodes)})"
 
 
 DevToolsListener = Callable[[str, dict[str, Any], str], None]
-"""What is done with an event: its name, what it says, and the session that it is of ("" for the browser)."""
+"""Handles an event: its method, its parameters, and its session ("" for the browser)."""
 
 
 class BrowserGone(Exception):
-    """The browser does not talk any more, or not in a way that is understood."""
+    """The connection to the browser ended, or the browser sent invalid data."""
 
 
 class DevToolsError(Exception):
-    """The browser answered a question with an error."""
+    """The browser answered a request with an error."""
 
 
 class DevToolsConnection:
-    """Questions to a browser and their answers; events go to ``heard`` as they come, and must not wait."""
+    """Requests to a browser and their responses. Events are passed to ``heard`` as they come; it must not
+    block.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -233,7 +237,7 @@ class DevToolsConnection:
         self._listening = asyncio.create_task(self._listen())
 
     async def ask(self, method: str, session: str = "", **said: Any) -> dict[str, Any]:
-        """Return the answer. Raises Gone and Refused."""
+        """Send a request and return its response. Raises BrowserGone and DevToolsError."""
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         number = self._send(method, session, said)
         self._asked[number] = answer
@@ -243,12 +247,12 @@ class DevToolsConnection:
             self._asked.pop(number, None)
 
     def tell(self, method: str, session: str = "", **said: Any) -> None:
-        """A question whose answer nobody waits for."""
+        """Send a request without waiting for its response."""
         with contextlib.suppress(BrowserGone):
             self._send(method, session, said)
 
     def drop(self) -> None:
-        """Nothing more is asked, and nobody waits for an answer any longer."""
+        """Send nothing more, and fail all pending requests."""
         self._ended = True
         for answer in self._asked.values():
             if not answer.done():
@@ -273,7 +277,7 @@ class DevToolsConnection:
         try:
             while True:
                 self._take(msgspec.json.decode((await self._reader.readuntil(b"\0"))[:-1]))
-                # A page that makes events without an end waits for what is said to them.
+                # A page that floods the socket with events waits here.
                 await self._writer.drain()
         except (OSError, EOFError, asyncio.LimitOverrunError, msgspec.DecodeError, UnicodeDecodeError):
             pass

@@ -54,9 +54,7 @@ class Renderer(Protocol):
     """A browser that runs a page's programs, under the same guard as every request."""
 
     async def render(self, url: str) -> FetchedResource | None:
-        """Return the page as HTML after its programs ran; None if there is no browser. Raises
-        ReadError.
-        """
+        """Return the page as HTML after its scripts ran; None if there is no browser. Raises ReadError."""
         ...
 
 
