@@ -99,7 +99,7 @@ def one_line(text: str | None, most: int = 300) -> str | None:
 
 
 def in_words(message: Message) -> Message:
-    """Return a message with its fields cleaned, each on one line: a page or a server may have written them."""
+    """Return a message with its fields cleaned, each on one line: they may come from a page or a server."""
     fields: dict[str, object] = {}
     for name, value in message.fields.items():
         if isinstance(value, Message):

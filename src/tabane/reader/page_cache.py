@@ -149,7 +149,7 @@ class PageCache:
     def _change(
         self, url: str, kept: CachedPage, key: str, before: Record | None, collection: Collection, raw: bool
     ) -> _PageCacheChange | None:
-        """Return the changes that store the page; None if it is not cached. Blocks: chunking counts tokens."""
+        """Return the changes that store the page; None to not cache it. Blocks: chunking counts tokens."""
         page = kept.page
         old = head_of(before) if before else None
         if page.pictures or len(page.markdown) > _MOST_TEXT:

@@ -79,7 +79,7 @@ def part(whole: str, start: int, budget: int, *, structured: bool = True) -> Pag
     if limit >= len(whole):
         return PagePart(first.opening + whole[start:], start, len(whole), True)
     if best is None or (best.start - start) * 10 < limit - start:
-        # The line is longer than a part, so it is cut. A fence or table open at its start is open in all of it.
+        # The line is longer than a part, so it is cut. What is open at its start is open in all of it.
         end = cut_at(whole, max(start, inside.start), limit)
         closing = f"\n{inside.closing}" if inside.closing else ""
         return PagePart(first.opening + whole[start:end] + closing, start, end, False)
@@ -88,7 +88,7 @@ def part(whole: str, start: int, budget: int, *, structured: bool = True) -> Pag
 
 
 def _better(best: _LineStart | None, line: _LineStart, start: int, limit: int) -> _LineStart:
-    """Return the better of two ends: that of the higher rank, if the part is then half full, else the later."""
+    """Return the better of two ends: the higher rank, if the part is then half full, else the later."""
     if best is None:
         return line
     enough = start + (limit - start) // 2

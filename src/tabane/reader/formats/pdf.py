@@ -253,7 +253,7 @@ def _listing(group: Sequence[_PdfLine]) -> str:
 
 
 def _is_full(line: _PdfLine, page: Sequence[_PdfLine]) -> bool:
-    """Return whether a line ends at the same edge as its neighbors, so that its text continues in the next."""
+    """Return whether a line ends at the same edge as its neighbors, so that its text goes on in the next."""
     beside = [other for other in page if abs(other.left - line.left) < line.size * 4]
     edge = max(other.right for other in beside)
     width = edge - min(other.left for other in beside)

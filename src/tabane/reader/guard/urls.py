@@ -87,7 +87,7 @@ def target(url: str) -> Target:
 
 
 def joined(base: Target, location: str) -> Target:
-    """Return the target of a redirect from ``base`` to ``location``. Raises ReadError as :func:`target` does."""
+    """Return the target of a redirect from ``base`` to ``location``. Raises as :func:`target`."""
     location = location.strip(_SPACE)
     if _SCHEME.fullmatch(location):
         return target(location)

@@ -80,7 +80,7 @@ def image(element: HtmlElement, base: str) -> str | None:
 
 
 def _sources(element: HtmlElement) -> list[str]:
-    """Return the possible addresses of the image, the likeliest first: those for lazy loading, then ``src``."""
+    """Return the possible addresses of the image, likeliest first: those for lazy loading, then ``src``."""
     found = [element.get(name) for name in _LAZY]
     found.append(element.get("src"))
     found.extend(_of_set(element.get(name)) for name in _SETS)

@@ -178,7 +178,7 @@ def _parent(process: str) -> int:
 
 
 def _held() -> int:
-    """Return the private memory of all processes, in bytes: pages mapped from files are shared and can be
+    """Return the private memory of all processes, in bytes. Pages mapped from files are shared and can be
     dropped.
     """
     return sum(map(_own, _family()))

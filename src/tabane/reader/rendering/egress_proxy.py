@@ -202,7 +202,7 @@ def _host(head: bytes) -> str:
 
 
 def _way(head: bytes, guard: Guard) -> ProxyRequest:
-    """Return the parsed request, if the guard allows it. Raises ReadError, and an error if it is malformed."""
+    """Return the request, if the guard allows it. Raises ReadError, and _BadProxyRequest."""
     line, _, fields = head.partition(b"\r\n")
     found = _LINE.fullmatch(line.decode("latin-1"))
     if found is None:

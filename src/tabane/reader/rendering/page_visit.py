@@ -32,7 +32,7 @@ _PATTERNS = [
 # APIs that bypass a proxy and that pages rarely need; the browser's flags disable them too.
 _NARROW = (
     "for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection', 'WebTransport']) delete self[name];"
-    # No user can answer, and a script that opens dialogs without end could not be stopped between two of them.
+    # No user can answer, and a script that opens endless dialogs could not be stopped between two of them.
     "self.alert = self.print = () => undefined; self.confirm = () => false; self.prompt = () => null;"
 )
 

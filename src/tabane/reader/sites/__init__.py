@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 
 
 def all_site_adapters(keys: Callable[[str], str | None]) -> tuple[SiteAdapter, ...]:
-    """Return the ways, each with its key: ``keys`` looks one up by the name of its variable, at each read."""
+    """Return the site adapters in the order in which they are tried. ``keys`` looks up an API key by the name
+    of its variable, at each read.
+    """
     from tabane.reader.sites.arxiv import ArxivAdapter
     from tabane.reader.sites.github import GitHubAdapter
     from tabane.reader.sites.note import NoteAdapter

@@ -23,7 +23,7 @@ _OWN = "{http://arxiv.org/schemas/atom}"
 
 @dataclass(frozen=True, slots=True)
 class ArxivPaper:
-    """What arXiv knows of a paper; ``categories`` begin with the first."""
+    """Metadata of a paper; ``categories`` begin with the primary one."""
 
     title: str
     authors: Sequence[str]
@@ -37,8 +37,9 @@ class ArxivPaper:
 
 
 class ArxivAdapter:
-    """A paper. At /abs what is known of it and its abstract: one request. At /html and /pdf its text too: of
-    the HTML if there is some, since it has its formulas and tables, and else of the PDF."""
+    """Papers of arXiv. For /abs, metadata and abstract: one request. For /html and /pdf, the text too: from
+    the HTML if there is one, because it has formulas and tables, else from the PDF.
+    """
 
     name = "arxiv"
 
@@ -90,7 +91,7 @@ class ArxivAdapter:
 
 
 def paper_of(body: bytes) -> ArxivPaper | None:
-    """Return the first entry of a feed of arXiv's; None if there is none, or an error in its place."""
+    """Return the first entry of an arXiv feed; None if the feed is empty or reports an error."""
     if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
         return None
     try:

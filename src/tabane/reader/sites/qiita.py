@@ -50,9 +50,9 @@ class QiitaComment(Struct, frozen=True):
 
 
 class QiitaAdapter:
-    """An article with its comments: two requests. ``token`` gives QIITA_TOKEN or None.
+    """Articles of Qiita with their comments: two requests. ``token`` returns QIITA_TOKEN or None.
 
-    Without one there are 60 requests an hour, with one 1,000.
+    Without one the limit is 60 requests an hour, with one 1,000.
     """
 
     name = "qiita"

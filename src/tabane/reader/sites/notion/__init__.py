@@ -19,10 +19,10 @@ _NO_PAGE = (400, 404)
 
 
 class NotionAdapter:
-    """Pages of Notion through its API; without a key the adapter for any page reads them.
+    """Pages of Notion through its API. Without a key, the adapter for any page reads them.
 
-    ``key`` gives NOTION_API_KEY or None. Causes of its ReadErrors beside those of fetching: key where there
-    is none or it is not accepted, status 404 where the page is not shared with the integration.
+    ``key`` returns NOTION_API_KEY or None. Causes of its ReadErrors in addition to those of fetching: key if
+    it is missing or not accepted, status 404 if the page is not shared with the integration.
     """
 
     name = "notion"
@@ -68,9 +68,7 @@ async def _page(url: str, found: NotionObject, api: NotionApi) -> Page:
 
 
 async def _database(url: str, id_: str, api: NotionApi) -> Page:
-    """Return a database: what it is called and what its columns are. Its rows are not to be had by reading
-    alone.
-    """
+    """Return a database: its name and its columns. Its rows would need queries, not only reads."""
     found = await api.get(f"databases/{id_}", NotionObject)
     parts = []
     for source in found.data_sources[:_SOURCES]:

@@ -1,4 +1,4 @@
-"""Blocks of Notion as Markdown. Pure."""
+"""Blocks and rich text of Notion as Markdown. Pure."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _MARKS = (("bold", "**"), ("italic", "*"), ("strikethrough", "~~"))
 
 
 def plain(texts: object) -> str:
-    """Rich text as it reads, without marks."""
+    """Return rich text without marks."""
     return "".join(_said(each) for each in _items(texts))
 
 
 def line(texts: object) -> str:
-    """Rich text as one line of Markdown."""
+    """Return rich text as one line of Markdown."""
     return " ".join(rich(texts).split())
 
 
 def rich(texts: object) -> str:
-    """Rich text as Markdown: runs that are marked alike are one."""
+    """Return rich text as Markdown; runs with the same marks are joined."""
     runs = ((_style(each), each) for each in _items(texts))
     return "".join(
         _run(style, [each for _, each in some]) for style, some in groupby(runs, key=lambda run: run[0])
@@ -33,7 +33,7 @@ def rich(texts: object) -> str:
 
 
 def named(properties: object) -> list[tuple[str, str]]:
-    """Return what is known of a page in a database: names and values, those that are empty left out."""
+    """Return the properties of a page in a database: names and values, without empty ones."""
     if not isinstance(properties, dict):
         return []
     found = ((str(name), value_of(each)) for name, each in properties.items() if _kind(each) != "title")
@@ -47,7 +47,7 @@ def title(properties: object) -> str:
 
 
 def value_of(found: object) -> str:
-    """Return a property as text, "" where it is empty."""
+    """Return a property as text, "" if it is empty."""
     kind = _kind(found)
     value = found.get(kind) if isinstance(found, dict) else None
     if kind in ("rich_text", "title"):
@@ -92,7 +92,7 @@ def _items(texts: object) -> list[dict[str, Any]]:
 
 
 def _style(each: dict[str, Any]) -> tuple[str, str, tuple[bool, ...]]:
-    """Return what makes runs differ: kind, link and marks."""
+    """Return the style of a run: kind, link and marks."""
     marks = each.get("annotations")
     marks = marks if isinstance(marks, dict) else {}
     kind = "equation" if _kind(each) == "equation" else "code" if marks.get("code") else ""
@@ -151,9 +151,7 @@ _LANGUAGES = {"plain text": "", "c++": "cpp", "c#": "csharp", "f#": "fsharp", "s
 
 
 def markdown(nodes: Sequence[NotionBlock]) -> str:
-    """Return blocks, one below the other: items of a list close together, all else with an empty line
-    between.
-    """
+    """Return blocks, one below the other: list items without empty lines between them, other blocks with one."""
     text, before, number = "", "", 0
     for node in nodes:
         number = number + 1 if node.kind == "numbered_list_item" else 0
@@ -167,7 +165,7 @@ def markdown(nodes: Sequence[NotionBlock]) -> str:
 
 
 def unwritten(nodes: Sequence[NotionBlock]) -> int:
-    """Return blocks that the API does not tell of."""
+    """Return the number of blocks that the API does not support."""
     return sum((node.kind == "unsupported") + unwritten(node.inner) for node in nodes)
 
 
@@ -188,7 +186,7 @@ def _paragraph_text(node: NotionBlock) -> str:
 
 
 def _below(text: str, node: NotionBlock) -> str:
-    """Return text, and what is within the block below it."""
+    """Return text, with the children of the block below it."""
     return "\n\n".join(filter(None, (text, markdown(node.inner))))
 
 
@@ -199,7 +197,7 @@ def _heading(node: NotionBlock) -> str:
 
 
 def _item(mark: str, node: NotionBlock) -> str:
-    """Return an item of a list; what is within it is set in."""
+    """Return a list item; its children are indented."""
     indent = " " * len(mark)
     inner = markdown(node.inner)
     text = _paragraph_text(node)
@@ -275,7 +273,7 @@ def _picture(node: NotionBlock) -> str:
 
 
 def _file(node: NotionBlock) -> str:
-    """Return a file, a film, a bookmark: a link by whatever it is called."""
+    """Return a file, a video or a bookmark as a link with its name."""
     url = _url(node)
     name = line(node.content.get("caption")) or escaping.inline(str(node.content.get("name") or "")) or url
     return f"[{escaping.label(name)}](<{url}>)" if url else name
@@ -290,7 +288,7 @@ def _url(node: NotionBlock) -> str:
 
 
 def _page(node: NotionBlock) -> str:
-    """Return a page or database within this one: named, and not read."""
+    """Return a child page or database as a link; it is not read."""
     sign = "🗃" if node.kind == "child_database" else "📄"
     name = escaping.inline(" ".join(str(node.content.get("title") or "Untitled").split()))
     return f"{sign} [{escaping.label(name)}]({address(node.block.get('id', ''))})"
