@@ -83,7 +83,7 @@ class PageCaching(Protocol):
         ...
 
     async def put(self, url: str, kept: CachedPage, *, raw: bool = False) -> None:
-        """Cache the page in place of its older copy; if it is too large, delete that copy."""
+        """Cache the page in place of its older copy; if it is too large, cache nothing."""
         ...
 
 

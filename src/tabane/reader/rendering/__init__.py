@@ -4,11 +4,9 @@ A new browser is started for each page and ends with it. It has no network acces
 goes through a proxy on loopback, which opens only what the guard allows. The rendered page comes back as
 HTML, over a socket that no other program has.
 
-renderer          one page at a time, and the pages that wait
-browser_process   what one page needs, started and ended
-browser_watchdog  the process that removes everything, whatever becomes of the hub
-chromium          where a browser is installed, its command line, the limits of a page
-devtools          the DevTools protocol over a socket, and the document as HTML
+browser_process   start and end of the browser of one page
+browser_watchdog  process that kills the browser and deletes its profile, even if the hub crashes
+chromium          where a browser is installed, its command line, the limits of a page, the DevTools protocol
 egress_proxy      the only way out: judged, counted, limited
 page_visit        one page, from its URL to its HTML
 """

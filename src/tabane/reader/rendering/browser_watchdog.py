@@ -178,9 +178,7 @@ def _parent(process: str) -> int:
 
 
 def _held() -> int:
-    """Return the private memory of all processes, in bytes. Pages mapped from files are shared and can be
-    dropped.
-    """
+    """Return the private memory of all processes, in bytes: pages mapped from files are shared."""
     return sum(map(_own, _family()))
 
 

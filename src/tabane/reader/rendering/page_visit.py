@@ -150,7 +150,7 @@ class PageVisit:
         return next((error for name, error in known.items() if _same(name, host)), None)
 
     async def _shown(self) -> dict[str, Any]:
-        """Return the HTML of the page. If its scripts never end, they are stopped and the page is read again."""
+        """Return the HTML of the page. Scripts that never end are stopped, and the page is read again."""
         try:
             async with asyncio.timeout(_ANSWERING):
                 return await self._snapshot()

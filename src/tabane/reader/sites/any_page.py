@@ -143,7 +143,7 @@ async def _attempt(fetched: FetchedResource, tools: ReadingTools) -> tuple[Page 
 
 
 def _is_little(page: Page | None, fetched: FetchedResource, programs: bool) -> bool:
-    """Return whether the content is too short for such a page. A page that is short as a whole is not meant."""
+    """Return whether the content is too short for such a page; a page that is short as a whole is fine."""
     if page is None:
         return True
     if page.way == _FOR_MACHINES and programs:

@@ -151,7 +151,7 @@ _LANGUAGES = {"plain text": "", "c++": "cpp", "c#": "csharp", "f#": "fsharp", "s
 
 
 def markdown(nodes: Sequence[NotionBlock]) -> str:
-    """Return blocks, one below the other: list items without empty lines between them, other blocks with one."""
+    """Return blocks, one below the other: list items without empty lines between them, others with one."""
     text, before, number = "", "", 0
     for node in nodes:
         number = number + 1 if node.kind == "numbered_list_item" else 0
