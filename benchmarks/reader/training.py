@@ -2,12 +2,12 @@
 
     python -m benchmarks.reader.training FILE … [--folds 5] [--write]
 
-Pages without a text, in files named ``structure…``, have labels only for items, headings and code blocks. Their
-other blocks are not used for training, and such pages are never judged.
+Pages without a text, in files named ``structure…``, have labels only for items, headings and code blocks.
+Their other blocks are not used for training, and such pages are never judged.
 
 Prints figures by cross-validation: no page is judged by trees that have seen a page of its site. ``--write``
-trains on all pages and writes ``src/tabane/reader/extraction/forest.json.gz``. It requires scikit-learn, which
-the product does not need: uv pip install scikit-learn.
+trains on all pages and writes ``src/tabane/reader/extraction/forest.json.gz``. It requires scikit-learn,
+which the product does not need: uv pip install scikit-learn.
 """
 
 from __future__ import annotations

@@ -153,22 +153,22 @@ class PageConverter:
             raise ReadError(say("A body of {size} bytes is too large to be read.", size=len(body)), "large")
         ask = ConversionRequest(body, url, media_type, charset, name)
         try:
-            told = await self._told(ask, self._whole)
+            result = await self._converted(ask, self._whole)
         except WorkerSpent as error:
             return await self._text(ask, ReadError(error.message, "broken"))
         except WorkerEnded:
             return await self._text(
                 ask, ReadError(say("The page made the converting process end, twice."), "broken")
             )
-        if isinstance(told, ConversionFailure):
-            if told.ending:
-                return await self._text(ask, ReadError(told.message, told.cause))
-            raise ReadError(told.message, told.cause)
-        return told.page
+        if isinstance(result, ConversionFailure):
+            if result.ending:
+                return await self._text(ask, ReadError(result.message, result.cause))
+            raise ReadError(result.message, result.cause)
+        return result.page
 
     async def text(self, body: bytes, url: str, media_type: str = "", charset: str | None = None) -> Page:
         """Return all the text that HTML shows to browsers without scripts. Raises ReadError as page does."""
-        return await self._simply(
+        return await self._without_fallback(
             ConversionRequest(body, url, media_type, charset, plain=True, scripts=False)
         )
 
@@ -176,7 +176,7 @@ class PageConverter:
         """Return the page as a person sees it (:func:`tabane.reader.url_reader.shown`). Raises ReadError."""
         if len(page.markdown) <= _LONG:
             return await asyncio.to_thread(shown, page, raw=raw)
-        return await self._simply(CleaningRequest(page, raw))
+        return await self._without_fallback(CleaningRequest(page, raw))
 
     async def close(self) -> None:
         """End the processes; pages that are being made fail."""
@@ -185,28 +185,28 @@ class PageConverter:
     async def _text(self, ask: ConversionRequest, why: ReadError) -> Page:
         """Return the plain text. Raises ``why`` if that fails too."""
         try:
-            told = await self._told(structs.replace(ask, plain=True), self._plain)
+            result = await self._converted(structs.replace(ask, plain=True), self._plain)
         except (WorkerSpent, WorkerEnded):
             raise why from None
-        if isinstance(told, ConversionFailure):
+        if isinstance(result, ConversionFailure):
             raise why
         warning = say(
             "The page could not be analyzed. This is its plain text, without structure. {reason}",
             reason=why.message,
         )
-        return replace(told.page, warnings=(warning, *told.page.warnings))
+        return replace(result.page, warnings=(warning, *result.page.warnings))
 
-    async def _simply(self, ask: ConversionRequest | CleaningRequest) -> Page:
+    async def _without_fallback(self, ask: ConversionRequest | CleaningRequest) -> Page:
         """Return the result of a request that has no fallback."""
         try:
-            told = await self._told(ask, self._whole)
+            result = await self._converted(ask, self._whole)
         except WorkerError as error:
             raise ReadError(error.message, "broken") from None
-        if isinstance(told, ConversionFailure):
-            raise ReadError(told.message, told.cause)
-        return told.page
+        if isinstance(result, ConversionFailure):
+            raise ReadError(result.message, result.cause)
+        return result.page
 
-    async def _told(self, ask: ConversionRequest | CleaningRequest, budget: Budget) -> ConversionResult:
+    async def _converted(self, ask: ConversionRequest | CleaningRequest, budget: Budget) -> ConversionResult:
         url = ask.url if isinstance(ask, ConversionRequest) else ask.page.url
         try:
             return decode_result(await self._pool.ask(pack(ask), budget, key=_site(url)))

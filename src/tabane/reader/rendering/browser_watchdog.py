@@ -157,7 +157,7 @@ def _environ(profile: str) -> dict[str, str]:
 
 
 def _family() -> list[int]:
-    """Return all descendants of this process (Linux; on other systems the browser's process group is used)."""
+    """Return all descendants of this process (Linux; elsewhere the browser's process group is used)."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if name.isdigit():

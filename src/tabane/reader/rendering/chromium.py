@@ -230,7 +230,7 @@ class DevToolsConnection:
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
-        self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._pending: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._number = 0
         self._ended = False
         self.heard: DevToolsListener = lambda method, said, session: None
@@ -240,11 +240,11 @@ class DevToolsConnection:
         """Send a request and return its response. Raises BrowserGone and DevToolsError."""
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         number = self._send(method, session, said)
-        self._asked[number] = answer
+        self._pending[number] = answer
         try:
             return await answer
         finally:
-            self._asked.pop(number, None)
+            self._pending.pop(number, None)
 
     def tell(self, method: str, session: str = "", **said: Any) -> None:
         """Send a request without waiting for its response."""
@@ -254,7 +254,7 @@ class DevToolsConnection:
     def drop(self) -> None:
         """Send nothing more, and fail all pending requests."""
         self._ended = True
-        for answer in self._asked.values():
+        for answer in self._pending.values():
             if not answer.done():
                 answer.set_exception(BrowserGone())
 
@@ -287,7 +287,7 @@ class DevToolsConnection:
     def _take(self, message: dict[str, Any]) -> None:
         if "method" in message:
             return self.heard(message["method"], message.get("params", {}), message.get("sessionId", ""))
-        answer = self._asked.get(message.get("id", 0))
+        answer = self._pending.get(message.get("id", 0))
         if answer is not None and not answer.done():
             if "error" in message:
                 answer.set_exception(DevToolsError(str(message["error"].get("message", ""))))

@@ -84,20 +84,20 @@ class AnyPageAdapter:
 
     async def _of_html(self, url: str, fetched: FetchedResource, tools: ReadingTools) -> Page:
         page, why = await _attempt(fetched, tools)
-        told = await asyncio.to_thread(page_hints.told, fetched)
-        little = _is_little(page, fetched, told.programs)
-        for address in _beside(fetched, told, little):
+        hints = await asyncio.to_thread(page_hints.html_hints, fetched)
+        little = _is_little(page, fetched, hints.programs)
+        for address in _beside(fetched, hints, little):
             better = await _markdown(address, tools)
             if better is not None and await asyncio.to_thread(_says_the_same, better, page):
                 return _with_facts(better, page, fetched)
         failed: ReadError | None = None
-        if little and told.programs and self._renderer is not None:
+        if little and hints.programs and self._renderer is not None:
             rendered, failed = await _rendered(url, self._renderer, tools)
             if rendered is not None and (page is None or _is_fuller(rendered, page)):
                 return rendered
-        if page is None or (told.programs and tokens(page.markdown) < NEXT_TO_NOTHING):
-            return await _last(url, fetched, _why(why, told.programs, failed), tools)
-        return _warned(page, fetched, told.programs) if little and not page.warnings else page
+        if page is None or (hints.programs and tokens(page.markdown) < NEXT_TO_NOTHING):
+            return await _last(url, fetched, _why(why, hints.programs, failed), tools)
+        return _warned(page, fetched, hints.programs) if little and not page.warnings else page
 
 
 class PageSourceAdapter:
@@ -152,13 +152,13 @@ def _is_little(page: Page | None, fetched: FetchedResource, programs: bool) -> b
     return tokens(page.markdown) < LITTLE and (programs or part or len(fetched.body) > LARGE)
 
 
-def _beside(fetched: FetchedResource, told: page_hints.HtmlHints, little: bool) -> list[str]:
+def _beside(fetched: FetchedResource, hints: page_hints.HtmlHints, little: bool) -> list[str]:
     """Return the URL at which the page's own Markdown may be, if that is worth a request.
 
     This is rare: little content was found on 2 of 257 pages of seven kinds (WCXB's dev split, postlight).
     """
-    found = [told.offered] if told.offered and (little or told.documents) else []
-    guessed = page_hints.beside(fetched.url) if little and not told.offered else None
+    found = [hints.offered] if hints.offered and (little or hints.documents) else []
+    guessed = page_hints.beside(fetched.url) if little and not hints.offered else None
     return [*found, guessed] if guessed else found
 
 

@@ -55,14 +55,14 @@ class ArxivAdapter:
             return None
         kind, id_ = place
         if kind == "abs":
-            return _made(id_, await self._paper(id_, tools), None)
+            return _page_of(id_, await self._paper(id_, tools), None)
         try:
             paper = await self._paper(id_, tools)
         except ReadError as error:
             text = await self._text(id_, tools)
             warning = say("What is known of the paper could not be read: {reason}", reason=error.message)
             return replace(text, way=self.name, site="arXiv", warnings=(*text.warnings, warning))
-        return _made(id_, paper, await self._text(id_, tools))
+        return _page_of(id_, paper, await self._text(id_, tools))
 
     async def _paper(self, id_: str, tools: ReadingTools) -> ArxivPaper:
         where = query(f"{self._api}/api/query", id_list=id_, max_results=1)
@@ -130,7 +130,7 @@ def _place(url: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
-def _made(id_: str, paper: ArxivPaper, text: Page | None) -> Page:
+def _page_of(id_: str, paper: ArxivPaper, text: Page | None) -> Page:
     facts = {
         "Authors": ", ".join(paper.authors),
         "Published": paper.published,

@@ -64,7 +64,7 @@ class HtmlHints(NamedTuple):
     offered: str | None
 
 
-def told(fetched: FetchedResource) -> HtmlHints:
+def html_hints(fetched: FetchedResource) -> HtmlHints:
     """Return all of it at once: some milliseconds for a large page."""
     return HtmlHints(wants_programs(fetched.body), documents(fetched.body), offered(fetched))
 

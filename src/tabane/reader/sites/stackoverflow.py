@@ -132,7 +132,7 @@ class StackOverflowAdapter:
             id_ = str(_first(found.items).question_id)
         thread = await _read(id_, api)
         page = await tools.converting.page(_html(thread).encode(), f"https://{site}/", WHOLE_MEDIA, "utf-8")
-        return _made(page, thread, site)
+        return _page_of(page, thread, site)
 
 
 class _StackApi:
@@ -261,7 +261,7 @@ def _name(owner: StackOwner | None) -> str:
     return (owner.display_name if owner else "") or "(deleted)"
 
 
-def _made(page: Page, thread: _StackThread, site: str) -> Page:
+def _page_of(page: Page, thread: _StackThread, site: str) -> Page:
     question = thread.question
     name = _NAMES.get(site) or (
         f"Stack Overflow ({site[:2]})" if site.endswith("stackoverflow.com") else site

@@ -115,7 +115,7 @@ class YouTubeAdapter:
             raise ReadError(_refusal(player), "empty")
         track = _track(player)
         events, warnings = await self._words(track, tools)
-        return _made(id_, player, details, chapters, track, events, warnings)
+        return _page_of(id_, player, details, chapters, track, events, warnings)
 
     async def _words(
         self, track: CaptionTrack | None, tools: ReadingTools
@@ -218,7 +218,7 @@ def _track(player: VideoPlayer) -> CaptionTrack | None:
     )
 
 
-def _made(
+def _page_of(
     id_: str,
     player: VideoPlayer,
     details: VideoDetails,

@@ -64,7 +64,7 @@ async def _page(url: str, found: NotionObject, api: NotionApi) -> Page:
             say("{count} blocks are of kinds that Notion's API does not tell of.", count=count),
         )
     body = await asyncio.to_thread(markdown, nodes)
-    return _made(url, found, name, known, body, warnings)
+    return _page_of(url, found, name, known, body, warnings)
 
 
 async def _database(url: str, id_: str, api: NotionApi) -> Page:
@@ -77,7 +77,7 @@ async def _database(url: str, id_: str, api: NotionApi) -> Page:
             parts.append(_columns(str(source.get("name") or ""), columns, alone=len(found.data_sources) == 1))
     warning = say("The rows of a database are not read: read its pages one by one.")
     name = " ".join(plain(found.title).split())
-    return _made(url, found, name, line(found.description), "\n\n".join(parts), (warning,))
+    return _page_of(url, found, name, line(found.description), "\n\n".join(parts), (warning,))
 
 
 def _columns(name: str, source: NotionObject, *, alone: bool) -> str:
@@ -90,7 +90,7 @@ def _columns(name: str, source: NotionObject, *, alone: bool) -> str:
     return f"{head}\n\n" + "\n".join(lines)
 
 
-def _made(
+def _page_of(
     url: str, found: NotionObject, name: str, known: str, body: str, warnings: tuple[Message, ...]
 ) -> Page:
     head = f"# {name}" if name else ""
