@@ -1,11 +1,13 @@
-"""Grow the forest of the reader: ``python -m benchmarks.reader.training FILE … [--folds 5] [--write]``.
+"""Training of the forest of trees in :mod:`tabane.reader.extraction.content`.
 
-Pages without a text, of files named ``structure…``, say only of items, headings and listings whether they are
-content: what else stands there is left out of the lessons, and such pages are never judged.
+    python -m benchmarks.reader.training FILE … [--folds 5] [--write]
+
+Pages without a text, in files named ``structure…``, have labels only for items, headings and code blocks.
+Their other blocks are not used for training, and such pages are never judged.
 
 Prints figures by cross-validation: no page is judged by trees that have seen a page of its site. ``--write``
-grows the forest on all pages and puts it where the reader has it. Wants scikit-learn, which is no part of the
-product: uv pip install scikit-learn.
+trains on all pages and writes ``src/tabane/reader/extraction/forest.json.gz``. It requires scikit-learn,
+which the product does not need: uv pip install scikit-learn.
 """
 
 from __future__ import annotations
@@ -189,7 +191,7 @@ def _judged(one: Lesson, probability: list[float]) -> Score:
 
 
 def exported(forest: Any) -> dict[str, Any]:
-    """The forest in the form of tabane.reader.extraction.forest."""
+    """Return the forest in the form that tabane.reader.extraction.content reads."""
     return {
         "base": float(forest._baseline_prediction.ravel()[0]),
         "trees": [_tree(trees[0].nodes, 0) for trees in forest._predictors],

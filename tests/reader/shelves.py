@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from tabane.messages import say
+from tabane.reader.page import SHAPE
 from tabane.reader.page_cache import PageCache
-from tabane.reader.shape import SHAPE
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.meaning import Meaning
 from tabane.search.models import Reranker

@@ -29,7 +29,9 @@ AFTER = {"visible": "<div hidden>", "signs": '<div id="root">', "without_links":
 
 def _signs(text: str) -> None:
     body = b"<script></script>" + text.encode()
-    page_hints.told(FetchedResource("https://a.test/x", 200, {"link": text[:60_000]}, body, "text/html"))
+    page_hints.html_hints(
+        FetchedResource("https://a.test/x", 200, {"link": text[:60_000]}, body, "text/html")
+    )
     page_hints.pruned(text)
 
 

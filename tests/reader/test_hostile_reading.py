@@ -19,7 +19,7 @@ def workers() -> list[psutil.Process]:
     found = []
     for process in psutil.Process().children():
         try:
-            if "tabane.reader.worker" in process.cmdline():
+            if "tabane.reader.conversion" in process.cmdline():
                 found.append(process)
         except psutil.NoSuchProcess:
             continue

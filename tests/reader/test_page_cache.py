@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from tabane.errors import ReadError
 from tabane.messages import say
 from tabane.operations import Caller, Face
-from tabane.reader.page import Page, Picture
+from tabane.reader.page import HEADS, PASSAGES, SHAPE, SPACE, Page, Picture
 from tabane.reader.page_records import TOTAL, cut, head_key, meaning, together
 from tabane.reader.searching import PageSearch
-from tabane.reader.shape import HEADS, PASSAGES, SHAPE, SPACE
 from tabane.reader.url_reader import CachedPage, CacheValidators
 from tabane.search.filters import EVERYTHING
 from tabane.search.models import Reranker

@@ -10,10 +10,10 @@ import pytest
 
 import tabane.reader
 from tabane.errors import ReadError
+from tabane.reader import ThreadedConversion, reading
 from tabane.reader.fetching import PageFetcher
 from tabane.reader.page import Page
 from tabane.reader.sites.site_adapter import ReadingTools
-from tabane.reader.standalone import ThreadedConversion, reading
 from tabane.reader.url_reader import UrlReader
 from tests.reader.shelves import shelved
 from tests.reader.site import JAPANESE, LEGACY, Answer, Site, furnish

@@ -8,7 +8,7 @@ from tabane.hub.coverage import EmbeddedCollection
 from tabane.messages import say
 from tabane.posts import post
 from tabane.posts.post import cleaned
-from tabane.reader import shape as pages
+from tabane.reader import page as pages
 from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.records import Record
 

@@ -12,7 +12,7 @@ from tabane.errors import ConfigurationError
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.stores import Stores
 from tabane.operations import Caller, Face, Operation
-from tabane.reader.shape import DOMAIN, SHAPE
+from tabane.reader.page import DOMAIN, SHAPE
 from tabane.reader.table import reader_table
 from tabane.search.models import Models
 from tabane.search.source import OnDemandSource
@@ -69,7 +69,7 @@ class PageReader:
 
     def open(self) -> None:
         """Log at startup the problems that would make every page fail."""
-        from tabane.reader.guard.guard import AllowedHosts
+        from tabane.reader.guard import AllowedHosts
 
         if not self._settings().reader_allow:
             return
@@ -130,8 +130,8 @@ class PageReader:
     ) -> ReaderOperations:
         from tabane.reader.operations import ReaderOperations
         from tabane.reader.page_cache import PageCache
+        from tabane.reader.sites import all_site_adapters
         from tabane.reader.sites.any_page import AnyPageAdapter
-        from tabane.reader.sites.registry import all_site_adapters
         from tabane.reader.sites.site_adapter import ReadingTools
         from tabane.reader.url_reader import UrlReader
 

@@ -1,9 +1,9 @@
 """Removal and counting of invisible text. Pure.
 
-Characters without a shape of their own carry instructions past the eye of a person: tag characters, runs of
-variation selectors, controls that turn the order of writing round. Those that a script needs stay where it
-needs them: joiners in emoji and in Persian or Hindi, the one selector behind a kanji of a name, marks of
-direction beside Hebrew and Arabic, break marks of Thai and Khmer. Comments in Markdown are such text as well.
+Invisible characters can carry instructions that a person does not see: tag characters, runs of variation
+selectors, controls that reverse the direction of text. Those that a writing system needs are kept: joiners in
+emoji and in Persian or Hindi, the single selector after a kanji in a name, direction marks next to Hebrew and
+Arabic, break marks of Thai and Khmer. Comments in Markdown are invisible text too.
 
 Sources: Unicode 17, chapter 23; UTS #39 on invisible characters; UTS #51 for sequences of emoji; UTS #37 for
 variants of ideographs.
@@ -72,7 +72,7 @@ def has_unseen(text: str) -> bool:
 
 
 def cleaned(text: str) -> CleanedText:
-    """Return the text without what has no shape, its lines ended by line feeds alone."""
+    """Return the text without invisible characters, with line feeds as line ends."""
     text = _NEWLINES.sub("\n", text)
     if text.isascii() and text.isprintable():
         return CleanedText(text, {})
@@ -91,7 +91,7 @@ def cleaned(text: str) -> CleanedText:
 
 
 def one_line(text: str | None, most: int = 300) -> str | None:
-    """Return what stands in front matter: cleaned, on one line, and no longer than a title may be."""
+    """Return a value for front matter: cleaned, on one line, and no longer than a title may be."""
     if not text:
         return None
     line = " ".join(cleaned(text[: most * 8]).text.split())
@@ -99,9 +99,7 @@ def one_line(text: str | None, most: int = 300) -> str | None:
 
 
 def in_words(message: Message) -> Message:
-    """Return a sentence whose fields, which a page or a server may have written, are cleaned, each on one
-    line.
-    """
+    """Return a message with its fields cleaned, each on one line: they may come from a page or a server."""
     fields: dict[str, object] = {}
     for name, value in message.fields.items():
         if isinstance(value, Message):
@@ -113,18 +111,18 @@ def in_words(message: Message) -> Message:
     return Message(message.template, **fields)
 
 
-# These run over up to 20 MB of untrusted text: what may match in several ways is possessive (``*+``) or
+# These run over up to 20 MB of untrusted text: ambiguous parts are possessive (``*+``) or
 # bounded, so that each is linear, and none blocks the other threads.
 _FENCE = re.compile(r"[ \t>]*+(?:(?:[-*+]|\d{1,9}+[.)])[ \t]++)*+(?P<fence>`{3,}+|~{3,}+)")
 
-# Code is left as it is, fenced or within a line (and then no longer than anybody writes it).
+# Code is not changed, fenced or inline (inline code only up to a length that people write).
 _CODE = (
     r"(?P<code>^[ \t>]*+(?:(?:[-*+]|\d{1,9}+[.)])[ \t]++)*+(?P<fence>`{3,}+|~{3,}+)[^\n]*+(?:\n|\Z)"
     r"(?s:.*?)(?:^[ \t>]*+(?P=fence)[`~]*+[ \t]*+$|\Z)"
     r"|(?<![`\\])(?P<ticks>`++)(?s:.{1,500}?)(?<!`)(?P=ticks)(?!`))"
 )
 _COMMENT = r"<!--(?s:.*?)(?:-->|\Z)"
-# What [//]: # (text) and its kin are used for: notes that no reader of the page sees.
+# [//]: # (text) and similar forms: notes that no reader of the page sees.
 _NOTE = r"^ {0,3}\[(?://|[Cc]omment|#|_)[^\]\n]*\]:[ \t]*(?:#|<>|<#>)[^\n]*\n?"
 _TITLE = r"""(?:"[^"\n]*+"|'[^'\n]*+'|\([^()\n]*+\))?"""
 _DESTINATION = rf"\([ \t]*+(?:<[^<>\n]*+>|(?:[^()\s<]|\([^()\s]*+\))*+)[ \t\n]*+{_TITLE}[ \t]*+\)"
@@ -144,9 +142,7 @@ _LINK = re.compile(f"{_CODE}|{_LABEL}{_DESTINATION}", re.MULTILINE)
 
 
 def without_comments(markdown: str) -> tuple[str, int]:
-    """Return Markdown without what only a machine reads, and how many comments that were; code keeps its
-    own.
-    """
+    """Return the Markdown without comments, and the number of comments removed. Comments in code are kept."""
     count = 0
 
     def left(found: re.Match[str]) -> str:
@@ -160,9 +156,7 @@ def without_comments(markdown: str) -> tuple[str, int]:
 
 
 def without_links(markdown: str) -> str:
-    """Return Markdown with the text of links in place of them, and what pictures are called in place of
-    those.
-    """
+    """Replace links with their text, and images with their alternative text."""
     for pattern in (_PICTURE, _LINK):
         markdown = pattern.sub(
             lambda found: found["label"] if found["code"] is None else found["code"], markdown
@@ -171,7 +165,7 @@ def without_links(markdown: str) -> str:
 
 
 def with_whole_links(markdown: str, base: str) -> str:
-    """Return Markdown whose links and pictures lead where they lead from ``base``, whoever follows them."""
+    """Return the Markdown with links and images made absolute against ``base``."""
 
     def whole(found: re.Match[str]) -> str:
         address = found["address"] or found["defined"]
@@ -186,9 +180,7 @@ def with_whole_links(markdown: str, base: str) -> str:
 
 
 def fence_after(line: str, fence: str | None) -> str | None:
-    """Return the fence of code that is open behind a line, where ``fence`` was open before it; None for
-    none.
-    """
+    """Return the code fence that is open after a line, given the ``fence`` open before it; None for none."""
     found = _FENCE.match(line)
     if found is None:
         return fence
@@ -199,7 +191,7 @@ def fence_after(line: str, fence: str | None) -> str | None:
 
 
 def warnings_of(removed: Mapping[str, int], comments: int = 0) -> tuple[Message, ...]:
-    """Return what a reader is told of what was taken out."""
+    """Return the warnings about characters that were removed."""
     warnings = []
     if removed:
         total = f"{sum(removed.values()):,}"
@@ -224,7 +216,7 @@ def _kind(character: str) -> str:
 
 
 def _kept(run: str, before: str, after: str) -> str:
-    """Return what of a run of unseen characters stays between what stands before and behind it."""
+    """Return the part of a run of invisible characters to keep, given the text before and after it."""
     if before.endswith("\U0001f3f4") and run in _FLAGS:
         return run
     kept = ""
@@ -253,7 +245,7 @@ def _takes(base: str, selector: str) -> bool:
 
 
 def _belongs(mark: str, before: str, after: str, varied: bool) -> bool:
-    """Return whether one mark is what the writing around it needs."""
+    """Return whether the surrounding text needs this mark."""
     base = before[-1:]
     if mark == "\u200d" and _is_emoji(after) and (varied or _is_emoji(base)):
         return True
@@ -278,5 +270,5 @@ def _is_ideograph(character: str) -> bool:
 
 
 def _writes(character: str, scripts: re.Pattern[str]) -> bool:
-    """Return whether a character is of one of these scripts, as its name says."""
+    """Return whether a character belongs to one of these scripts, by its Unicode name."""
     return bool(character) and scripts.match(unicodedata.name(character, "")) is not None

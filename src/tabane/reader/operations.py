@@ -33,15 +33,15 @@ from tabane.reader.parameters import (
 from tabane.reader.url_reader import UrlReader
 
 Remember = Callable[[Caller, Page], Awaitable[str]]
-"""Puts a page into documents and tells under which key. Raises a TabaneError if it cannot."""
+"""Adds a page to the documents and returns its key. Raises TabaneError if it cannot be added."""
 
 _AROUND = 120  # tokens of the note, the fence and how to go on
 
 
 class ReaderOperations:
-    """Pages read for whoever asks, by the reading that is for such callers.
+    """The operations on pages. ``reading`` returns the reader for a caller.
 
-    ``default`` is how many tokens a part has if nobody says.
+    ``default`` returns the tokens of a part if the caller gives no number.
     """
 
     def __init__(
@@ -60,18 +60,18 @@ class ReaderOperations:
 
         The cache keeps the page, which saves a request to the site; no document, file or setting changes.
         """
-        wish = _wish(params, self._default())
+        cursor = _requested_part(params, self._default())
         page = await self._reading(caller).read(
             params.url,
             refresh=bool(params.refresh) and not params.cursor,
-            raw=wish.form == "raw",
+            raw=cursor.form == "raw",
             settled=params.cursor is not None,
         )
-        changed = params.cursor is not None and wish.page != digest(page.markdown)
+        changed = params.cursor is not None and cursor.page != digest(page.markdown)
         if changed:
             warning = say("The page has changed since the cursor was given: this is its beginning.")
-            page, wish = replace(page, warnings=(*page.warnings, warning)), wish._replace(start=0)
-        return await asyncio.to_thread(_given, page, facts(page, caller), wish, caller)
+            page, cursor = replace(page, warnings=(*page.warnings, warning)), cursor._replace(start=0)
+        return await asyncio.to_thread(_result, page, facts(page, caller), cursor, caller)
 
     async def remember_url(self, caller: Caller, params: RememberUrl) -> dict[str, Any]:
         """Read the whole page and add it to the documents; return its key there, and its metadata.
@@ -95,14 +95,14 @@ class ReaderOperations:
         return {"forgotten": await self._shelf.forget(params.url) if self._shelf else 0}
 
 
-def _wish(params: ReadUrl, default: int) -> PageCursor:
-    """Return what is wanted: as the cursor says, and otherwise as the parameters do."""
+def _requested_part(params: ReadUrl, default: int) -> PageCursor:
+    """Return the requested part: by the cursor if there is one, else by the parameters."""
     url = _address(params.url)
     if params.cursor is None:
         budget = params.max_tokens or default
         return PageCursor(0, params.format or "markdown", params.links is not False, budget, b"", digest(url))
-    wish = decode(params.cursor, url)
-    return wish._replace(budget=params.max_tokens) if params.max_tokens else wish
+    cursor = decode(params.cursor, url)
+    return cursor._replace(budget=params.max_tokens) if params.max_tokens else cursor
 
 
 def _address(url: str) -> str:
@@ -116,7 +116,7 @@ def _address(url: str) -> str:
 
 
 def facts(page: Page, caller: Caller) -> dict[str, Any]:
-    """Return what is known of a page, as JSON; what is not known is left out."""
+    """Return the metadata of a page, as JSON, without missing values."""
     known = {
         "url": page.url,
         "title": page.title,
@@ -134,17 +134,17 @@ def facts(page: Page, caller: Caller) -> dict[str, Any]:
     return found
 
 
-def _given(page: Page, value: dict[str, Any], wish: PageCursor, caller: Caller) -> dict[str, Any]:
+def _result(page: Page, value: dict[str, Any], cursor: PageCursor, caller: Caller) -> dict[str, Any]:
     """Return the facts with the part that is wanted of the content."""
-    whole = page.markdown if wish.links or wish.form == "raw" else without_links(page.markdown)
-    place = {"start": wish.start, "end": len(whole), "length": len(whole)}
+    whole = page.markdown if cursor.links or cursor.form == "raw" else without_links(page.markdown)
+    place = {"start": cursor.start, "end": len(whole), "length": len(whole)}
     around = tokens(result_text.head({**value, **place}, caller.lang)) + _AROUND
-    budget = max(wish.budget - around, LEAST_TOKENS // 2)
-    found = part(whole, min(wish.start, len(whole)), budget, structured=wish.form != "raw")
+    budget = max(cursor.budget - around, LEAST_TOKENS // 2)
+    found = part(whole, min(cursor.start, len(whole)), budget, structured=cursor.form != "raw")
     place = {"start": found.start, "end": found.end, "length": len(whole)}
-    value = {**value, "format": wish.form, "content": _as(found.text, wish.form), **place}
+    value = {**value, "format": cursor.form, "content": _as(found.text, cursor.form), **place}
     if not found.last:
-        place_of_next = wish._replace(start=found.end, page=digest(page.markdown))
+        place_of_next = cursor._replace(start=found.end, page=digest(page.markdown))
         value["next_cursor"] = encode(place_of_next)
         value["tokens_left"] = tokens(whole[found.end :])
     if page.pictures:
@@ -164,7 +164,7 @@ def _as(markdown: str, form: Format) -> str:
 
 
 def _html(markdown: str) -> str:
-    """Return Markdown as HTML. What is HTML in it stays text, and links lead to no script."""
+    """Return Markdown as HTML. HTML in it is escaped, and script links are removed."""
     # rich has it with it; 40 ms to import, for the few who ask for it.
     from markdown_it import MarkdownIt
 

@@ -1,10 +1,12 @@
-"""A page as a value."""
+"""A page as a value, and the shape of the collection of pages."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from tabane.messages import Message
+from tabane.search.filters import Equal, In
+from tabane.search.records import Field, Kind, Shape, TextField
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +19,12 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a page says, and what is known of it.
+    """The content and the metadata of a page.
 
-    ``markdown`` is the content alone. ``url`` is where it was read in the end, ``canonical`` where the page
-    itself says that it lives. ``date`` is ISO 8601, as exact as it is known. ``way`` says how it was got, in
-    a word: github, notion, markdown, extracted, llms.txt, pdf, plain … ``share`` is the part of the page's
-    visible text that is in ``markdown``, 0..1, where that was measured. ``media_type`` is what was served.
+    ``markdown`` is the content only. ``url`` is the final URL, ``canonical`` the one that the page names as
+    its own. ``date`` is ISO 8601, as precise as known. ``way`` names the source of the content: github,
+    notion, markdown, extracted, llms.txt, pdf, plain … ``share`` is the part of the page's visible text that
+    is in ``markdown``, 0..1, if it was measured. ``media_type`` is that of the response.
     """
 
     url: str
@@ -45,3 +47,25 @@ class Page:
         from tabane.reader.plain_text import plain
 
         return plain(self.markdown)
+
+
+DOMAIN = "cache"
+
+SPACE = "text"
+SPACES = (SPACE,)
+TITLE, TEXT = "title", "text"
+PART, PAGE, SITE, READ = "part", "page", "site", "read"
+
+SHAPE = Shape(
+    "pages",
+    (TextField(TITLE, 2.0), TextField(TEXT)),
+    (
+        Field(PART, Kind.STRING),
+        Field(PAGE, Kind.STRING),  # the key of the head, which has this field too
+        Field(SITE, Kind.STRING),  # of heads: the host, without a port
+        Field(READ, Kind.DATE),  # of heads: time of the last read
+    ),
+)
+
+HEADS = Equal(PART, "head")
+PASSAGES = In(PART, ("head", "passage"))

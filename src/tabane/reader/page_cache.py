@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from tabane.reader.guard import target
+from tabane.reader.page import HEADS, PAGE, PART, READ, SITE
 from tabane.reader.page_records import (
     TOTAL,
     PageHead,
@@ -24,7 +25,6 @@ from tabane.reader.page_records import (
     said,
     together,
 )
-from tabane.reader.shape import HEADS, PAGE, PART, READ, SITE
 from tabane.reader.url_reader import CachedPage, CacheValidators
 from tabane.search.chunking import Measure
 from tabane.search.engine import LARGEST_EXCHANGE, MOST_AT_ONCE, MOST_EXCHANGED, Collection, Order
@@ -33,7 +33,7 @@ from tabane.search.records import Record
 from tabane.wire import json
 
 MOST_BYTES = 500_000_000
-"""Bytes of all pages that are kept, when nothing else is said."""
+"""Default limit of all cached pages, in bytes."""
 
 _NOTED = 60.0  # seconds by which the time of the last reading may lag
 _AT_ONCE = 20  # pages that are deleted in one commit
@@ -59,7 +59,8 @@ class CachedPageRow(NamedTuple):
 
 
 class PageCache:
-    """The pages of one hub. ``most`` says how many bytes they may take; the least recently read are deleted.
+    """The cached pages of one hub. ``most`` returns their limit in bytes; the least recently read are
+    deleted.
 
     ``wake`` is called when there is something to embed. Pages with pictures, and those too long for one
     commit (12 MB of text, 9,900 passages), are not kept.
@@ -81,7 +82,7 @@ class PageCache:
     # -- one page --------------------------------------------------------------------------------
 
     async def get(self, url: str, *, raw: bool = False) -> CachedPage | None:
-        """Return the page that was read at ``url``, or whose final URL it is. Raises StoreError."""
+        """Return the page that was read at ``url`` or has it as final URL. Raises StoreError."""
         collection = await self._collection()
         found = await self._head(collection, url, raw)
         if found is None:
@@ -98,7 +99,7 @@ class PageCache:
         return CachedPage(page_of(head, text), head.checked, validators)
 
     async def put(self, url: str, kept: CachedPage, *, raw: bool = False) -> None:
-        """Keep a page in place of what there was, as read now. Raises StoreError."""
+        """Cache a page as read now, in place of its older copy. Raises StoreError."""
         collection = await self._collection()
         key = head_key(target(kept.page.url).url, raw)
         async with self._writing:
@@ -141,16 +142,14 @@ class PageCache:
     # -- what is written -------------------------------------------------------------------------
 
     def _is_noted(self, before: Record, old: PageHead, kept: CachedPage, asked: str) -> bool:
-        """Return whether nothing is to be written: the page is known as it is, and was read a moment ago."""
+        """Return whether nothing has to be written: the cached copy is equal and was read a moment ago."""
         known = asked in old.asked or asked[1:] == before.key[1:]
         return known and old.checked == kept.checked and 0 <= self._clock() - _read(before) < _NOTED
 
     def _change(
         self, url: str, kept: CachedPage, key: str, before: Record | None, collection: Collection, raw: bool
     ) -> _PageCacheChange | None:
-        """Return what puts the page there; None if it is not to be kept. Blocks: what counts tokens
-        cuts it.
-        """
+        """Return the changes that store the page; None to not cache it. Blocks: chunking counts tokens."""
         page = kept.page
         old = head_of(before) if before else None
         if page.pictures or len(page.markdown) > _MOST_TEXT:
@@ -189,7 +188,7 @@ class PageCache:
         return Record(key=key, texts=texts, fields=fields, payload=json.encode(head))
 
     async def _make_room(self, collection: Collection, total: int, newest: str) -> None:
-        """Delete what was read longest ago, until the rest fits."""
+        """Delete the least recently read pages, until the rest fits."""
         most = self._most()
         while total > most:
             heads = Equal(PART, "head"), Equal(PART, "source head")
@@ -211,7 +210,7 @@ class PageCache:
             total = await self._take_out(collection, leaving, total)
 
     async def _take_out(self, collection: Collection, heads: Sequence[Record], total: int) -> int:
-        """Delete pages, one commit each; what is left of ``total``."""
+        """Delete pages, one commit each; return what remains of ``total``."""
         for record in heads:
             head = head_of(record)
             total = max(0, total - head.size)
@@ -240,8 +239,8 @@ class _PageCacheChange(NamedTuple):
 
 
 async def _with_vectors(collection: Collection, head: Record, before: Record | None) -> Record:
-    """Return the head with the vectors that it had: its first passage is the same, and only what is known
-    is not.
+    """Return the new head with the vectors of the old one: its first passage is the same, only metadata
+    changed.
     """
     if before is None or not before.texts or before.texts != head.texts:
         return head

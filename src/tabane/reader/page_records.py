@@ -1,8 +1,9 @@
 """Records of a cached page: a head with its metadata, and its passages. Pure.
 
-The text of the page is that of its passages, put together by the offsets in the head. The others know nothing
-of their place: one that is the same when the page is read again is the same record, and keeps its vectors. A
-head of its own, without a text, would make texts shorter on average and words rarer than they are.
+The text of a page is joined from its passages by the offsets in the head. The other passages do not store
+their position: a passage that is unchanged when the page is read again is the same record, and keeps its
+vectors. The head is also the first passage: a separate head without a text would lower the average length of
+texts and make words look rarer.
 """
 
 from __future__ import annotations
@@ -16,19 +17,18 @@ import msgspec
 
 from tabane.messages import Message
 from tabane.reader.cleaning import without_links
-from tabane.reader.page import Page
-from tabane.reader.shape import PAGE, PART, TEXT, TITLE
+from tabane.reader.page import PAGE, PART, TEXT, TITLE, Page
 from tabane.search.chunking import Chunk, Measure, chunks
 from tabane.search.records import Record
 
 TOTAL = "#total"
 """The key of the record that says how many bytes all pages take."""
 
-_LONGEST_KEY = 900  # bytes of a URL that stand in a key as they are
+_LONGEST_KEY = 900  # bytes of a URL that are used in a key unchanged
 
 
 class PassageSpan(NamedTuple):
-    """Where a passage stands in the text."""
+    """The position of a passage in the text."""
 
     key: str
     start: int
@@ -36,11 +36,11 @@ class PassageSpan(NamedTuple):
 
 
 class PageHead(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known of a page but its text.
+    """The metadata of a page, without its text.
 
     ``facts`` are fields of :class:`~tabane.reader.page.Page`, ``warnings`` its warnings as templates with
-    their fields; ``digest`` names the text. ``asked`` are the keys of other URLs that lead here. ``size``
-    counts bytes of all records, and of the vectors that they have or will have.
+    their fields; ``digest`` identifies the text. ``asked`` are the keys of other URLs that lead to this page.
+    ``size`` counts bytes of all records, and of the vectors that they have or will have.
     """
 
     facts: dict[str, Any]
@@ -62,7 +62,7 @@ def head_key(url: str, raw: bool = False) -> str:
 
 
 def asked_key(url: str, raw: bool = False) -> str:
-    """Return the key of what says which page a URL leads to."""
+    """Return the key of the record that maps a URL to its page."""
     return f"{'>' if raw else '@'}{_shortened(url)}"
 
 
@@ -74,7 +74,7 @@ _heads = msgspec.json.Decoder(PageHead)
 
 
 def head_of(record: Record) -> PageHead:
-    """Return what the record of a page's head says."""
+    """Return the head of a page from its record."""
     return _heads.decode(record.payload)
 
 
@@ -106,7 +106,7 @@ def _message(template: str, fields: Mapping[str, Any]) -> Message:
 
 
 class PagePassages(NamedTuple):
-    """A page in passages: where they stand, the texts of the first, the records of the others by key."""
+    """A page in passages: their positions, the texts of the first, the records of the others by key."""
 
     pieces: list[PassageSpan]
     first: dict[str, str]
@@ -114,8 +114,8 @@ class PagePassages(NamedTuple):
 
 
 def cut(page: Page, key: str, measure: Measure, *, raw: bool) -> PagePassages:
-    """Return the passages of a page whose head has this key. What is raw is not to be found, its head has
-    none.
+    """Return the passages of a page whose head has this key. Raw pages are not searchable: their head has no
+    text.
     """
     text = page.markdown
     spans = _evenly(text) if raw else chunks(text, "markdown", measure)
@@ -145,9 +145,7 @@ def _passage(page: Page, head: str, span: Chunk, seen: Counter[str], raw: bool) 
 
 
 def together(pieces: Sequence[PassageSpan], records: Sequence[Record | None]) -> str | None:
-    """Return the text of a page from its passages in order, the head with them; None if one is not
-    there.
-    """
+    """Return the text of a page from its passages in order, with the head; None if one is missing."""
     parts: list[str] = []
     at = 0
     for piece, record in zip(pieces, records, strict=True):
@@ -160,14 +158,12 @@ def together(pieces: Sequence[PassageSpan], records: Sequence[Record | None]) ->
 
 
 def meaning(record: Record) -> str:
-    """Return what of a passage is embedded: its headings, then what it says without the addresses of its
-    links.
-    """
+    """Return the text of a passage to embed: its headings, then its text without the addresses of links."""
     return "\n".join(filter(None, (record.texts.get(TITLE), without_links(record.texts.get(TEXT, "")))))
 
 
 def _evenly(text: str, most: int = 200_000) -> list[Chunk]:
-    """Return pieces of so many characters: for what is kept to be read on, and not to be found."""
+    """Return pieces of so many characters, for text that is cached for paging, not for search."""
     return [Chunk(at, min(at + most, len(text)), ()) for at in range(0, len(text), most)]
 
 

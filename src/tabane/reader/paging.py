@@ -1,8 +1,8 @@
-"""Paging of long pages: where a part ends, and how the next begins so that it can be read alone. Pure.
+"""Paging of long pages: where a part ends, and how to begin the next so that it can be read alone. Pure.
 
-Parts end before a heading if there is one in their second half, else between paragraphs or items, and
-inside code, a table or a line only if that is longer than half a part. Code and tables that go on in the
-next part are closed in this one and opened again there. Offsets are characters of the whole Markdown.
+Parts end before a heading if there is one in their second half, else between paragraphs or items, and inside
+code, a table or a line only if that is longer than half a part. Code and tables that go on in the next part
+are closed in this one and opened again there. Offsets are characters of the whole Markdown.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _RULE = re.compile(r"[ \t>]*\|[ \t:|-]*-[ \t:|-]*\|?[ \t]*$")
 
 
 def tokens(text: str) -> int:
-    """About how many tokens a text is: four characters of ASCII each, or one of any other script.
+    """Estimate the tokens of a text: one for four ASCII characters, or for one of any other script.
 
     The estimate of gateway/paging.py, bytes / 4, is a third too low for Japanese, where pages are long.
     """
@@ -38,7 +38,7 @@ def tokens(text: str) -> int:
 
 
 class PagePart(NamedTuple):
-    """A part of a page: ``text`` as it is read alone, and which span of the whole it is."""
+    """A part of a page: ``text``, readable alone, and its span in the whole."""
 
     text: str
     start: int
@@ -47,11 +47,11 @@ class PagePart(NamedTuple):
 
 
 class _LineStart(NamedTuple):
-    """A line: where it begins, how well a part may end before it, and what has to be opened again there.
+    """A line: its start, how well a part may end before it, and what has to be opened again there.
 
-    ``rank``: 0 inside code or a table, 1 inside a paragraph, 2 before an item, 3 before a paragraph, 4
-    before a heading; -1 between what belongs together. ``closing`` ends what is open, ``opening`` begins it
-    again.
+    ``rank``: 0 inside code or a table, 1 inside a paragraph, 2 before an item, 3 before a paragraph, 4 before
+    a heading; -1 between lines that belong together. ``closing`` ends the open fence or table, ``opening``
+    begins it again.
     """
 
     start: int
@@ -61,10 +61,9 @@ class _LineStart(NamedTuple):
 
 
 def part(whole: str, start: int, budget: int, *, structured: bool = True) -> PagePart:
-    """Return the part that begins at ``start``, of about ``budget`` tokens; never empty if something is
-    left.
+    """Return the part that begins at ``start``, of about ``budget`` tokens; never empty before the end.
 
-    ``structured`` False: the text is no Markdown, and lines are lines.
+    ``structured`` False: the text is not Markdown.
     """
     limit = _reach(whole, start, budget)
     first = inside = _LineStart(start, 0)
@@ -80,7 +79,7 @@ def part(whole: str, start: int, budget: int, *, structured: bool = True) -> Pag
     if limit >= len(whole):
         return PagePart(first.opening + whole[start:], start, len(whole), True)
     if best is None or (best.start - start) * 10 < limit - start:
-        # The line is longer than a part: it is cut, and what is open at its start is open all along it.
+        # The line is longer than a part, so it is cut. What is open at its start is open in all of it.
         end = cut_at(whole, max(start, inside.start), limit)
         closing = f"\n{inside.closing}" if inside.closing else ""
         return PagePart(first.opening + whole[start:end] + closing, start, end, False)
@@ -89,9 +88,7 @@ def part(whole: str, start: int, budget: int, *, structured: bool = True) -> Pag
 
 
 def _better(best: _LineStart | None, line: _LineStart, start: int, limit: int) -> _LineStart:
-    """Return which of two ends is the better: the higher rank, if it leaves the part half full, else the
-    later.
-    """
+    """Return the better of two ends: the higher rank, if the part is then half full, else the later."""
     if best is None:
         return line
     enough = start + (limit - start) // 2
@@ -114,7 +111,7 @@ def _reach(whole: str, start: int, budget: int) -> int:
 
 
 def _lines(whole: str, structured: bool) -> Iterator[_LineStart]:
-    """Yield all lines of the text, with what is open where each begins."""
+    """Yield all lines of the text, with the fence or table open at the start of each."""
     state = _OpenMarkdown()
     at = 0
     for line in whole.splitlines(keepends=True):
@@ -125,7 +122,7 @@ def _lines(whole: str, structured: bool) -> Iterator[_LineStart]:
 
 @dataclass(slots=True)
 class _OpenMarkdown:
-    """What is open while the lines go by: a fence and the line that opened it, a table and its head."""
+    """The open parts during the walk: a fence and the line that opened it, a table and its head."""
 
     fence: str | None = None
     opened: str = ""
@@ -137,7 +134,7 @@ class _OpenMarkdown:
 
     def before(self, line: str, at: int) -> _LineStart:
         if self.fence is not None:
-            # The closing fence stands as far in as the opening one, without beginning an item again.
+            # The closing fence is indented like the opening one, but does not begin a list item.
             indent = re.sub(r"[^\s>]", " ", self.opened[: self.opened.index(self.fence)])
             return _LineStart(at, -1 if self.begun else 0, f"{indent}{self.fence}\n", self.opened)
         if self.rows >= 2 and _ROW.match(line):
@@ -145,7 +142,7 @@ class _OpenMarkdown:
         if _ROW.match(line) and self.rows == 1:
             return _LineStart(at, -1)
         if self.heading:
-            return _LineStart(at, -1)  # a heading stays with what it is about
+            return _LineStart(at, -1)  # a heading stays with its text
         return _LineStart(at, self._rank(line))
 
     def _rank(self, line: str) -> int:
@@ -179,14 +176,14 @@ class _OpenMarkdown:
 
 
 class PageCursor(NamedTuple):
-    """Where the next part of a page begins, as it was asked for: what a cursor holds."""
+    """The content of a cursor: the start of the next part, and the parameters of the request."""
 
     start: int
     form: Format
     links: bool
     budget: int
     page: bytes  # the digest of the Markdown that offsets are of
-    url: bytes  # the digest of the URL that was asked for
+    url: bytes  # the digest of the requested URL
 
 
 _CURSORS = CursorCodec("page", PageCursor)
@@ -198,7 +195,7 @@ def digest(text: str) -> bytes:
 
 
 def encode(cursor: PageCursor) -> str:
-    """Return the cursor as it is handed out."""
+    """Return the cursor as text."""
     return _CURSORS.encode(cursor)
 
 

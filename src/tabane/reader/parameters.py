@@ -13,9 +13,9 @@ DEFAULT_TOKENS = 8_000
 
 LONGEST_URL = 4_000  # characters
 LONGEST_CURSOR = 200
-MOST_LISTED = 50  # pages, if nobody says
+MOST_LISTED = 50  # pages, by default
 
-# What a URL must be is said by who reads it: a bad one is a failure of reading, and named as one.
+# The URL is validated by the reader, so that a bad one is reported as a failure of reading.
 Url = Annotated[str, Meta(max_length=LONGEST_URL)]
 MaxTokens = Annotated[
     int, Meta(ge=LEAST_TOKENS, le=MOST_TOKENS, extra_json_schema={"default": DEFAULT_TOKENS})
@@ -23,7 +23,7 @@ MaxTokens = Annotated[
 
 
 class ReadUrl(Struct, frozen=True, forbid_unknown_fields=True):
-    """``raw`` is what was served, as it is; ``links`` False leaves the texts of links in place of them."""
+    """``raw`` is the response body, unchanged; ``links`` False replaces links with their text."""
 
     url: Url
     max_tokens: MaxTokens | None = None

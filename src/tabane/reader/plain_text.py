@@ -1,4 +1,4 @@
-"""Plain text of Markdown, and of HTML that no parser reads in time."""
+"""Plain text of Markdown, and of HTML that takes too long to parse."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _TITLE = re.compile(r"<title\b[^<>]*+>([^<]{0,2000}+)", re.IGNORECASE)
 def visible_text(source: str, *, with_scripts: bool = False) -> str:
     """Return all visible text of HTML, one paragraph for each block.
 
-    Invisible text is left out: scripts, styles, comments, templates and elements that their own attributes
-    hide. ``with_scripts``: text for browsers without scripts is left out too.
+    Invisible text is skipped: scripts, styles, comments, templates and elements hidden by their own
+    attributes. ``with_scripts``: text for browsers without scripts is skipped too.
     """
     lowered = source.lower() if len(source.lower()) == len(source) else source
     unseen = _UNSEEN_WITH_SCRIPTS if with_scripts else _UNSEEN
@@ -54,7 +54,7 @@ def title_of(source: str) -> str | None:
 
 
 def _behind(tag: re.Match[str], lowered: str, unseen: dict[str, str]) -> int:
-    """Return where the text continues: after a tag, or after all that it hides."""
+    """Return the offset where the text continues: after a tag, or after the element that it hides."""
     name = tag[1].lower()
     if name == "!--":
         end = lowered.find("-->", tag.end())
@@ -91,7 +91,7 @@ def _end_of(name: str, lowered: str, begin: int) -> int:
     return len(lowered)
 
 
-# As in cleaning: possessive or bounded, since untrusted authors write what these run over.
+# As in cleaning: possessive or bounded, because the input is untrusted.
 _FENCE = re.compile(r"^([ >]*+)(`{3,}+|~{3,}+)[^`\n]*+$")
 _RULE = re.compile(r"^\s*+(?:(?:-\s*+){3,}+|(?:\*\s*+){3,}+|(?:_\s*+){3,}+)$")
 _TABLE_RULE = re.compile(r"^\s*+\|?(?:\s*+:?-{3,}+:?\s*+\|)++(?:\s*+:?-{3,}+:?\s*+)?$")
@@ -115,9 +115,9 @@ _LONG = 10_000  # characters of a line that are looked at together
 
 
 def plain(markdown: str) -> str:
-    """Return the text of Markdown: words, lists and lines of code stay, marks and addresses go.
+    """Return the text of Markdown: words, lists and lines of code are kept, marks and addresses removed.
 
-    Numbers and bullets of lists stay, since they say what is beside what; tabs divide the cells of a table.
+    Numbers and bullets of lists are kept, because they show the structure; tabs divide the cells of a table.
     """
     return "\n".join(_lines(markdown)).strip("\n")
 

@@ -12,7 +12,7 @@ from tabane.errors import TabaneError
 from tabane.messages import Lang, say
 
 _DELIMITER = "---"
-# What YAML reads as the string it looks like: addresses, dates, words. Other texts are quoted.
+# Texts that YAML reads as the same string: addresses, dates, words. Other texts are quoted.
 _ADDRESS = re.compile(r"https?://[^\s\"'\\<>{}|^`]+")
 _DATE = re.compile(r"\d{4}-\d\d(?:-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?)?")
 _WORD = re.compile(r"[a-z][a-z0-9]*(?:[-.][A-Za-z0-9]+)*")
@@ -22,9 +22,7 @@ Scalar = str | int | float | bool
 
 
 def front_matter(facts: Mapping[str, Scalar | Iterable[str] | None]) -> str:
-    """Return the facts as a block of YAML, one a line, in their order; those that are None or empty left
-    out.
-    """
+    """Return the metadata as a block of YAML, one value a line, in order, without None and empty values."""
     lines = [_DELIMITER]
     for name, value in facts.items():
         if value is None or value == "":
@@ -37,7 +35,7 @@ def front_matter(facts: Mapping[str, Scalar | Iterable[str] | None]) -> str:
 
 
 def scalar(value: Scalar) -> str:
-    """Return one value as YAML: on one line, and read back as what it is."""
+    """Return one value as YAML, on one line, so that it is read back unchanged."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str):
@@ -45,15 +43,15 @@ def scalar(value: Scalar) -> str:
     plain = _ADDRESS.fullmatch(value) or _DATE.fullmatch(value) or _WORD.fullmatch(value)
     if plain and not value.endswith(":") and value not in _NO_STRINGS:
         return value
-    # JSON leaves what ends lines for YAML as it is.
+    # JSON does not escape all line ends of YAML.
     return re.sub(r"[\x7f-\x9f\u2028\u2029\ufeff]", _escape, json.dumps(value, ensure_ascii=False))
 
 
 def fenced(text: str, lang: Lang = "en") -> str:
-    """Return the text between two lines that it cannot hold, with a warning about whose it is.
+    """Return the text between two marker lines that it does not contain, with a warning that it is untrusted.
 
-    The mark of the lines is worked out of the text, so that the same page gives the same bytes; one that
-    stands in the text is passed over.
+    The marker is derived from the text, so that the same page gives the same bytes; one that occurs in the
+    text is skipped.
     """
     mark = _mark(text)
     note = say(
@@ -67,7 +65,7 @@ def fenced(text: str, lang: Lang = "en") -> str:
 def _mark(text: str) -> str:
     digest = hashlib.blake2s(text.encode("utf-8", "surrogatepass")).hexdigest()
     marks = (f"page-{digest[at : at + 8]}" for at in range(56))
-    # A text would have to hold all of these windows of its own digest to leave none.
+    # A text would have to contain all of these windows of its own digest to leave no marker.
     return next(mark for mark in marks if mark not in text)
 
 
@@ -77,7 +75,7 @@ def _escape(found: re.Match[str]) -> str:
 
 _FACTS = ("title", "author", "date", "site", "language", "url", "canonical", "way", "share")
 _FURTHER = ("title", "url")
-"""What stands in front of parts but the first: the rest was said."""
+"""Fields of the front matter of later parts: the first part has the others."""
 
 
 def assistant(value: dict[str, Any], lang: Lang) -> str:

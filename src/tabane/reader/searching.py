@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tabane.reader.cleaning import without_links
+from tabane.reader.page import PAGE, PASSAGES, SPACES, TEXT, TITLE
 from tabane.reader.page_records import digest, head_of, meaning
-from tabane.reader.shape import PAGE, PASSAGES, SPACES, TEXT, TITLE
 from tabane.search.engine import Collection
 from tabane.search.hybrid import RankedRecord
 from tabane.search.pipeline import CollectionSource, records_of

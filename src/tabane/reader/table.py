@@ -1,4 +1,4 @@
-"""The operations on pages, declared. Their implementation is imported with the first call."""
+"""Declarations of the operations on pages. Their implementation is imported on the first call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def reader_table(reader: Callable[[], ReaderOperations]) -> list[Operation]:
-    """Return those by which pages are read, listed and delete."""
+    """Return the operations that read, remember, list and forget pages."""
     person = frozenset({Face.RPC, Face.CLI})
     return [
         Operation(

@@ -1,4 +1,4 @@
-"""Reading of a URL: from the cache, then by the site adapters, one after the other."""
+"""Reading of a URL: from the cache, else by the site adapters, one after the other."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ log = logging.getLogger(__name__)
 _Value = TypeVar("_Value")
 
 FRESH = 15 * 60.0
-"""Seconds in which what was read is taken for what is there."""
+"""Seconds for which a cached page is fresh."""
 
 LIMIT = 90.0
 """Seconds for one page by all ways together."""
 
-# What says most of why a page cannot be read comes first: the others are often what follows from it.
+# The causes that explain a failure best come first: the others often follow from them.
 _TELLING = (
     "url", "scheme", "refused", "key", "rate", "robots", "large", "type", "status", "tls", "dns", "connect",
     "timeout", "redirect", "javascript", "empty", "broken", "way",
 )  # fmt: skip
 
-# Markdown as its author wrote it, with links that lead from where it stands.
+# Markdown as its author wrote it, with relative links.
 _AS_WRITTEN = frozenset({"markdown", "llms.txt"})
 
 _LINES = re.compile(r"#L\d{1,7}(?:C\d{1,7})?(?:-L?\d{1,7}(?:C\d{1,7})?)?$")
 
-# What passes: a page that was read before is then better than none.
+# Transient failures: then an older copy of the page is better than none.
 _PASSING = frozenset({"dns", "connect", "tls", "timeout", "rate"})
 
 
 @dataclass(frozen=True, slots=True)
 class CacheValidators:
-    """What a site can be asked with whether a page has changed: which request, and what it said of it."""
+    """The request and the validators with which a site can be asked whether a page has changed."""
 
     url: str
     accept: str | None
@@ -68,7 +68,7 @@ class CacheValidators:
 
 @dataclass(frozen=True, slots=True)
 class CachedPage:
-    """A page that was read before: ``checked`` is when the site last said so, seconds since 1970."""
+    """A cached page. ``checked`` is when the site last confirmed it, in seconds since 1970."""
 
     page: Page
     checked: float
@@ -76,14 +76,14 @@ class CachedPage:
 
 
 class PageCaching(Protocol):
-    """Where pages are kept. Failure policy: StoreError, and reading goes on without it."""
+    """A cache of pages. Failure policy: it raises StoreError, and reading continues without it."""
 
     async def get(self, url: str, *, raw: bool = False) -> CachedPage | None:
-        """Return the page that was read at that URL, or whose final URL it is."""
+        """Return the page that was read at that URL, or has it as final URL."""
         ...
 
     async def put(self, url: str, kept: CachedPage, *, raw: bool = False) -> None:
-        """Keep it in place of what there was; where it is too large, keep nothing."""
+        """Cache the page in place of its older copy; if it is too large, cache nothing."""
         ...
 
 
@@ -121,11 +121,11 @@ class UrlReader:
     async def read(
         self, url: str, *, refresh: bool = False, raw: bool = False, settled: bool = False
     ) -> Page:
-        """Return the page at ``url``; what it says is clean of unseen text. Raises ReadError.
+        """Return the page at ``url``, without invisible text. Raises ReadError.
 
-        A page that was read less than ``fresh`` seconds ago is given as it was, and an older one where its
-        site says that it has not changed, or does not answer. ``refresh`` asks again in any case, ``settled``
-        not as long as it is kept. ``raw`` is what was served, as text.
+        A page that was read less than ``fresh`` seconds ago comes from the cache, and an older one if its
+        site says that it has not changed, or does not answer. ``refresh`` requests it again in any case;
+        ``settled`` never while it is cached. ``raw`` is the response body as text.
         """
         try:
             return await self._read(target(url).url + _lines(url), refresh, raw, settled)
@@ -180,9 +180,9 @@ class UrlReader:
 
 
 async def read_with_adapters(url: str, ways: Sequence[SiteAdapter], tools: ReadingTools) -> Page:
-    """Return the page by the first way that leads to it, with why those before it did not as warnings.
+    """Return the page by the first adapter that reads it, with the failures of those before it as warnings.
 
-    Raises ReadError of the cause that says most, where none does; its message has the others too.
+    If all fail, raises ReadError with the cause that explains most; its message has the others too.
     """
     failed: list[tuple[str, ReadError]] = []
     for way in ways:
@@ -227,13 +227,13 @@ async def _in_thread(page: Page, *, raw: bool = False) -> Page:
 
 
 def _may_be_said(value: str) -> bool:
-    """Return whether what a server said can be said to it again: a header is short, and printable ASCII."""
+    """Return whether a validator can be sent back to the server: it must be short and printable ASCII."""
     return len(value) <= 1_000 and value.isascii() and value.isprintable()
 
 
 def _lines(url: str) -> str:
-    """Return the fragment where it names lines of a file: a part of a page, which is read but not kept as
-    one.
+    """Return the fragment if it names lines of a file: such a part of a page is read but not cached
+    separately.
     """
     found = _LINES.search(url)
     return found[0] if found else ""
@@ -247,7 +247,7 @@ def _address(url: str | None) -> str | None:
 
 
 def _instead(kept: CachedPage | None, error: ReadError) -> Page:
-    """Return the page as it was, where asking again failed for a while; else raises the error."""
+    """Return the cached page if the failure is transient; else raise the error."""
     busy = error.cause == "status" and error.status is not None and error.status >= 500
     if kept is None or not (busy or error.cause in _PASSING):
         raise error
@@ -283,7 +283,7 @@ def _joined(messages: Sequence[Message]) -> Message:
 
 
 async def _at_best(storing: Awaitable[_Value]) -> _Value | None:
-    """Return what the cache says; None if it cannot be asked: it spares requests, and no more."""
+    """Return the answer of the cache; None if it fails, because it only saves requests."""
     try:
         return await storing
     except StoreError as error:
@@ -292,11 +292,11 @@ async def _at_best(storing: Awaitable[_Value]) -> _Value | None:
 
 
 class _NotModified(Exception):
-    """The site says that what is kept is still what is there."""
+    """The site says that the cached page has not changed."""
 
 
 class _ConditionalFetcher:
-    """A fetcher that remembers what it was asked, and asks for changes alone where a page is kept."""
+    """A fetcher that records its requests, and makes conditional ones for a cached page."""
 
     def __init__(self, fetcher: Fetcher, known: CacheValidators | None) -> None:
         self._fetcher, self._known = fetcher, known
@@ -324,7 +324,7 @@ class _ConditionalFetcher:
         return fetched
 
     def validators(self) -> CacheValidators | None:
-        """Return what to ask for the page again with; None if it was made of several answers, or of
+        """Return the validators for a conditional request; None if the page came from several responses, or
         none.
         """
         if len(self._answers) != 1 or not self._answers[0].headers():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.reader.fetching.headers import declared, lowered, media, seconds_to_wait
+from tabane.reader.fetching.responses import declared, lowered, media, seconds_to_wait
 
 NOW = 1_700_000_000.0
 

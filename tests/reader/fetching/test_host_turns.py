@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tabane.reader.fetching.host_turns import RequestTurns
+from tabane.reader.fetching.network import RequestTurns
 
 
 class Clock:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabane.errors import ReadError
+from tabane.reader.conversion import ConvertedPage, pack
 from tabane.reader.formats import page_of
-from tabane.reader.worker import ConvertedPage, pack
 from tests.reader.formats.files import docx, epub, paragraph, pdf
 from tests.reader.pages import ARTICLE, EVIL, FEED, picture
 

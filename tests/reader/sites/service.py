@@ -6,10 +6,10 @@ import asyncio
 import json
 from typing import Any
 
+from tabane.reader import ThreadedConversion
 from tabane.reader.fetching import PageFetcher
 from tabane.reader.page import Page
 from tabane.reader.sites.site_adapter import ReadingTools, SiteAdapter
-from tabane.reader.standalone import ThreadedConversion
 from tabane.reader.url_reader import CachedPage, PageCaching, UrlReader
 from tests.reader.site import Answer, Asked, Site
 

@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import ReadError
+from tabane.reader.sites import all_site_adapters
 from tabane.reader.sites.notion.api import NotionBlock
-from tabane.reader.sites.notion.block_markdown import markdown
-from tabane.reader.sites.notion.rich_text import named, rich, title
-from tabane.reader.sites.registry import all_site_adapters
+from tabane.reader.sites.notion.as_markdown import markdown, named, rich, title
 from tabane.reader.sites.site_adapter import absolute
 from tests.reader.fakes import FakeFetcher, tools
 

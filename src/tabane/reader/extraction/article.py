@@ -49,7 +49,7 @@ class ExtractedArticle:
 
 
 def article(html: str, url: str) -> ExtractedArticle:
-    """Parse once, learn what the page says of itself, find its content and write that down."""
+    """Parse the page once, read its metadata, find its content and convert it to Markdown."""
     from tabane.reader.markdown import markdown
 
     root = parsed(html)

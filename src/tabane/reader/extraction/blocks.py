@@ -81,7 +81,7 @@ FAR = 12
 
 @dataclass(slots=True)
 class ElementBox:
-    """An element that blocks stand in, with what is known of it from its ancestors and its blocks."""
+    """An element that contains blocks, with properties derived from its ancestors and its blocks."""
 
     element: Element
     parent: ElementBox | None
@@ -100,7 +100,7 @@ class ElementBox:
 
 @dataclass(slots=True)
 class ContentBlock:
-    """A run of text: where it stands, what it says, and how much of it is links."""
+    """A run of text: its position, its text, and how much of it is links."""
 
     box: ElementBox
     pieces: list[tuple[Element, bool]] = field(default_factory=list)
@@ -117,8 +117,8 @@ class ContentBlock:
 class BlockSegmentation:
     """Walks a tree once, without recursion, and cuts it into blocks.
 
-    ``boxes`` are in the order of the document, so that each stands after its parent. ``hidden`` are the
-    elements that ``hides`` told to be out of sight, where they say something.
+    ``boxes`` are in document order, so that each comes after its parent. ``hidden`` are the elements with
+    text for which ``hides`` returned True.
     """
 
     def __init__(self, root: Element, hides: Callable[[Element], bool] = lambda element: False) -> None:
@@ -185,7 +185,7 @@ class BlockSegmentation:
         return True
 
     def _whole(self, element: Element, box: ElementBox, link: bool) -> None:
-        """A block that is not cut further: code, and a table of data."""
+        """Add a block that is not cut further: code, or a data table."""
         skip: Element | None = None
         for event, child in iterwalk(element):
             if event == "start":
@@ -275,9 +275,7 @@ def iterwalk(root: Element) -> Iterator[tuple[str, Element]]:
 
 
 def plain_table(table: Element) -> bool:
-    """Return whether a table is one of data, whose cells belong together: no tables, forms or long texts
-    within.
-    """
+    """Return whether a table is a data table: without nested tables, forms or long texts."""
     rows, cells = 0, 0
     for inner in table.iter("tr", "td", "th", "table", "form", "div", "p", "ul", "h1", "h2", "h3"):
         if inner.tag == "tr":
@@ -293,7 +291,7 @@ def plain_table(table: Element) -> bool:
 
 
 def measured(cutting: BlockSegmentation) -> None:
-    """Add what each box holds to it and to those around it, and count boxes that are made alike."""
+    """Sum up the contents of each box in it and in its ancestors, and count boxes built alike."""
     for block in cutting.blocks:
         box = block.box
         box.letters += block.letters
@@ -324,9 +322,10 @@ def _count_twins(boxes: list[ElementBox]) -> None:
 
 
 def size(text: str) -> int:
-    """Length of a text as if written in letters: a character of Chinese or Japanese says more than one.
+    """Return the length of a text in letters, with a character of Chinese or Japanese counted as more than
+    one.
 
-    The same text has 2.3 times as many letters in English as characters in Japanese, so that each counts so.
+    The same text has 2.3 times as many letters in English as characters in Japanese, which is the factor.
     """
     text = text.strip()
     return len(text) if text.isascii() else len(text) + round(1.3 * _dense(text))

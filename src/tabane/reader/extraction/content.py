@@ -19,7 +19,7 @@ from tabane.reader.extraction.html_tree import open_noscripts, settle
 from tabane.reader.extraction.pruning import filled, lowest, pruned
 
 Node = Any
-"""A leaf is its value; a fork is (feature, threshold, what is at most that, what is more)."""
+"""A leaf is its value; a fork is (feature, threshold, subtree up to the threshold, subtree above it)."""
 
 
 class DecisionForest:
@@ -32,7 +32,7 @@ class DecisionForest:
         self._base, self._trees = base, tuple(_frozen(tree) for tree in trees)
 
     def odds(self, row: Sequence[float]) -> float:
-        """Log-odds of a row of features."""
+        """Return the log-odds of a row of features."""
         total = self._base
         for node in self._trees:
             while node.__class__ is tuple:
@@ -69,13 +69,13 @@ def weights(blocks: Sequence[ContentBlock]) -> list[float]:
 
 
 def chosen(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list[bool]:
-    """Return which blocks to keep, so that the F1 that is to be expected is the greatest.
+    """Return which blocks to keep, so that the expected F1 is greatest.
 
     Blocks are taken from the most probable down while that raises 2·(sum of p·w of those taken) / (w of those
-    taken + sum of p·w of all): a page of which little is certain is kept more freely than a fixed threshold
-    would. Lipton, Elkan, Naryanaswamy, Optimal thresholding of classifiers to maximize F1 (2014). Where most
-    of what is expected is sure, as in an article, nothing is taken that is rather not content, unless it is
-    text close to what is.
+    taken + sum of p·w of all): if little of a page is certain, more of it is kept than by a fixed threshold.
+    Lipton, Elkan, Naryanaswamy, Optimal thresholding of classifiers to maximize F1 (2014). If most of the
+    expected content is certain, as in an article, improbable blocks are dropped, unless they are text close
+    to certain content.
     """
     weight = weights(blocks)
     order = sorted(range(len(blocks)), key=lambda number: -probability[number])
@@ -95,9 +95,7 @@ def chosen(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list
 
 
 def _likely(blocks: Sequence[ContentBlock], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
-    """Return what is rather content than not of what was kept, and the text that stands close to what
-    surely is.
-    """
+    """Return the kept blocks that are probably content, and text close to certain content."""
     sure = (block.box for block, p in zip(blocks, probability, strict=True) if p > _SURE)
     around = {id(at) for box in sure for at in islice(up(box), 1, 4)}
     return [
@@ -143,7 +141,7 @@ def _forest() -> DecisionForest:
 
 
 def cut(root: Element) -> BlockSegmentation:
-    """Return a page in blocks, with what was streamed in its place and without what nobody sees."""
+    """Return a page in blocks, with streamed parts in their places and without hidden elements."""
     settle(root)
     cutting = BlockSegmentation(root, HiddenElementDetector(root).hides)
     measured(cutting)
@@ -154,7 +152,7 @@ def cut(root: Element) -> BlockSegmentation:
 
 
 def content(root: Element) -> PageContent:
-    """Find the content of a page. ``root`` is changed: what was not content is gone from it."""
+    """Find the content of a page. ``root`` is changed in place: everything else is removed from it."""
     cutting = cut(root)
     blocks = cutting.blocks
     whole = sum(block.letters for block in blocks)
@@ -168,7 +166,7 @@ def content(root: Element) -> PageContent:
 
 
 def title(root: Element) -> str:
-    """Return what the page calls itself in its head, in one line."""
+    """Return the title in the page's head, in one line."""
     element = root.find(".//title")
     return " ".join("".join(element.itertext()).split())[:500] if element is not None else ""
 
@@ -203,9 +201,9 @@ def _probability(cutting: BlockSegmentation) -> list[float]:
 
 
 def _shapes(blocks: Sequence[ContentBlock]) -> dict[int, list[int]]:
-    """Return numbers of the blocks that stand at the same path, which are made by the same template.
+    """Return numbers of the blocks at the same path, which come from the same template.
 
-    Where a page has too many paths for one of each to be judged, its blocks go by their tags alone.
+    If a page has too many paths to judge a block of each, its blocks are grouped by tag only.
     """
     by_path: dict[int, list[int]] = {}
     for number, block in enumerate(blocks):

@@ -37,7 +37,7 @@ def rows(
 ) -> list[list[float]]:
     """Return a row of features for each block, or for those of the numbers in ``only``, in rising order.
 
-    ``title`` is what the page calls itself in its head.
+    ``title`` is the title in the page's head.
     """
     if not blocks:
         return []
@@ -101,7 +101,7 @@ def rows(
 
 
 class _BlockFeatures:
-    """What is measured of each block on its own, when it is first asked for."""
+    """Features of each block by itself, computed on first use."""
 
     def __init__(self, blocks: Sequence[ContentBlock]) -> None:
         self._blocks = blocks
@@ -232,7 +232,7 @@ def _within(box: ElementBox, best: ElementBox, inside: dict[int, bool]) -> bool:
 
 
 def _titles(blocks: Sequence[ContentBlock], title: str) -> set[int]:
-    """Return numbers of the headings that say what the page calls itself."""
+    """Return numbers of the headings that repeat the page's title."""
     title = title.casefold()
     found = set()
     for number, block in enumerate(blocks):

@@ -26,14 +26,14 @@ _PANELS = ("aria-controls", "data-target", "data-bs-target", "href")
 
 
 class HiddenElementDetector:
-    """Tells which elements of a page cannot be seen, and cannot be made to appear by clicking either."""
+    """Detects elements of a page that are invisible and that no click makes appear."""
 
     def __init__(self, root: Element) -> None:
         self._root = root
         self._panels: frozenset[str] | None = None
 
     def hides(self, element: Element) -> bool:
-        """Return whether an element is kept from readers: itself, not by what is around it."""
+        """Return whether an element itself is hidden from readers; its ancestors are not judged."""
         attributes = element.attrib
         if not attributes:
             return False
@@ -99,7 +99,7 @@ class HiddenElementDetector:
 
 
 def _below_a_switch(element: Element) -> bool:
-    """Return whether what comes right before it is a button that opens something."""
+    """Return whether the element right before it is a button that opens something."""
     above = element.getparent()
     before = element.getprevious()
     if before is None and above is not None:
@@ -174,7 +174,7 @@ def _small(rules: dict[str, str]) -> bool:
 
 
 def _same_colour(element: Element, rules: dict[str, str]) -> bool:
-    """Written in the color of its ground, as far as the page says so on its elements themselves."""
+    """Return whether its text has the color of its background, by the style attributes of the elements."""
     written = rules.get("color")
     if written is None:
         return False

@@ -12,12 +12,12 @@ _MOST = 2000
 
 
 def settle(root: Element) -> None:
-    """Put what was streamed where it belongs, and open what browsers show of templates.
+    """Move streamed parts to their places, and open the templates that browsers show.
 
     React streams a boundary that was not ready as ``<div hidden id="S:1">`` at the end of the page, marks its
-    place with ``<template id="B:1">`` (or ``P:1`` within another), and a script names both. What has no
-    place, or is named by no script, stays as hidden as it is; of a page that was saved without its scripts
-    the place has to be enough. A ``<template shadowrootmode>`` is shown.
+    place with ``<template id="B:1">`` (or ``P:1`` within another), and a script names both. A segment without
+    a place, or one that no script names, stays hidden. In a page that was saved without its scripts, the
+    place is enough. A ``<template shadowrootmode>`` is shown.
     """
     places: dict[str, Element] = {}
     for template in root.iter("template"):
@@ -34,9 +34,9 @@ def settle(root: Element) -> None:
 
 
 def open_noscripts(root: Element) -> bool:
-    """Open what a page tells browsers without JavaScript, if it is long; return whether there was any.
+    """Open the text for browsers without JavaScript if it is long; return whether there was any.
 
-    For a page that shows almost nothing: forums put their whole thread there. Next to visible text, no
+    Only for a page that shows almost nothing: forums put their whole thread there. Next to visible text, no
     reader sees it.
     """
     found = [noscript for noscript in root.iter("noscript") if _speaks(noscript)]
@@ -62,7 +62,7 @@ def _move(segment: Element, place: Element) -> None:
 
 
 def _speaks(noscript: Element) -> bool:
-    """Return whether a page is told at length to those without JavaScript."""
+    """Return whether an element has a long text for browsers without JavaScript."""
     parent = noscript.getparent()
     if parent is None or parent.tag == "head":
         return False
@@ -78,10 +78,10 @@ _PROLOGUE = re.compile(r"^\s*<\?xml[^>]*\?>")
 
 
 def parsed(html: str) -> Element:
-    """Return the tree of a page. Never raises: text without a tag is a page with that text; nothing is an
-    empty one.
+    """Return the tree of a page. Never raises: text without a tag becomes a page with that text, and empty
+    input an empty page.
 
-    The parser is libxml2's, which stops at a depth of its own (256) and so bounds what comes after it.
+    The parser is libxml2's, which limits the depth of the tree to 256.
     """
     from lxml import etree
     from lxml.html import HTMLParser
@@ -102,8 +102,9 @@ def parsed(html: str) -> Element:
 
 
 def _set_apart(root: Element) -> None:
-    """Move what is content out of the head: HTML may leave ``<body>`` out, and libxml2 does not know where it
-    begins when an element comes that is newer than itself, such as ``<article>``."""
+    """Move content out of the head: HTML may omit ``<body>``, and libxml2 does not detect where it begins if
+    the first element is newer than libxml2, such as ``<article>``.
+    """
     head, body = root.find("head"), root.find("body")
     if head is None:
         return
@@ -122,7 +123,7 @@ def _set_apart(root: Element) -> None:
 
 
 def drop(element: Element, space: str = "") -> None:
-    """Take an element out and leave what follows it, after the white space that it held: listings need it."""
+    """Remove an element and keep the text after it, after ``space``: code blocks need white space."""
     parent = element.getparent()
     if parent is None:
         return

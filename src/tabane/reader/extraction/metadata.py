@@ -54,7 +54,7 @@ _SPACE = re.compile(r"\s+")
 
 @dataclass(frozen=True, slots=True)
 class PageMetadata:
-    """What is known of a page; None if it says nothing. ``body`` is the text that its JSON-LD gives."""
+    """Metadata of a page; None for what the page does not say. ``body`` is the text in its JSON-LD."""
 
     title: str | None = None
     author: str | None = None
@@ -67,7 +67,7 @@ class PageMetadata:
 
 
 def metadata(root: Element, url: str) -> PageMetadata:
-    """Read what a page says of itself, best source first: JSON-LD, meta elements, then what stands in it."""
+    """Read the metadata of a page, best source first: JSON-LD, meta elements, then the page's elements."""
     meta = _meta(root)
     things = [thing for thing in _linked(root) if _WRITTEN.search(_kind(thing))]
     things.sort(key=lambda thing: _kind(thing).lower() in ("webpage", "itempage", "collectionpage"))
@@ -87,9 +87,7 @@ def metadata(root: Element, url: str) -> PageMetadata:
 
 
 def clean(text: str | None, most: int = 500) -> str | None:
-    """Return a text in one line, cut if it is too long to be what it is said to be; None for an empty
-    one.
-    """
+    """Return a text in one line, cut if it is too long for its field; None if it is empty."""
     line = _SPACE.sub(" ", text or "").strip()
     return line[:most] or None
 
@@ -114,7 +112,7 @@ def _said(meta: Mapping[str, str], names: tuple[str, ...]) -> str | None:
 
 
 def _linked(root: Element) -> Iterator[dict[str, Any]]:
-    """Yield every thing that JSON-LD tells of, to a bounded depth."""
+    """Yield every object in JSON-LD, to a limited depth."""
     scripts = (at for at in root.iter("script") if "ld+json" in (at.get("type") or "").lower())
     for script in itertools.islice(scripts, _MOST):
         text = (script.text or "")[:_LONGEST]
@@ -243,7 +241,7 @@ def _date(root: Element, meta: Mapping[str, str], things: list[dict[str, Any]], 
 
 
 def _written(root: Element) -> str | None:
-    """Return a date that stands in an element named for it."""
+    """Return the date in an element whose name says that it is one."""
     for element in root.iter("span", "p", "div", "li", "td", "small"):
         name = f"{element.get('class') or ''} {element.get('id') or ''} {element.get('itemprop') or ''}"
         if re.search(r"date|publish|posted|(?<![a-z])time(?!line)", name, re.IGNORECASE):
@@ -254,10 +252,10 @@ def _written(root: Element) -> str | None:
 
 
 def iso(text: str | None) -> str | None:
-    """Return a date as ISO 8601, with its time if that is said; None if there is none that can be.
+    """Return a date as ISO 8601, with its time if the text has one; None if there is no valid date.
 
-    >>> iso("2024年3月9日"), iso("March 9th, 2024"), iso("2024-03-09T10:00:00.000+0900")
-    ('2024-03-09', '2024-03-09', '2024-03-09T10:00:00+09:00')
+    >>> iso("2024年3月9日"), iso("March 9th, 2024"), iso("2024-03-09T10:00:00.000+0900") ('2024-03-09',
+    '2024-03-09', '2024-03-09T10:00:00+09:00')
     """
     if not text:
         return None

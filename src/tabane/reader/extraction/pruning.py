@@ -10,21 +10,21 @@ from tabane.reader.extraction.html_tree import drop
 
 Element = Any
 _EMPTY = frozenset(("br", "hr", "wbr", "td", "th", "col", "colgroup"))
-"""Elements that mean something with nothing in them."""
+"""Elements that have a meaning when empty."""
 _MOSTLY = 0.5
 """Share of a list's words that makes the rest of it content too."""
 _LEAST = 0.12
-"""Below this probability nothing is kept for what is around it."""
+"""Below this probability a block is not kept because of its neighbors."""
 _REACH = 3
 _LISTS = frozenset(("ul", "ol", "dl"))
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
 def filled(blocks: Sequence[ContentBlock], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
-    """Return the choice made whole: what stands amid content belongs to it, unless it surely does not.
+    """Complete the choice: blocks amid content belong to it, unless they are surely not content.
 
-    Lists that are mostly content are kept whole; headings go with what they head, listings and tables with
-    the text that they interrupt, pictures with what is on both sides.
+    Lists that are mostly content are kept whole. Headings follow their sections, code blocks and tables the
+    text that they interrupt, images the blocks on both sides.
     """
     kept = _structure(blocks, _lists(blocks, list(kept), probability), probability)
     return [
@@ -34,7 +34,7 @@ def filled(blocks: Sequence[ContentBlock], kept: Sequence[bool], probability: Se
 
 
 def _lists(blocks: Sequence[ContentBlock], kept: list[bool], probability: Sequence[float]) -> list[bool]:
-    """Keep whole the lists that are mostly content, or that stand amid content and are no links."""
+    """Keep whole the lists that are mostly content, or that are amid content and are not links."""
     groups: dict[int, list[int]] = {}
     for number, block in enumerate(blocks):
         outer = [box for box in up(block.box) if box.element.tag in _LISTS]
@@ -71,7 +71,7 @@ def _structure(blocks: Sequence[ContentBlock], kept: list[bool], probability: Se
 
 
 def _between(blocks: Sequence[ContentBlock], kept: Sequence[bool], number: int) -> bool:
-    """Return whether a block without text stands between two of content."""
+    """Return whether a block without text is between two blocks of content."""
     before = next((kept[at] for at in range(number - 1, -1, -1) if blocks[at].pieces), False)
     after = next((kept[at] for at in range(number + 1, len(blocks)) if blocks[at].pieces), False)
     return before and after
@@ -80,7 +80,7 @@ def _between(blocks: Sequence[ContentBlock], kept: Sequence[bool], number: int) 
 def pruned(
     root: Element, blocks: Sequence[ContentBlock], kept: Sequence[bool], hidden: Sequence[Element]
 ) -> int:
-    """Cut away in place what was not kept; returns how many hidden parts stood amid what was."""
+    """Remove in place the blocks that were not kept; return the number of hidden parts amid the kept ones."""
     pictures: set[int] = set()
     for block, choice in zip(blocks, kept, strict=True):
         if choice:
@@ -103,7 +103,7 @@ def _silence(block: ContentBlock) -> None:
 
 
 def _amid(blocks: Sequence[ContentBlock], kept: Sequence[bool], hidden: Sequence[Element]) -> int:
-    """Return how many of the hidden elements that say something stand in a box of which something is kept."""
+    """Return the number of hidden elements with text in a box of which something is kept."""
     alive: set[Element] = set()
     for block, choice in zip(blocks, kept, strict=True):
         if choice:
@@ -121,10 +121,10 @@ def _amid(blocks: Sequence[ContentBlock], kept: Sequence[bool], hidden: Sequence
 
 
 def _sweep(root: Element, pictures: set[int], hidden: set[int]) -> None:
-    """Take out every element that says nothing any more.
+    """Remove every element that has no text or image left.
 
-    Elements are known by their ids: lxml makes objects of them as they are asked for, and these are held, by
-    the walk, by the blocks and by who found the hidden ones, for as long as their ids are needed.
+    Elements are identified by ``id()``. lxml creates their objects on access; the walk, the blocks and the
+    list of hidden elements hold these objects for as long as the ids are needed.
     """
     alive: set[int] = set()
     gone: list[tuple[Element, bool]] = []
@@ -141,7 +141,7 @@ def _sweep(root: Element, pictures: set[int], hidden: set[int]) -> None:
             alive.add(id(parent))
         if silent or not (speaks or element.tag in _EMPTY):
             gone.append((element, silent))
-    for element, silent in gone:  # inner ones first, so that nothing but white space is left in these
+    for element, silent in gone:  # inner ones first, so that these contain only white space
         drop(element, "" if silent else "".join(element.itertext()))
 
 

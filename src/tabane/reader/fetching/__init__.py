@@ -1,9 +1,139 @@
 """Fetching: the resource at a URL, whole and decompressed, under the guard and within every limit.
 
-What is heavy (httpcore2, h2, brotli) is imported with the first fetch.
+Large dependencies (httpcore2, h2, brotli) are imported on the first fetch.
 """
 
-from tabane.reader.fetching.interface import Policy, Resolver
-from tabane.reader.fetching.page_fetcher import PageFetcher
+from __future__ import annotations
+
+import asyncio
+import importlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tabane.reader.fetching.interface import FetchedResource, Policy, Resolver, SystemResolver
+
+if TYPE_CHECKING:
+    from tabane.reader.fetching.guarded_connections import Source
+    from tabane.reader.fetching.network import RequestTurns
+    from tabane.reader.fetching.redirects import FetchContext
+    from tabane.reader.fetching.robots import RobotsCache
+
 
 __all__ = ["PageFetcher", "Policy", "Resolver"]
+
+
+_ROBOTS = "text/plain,*/*;q=0.5"
+
+
+@dataclass(slots=True)
+class _PolicySession:
+    """The connections and robots.txt files under one policy, and the number of fetches that use them."""
+
+    context: FetchContext
+    robots: RobotsCache
+    users: int = 0
+
+
+class PageFetcher:
+    """Fetches pages from the network, under the guard: see
+    :class:`~tabane.reader.fetching.interface.Fetcher`.
+
+    ``policy`` is called at each fetch, so that changed settings apply from the next one on; connections under
+    the old ones are closed when no fetch uses them any more. ``resolve`` looks up names. ``source`` returns
+    the local address that packets to an address leave from. ``clock`` is monotonic, ``wall`` is the time of
+    day, ``sleep`` waits.
+
+    Use it only on the event loop of its first fetch.
+
+    Causes of its ReadErrors: url, scheme, refused, dns, connect, tls, timeout, redirect, status, rate,
+    robots, large, broken. Raises ConfigurationError if the policy allows something that is not a host.
+    """
+
+    def __init__(
+        self,
+        policy: Callable[[], Policy],
+        *,
+        resolve: Resolver | None = None,
+        source: Source | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._policy, self._resolve, self._source = policy, resolve or SystemResolver(), source
+        self._clock, self._wall, self._sleep = clock, wall, sleep
+        self._changing = asyncio.Lock()
+        self._turns: RequestTurns | None = None
+        self._current: _PolicySession | None = None
+
+    async def fetch(
+        self, url: str, *, headers: Mapping[str, str] | None = None, accept: str | None = None
+    ) -> FetchedResource:
+        """Return the whole resource at ``url``. ``headers`` are sent only to its own host."""
+        policy = self._policy()
+        async with self._session(policy) as session:
+            from tabane.reader.fetching.fetch_errors import late
+            from tabane.reader.fetching.redirects import RedirectChain
+
+            chain = RedirectChain(session.context, session.robots.judge if policy.robots else None)
+            try:
+                async with asyncio.timeout(policy.timeout) as limit:
+                    return await chain.go(url, headers or {}, accept)
+            except TimeoutError:
+                if limit.expired():
+                    raise late(chain.phase, policy.timeout) from None
+                raise
+
+    async def close(self) -> None:
+        """Close every connection; fetches that are under way fail."""
+        session, self._current = self._current, None
+        if session is not None:
+            await session.context.network.close()
+
+    @asynccontextmanager
+    async def _session(self, policy: Policy) -> AsyncIterator[_PolicySession]:
+        session = await self._acquired(policy)
+        try:
+            yield session
+        finally:
+            session.users -= 1
+            await self._retire(session)
+
+    async def _acquired(self, policy: Policy) -> _PolicySession:
+        """Return the session under ``policy``, with one user more."""
+        async with self._changing:
+            session = self._current
+            if session is None or session.context.policy != policy:
+                self._current = await self._made(policy)
+                if session is not None:
+                    await self._retire(session)
+                session = self._current
+            session.users += 1
+            return session
+
+    async def _retire(self, session: _PolicySession) -> None:
+        if session is not self._current and not session.users:
+            await session.context.network.close()
+
+    async def _made(self, policy: Policy) -> _PolicySession:
+        # In a thread: it takes a tenth of a second, in which the hub has other things to do.
+        await asyncio.to_thread(importlib.import_module, "tabane.reader.fetching.redirects")
+        from tabane.reader.fetching.guarded_connections import source
+        from tabane.reader.fetching.network import GuardedHttpClient, RequestTurns
+        from tabane.reader.fetching.redirects import FetchContext, RedirectChain
+        from tabane.reader.fetching.robots import LIMIT, RobotsCache
+        from tabane.reader.guard import Guard
+
+        guard = Guard(policy.allowed, policy.ports, resolves=policy.proxy is None)
+        network = await asyncio.to_thread(
+            GuardedHttpClient, policy, guard, self._resolve, self._source or source
+        )
+        self._turns = self._turns or RequestTurns(self._clock, self._sleep)
+        context = FetchContext(policy, guard, network, self._turns, self._sleep, self._wall)
+
+        async def text(url: str) -> FetchedResource:
+            return await RedirectChain(context, limit=LIMIT, cut=True).go(url, {}, _ROBOTS)
+
+        return _PolicySession(context, RobotsCache(text, policy.product, policy.robots_timeout, self._clock))

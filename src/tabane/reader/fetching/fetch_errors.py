@@ -12,10 +12,10 @@ from tabane.messages import Message, say
 
 
 def refusal(status: int, host: str, wait: float | None) -> ReadError:
-    """Return the ReadError for ``status``: cause ``rate`` where it is a matter of time, ``status`` elsewhere.
+    """Return the ReadError for ``status``: cause ``rate`` if a retry may succeed later, else ``status``.
 
-    ``wait`` is how long ``host`` asks to wait, where it does. A 403 is a matter of time where the headers
-    say so, as APIs do whose limit is spent.
+    ``wait`` is the number of seconds that ``host`` asks to wait, or None. A 403 with a wait is a rate limit:
+    APIs whose limit is spent answer so.
     """
     timely = status in (429, 503) or (status == 403 and wait is not None)
     return ReadError(
@@ -59,7 +59,7 @@ _EXPIRED, _EARLY, _NAME, _ADDRESS = 10, 9, 62, 64  # X509_V_ERR_… of OpenSSL
 
 
 class TransientFetchError(Exception):
-    """A failure that may be gone at the next try. ``wait`` is how long to wait for it, if it was said."""
+    """A failure that a retry may fix. ``wait`` is the number of seconds to wait, if the server gave one."""
 
     def __init__(self, error: ReadError, wait: float | None = None) -> None:
         super().__init__(str(error))
@@ -109,7 +109,7 @@ def by_proxy(error: BaseException, host: str) -> ReadError:
 
 
 def tls(error: BaseException, host: str) -> ReadError | None:
-    """Return what is wrong with the certificate or the handshake; None if it is nothing of TLS."""
+    """Return the fault of the certificate or the handshake; None if the error is not of TLS."""
     found = next((e for e in chain(error) if isinstance(e, ssl.SSLError)), None)
     if found is None:
         return None
@@ -141,7 +141,7 @@ def _certificate(error: ssl.SSLCertVerificationError, host: str) -> Message:
 
 
 def broken(error: BaseException, host: str) -> TransientFetchError:
-    """Return a connection that broke after it stood, or an answer that is no HTTP."""
+    """Return the error for a connection that broke after it was open, or an answer that is not HTTP."""
     return TransientFetchError(
         ReadError(
             say("the answer of {host} broke off or is no HTTP ({error}).", host=host, error=_first(error)),
@@ -151,7 +151,7 @@ def broken(error: BaseException, host: str) -> TransientFetchError:
 
 
 def late(phase: Message, seconds: float) -> ReadError:
-    """Time is up. ``phase`` says with what."""
+    """Return the error for a timeout. ``phase`` says which step took too long."""
     return ReadError(
         say(
             "{phase} took more than {seconds:g} s and was given up; the setting reader_timeout allows more.",
@@ -163,7 +163,7 @@ def late(phase: Message, seconds: float) -> ReadError:
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and what it was made of: the connection library hands its causes on as arguments."""
+    """Yield the error and its causes: the connection library passes causes as arguments."""
     seen: list[BaseException] = [error]
     for one in seen:
         yield one

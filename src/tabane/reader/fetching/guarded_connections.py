@@ -1,4 +1,4 @@
-"""TCP connections to judged addresses: a name is resolved once, and what was judged is connected to.
+"""TCP connections to judged addresses: a name is resolved once, and only judged addresses are connected to.
 
 The connection keeps the name for the header Host and for TLS, which checks the certificate against it.
 """
@@ -33,9 +33,9 @@ async def first(
     close: Callable[[T], Awaitable[None]],
     after: float = AFTER,
 ) -> T:
-    """Return what the first opening that succeeds made; those that come too late are closed.
+    """Return the first connection that succeeds; later ones are closed.
 
-    Raises the error of the last that failed where all do.
+    Raises the last error if all fail.
     """
     waiting = list(openings)
     tasks: set[asyncio.Task[T]] = set()
@@ -67,7 +67,7 @@ async def _left(tasks: set[asyncio.Task[T]], close: Callable[[T], Awaitable[None
 
 
 Source = Callable[[Address, int], Address | None]
-"""The address of this computer that packets to another would leave from, if there is a way."""
+"""Return the local address that packets to another would leave from; None if there is no route."""
 
 
 class GuardedNetworkBackend(httpcore2.AsyncNetworkBackend):

@@ -17,11 +17,11 @@ from tabane.messages import Message
 
 @dataclass(frozen=True, slots=True)
 class FetchedResource:
-    """A response, whole. ``url`` is where it came from in the end; names of ``headers`` are lower case.
+    """A complete response. ``url`` is the final URL; names of ``headers`` are lower case.
 
-    ``media_type`` is without its parameters, lower case, "" where none was said; ``charset`` is that of the
-    header alone. ``body`` is empty if ``status`` is 304: what was kept is still good. ``warnings``:
-    what a person should know of how it was got.
+    ``media_type`` is lower case, without parameters, "" if the server sent none; ``charset`` is that of the
+    header only. ``body`` is empty if ``status`` is 304: the cached copy is still valid. ``warnings``: what a
+    person should know about the fetch.
     """
 
     url: str
@@ -34,17 +34,17 @@ class FetchedResource:
 
 
 class Fetcher(Protocol):
-    """Gets what is at a URL, under the guard."""
+    """Fetches the resource at a URL, under the guard."""
 
     async def fetch(
         self, url: str, *, headers: Mapping[str, str] | None = None, accept: str | None = None
     ) -> FetchedResource:
         """Follow redirects to the end and read the body, decompressed.
 
-        Every hop is judged by the guard, by robots.txt where the settings say so, and held to the limits of
-        time and size. ``headers`` go to the host of ``url`` alone, never to another that it redirects to.
+        Every hop is judged by the guard, by robots.txt if the settings say so, and within the limits of time
+        and size. ``headers`` are sent only to the host of ``url``, never to another that it redirects to.
         Status 200 to 299 and 304 are answers; others raise ReadError with cause ``status`` (429 and 503:
-        ``rate``), which the way that asked may understand.
+        ``rate``), which the adapter may handle.
         """
         ...
 
@@ -54,20 +54,21 @@ MB = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """The limits of fetching. Times are seconds, sizes bytes.
+    """The limits of fetching. Limits of one rendered page. Times are seconds, sizes bytes.
 
-    ``allowed``: hosts that are reached though they are not public (see guard.guard.AllowedHosts). ``ports``:
-    those that public hosts are asked at. ``max_bytes`` holds for a body as it comes and as it is unpacked.
-    ``timeout`` is for a read as a whole, with its redirects, retries and waiting for a turn; of
-    ``connect_timeout`` there is one for looking up and connecting and one for TLS; ``read_timeout`` is the
-    longest silence of a server. ``longest_wait`` is the longest wait before a retry that a server may ask
-    for; ``backoff`` the first one where it asks for none. ``gap`` is the time between the beginnings of two
-    requests to a host. ``robots``: whether robots.txt is obeyed; a person's own request is no crawl.
-    ``ca``: a PEM file of authorities that are trusted beside the system's.
+    ``allowed``: hosts that may be reached although they are not public (see guard.AllowedHosts). ``ports``:
+    the ports allowed on public hosts. ``max_bytes`` limits a body as transferred and as decompressed.
+    ``timeout`` is for a whole read, with its redirects, retries and waits for a turn. ``connect_timeout``
+    applies once to lookup and connect, and once to TLS. ``read_timeout`` is the longest silence of a server.
+    ``longest_wait`` is the longest wait before a retry that a server may ask for; ``backoff`` is the first
+    wait if it asks for none. ``gap`` is the time between the starts of two requests to a host. ``robots``:
+    whether robots.txt is obeyed; a person's own request is not a crawl. ``ca``: a PEM file of authorities
+    that are trusted in addition to the system's.
 
-    ``proxy`` is the URL of an HTTP proxy (http:// or https://); the environment's are never used. A proxy is
-    a way around the guard: it looks names up itself, so that their addresses are not seen here. Then names
-    and written addresses alone are judged, and the proxy has to keep private networks closed.
+    ``proxy`` is the URL of an HTTP proxy (http:// or https://); the proxy settings of the environment are
+    never used. A proxy bypasses a part of the guard: it looks up names itself, so their addresses are not
+    known here. Then only names and literal addresses are judged, and the proxy has to keep private networks
+    closed.
     """
 
     allowed: tuple[str, ...] = ()
@@ -97,14 +98,14 @@ Resolver = Callable[[str], Awaitable[Sequence[str]]]
 """The addresses of a host, as text, best first. Raises OSError (gaierror) if there are none."""
 
 MOST_LOOKUPS = 32
-"""Lookups under way at once. The system gives up on one that hangs after some 30 s, whoever waits."""
+"""Concurrent lookups. The system gives up on one that hangs after about 30 s."""
 
 
 class SystemResolver:
-    """The system's resolver: hosts file, DNS, whatever the computer is set up for.
+    """The system's resolver: hosts file, DNS, or as the computer is configured.
 
-    Each lookup is a thread of its own that nobody waits for at the end: it cannot be stopped, and a pool of
-    threads would be held up by those that hang.
+    Each lookup has its own thread, which is not joined at exit: it cannot be stopped, and lookups that hang
+    would block a pool of threads.
     """
 
     def __init__(self) -> None:

@@ -1,15 +1,17 @@
-"""HTTP requests over connections to judged addresses, and the certificates that are trusted.
+"""HTTP requests over connections to judged addresses, trusted certificates, and turns of the requests to each
+host.
 
-It is all imported with the first fetch. httpcore2 is the lower half of httpx2, released with it:
-the upper half does redirects, cookies, proxies and unpacking, all of which are our own matter here.
+Imported on the first fetch. httpcore2 is the lower half of httpx2 and is released with it. The upper half
+does redirects, cookies, proxies and decompression, which the reader does itself.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
@@ -17,16 +19,74 @@ import httpcore2
 
 from tabane.errors import ReadError
 from tabane.messages import say
-from tabane.reader.fetching.body import accepted
 from tabane.reader.fetching.fetch_errors import TransientFetchError, broken, by_proxy, connecting, late, tls
 from tabane.reader.fetching.guarded_connections import GuardedNetworkBackend, Source
-from tabane.reader.fetching.headers import lowered
-from tabane.reader.fetching.host_turns import AT_ONCE
 from tabane.reader.fetching.interface import Policy, Resolver
+from tabane.reader.fetching.responses import accepted, lowered
 from tabane.reader.guard import Guard, Target
 
 if TYPE_CHECKING:
     from ssl import SSLContext
+
+
+AT_ONCE = 8
+"""Concurrent requests, to all hosts."""
+
+PER_HOST = 2
+"""Concurrent requests to one host."""
+
+_SWEEP = 256
+
+
+@dataclass(slots=True)
+class _HostTurn:
+    """State of one host: its running and waiting requests (``users``), and the time of its next turn."""
+
+    places: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(PER_HOST))
+    users: int = 0
+    next: float = 0.0
+
+
+class RequestTurns:
+    """Hands out turns. ``clock`` is in seconds, from any point in time."""
+
+    def __init__(self, clock: Callable[[], float], sleep: Callable[[float], Awaitable[None]]) -> None:
+        self._clock, self._sleep = clock, sleep
+        self._rows: dict[str, _HostTurn] = {}
+        self._places = asyncio.Semaphore(AT_ONCE)
+
+    def __len__(self) -> int:
+        """Return the number of hosts with state."""
+        return len(self._rows)
+
+    @asynccontextmanager
+    async def turn(self, host: str, gap: float) -> AsyncIterator[None]:
+        """Wait for a turn: ``gap`` seconds after the last request to ``host``, and within the limits of
+        concurrency.
+        """
+        row = self._rows.setdefault(host, _HostTurn())
+        row.users += 1
+        try:
+            async with row.places:
+                await self._wait(row, gap)
+                async with self._places:
+                    yield
+        finally:
+            row.users -= 1
+            self._forget()
+
+    async def _wait(self, row: _HostTurn, gap: float) -> None:
+        now = self._clock()
+        begin = max(now, row.next)
+        row.next = begin + gap
+        if begin > now:
+            await self._sleep(begin - now)
+
+    def _forget(self) -> None:
+        """Drop the state of hosts without requests whose next turn is due."""
+        if len(self._rows) > _SWEEP:
+            now = self._clock()
+            self._rows = {host: row for host, row in self._rows.items() if row.users or row.next > now}
 
 
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
@@ -42,7 +102,7 @@ def trusted(ca: str | None) -> SSLContext:
     context = ssl.create_default_context()
     own = [ca] if ca else []
     if not context.cert_store_stats()["x509_ca"]:
-        # A Python that was built elsewhere does not know where this system keeps them.
+        # A Python built on another system does not know where this one keeps them.
         own += [path for path in _BUNDLES if os.path.exists(path)][:1]
     for path in own:
         try:
@@ -65,7 +125,7 @@ KEPT = 15.0
 
 @dataclass(frozen=True, slots=True)
 class StreamedResponse:
-    """A response whose body is still to be read. Names of ``headers`` are lower case."""
+    """A response whose body was not read yet. Names of ``headers`` are lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -73,9 +133,9 @@ class StreamedResponse:
 
 
 class GuardedHttpClient:
-    """Connections under one policy. Made off the event loop, since it reads authorities; used on it.
+    """Connections under one policy. Created off the event loop, because it reads certificates; used on it.
 
-    ``encodings`` is what the header Accept-Encoding may say.
+    ``encodings`` is the value of the header Accept-Encoding.
     """
 
     def __init__(self, policy: Policy, guard: Guard, resolve: Resolver, source: Source) -> None:
@@ -160,7 +220,7 @@ class GuardedHttpClient:
 
 
 async def _ended(response: httpcore2.Response, spent: bool) -> None:
-    """Over HTTP/2 a response that is left unread would go on filling the connection: it is closed."""
+    """Over HTTP/2 an unread response would keep filling the connection, so it is closed."""
     await response.aclose()
     if not spent and response.extensions.get("http_version") == b"HTTP/2":
         await response.extensions["network_stream"].aclose()

@@ -9,12 +9,10 @@ from dataclasses import dataclass
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.fetching.body import body
 from tabane.reader.fetching.fetch_errors import TransientFetchError, refusal
-from tabane.reader.fetching.headers import kept, media, seconds_to_wait
-from tabane.reader.fetching.host_turns import RequestTurns
 from tabane.reader.fetching.interface import FetchedResource, Policy
-from tabane.reader.fetching.network import GuardedHttpClient, StreamedResponse
+from tabane.reader.fetching.network import GuardedHttpClient, RequestTurns, StreamedResponse
+from tabane.reader.fetching.responses import body, kept, media, seconds_to_wait
 from tabane.reader.guard import Guard, Target
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -32,14 +30,14 @@ _OURS = frozenset({
 
 @dataclass(frozen=True, slots=True)
 class RedirectLocation:
-    """A redirect: where to, as it was written."""
+    """A redirect, with its location as written."""
 
     location: str
 
 
 @dataclass(frozen=True, slots=True)
 class FetchContext:
-    """What every redirect chain under one policy stands on. ``wall`` is the time as seconds since 1970."""
+    """What all redirect chains under one policy share. ``wall`` is the time as seconds since 1970."""
 
     policy: Policy
     guard: Guard
@@ -52,8 +50,8 @@ class FetchContext:
 class RedirectChain:
     """The hops of one read, each judged again.
 
-    ``judge`` is asked before each hop whether robots may go there. ``cut``: a body longer than ``limit``
-    is cut there, and is no error. ``phase`` says what is being done, for whoever ends it.
+    ``judge`` is called before each hop: may robots read it? ``cut``: a body longer than ``limit`` is cut
+    there, without an error. ``phase`` names the current step, for the error of a timeout.
     """
 
     def __init__(
@@ -131,8 +129,9 @@ class RedirectChain:
         raise AssertionError("the last try returns or raises")
 
     def _wait(self, trouble: TransientFetchError, tried: int) -> float | None:
-        """Return seconds until the next try; None if it is not worth one. A connection that broke may
-        have been an old one, so the first try after it is made at once."""
+        """Return seconds until the next try; None if no retry is useful. A connection that broke may have
+        been an old one, so the first retry after it is immediate.
+        """
         if trouble.wait is not None:
             return trouble.wait if trouble.wait <= self._ground.policy.longest_wait else None
         at_once = trouble.error.cause == "broken"
@@ -173,7 +172,7 @@ class RedirectChain:
 
 
 async def _drained(response: StreamedResponse) -> None:
-    """Read what nobody wants to know, if that is little, so that the connection can be used again."""
+    """Read and discard a short body, so that the connection can be used again."""
     with contextlib.suppress(TimeoutError, ReadError, TransientFetchError):
         async with asyncio.timeout(_SOON):
             await body(response.stream, {}, _SMALL, cut=True)

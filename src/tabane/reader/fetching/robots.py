@@ -1,7 +1,7 @@
-"""robots.txt by RFC 9309: what a site asks of programs that read it on their own account.
+"""robots.txt by RFC 9309: which paths a site closes to crawlers.
 
-Every file is fetched when it is first needed, and kept a while. Patterns are matched by finding their pieces
-one after the other: a regular expression made of an untrusted pattern can take forever.
+Each file is fetched on first use and cached. Patterns are matched by finding their pieces one after the
+other: a regular expression made of an untrusted pattern can take forever.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.guard import Target
 
 LIMIT = 500 * 1024
-"""Bytes that are read; what follows is as if it were not there (RFC 9309, 2.5)."""
+"""Bytes that are read; the rest is ignored (RFC 9309, 2.5)."""
 
 KEPT = 3_600.0
 """Seconds for which an answer holds; RFC 9309, 2.4, allows a day."""
 
 RETRIED = 60.0
-"""Seconds for which a robots.txt that could not be reached is not asked for again."""
+"""Seconds before a robots.txt that could not be fetched is requested again."""
 
 _HOSTS = 1_000
 _CHARACTERS = 4_000_000
@@ -45,7 +45,7 @@ class RobotsRules:
     lines: tuple[tuple[bool, str], ...] = ()
 
     def allow(self, path: str) -> bool:
-        """Return whether ``path``, with its query, may be read: the longest pattern that matches says so."""
+        """Return whether ``path``, with its query, may be read: the longest matching pattern decides."""
         path = _plain(path)
         if path == "/robots.txt":
             return True
@@ -74,7 +74,9 @@ def rules(text: str, product: str) -> RobotsRules:
 
 
 def matches(pattern: str, path: str) -> bool:
-    """Return whether ``path`` begins as ``pattern`` says: ``*`` is anything, ``$`` at the end is the end."""
+    """Return whether ``path`` begins with ``pattern``: ``*`` matches anything, a final ``$`` the end of the
+    path.
+    """
     ends = pattern.endswith("$")
     begin, *rest = (pattern[:-1] if ends else pattern).split("*")
     if not path.startswith(begin):
@@ -119,7 +121,7 @@ def _octet(found: re.Match[str]) -> str:
 
 @dataclass(slots=True)
 class _HostRobots:
-    """What is known of one host. ``why`` is set where it could not be read: then nothing may be."""
+    """The rules of one host. ``why`` is set if they could not be read: then no page may be read."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     until: float = -1.0
@@ -129,10 +131,9 @@ class _HostRobots:
 
 
 class RobotsCache:
-    """Says whether a page may be read by a program of this name.
+    """Decides whether a program of this name may read a page.
 
-    ``get`` fetches a URL under the guard, to ``LIMIT`` bytes and no more. ``timeout`` is for a robots.txt
-    as a whole.
+    ``get`` fetches at most ``LIMIT`` bytes of a URL, under the guard. ``timeout`` is for a whole robots.txt.
     """
 
     def __init__(

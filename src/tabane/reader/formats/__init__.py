@@ -2,6 +2,180 @@
 
 from __future__ import annotations
 
-from tabane.reader.formats.dispatch import page_of, plain_page_of
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from tabane.errors import ReadError
+from tabane.messages import say
+from tabane.reader.formats.media_type_detection import Kind, UnsupportedMediaType, code_language, kind_of
+from tabane.reader.formats.text import bounded, code, marked, plain, unix
+from tabane.reader.page import Page
+from tabane.reader.plain_text import title_of, visible_text
+from tabane.text.encodings import decode_leniently
 
 __all__ = ["page_of", "plain_page_of"]
+
+
+_LONGEST = 20_000_000  # characters of markup that are read in one pass
+
+
+@dataclass(frozen=True, slots=True)
+class _TypedBody:
+    """A fetched body with its declared type, charset and name."""
+
+    kind: Kind
+    data: bytes
+    url: str
+    media: str
+    charset: str | None
+    name: str
+
+    def text(self) -> str:
+        return decode_leniently(self.data, self.charset, self.media)
+
+
+def page_of(body: bytes, url: str, media_type: str = "", charset: str | None = None, name: str = "") -> Page:
+    """Return the page that these bytes contain. Synchronous and without I/O; takes as long as its parser.
+
+    ``media_type`` and ``charset`` are those that the server declared, ``name`` is a file name. Raises
+    ReadError: ``type`` if the type is not supported, ``broken`` if the bytes are not of that type, ``large``,
+    ``empty``, ``key``.
+    """
+    kind, media = _kind(body, media_type, name, url)
+    return _READERS[kind](_TypedBody(kind, body, url, media, charset, name))
+
+
+def _kind(body: bytes, media_type: str, name: str, url: str) -> tuple[Kind, str]:
+    """Return the kind of the bytes, and the media type without its parameters. Raises ReadError, ``type``."""
+    media = media_type.partition(";")[0].strip().lower()
+    try:
+        return kind_of(body, media, name, url), media
+    except UnsupportedMediaType as error:
+        raise _unread(str(error.args[0])) from None
+
+
+_STRUCTURED = frozenset({"html", "whole", "wiki", "xml"})
+_TEXTUAL = frozenset({"plain", "code", "markdown", "json", "ndjson", "csv", "tsv"})
+
+
+def plain_page_of(
+    body: bytes,
+    url: str,
+    media_type: str = "",
+    charset: str | None = None,
+    name: str = "",
+    *,
+    with_scripts: bool = True,
+) -> Page:
+    """Return the text of a page that takes too long to analyze, in one pass. Parameters as in page_of.
+
+    Without ``with_scripts``, it includes what browsers without scripts show. Raises ReadError: ``type`` if
+    it is not text.
+    """
+    kind, media = _kind(body, media_type, name, url)
+    if kind not in _STRUCTURED | _TEXTUAL:
+        raise _unread(media or kind)
+    text = decode_leniently(body, charset, "text/html" if kind in _STRUCTURED else media)
+    if kind in _TEXTUAL:
+        return _plain_page(unix(text), url, media)
+    return _seen(text, url, media, with_scripts=with_scripts)
+
+
+def _seen(text: str, url: str, media: str, *, with_scripts: bool) -> Page:
+    page = _plain_page(visible_text(text[:_LONGEST], with_scripts=with_scripts), url, media)
+    page = replace(page, title=title_of(text))
+    if len(text) <= _LONGEST:
+        return page
+    warning = say("The page is larger than can be read: its end is missing.")
+    return replace(page, warnings=(warning, *page.warnings))
+
+
+def _plain_page(text: str, url: str, media: str) -> Page:
+    shown, warnings = bounded(text.strip("\n"))
+    return Page(url, shown, way="plain", media_type=media or "text/plain", warnings=warnings)
+
+
+def _unread(kind: str) -> ReadError:
+    return ReadError(say("Nothing here reads content of the type {type}.", type=kind or "?"), "type")
+
+
+def _html(body: _TypedBody) -> Page:
+    from tabane.reader.extraction.article import extract
+
+    page = extract(body.data, body.url, body.charset)
+    return replace(page, media_type=body.media) if "xhtml" in body.media else page
+
+
+def _text(body: _TypedBody) -> Page:
+    if body.kind == "plain":
+        return plain(body.text(), body.url)
+    if body.kind == "markdown":
+        return marked(body.text(), body.url)
+    return code(body.text(), body.url, code_language(body.media, body.name, body.url))
+
+
+def _json(body: _TypedBody) -> Page:
+    from tabane.reader.formats.data_files import json_page
+
+    return json_page(body.text(), body.url, lines=body.kind == "ndjson")
+
+
+def _rows(body: _TypedBody) -> Page:
+    from tabane.reader.formats.data_files import csv_page
+
+    return csv_page(body.text(), body.url, "\t" if body.kind == "tsv" else "")
+
+
+def _xml(body: _TypedBody) -> Page:
+    from tabane.reader.formats.xml import xml_page
+
+    return xml_page(decode_leniently(body.data, body.charset, "application/xml"), body.url)
+
+
+def _pdf(body: _TypedBody) -> Page:
+    from tabane.reader.formats.pdf import pdf_page
+
+    return pdf_page(body.data, body.url)
+
+
+def _image(body: _TypedBody) -> Page:
+    from tabane.reader.formats.images import image_page
+
+    return image_page(body.data, body.url, PurePosixPath(body.name or body.url.partition("?")[0]).name)
+
+
+def _zipped(body: _TypedBody) -> Page:
+    from tabane.reader.formats.zipped_documents import book_page, office_page
+
+    return (
+        book_page(body.data, body.url) if body.kind == "epub" else office_page(body.data, body.url, body.kind)
+    )
+
+
+def _article(body: _TypedBody) -> Page:
+    from tabane.reader.formats.article_html import whole_page, wiki_page
+
+    page = wiki_page if body.kind == "wiki" else whole_page
+    return page(decode_leniently(body.data, body.charset, "text/html"), body.url)
+
+
+_READERS: Mapping[Kind, Callable[[_TypedBody], Page]] = {
+    "html": _html,
+    "plain": _text,
+    "code": _text,
+    "markdown": _text,
+    "json": _json,
+    "ndjson": _json,
+    "xml": _xml,
+    "csv": _rows,
+    "tsv": _rows,
+    "pdf": _pdf,
+    "image": _image,
+    "docx": _zipped,
+    "xlsx": _zipped,
+    "pptx": _zipped,
+    "epub": _zipped,
+    "whole": _article,
+    "wiki": _article,
+}

@@ -1,8 +1,8 @@
 """HTML of articles that is content as a whole, and MediaWiki's (Parsoid). Pure.
 
-Form: https://www.mediawiki.org/wiki/Specs/HTML. Boxes of facts, tables, formulas and pictures are kept. Boxes
-that lead elsewhere, notices to writers and marks for editing are not. References are left out with their
-marks, which would be a third of a long article; notes that explain stay, as footnotes.
+Form: https://www.mediawiki.org/wiki/Specs/HTML. Infoboxes, tables, formulas and images are kept. Navigation
+boxes, notices to editors and edit links are not. References and their marks are removed, which would be a
+third of a long article; explanatory notes are kept as footnotes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tabane.reader.formats.text import bounded, first_line
 from tabane.reader.page import Page
 
 WHOLE_MEDIA = "application/vnd.tabane.whole+html"
-"""How a way says that no part of this HTML is anything but content."""
+"""Media type with which an adapter marks HTML that is all content."""
 
 
 def whole_page(text: str, url: str) -> Page:
@@ -31,7 +31,7 @@ def whole_page(text: str, url: str) -> Page:
 
 
 WIKI_MEDIA = "application/vnd.tabane.mediawiki+html"
-"""How a way says that HTML is Parsoid's."""
+"""Media type with which an adapter marks HTML of Parsoid."""
 
 Element = Any
 
@@ -50,7 +50,7 @@ _HEADINGS = ("h2", "h3", "h4", "h5", "h6")
 
 
 def wiki_page(text: str, url: str) -> Page:
-    """Return the article. ``url`` is where readers find it, and what its links are relative to."""
+    """Return the article. ``url`` is its public address, and the base of its links."""
     from tabane.reader.markdown import markdown
 
     root = parsed(text)
@@ -122,7 +122,7 @@ def _names(element: Element) -> frozenset[str]:
 
 
 def _without_empty_sections(body: Element) -> None:
-    """Headings of sections of which nothing was left go too, the innermost first."""
+    """Remove the headings of sections that are now empty, the innermost first."""
     for section in reversed(list(body.iter("section"))):
         if not any(text.strip() for text in _below_heading(section)) and section.find(".//img") is None:
             drop(section)

@@ -36,7 +36,7 @@ class MarkdownTable(NamedTuple):
 
 
 def csv_page(text: str, url: str, delimiter: str = "") -> Page:
-    """Return rows of text; what is not rows is shown as it stands."""
+    """Return rows of text as a table; text without rows is shown unchanged."""
     text = unix(text)
     delimiter = delimiter or _delimiter(text)
     try:
@@ -48,7 +48,7 @@ def csv_page(text: str, url: str, delimiter: str = "") -> Page:
 
 
 def _delimiter(text: str) -> str:
-    """Return what divides the first lines into the most columns, as many in each."""
+    """Return the delimiter that divides the first lines into the most columns, the same number in each."""
     lines = [line for line in text[:20_000].split("\n")[:20] if line.strip()]
     best, most = ",", 0.0
     for delimiter in _DELIMITERS:
@@ -101,11 +101,11 @@ _DEEPEST = 60
 
 
 class _OutlineTooLarge(Exception):
-    """More than was allowed is left at this level."""
+    """More characters than allowed remain at this level."""
 
 
 def json_page(text: str, url: str, *, lines: bool = False) -> Page:
-    """JSON, or with ``lines`` a JSON value in each line. What is not JSON is shown as it is."""
+    """JSON, or with ``lines`` a JSON value in each line. Text that is not JSON is shown unchanged."""
     try:
         value = list(_lines(text)) if lines else json.loads(text)
     except RecursionError:

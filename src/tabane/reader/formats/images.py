@@ -14,9 +14,9 @@ from tabane.reader.page import Page, Picture
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_SIDE = 1568  # pixels of the longer side: models scale down what is larger
+_SIDE = 1568  # pixels of the longer side: models scale down larger ones
 _BYTES = 1_000_000
-_PIXELS = 50_000_000  # of what is decoded whole: 200 MB
+_PIXELS = 50_000_000  # of an image that is decoded whole: 200 MB
 _PASSED = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
 _QUALITIES = (88, 75, 60, 40)
 
@@ -56,7 +56,7 @@ _IMAGE = say("image")
 def _picture(image: Image, body: bytes) -> Picture:
     wide, high = image.size
     if max(wide, high) <= _SIDE and len(body) <= _BYTES and image.format in _PASSED:
-        image.load()  # a broken one is told now, not to the assistant
+        image.load()  # a broken image must fail here, not at the assistant
         if image.getexif().get(0x0112, 1) in (0, 1):  # else it lies as the camera was held
             return Picture(_PASSED[image.format], body)
     if image.format == "JPEG":
@@ -93,7 +93,7 @@ def _on_white(image: Image) -> Image:
 
 
 def _pressed(image: Image) -> Picture:
-    """As JPEG, as good as the limit lets it be; smaller where even the worst is too much."""
+    """Return a JPEG of the best quality within the limit; scale down if the lowest quality is too large."""
     while True:
         for quality in _QUALITIES:
             file = io.BytesIO()

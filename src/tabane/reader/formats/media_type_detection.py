@@ -132,10 +132,9 @@ class UnsupportedMediaType(Exception):
 
 
 def kind_of(body: bytes, media_type: str, name: str, url: str) -> Kind:
-    """Return the kind. A signature goes before what the server says, and that before a name, if it says
-    anything.
+    """Return the kind: by signature, else by the server's media type, else by the file name.
 
-    Raises Unread with the type for what is nothing of these.
+    Raises UnsupportedMediaType, with the type, for other content.
     """
     media = media_type.partition(";")[0].strip().lower()
     if signed := _signed(body):
@@ -200,7 +199,7 @@ def _zipped(body: bytes) -> Kind:
 
 
 def _said(media: str, body: bytes) -> Kind | None:
-    """Return what a media type means; None if nothing here reads it."""
+    """Return the kind of a media type; None if it is not supported."""
     if found := _MEDIA.get(media):
         return found
     if media in _CODE_MEDIA:
@@ -217,7 +216,7 @@ def _said(media: str, body: bytes) -> Kind | None:
 
 
 def _looks(body: bytes, media: str) -> Kind | None:
-    """Return what text looks like that nobody named."""
+    """Return the kind that text without a declared type looks like."""
     head = body[:1024].lstrip(b"\xef\xbb\xbf \t\r\n")
     if head.startswith(b"<?xml"):
         return "html" if b"<html" in body[:1024].lower() else "xml"
@@ -242,7 +241,7 @@ def _is_json(body: bytes) -> bool:
 
 
 def _is_binary(head: bytes, media: str) -> bool:
-    """Return whether it has zeros; what is said to be text may have a few, since some pages do."""
+    """Return whether the bytes contain zeros; declared text may have a few, because some pages do."""
     zeros = head.count(0)
     if not zeros or _is_utf16(head):
         return False

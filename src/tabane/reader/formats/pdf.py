@@ -1,7 +1,7 @@
 """PDF: its text as PDFium reads it, in paragraphs, with headings detected by font size.
 
-A library that promises Markdown of PDF (pdf-oxide 0.3.78) was measured and left out: on a page with one
-small table it put a word of a cell into the next listing, at four times the time.
+A library that converts PDF to Markdown (pdf-oxide 0.3.78) was measured and not used: on a page with one small
+table it put a word of a cell into the next code block, and took four times as long.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(Z|[+-]\d\d'?\d
 
 @dataclass(frozen=True, slots=True)
 class _PdfLine:
-    """A line of text and where it stands, in points; ``wide``: a letter's width, where all have one."""
+    """A line of text and its position, in points; ``wide``: the width of a letter, if all have the same."""
 
     text: str
     size: float
@@ -47,8 +47,8 @@ class _PdfLine:
 def pdf_page(body: bytes, url: str) -> Page:
     """Return the PDF's text with its pages marked; at most 1,000 pages of it.
 
-    Raises ReadError: ``key`` where it wants a password, ``broken`` where it is no PDF, ``empty`` where it is
-    pictures of pages alone.
+    Raises ReadError: ``key`` if it needs a password, ``broken`` if it is not a PDF, ``empty`` if it has only
+    images of pages.
     """
     import pypdfium2
 
@@ -143,7 +143,7 @@ def _is_typed(page: Any, index: int) -> bool:
 
 
 def _box(page: Any, index: int) -> tuple[float, float, float, float]:
-    """Left, bottom, right and top of the place of a character, as its font sets it."""
+    """Return left, bottom, right and top of a character's box, as set by its font."""
     import pypdfium2.raw
 
     rectangle = pypdfium2.raw.FS_RECTF()
@@ -172,7 +172,9 @@ def _usual(lines: Iterator[_PdfLine]) -> float:
 
 
 def _levels(pages: Sequence[Sequence[_PdfLine]], usual: float) -> dict[float, int]:
-    """Return levels of headings by size: the largest is 1. A size that much text has is no heading's."""
+    """Return levels of headings by size: the largest is 1. A size that much of the text has is not of a
+    heading.
+    """
     lengths: Counter[float] = Counter()
     for page in pages:
         for line in page:
@@ -213,7 +215,7 @@ def _leading(lines: Sequence[_PdfLine]) -> float:
 
 
 def _belongs(before: _PdfLine, line: _PdfLine, leading: float) -> bool:
-    """Return whether a line stands right below the one before, in the same letters."""
+    """Return whether a line is right below the one before, in the same font."""
     if abs(before.size - line.size) > 0.6 or bool(before.wide) != bool(line.wide):
         return False
     if not line.wide and _BULLET.match(line.text):
@@ -240,7 +242,7 @@ def _block(group: Sequence[_PdfLine], page: Sequence[_PdfLine], levels: dict[flo
 
 
 def _listing(group: Sequence[_PdfLine]) -> str:
-    """Return lines of code, as far in as they stand."""
+    """Return lines of code, with their indentation."""
     edge = min(line.left for line in group)
     code: list[str] = []
     for nth, line in enumerate(group):
@@ -251,9 +253,7 @@ def _listing(group: Sequence[_PdfLine]) -> str:
 
 
 def _is_full(line: _PdfLine, page: Sequence[_PdfLine]) -> bool:
-    """Return whether a line ends where those above and below it end too, so that its text goes on in the
-    next.
-    """
+    """Return whether a line ends at the same edge as its neighbors, so that its text goes on in the next."""
     beside = [other for other in page if abs(other.left - line.left) < line.size * 4]
     edge = max(other.right for other in beside)
     width = edge - min(other.left for other in beside)
@@ -272,7 +272,7 @@ def _continued(text: str, line: str) -> str:
 
 
 def _first_heading(pages: Sequence[Sequence[_PdfLine]]) -> str | None:
-    """Return the largest line of the first page, where it stands out."""
+    """Return the largest line of the first page, if it is clearly larger than the text."""
     lines = pages[0] if pages else []
     usual = _usual(iter(lines))
     largest = max(lines, key=lambda line: line.size, default=None)

@@ -11,21 +11,21 @@ from tabane.messages import Message, say
 from tabane.reader.page import Page
 
 LONGEST = 4_000_000
-"""Characters of a page: what is behind them is said to be left out."""
+"""Characters of a page: the rest is cut, with a warning."""
 
 LISTED = 200_000
 """Characters of a table of rows, of JSON or XML: data to look at, not to read."""
 
 
 def broken(what: Message | str, reason: object) -> ReadError:
-    """Return bytes that are not what they claim to be."""
+    """Return the error for bytes that are not of their declared type."""
     if not isinstance(reason, Message):
         reason = " ".join(str(reason).split())[:200] or type(reason).__name__
     return ReadError(say("The {what} cannot be read: {reason}", what=what, reason=reason), "broken")
 
 
 def too_large(what: Message | str, size: object, limit: object) -> ReadError:
-    """Return bytes that would become more than there is room for."""
+    """Return the error for content that is too large."""
     return ReadError(
         say(
             "The {what} is too large to be read: {size}; the limit is {limit}.",
@@ -82,7 +82,7 @@ def unix(text: str) -> str:
 
 
 def plain(text: str, url: str) -> Page:
-    """Return plain text as it stands."""
+    """Return plain text, unchanged."""
     text, warnings = bounded(unix(text).strip("\n"))
     return Page(url, text, way="plain", media_type="text/plain", warnings=warnings)
 
@@ -94,7 +94,7 @@ def code(text: str, url: str, language: str) -> Page:
 
 
 def marked(text: str, url: str) -> Page:
-    """Return Markdown as it stands; what its front matter says of it becomes the page's own fields."""
+    """Return Markdown, unchanged; its front matter becomes fields of the page."""
     text = unix(text)
     front = _FRONT.match(text)
     body = text[front.end() :] if front else text
@@ -108,7 +108,7 @@ def marked(text: str, url: str) -> Page:
 
 
 def _with(page: Page, front: str) -> Page:
-    """Return the fields of front matter that are one value each: lines of YAML, of which no more is read."""
+    """Return the page with the single-value fields of its front matter; other YAML is ignored."""
     fields: dict[str, str] = {}
     last = ""
     for line in front.split("\n"):

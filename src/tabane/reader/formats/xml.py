@@ -1,4 +1,4 @@
-"""XML: feeds (RSS, Atom) and site maps as what they list, anything else as it is written."""
+"""XML: feeds (RSS, Atom) and site maps as lists, other documents as source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tabane.reader.page import Page
 
 ROOTS = frozenset({"rss", "feed", "rdf"})
 _ENTRIES = 100
-_LONG = 4000  # characters of an entry: what is behind them is at its link
+_LONG = 4000  # characters of an entry: the rest is at its link
 _MARKED = re.compile(r"<(?:/?[a-zA-Z][^<>]*|!--.*?--)>|&(?:#\d+|\w+);")
 
 
@@ -115,8 +115,8 @@ def _bare(text: str) -> str:
 
 
 def local_name(node: etree._Element) -> str:
-    """Return an element's name without its namespace, lower case: a lenient parser leaves names that XML
-    has not.
+    """Return an element's name without its namespace, lower case: a lenient parser keeps names that are
+    invalid in XML.
     """
     return str(node.tag).rpartition("}")[2].lower()
 
@@ -138,7 +138,7 @@ def _author(node: etree._Element) -> str:
 
 
 def _link(node: etree._Element) -> str:
-    """Return the address of what is told of: RSS's text, Atom's ``alternate``."""
+    """Return the address of an entry: the text of RSS, the ``alternate`` of Atom."""
     links = [child for child in node if isinstance(child.tag, str) and local_name(child) == "link"]
     for link in links:
         if link.get("href") and link.get("rel", "alternate") == "alternate":
@@ -151,7 +151,7 @@ def _link(node: etree._Element) -> str:
 
 
 def _date(node: etree._Element) -> str | None:
-    """ISO 8601, of either kind of date."""
+    """Return a date of RSS or Atom as ISO 8601."""
     for name in ("published", "pubdate", "date", "issued", "updated", "lastbuilddate", "modified"):
         said = _text(node, name)
         if re.match(r"\d{4}-\d\d", said):
@@ -206,7 +206,7 @@ def _root(text: str) -> etree._Element | None:
 
 
 def _indented(root: etree._Element, text: str) -> str:
-    """Return the document on more than one line: as it is if it has lines."""
+    """Return the document indented; unchanged if it has more than one line."""
     if text.strip().count("\n") * 400 > len(text):
         return text.strip()
     etree.indent(root)

@@ -28,7 +28,7 @@ _CHAPTERS = 2000
 
 
 def book_page(body: bytes, url: str) -> Page:
-    """Return the book, as far as it is not longer than a page may be. One that is encrypted is ``broken``."""
+    """Return the book, cut at the limit of a page. Raises ReadError ``broken`` if it is encrypted."""
     with opened(body, _BOOK) as archive:
         if "META-INF/encryption.xml" in archive.namelist() and "META-INF/rights.xml" in archive.namelist():
             raise broken(_BOOK, say("it is encrypted"))
@@ -89,8 +89,8 @@ _PART = 60_000_000  # bytes of one that is read as XML: a tree of it takes ten t
 
 
 def opened(body: bytes, what: Message) -> zipfile.ZipFile:
-    """Return the archive, where it holds no more than a document does: zipfile reads no more than its
-    index says.
+    """Return the archive, if its index declares no more than a document contains: zipfile reads no more than
+    that.
     """
     try:
         archive = zipfile.ZipFile(io.BytesIO(body))
@@ -126,7 +126,7 @@ def member(archive: zipfile.ZipFile, name: str, what: Message) -> bytes:
 
 
 def tree(data: bytes, what: Message) -> etree._Element:
-    """XML of the archive: no entities, nothing fetched."""
+    """Parse XML of the archive, without entities or network access."""
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False)
     try:
         return etree.fromstring(data, parser)
@@ -148,7 +148,7 @@ _SLIDES = 1000
 
 
 def office_page(body: bytes, url: str, kind: str) -> Page:
-    """Return a ``docx``, ``xlsx`` or ``pptx``. Raises ReadError ``type`` where the extra is not installed."""
+    """Return a ``docx``, ``xlsx`` or ``pptx``. Raises ReadError ``type`` if the extra is not installed."""
     with opened(body, _DOCUMENT) as archive:
         about = _about(archive)
     try:
@@ -162,7 +162,7 @@ def office_page(body: bytes, url: str, kind: str) -> Page:
 
 
 def _about(archive: zipfile.ZipFile) -> dict[str, Any]:
-    """Return what the document says of itself."""
+    """Return the metadata of the document."""
     if "docProps/core.xml" not in archive.namelist():
         return {}
     core = tree(member(archive, "docProps/core.xml", _DOCUMENT), _DOCUMENT)

@@ -2,7 +2,7 @@
 
 The lists are those of the IANA registries of special-purpose addresses (RFC 6890 and its updates). IPv6 is
 judged the other way round: only what is global unicast, 2000::/3, can be public at all (RFC 4291, 2.4), and
-an IPv4 address inside of an IPv6 address is judged as what it is.
+an IPv4 address inside an IPv6 address is judged as IPv4.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _ISATAP = (0x0000_5EFE, 0x0200_5EFE)  # RFC 5214, 6.1: the upper half of an inte
 
 
 def fault(address: Address) -> Message | None:
-    """Return what keeps ``address`` from being public, in a few words; None if it is public."""
+    """Return why ``address`` is not public, in a few words; None if it is public."""
     if isinstance(address, IPv4Address):
         return _within(address, _IPV4)
     if (kind := _within(address, _IPV6)) is not None:
@@ -87,7 +87,7 @@ def fault(address: Address) -> Message | None:
 
 
 def address_of(text: str) -> Address | None:
-    """Return the address that ``text`` writes, without brackets or zone; None if it is none."""
+    """Parse ``text`` as an address, without brackets or zone; None if it is not one."""
     try:
         return ip_address(text.partition("%")[0])
     except ValueError:

@@ -1,8 +1,8 @@
-"""Parsing of URLs, done once for the whole reader, so that no two readings can differ.
+"""Parsing of URLs, done once for the whole reader, so that no two parsers can disagree.
 
-What is judged is what is connected to: hosts come out in ASCII and lower case, addresses as numbers, in
-whatever way they were written. The rules are those of browsers (https://url.spec.whatwg.org), less what is
-only ever written to deceive: credentials and hosts of bytes that no name has.
+The reader connects to exactly what was judged: hosts are normalized to ASCII and lower case, addresses to
+numbers. The rules are those of browsers (https://url.spec.whatwg.org), except forms that are only used to
+deceive: credentials, and hosts of bytes that no name has.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _BROKEN = str.maketrans("", "", "\t\r\n")  # a URL that was broken over lines
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a URL leads. ``host`` is ASCII, lower case, without brackets or a dot at its end.
+    """A parsed URL. ``host`` is ASCII, lower case, without brackets or a final dot.
 
-    ``address`` is set where the host is an address and no name; ``host`` is then its canonical text.
-    ``path`` is what a request asks for: path and query, in ASCII.
+    ``address`` is set if the host is an address; ``host`` is then its canonical text. ``path`` is the path
+    and query of a request, in ASCII.
     """
 
     scheme: str
@@ -46,7 +46,7 @@ class Target:
 
     @property
     def authority(self) -> str:
-        """Host and port as the header Host says them."""
+        """Return host and port as in the header Host."""
         host = f"[{self.host}]" if self.address is not None and self.address.version == 6 else self.host
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -61,9 +61,9 @@ class Target:
 
 
 def target(url: str) -> Target:
-    """Return where ``url`` leads.
+    """Parse ``url``.
 
-    Raises ReadError: ``url`` if it is none, ``scheme`` where it is neither http nor https.
+    Raises ReadError: ``url`` if it is not a URL, ``scheme`` if its scheme is neither http nor https.
     """
     url = url.strip(_SPACE).translate(_BROKEN)
     if len(url) > LONGEST:
@@ -87,7 +87,7 @@ def target(url: str) -> Target:
 
 
 def joined(base: Target, location: str) -> Target:
-    """Return where a redirect to ``location`` leads, from ``base``. Raises as :func:`target`."""
+    """Return the target of a redirect from ``base`` to ``location``. Raises as :func:`target`."""
     location = location.strip(_SPACE)
     if _SCHEME.fullmatch(location):
         return target(location)
@@ -107,7 +107,7 @@ def _forward(rest: str) -> str:
 
 
 def _path(path: str) -> str:
-    """Return the path in ASCII, its dot segments gone: what is encoded already stays as it is."""
+    """Return the path in ASCII, without dot segments; encoded characters stay encoded."""
     kept: list[str] = []
     segments = path.split("/")[1:] or [""]
     for number, segment in enumerate(segments):

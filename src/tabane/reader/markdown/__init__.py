@@ -1,8 +1,8 @@
 """Subtrees of a page as Markdown: CommonMark with tables, footnotes and strikethrough of GFM.
 
-The original elements are converted once, so that nothing is lost: levels of headings, nested lists,
-languages of listings, spans of tables, formulas. Every tree converts, and what a reader sees of its text is
-in the Markdown; what no reader sees is taken out of the tree itself.
+The original elements are converted once, so that nothing is lost: levels of headings, nested lists, languages
+of code blocks, spans of tables, formulas. Every tree can be converted. All visible text is in the Markdown;
+invisible characters are removed from the tree itself.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["markdown"]
 def markdown(
     elements: Sequence[HtmlElement], base_url: str, *, links: bool = True, removed: Counter[str] | None = None
 ) -> str:
-    """Return the elements, one below the other, as Markdown. The text behind an element (its tail) is no
-    part of it.
+    """Return the elements, one below the other, as Markdown. The text after an element (its tail) is not
+    included.
 
-    Links and images are absolute against ``base_url``; ``links=False`` leaves the addresses out and the text
-    in. What is hidden by style is not judged here: elements that are given are written. ``removed`` is added
-    how many unseen characters of which kind the text had (see reader/cleaning.py).
+    Links and images are absolute against ``base_url``; ``links=False`` keeps their text and drops their
+    addresses. Elements hidden by style are not detected here: all given elements are written. The counts of
+    invisible characters, by kind, are added to ``removed`` (see reader/cleaning.py).
     """
     from tabane.reader.markdown.converter import MarkdownConverter
     from tabane.reader.markdown.writer import stacked
@@ -41,7 +41,7 @@ def markdown(
 
 
 def leave_seen(elements: Sequence[HtmlElement]) -> Counter[str]:
-    """Clean the elements' texts in place; how many characters of which kind they had too many."""
+    """Remove invisible characters from the elements in place; return their counts by kind."""
     removed: Counter[str] = Counter()
     for element in elements:
         for node in element.iter():

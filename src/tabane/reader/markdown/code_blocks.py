@@ -43,7 +43,7 @@ _ABOVE = 4  # elements around a listing that may name its language
 
 
 def fenced(element: HtmlElement) -> str:
-    """Return the listing as a fenced block; "" where it holds nothing."""
+    """Return the code as a fenced block; "" if it is empty."""
     code = source(element)
     if not code.strip():
         return ""
@@ -99,12 +99,12 @@ def _is_line(node: HtmlElement, boxed: bool) -> bool:
 
 
 def _boxed(element: HtmlElement) -> bool:
-    """Return whether elements are what makes the lines, since there is no newline in the text."""
+    """Return whether each line is an element, because the text has no newline."""
     return "\n" not in text_of(element).strip()
 
 
 def language(element: HtmlElement) -> str:
-    """Return the language of a listing, by the classes and attributes in use for it; "" where none tells."""
+    """Return the language of a code block, by the usual classes and attributes; "" if it is unknown."""
     inside = [child for child in element.iter("code") if child is not element][:1]
     around = [element, *inside]
     above = element.getparent()
@@ -146,7 +146,7 @@ def _clean(name: str, *, sure: bool) -> str:
 
 
 def in_table(table: HtmlElement) -> HtmlElement | None:
-    """Return what of a table is a listing with its line numbers beside it: a cell, or all of it; else
+    """Return the part of a table that is code with line numbers beside it: a cell or the whole table; else
     None.
     """
     cells = [cell for cell in table.iter("td") if _CODE_CELLS.intersection(classes(cell))]

@@ -13,11 +13,11 @@ from tabane.reader.markdown.spans import Piece, joined
 from tabane.reader.markdown.writer import MarkdownBlock, indented, notes, stacked
 
 _WRAPPERS = frozenset({"div", "section", "article", "main", "center", "body", "span", "font", "form"})
-_DEEP = 60  # blocks within each other: what is deeper becomes a line
+_DEEP = 60  # nested blocks: deeper ones become a line
 
 
 class MarkdownConverter:
-    """Writes these elements. It looks at them once beforehand: where blocks and headings are, which notes."""
+    """Converts these elements. One walk beforehand finds the blocks, the headings and the footnotes."""
 
     def __init__(self, elements: Sequence[HtmlElement], base: str, *, links: bool = True) -> None:
         self.notes = notes(elements)
@@ -26,8 +26,8 @@ class MarkdownConverter:
         self._mixed = _above(elements, BLOCKS)
         self._headed = _above(elements, HEADINGS.keys())
         self._depth = 0
-        self._card: str | None = None  # where the card that is being written leads
-        self._headline = False  # whether its heading is what takes the link
+        self._card: str | None = None  # address of the current card
+        self._headline = False  # whether its heading carries the link
 
     def all(self, elements: Sequence[HtmlElement]) -> list[MarkdownBlock]:
         """Return the blocks that the elements are."""
@@ -64,7 +64,7 @@ class MarkdownConverter:
         return element.tag in BLOCKS or element in self._mixed or _is_listing(element)
 
     def _end(self, run: list[Piece], found: list[MarkdownBlock]) -> None:
-        """End a run: what it says becomes paragraphs, linked where it is on a card that has no heading."""
+        """End a run: its text becomes paragraphs, with a link if it is on a card without a heading."""
         line = "" if all(isinstance(piece, str) and not piece.strip() for piece in run) else joined(run)
         run.clear()
         texts = (escaping.lines(text.strip()) for text in line.split("\n\n"))
@@ -93,7 +93,7 @@ class MarkdownConverter:
             self._depth -= 1
 
     def _unwrapped(self, element: HtmlElement) -> HtmlElement:
-        """Return what is within wrappers around it alone: builders of pages nest dozens of them."""
+        """Return the innermost of nested wrappers with a single child: page builders nest dozens of them."""
         while element.tag in _WRAPPERS and len(element) == 1 and not (element.text or "").strip():
             inner = element[0]
             if (inner.tail or "").strip() or not self._is_block(inner) or self.notes.note(element):
@@ -147,7 +147,7 @@ class MarkdownConverter:
         return [MarkdownBlock("---", "rule")]
 
     def _item(self, element: HtmlElement) -> list[MarkdownBlock]:
-        """Return an item whose list is not here."""
+        """Return a list item without its list."""
         blocks = self.blocks(element)
         if not blocks or self.has_headings(element):
             return blocks

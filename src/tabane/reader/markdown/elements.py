@@ -32,7 +32,7 @@ _WIDEST = 1600  # pixels: a larger one of a set is for printing
 
 
 def address(href: str | None, base: str) -> str | None:
-    """``href`` as an absolute URL; None if it opens nothing, or only a place on the page itself."""
+    """``href`` as an absolute URL; None if it has no target, or only a fragment of the same page."""
     if href and not href.isprintable():
         href = re.sub(r"[\x00-\x1f\x7f]", "", href)
     if not href or not (href := href.strip()) or href.startswith("#"):
@@ -41,7 +41,7 @@ def address(href: str | None, base: str) -> str | None:
         whole = href if href.startswith(("http://", "https://")) else urljoin(base, href)
         if "[" in whole:
             urlsplit(whole)
-    except ValueError:  # what urlsplit makes of brackets in a host
+    except ValueError:  # urlsplit raises it for brackets in a host
         return None
     if not whole.lower().startswith(_OPENED) or _same_page(whole, base):
         return None
@@ -53,7 +53,7 @@ def _same_page(whole: str, base: str) -> bool:
 
 
 def _written(url: str) -> str:
-    """Return the URL so that it can stand in the parentheses of Markdown."""
+    """Return the URL, encoded for the parentheses of a Markdown link."""
     url = re.sub(r"[\s<>]", lambda char: "".join(f"%{byte:02X}" for byte in char[0].encode()), url)
     if _balanced(url):
         return url
@@ -70,7 +70,7 @@ def _balanced(url: str) -> bool:
 
 
 def image(element: HtmlElement, base: str) -> str | None:
-    """Return where the image of an ``<img>`` is; None for pixels that count readers, and placeholders."""
+    """Return the URL of an ``<img>``; None for tracking pixels and placeholders."""
     if _tiny(element):
         return None
     for source in _sources(element):
@@ -80,7 +80,7 @@ def image(element: HtmlElement, base: str) -> str | None:
 
 
 def _sources(element: HtmlElement) -> list[str]:
-    """Addresses that the image may have, the likeliest first: what scripts would put in, then ``src``."""
+    """Return the possible addresses of the image, likeliest first: those for lazy loading, then ``src``."""
     found = [element.get(name) for name in _LAZY]
     found.append(element.get("src"))
     found.extend(_of_set(element.get(name)) for name in _SETS)
@@ -91,7 +91,7 @@ def _sources(element: HtmlElement) -> list[str]:
 
 
 def _of_set(srcset: str | None) -> str | None:
-    """Return the widest of a ``srcset`` that is not too wide; its first where no widths are said."""
+    """Return the widest image of a ``srcset`` that is not too wide; its first if it has no widths."""
     best, width = None, -1.0
     for source, size in re.findall(r"([^\s,]\S*[^\s,])(?:\s+([\d.]+)[wx])?\s*(?:,|$)", srcset or ""):
         wide = float(size) if re.fullmatch(r"\d+(\.\d+)?", size) else 0.0
@@ -106,7 +106,7 @@ def _tiny(element: HtmlElement) -> bool:
 
 
 def pixels(element: HtmlElement, side: str) -> float | None:
-    """Return what the attribute ``width`` or ``height`` says, in pixels."""
+    """Return the attribute ``width`` or ``height`` in pixels."""
     found = re.fullmatch(r"\s*(\d{1,6}(?:\.\d{1,4})?)\s*(?:px)?\s*", element.get(side) or "")
     return float(found[1]) if found else None
 
@@ -130,9 +130,10 @@ _SILENT = (
     "option param rp script select style svg template title video "
 )
 SILENT = frozenset(_SILENT.split())
-"""What shows nothing of its text. Some of it is an address or a formula, and is asked for that first.
+"""Elements whose text is not shown. Some hold an address or a formula, which is looked for first.
 
-Not wbr, source and track: libxml2 does not know that they are empty, and puts into them what follows.
+Without wbr, source and track: libxml2 does not know that they are empty, and puts the following text into
+them.
 """
 
 
@@ -142,7 +143,7 @@ def classes(element: HtmlElement) -> list[str]:
 
 
 def text_of(element: HtmlElement) -> str:
-    """Return all text in the element as it stands, without comments, scripts and styles. Not recursive."""
+    """Return all text in the element, unchanged, without comments, scripts and styles. Not recursive."""
     return "".join(_texts(element))
 
 

@@ -21,7 +21,7 @@ _LINE = re.compile(
 
 
 def inline(text: str) -> str:
-    """Running text, so that nothing in it is a mark."""
+    """Escape running text, so that nothing in it is a mark."""
     return _INLINE.sub(_each, text)
 
 
@@ -30,7 +30,7 @@ def _each(found: re.Match[str]) -> str:
 
 
 def label(text: str) -> str:
-    """Return the text of a link: brackets that have no partner would end it."""
+    """Escape the text of a link: unbalanced brackets would end it."""
     depth = 0
     for bracket in _BRACKET.findall(text):
         depth += 1 if bracket == "[" else -1
@@ -40,9 +40,7 @@ def label(text: str) -> str:
 
 
 def lines(text: str) -> str:
-    """Return a paragraph, so that none of its lines begins as a heading, a list, a quotation or a rule
-    does.
-    """
+    """Escape a paragraph, so that none of its lines begins like a heading, a list, a quotation or a rule."""
     return _LINE.sub(_escaped, text)
 
 
@@ -52,7 +50,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def heading(text: str) -> str:
-    """Return a heading, so that hashes at its end are its own."""
+    """Escape a heading, so that hashes at its end are text."""
     return re.sub(r"(?<=\s)(#+)$", r"\\\1", text)
 
 

@@ -19,7 +19,7 @@ _RENDERED = {
     "mathjax_svg_display",
 }
 _WRAPPERS = {"katex", "katex-display", "mwe-math-element", "math-container", "math", "ztext-math", "mathjax"}
-_GLYPHS = {  # what MathML has as characters and TeX as words, where TeX does not read the character
+_GLYPHS = {  # characters of MathML that TeX writes as words, if TeX does not read the character
     "\u2061": "", "\u2062": "", "\u2063": ",", "\u2064": "", "\u2212": "-", "\u00d7": r"\times ",
     "\u22c5": r"\cdot ", "\u2264": r"\le ", "\u2265": r"\ge ", "\u2260": r"\ne ", "\u2211": r"\sum ",
     "\u222b": r"\int ", "\u221e": r"\infty ", "\u2208": r"\in ", "\u2192": r"\to ", "\u00b1": r"\pm ",
@@ -31,7 +31,7 @@ _PROSE = re.compile(r"(?<![A-Za-z])(?:[A-Za-z]{2,}[,.;:!?'\"]*\s+){12}|[\u3040-\
 
 
 class Formula(NamedTuple):
-    """TeX, and whether it stands on a line of its own."""
+    """TeX, and whether it is on a line of its own."""
 
     tex: str
     shown: bool
@@ -42,7 +42,7 @@ class Formula(NamedTuple):
 
 
 def formula(element: HtmlElement) -> Formula | None:
-    """Return the formula that this element is, if it is one and what it says can be told."""
+    """Return the formula of this element; None if it is not one or its source is unknown."""
     tag = element.tag
     if tag == "math":
         return _made(_of_mathml(element), element.get("display") == "block")
@@ -59,7 +59,7 @@ def formula(element: HtmlElement) -> Formula | None:
 
 
 def rendered(element: HtmlElement) -> bool:
-    """Return whether this is the picture of a formula whose source stands right behind it."""
+    """Return whether this is the image of a formula whose source comes right after it."""
     if not _RENDERED.intersection(classes(element)):
         return False
     behind = element.getnext()
@@ -119,7 +119,7 @@ def _made(tex: str, shown: bool) -> Formula | None:
 
 
 def _of_mathml(math: HtmlElement) -> str:
-    """TeX that the page gives beside its MathML, or else made of the MathML."""
+    """Return the TeX that the page gives next to its MathML, else TeX made from the MathML."""
     for note in math.iter("annotation"):
         if "tex" in str(note.get("encoding", "")).lower() and not _PROSE.search(note.text or ""):
             return note.text or ""

@@ -38,7 +38,7 @@ _PLAYERS = re.compile(
 )
 _MOST_WORDS = 300  # characters of a text that is shown only if a picture or a player is missing
 _EMOJI = 40  # characters of the name of one
-_DEEP = 90  # elements within each other; what is deeper is taken as text
+_DEEP = 90  # nested elements; deeper ones are taken as text
 
 
 class InlineConverter:
@@ -66,7 +66,7 @@ class InlineConverter:
         return found
 
     def add(self, element: HtmlElement, found: list[Piece]) -> None:
-        """Add an element's own pieces to what was found, without its tail."""
+        """Add the pieces of an element to the result, without its tail."""
         tag = element.tag
         if not isinstance(tag, str):
             return
@@ -101,9 +101,7 @@ class InlineConverter:
             found.extend(self.pieces(element))
 
     def _left_out(self, element: HtmlElement) -> bool:
-        """Return what is there for the mouse: links to a heading, buttons to copy; and pictures of
-        formulas.
-        """
+        """Return whether to skip an element: links to a heading, copy buttons, images of formulas."""
         if element.get("class") is None and element.tag != "button":
             return False
         names = classes(element)
@@ -195,7 +193,7 @@ class InlineConverter:
         found.append(AtomicSpan(f"{sign}{text}" if re.fullmatch(r"\w+", text) else f"{sign}({text})"))
 
     def _reading(self, element: HtmlElement, found: list[Piece]) -> None:
-        """Ruby text: the reading behind what it is the reading of."""
+        """Return ruby text: the reading after its base text."""
         inside = self.pieces(element)
         if not blank(inside):
             found.extend(["(", *inside, ")"])
@@ -204,12 +202,12 @@ class InlineConverter:
         found.extend(['"', *self.pieces(element), '"'])
 
     def _box(self, element: HtmlElement, found: list[Piece]) -> None:
-        """A box to tick in a list of tasks."""
+        """Return the checkbox of a task list."""
         if element.get("type") == "checkbox" and next(element.iterancestors("li"), None) is not None:
             found.extend([AtomicSpan("[x]" if element.get("checked") is not None else "[ ]"), " "])
 
     def _unscripted(self, element: HtmlElement, found: list[Piece]) -> None:
-        """An image for browsers without scripts, where the one for the others says no address."""
+        """Return the image for browsers without scripts, if the one for the others has no address."""
         before = element.getprevious()
         shown = before is not None and before.tag == "img" and image(before, self._base)
         for child in element.iter("img"):
@@ -217,7 +215,7 @@ class InlineConverter:
                 self._image(child, found)
 
     def _embedded(self, element: HtmlElement, found: list[Piece]) -> None:
-        """A player or a frame as a link to it."""
+        """Return a player or a frame as a link to it."""
         where = element.get("src") or element.get("data") or element.get("data-src")
         if where is None:
             where = next((source.get("src") for source in element.iter("source")), None)
@@ -230,7 +228,7 @@ class InlineConverter:
             found.extend(self.pieces(element))
 
     def _block(self, tag: str, element: HtmlElement, found: list[Piece]) -> None:
-        """A block where only a line can be, as in a cell: set off by white space."""
+        """Return a block as inline text, as in a cell, set off by white space."""
         if tag in _LISTINGS:
             lines = source(element).split("\n")
             found.append(" ")

@@ -21,8 +21,8 @@ class _ListItem(NamedTuple):
 
 
 def listed(writer: MarkdownWriter, element: HtmlElement) -> list[MarkdownBlock]:
-    """Return a list as one block; as the blocks of its items where those have headings, as cards and
-    results do.
+    """Return a list as one block. If its items have headings, as cards and search results do, return their
+    blocks.
     """
     items = _items(writer, element)
     if not items:
@@ -56,7 +56,7 @@ def _blocks(writer: MarkdownWriter, child: HtmlElement) -> list[MarkdownBlock]:
 
 
 def _children(element: HtmlElement, depth: int = 0) -> Iterator[tuple[HtmlElement, str | None]]:
-    """Items, where wrappers stand between them and the list too; text of the list's own, with the list."""
+    """Yield the items, also inside wrappers; text directly in the list comes with the list element."""
     yield element, element.text or ""
     for child in element:
         if child.tag not in LISTS and child.tag != "li" and child.find("li") is not None and depth < _WRAPPED:
@@ -85,7 +85,7 @@ def _numbered(element: HtmlElement, items: list[_ListItem]) -> Iterator[str]:
 
 
 def _number(said: str | None, otherwise: int) -> int:
-    """Return what an attribute says, where a list of Markdown can begin with it: up to nine digits."""
+    """Return the number in an attribute, if a Markdown list can begin with it: up to nine digits."""
     return int(said) if said and re.fullmatch(r"\s*\d{1,9}\s*", said) else otherwise
 
 
@@ -121,7 +121,7 @@ def note(label: str, blocks: list[MarkdownBlock]) -> MarkdownBlock:
 
 
 def defined(writer: MarkdownWriter, element: HtmlElement) -> list[MarkdownBlock]:
-    """Return a list of definitions: items where each is a line, else terms with what stands below them."""
+    """Return a definition list: items if each is one line, else terms with their definitions below them."""
     groups = list(_groups(writer, element))
     if all(len(group.blocks) <= 1 and _plain(group.blocks) for group in groups):
         items = [_line(term, blocks) for term, blocks in groups]

@@ -1,8 +1,8 @@
 """Spans of a line, joined: white space as a browser shows it, marks only if they are valid.
 
-CommonMark reads ``**「はい」**と`` as it stands: an ending ``**`` after punctuation wants white space or
-punctuation behind it, and Japanese has none. So marks are moved inside the punctuation, or left out, wherever
-they would not be read as marks (CommonMark 0.31, 6.2).
+CommonMark reads ``**「はい」**と`` as plain text: a closing ``**`` after punctuation needs white space or
+punctuation after it, and Japanese has none. So marks are moved inside the punctuation, or dropped, if they
+would not be read as marks (CommonMark 0.31, 6.2).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Piece = str | AtomicSpan | LinkSpan | OpeningMark | ClosingMark | HardLineBreak
 
 _SPACE = " \t\n\r\f\v\xa0\u2009\u202f"
 _SPACES = re.compile(f"[{_SPACE}]+")
-_UNSEEN = re.compile("[\u200b-\u200f\u2060]+")  # what a script needs: the rest is gone by now
+_UNSEEN = re.compile("[\u200b-\u200f\u2060]+")  # what a writing system needs: the rest was removed before
 _WIDE = "\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff01-\uff60\uff66-\uff9f\U00020000-\U0003ffff"
 _FOLD = re.compile(f"(?<=[{_WIDE}])[ \t]*[\r\n][{_SPACE}]*(?=[{_WIDE}])")
 _IS_WIDE = re.compile(f"[{_WIDE}]")
@@ -81,7 +81,7 @@ def blank(pieces: Iterable[Piece]) -> bool:
 
 
 def _formulas(text: str) -> list[Piece]:
-    """Return text with the formulas that a script would have set: their letters are no marks."""
+    """Return text with the formulas that a script would render: their characters are not escaped as marks."""
     if "\\(" not in text and "\\[" not in text and "$$" not in text:
         return [text]
     parts: list[Piece] = []
@@ -176,7 +176,7 @@ def _holding(tokens: Sequence[_Token]) -> list[_Token]:
 
 
 def _pairs(tokens: Sequence[_Token]) -> list[tuple[int, int]]:
-    """Positions of marks that belong together, the inner before the outer; a mark in its like is none."""
+    """Return positions of paired marks, inner before outer; a mark within the same mark is dropped."""
     pairs: list[tuple[int, int]] = []
     begun: list[int] = []
     for position, token in enumerate(tokens):
@@ -188,7 +188,7 @@ def _pairs(tokens: Sequence[_Token]) -> list[tuple[int, int]]:
 
 
 def _move_in(tokens: list[_Token], begin: int, end: int) -> None:
-    """Let punctuation at the edges stand outside of the marks, where the mark would not hold beside it."""
+    """Move punctuation at the edges outside of the marks, if a mark next to it would be invalid."""
     first, last = _near(tokens, begin, 1), _near(tokens, end, -1)
     if first is None or last is None or first > last:
         return
@@ -239,7 +239,7 @@ def _two_breaks(tokens: Sequence[_Token]) -> bool:
 
 
 def _crowded(tokens: Sequence[_Token], begin: int, end: int) -> bool:
-    """Return whether another mark stands right before the first or is the same one, within or around."""
+    """Return whether another mark is right before the first, or the same mark is within or around it."""
     if begin and tokens[begin - 1].kind == "close" and tokens[begin - 1].text:
         return True
     sign = _sign(tokens[begin])

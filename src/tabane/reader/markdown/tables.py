@@ -1,4 +1,4 @@
-"""Tables of data as tables, and layout tables as the contents of their cells."""
+"""Data tables as tables, and layout tables as the contents of their cells."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_TABLE = _OF_PART | {*_PARTS, "caption", "colgroup", "col"}
 _WIDEST = 100  # columns
 _CELLS = 50_000  # of a table: beyond them a span counts as one cell
 _LONG = 1200  # characters that a cell of data hardly has
-_REPEATED = 60  # characters of a cell over several rows that are said in each of them
+_REPEATED = 60  # characters of a cell over several rows that is repeated in each of them
 
 
 class _TableCell(NamedTuple):
@@ -48,7 +48,7 @@ def tabled(writer: MarkdownWriter, element: HtmlElement) -> list[MarkdownBlock]:
 
 
 def _beside(writer: MarkdownWriter, table: HtmlElement) -> list[MarkdownBlock]:
-    """Return what stands in a table and in no cell: browsers show it above."""
+    """Return the content of a table outside its cells: browsers show it above the table."""
     found: list[MarkdownBlock] = []
     parts = list(table.iterchildren(*_PARTS))
     rows = [row for part in (table, *parts) for row in part.iterchildren("tr")]
@@ -63,9 +63,9 @@ def _beside(writer: MarkdownWriter, table: HtmlElement) -> list[MarkdownBlock]:
 
 
 def _rows(table: HtmlElement) -> Iterator[_TableRow]:
-    """Yield rows in the order in which they are seen: the foot comes last wherever it stands."""
+    """Yield rows in display order: the foot comes last, wherever it is in the source."""
     feet: list[_TableRow] = []
-    loose: list[HtmlElement] = []  # cells without a row, which libxml2 leaves as they are
+    loose: list[HtmlElement] = []  # cells without a row, which libxml2 does not wrap
     for part in table:
         if part.tag in _CELL:
             loose.append(part)
@@ -133,7 +133,7 @@ def _grid(writer: MarkdownWriter, rows: list[_TableRow]) -> list[list[str]]:
     head's.
     """
     grid: list[list[str]] = []
-    over: dict[int, tuple[int, str]] = {}  # column → rows still to come, and what is said in them
+    over: dict[int, tuple[int, str]] = {}  # column → rows still to fill, and their text
     room = _CELLS
     several = _heads(rows) > 1
     for row in rows:
@@ -156,7 +156,7 @@ def _grid(writer: MarkdownWriter, rows: list[_TableRow]) -> list[list[str]]:
 
 
 def _fill(places: list[str], over: dict[int, tuple[int, str]]) -> None:
-    """Put in what reaches down from rows above, up to the first free place."""
+    """Insert cells that span down from rows above, up to the first free column."""
     while len(places) in over:
         column = len(places)
         left, text = over.pop(column)
@@ -174,7 +174,7 @@ def _heads(rows: list[_TableRow]) -> int:
 
 
 def _titled(rows: list[_TableRow]) -> bool:
-    """Return whether what heads a row is at its left, and no row is a head."""
+    """Return whether the header cells are at the left of the rows, and no row is a header."""
     lefts = [row.cells[0].element.tag == "th" for row in rows if row.cells]
     return _heads(rows) == 0 and sum(lefts) * 2 > len(lefts)
 
@@ -194,5 +194,5 @@ def _written(grid: list[list[str]], heads: int, *, titled: bool) -> str:
 
 
 def _merged(heads: list[list[str]], wide: int) -> list[str]:
-    """Return several rows of heads as one: what stands above each column, from the top."""
+    """Join several header rows into one: the headers above each column, from the top."""
     return [" / ".join(dict.fromkeys(row[column] for row in heads if row[column])) for column in range(wide)]

@@ -20,7 +20,7 @@ _NOTES = frozenset({"li", "p", "div", "dd", "aside"})
 
 @dataclass(frozen=True, slots=True)
 class Footnotes:
-    """``marks``: label by the href of a reference; ``notes``: label by the id of what stands below."""
+    """``marks``: label by the href of a reference; ``notes``: label by the id of a note."""
 
     marks: Mapping[str, str] = field(default_factory=dict)
     notes: Mapping[str, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Footnotes:
 
 
 def notes(elements: Sequence[HtmlElement]) -> Footnotes:
-    """Return the footnotes of these elements: references in them whose notes are in them too."""
+    """Return the footnotes of these elements: references whose notes are in these elements too."""
     wanted: dict[str, HtmlElement] = {}
     for element in elements:
         for link in element.iter("a"):
@@ -71,7 +71,7 @@ def _refers(link: HtmlElement) -> bool:
 
 
 def _targets(elements: Sequence[HtmlElement], ids: set[str]) -> set[str]:
-    """Return those of the ids that are notes: in a part that says so, or with a link back."""
+    """Return the ids that are notes: in a section marked as such, or with a link back."""
     found: set[str] = set()
     for element in elements:
         for note in element.iter(*_NOTES):
@@ -91,7 +91,7 @@ def _is_note(note: HtmlElement) -> bool:
 
 
 def _label(link: HtmlElement, taken: Mapping[str, str]) -> str:
-    """Return the mark's own text where it can be a label that no other has; else a number."""
+    """Return the text of the mark if it is a valid, unique label; else a number."""
     label = re.sub(r"[^\w.-]", "", text_of(link))[:16]
     if label and label not in taken.values():
         return label
@@ -113,13 +113,13 @@ class MarkdownBlock(NamedTuple):
 
 
 class MarkdownWriter(Protocol):
-    """Writes what is in an element."""
+    """Converts the content of an element."""
 
     @property
     def notes(self) -> Footnotes: ...
 
     def blocks(self, element: HtmlElement) -> list[MarkdownBlock]:
-        """Return what is in the element, as blocks."""
+        """Return the content of the element as blocks."""
         ...
 
     def written(self, element: HtmlElement) -> list[MarkdownBlock]:
@@ -127,20 +127,20 @@ class MarkdownWriter(Protocol):
         ...
 
     def said(self, text: str | None) -> list[MarkdownBlock]:
-        """Return text that stands alone, as a paragraph; none for white space."""
+        """Return text as a paragraph; nothing for white space."""
         ...
 
     def line(self, element: HtmlElement) -> str:
-        """Return what is in the element as one run, with its blocks set in a row."""
+        """Return the content of the element as one line, with its blocks in a row."""
         ...
 
     def has_headings(self, element: HtmlElement) -> bool:
-        """Return whether a heading stands somewhere in it."""
+        """Return whether it contains a heading."""
         ...
 
 
 def stacked(blocks: Iterable[MarkdownBlock], *, tight: bool = False) -> str:
-    """Return blocks one below the other, an empty line between; ``tight``: none before a list."""
+    """Join blocks with an empty line between them; ``tight``: without one before a list."""
     parts: list[str] = []
     for block in blocks:
         if parts:
@@ -150,6 +150,6 @@ def stacked(blocks: Iterable[MarkdownBlock], *, tight: bool = False) -> str:
 
 
 def indented(text: str, first: str) -> str:
-    """``text`` behind ``first``, its further lines as far in as ``first`` is long."""
+    """Return ``text`` after ``first``, with its other lines indented by the length of ``first``."""
     margin = "\n" + " " * len(first)
     return first + text.replace("\n", margin).replace(margin + "\n", "\n\n") if text else ""

@@ -1,19 +1,120 @@
 """Rendering of pages that need their scripts, in an installed Chromium under the guard.
 
-A fresh browser is started for each page and is gone after it. It reaches nothing on its own: every connection
-goes through a proxy on loopback that asks the guard, and opens what the guard lets through. What it makes of
-the page comes back as HTML, over a socket that no other program has.
+A new browser is started for each page and ends with it. It has no network access of its own: every connection
+goes through a proxy on loopback, which opens only what the guard allows. The rendered page comes back as
+HTML, over a socket that no other program has.
 
-renderer          one page at a time, and the pages that wait
-browser_process   what one page needs, started and ended
-browser_watchdog  the process that removes everything, whatever becomes of the hub
-chromium          where a browser is installed, its command line, the limits of a page
-devtools          the DevTools protocol over a socket, and the document as HTML
+browser_process   start and end of the browser of one page
+browser_watchdog  process that kills the browser and deletes its profile, even if the hub crashes
+chromium          where a browser is installed, its command line, the limits of a page, the DevTools protocol
 egress_proxy      the only way out: judged, counted, limited
 page_visit        one page, from its URL to its HTML
 """
 
-from tabane.reader.rendering.chromium import RenderLimits
-from tabane.reader.rendering.renderer import PageRenderer
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from tabane.errors import ReadError
+from tabane.messages import say
+from tabane.reader.fetching.interface import FetchedResource, Policy, Resolver, SystemResolver
+from tabane.reader.rendering.chromium import RenderLimits, browser
+
+if TYPE_CHECKING:
+    from tabane.reader.fetching.guarded_connections import Source
+    from tabane.reader.rendering.browser_process import RenderedPage
+
 
 __all__ = ["PageRenderer", "RenderLimits"]
+
+
+class PageRenderer:
+    """Renders pages in a browser, one at a time: see :class:`~tabane.reader.sites.any_page.Renderer`.
+
+    ``policy`` is that of fetching, called at each page: its hosts, ports and User-Agent apply here too. Its
+    ``ca`` does not: the browser trusts the authorities of its system. Nothing is rendered if the policy has a
+    ``proxy``, which the egress proxy does not support. robots.txt was obeyed when the page was fetched. As in
+    every browser, it does not apply to the requests of the page's scripts.
+
+    ``program`` is called at each page too: it returns the path or name of the browser, "" for the first that
+    is found, None to render nothing. ``sandbox``: whether the browser has to confine its own processes. False
+    is for an environment that confines them itself, such as a container in which the sandbox is not
+    permitted. The sandbox is never disabled automatically, also not for root: then the browser runs as a user
+    without any rights.
+
+    Use it only on the event loop of its first rendering.
+
+    Causes of its ReadErrors: refused, url, scheme, dns, connect, timeout, status, rate, type, large, broken,
+    and ``way`` if the browser does not run here.
+    """
+
+    def __init__(
+        self,
+        policy: Callable[[], Policy],
+        program: Callable[[], str | None],
+        environ: Mapping[str, str],
+        *,
+        sandbox: Callable[[], bool] = lambda: True,
+        limits: RenderLimits | None = None,
+        resolve: Resolver | None = None,
+        source: Source | None = None,
+        errors: int | None = None,
+    ) -> None:
+        self._policy, self._program, self._environ, self._sandbox = policy, program, environ, sandbox
+        self._limits, self._errors = limits or RenderLimits(), errors
+        self._resolve, self._source = resolve or SystemResolver(), source
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+        self._page: RenderedPage | None = None
+        self._closed = False
+
+    async def render(self, url: str) -> FetchedResource | None:
+        """Return the page as HTML after its scripts ran; None if no browser is wanted or found.
+
+        Raises ReadError, and ConfigurationError if the policy allows something that is not a host.
+        """
+        named = self._program()
+        if named is None:
+            return None
+        found = await asyncio.to_thread(browser, named, self._environ)
+        if found is None:
+            if named:
+                raise ReadError(
+                    say("there is no browser {path}: mend the setting reader_browser.", path=named), "way"
+                )
+            return None
+        if self._waiting > self._limits.waiting:
+            raise ReadError(say("too many pages wait for the browser: try again."), "rate", wait=5.0)
+        self._waiting += 1
+        try:
+            async with self._turn:
+                return await self._shown(found, url)
+        finally:
+            self._waiting -= 1
+
+    async def close(self) -> None:
+        """End the browser; a page that is being shown fails."""
+        self._closed = True
+        if self._page is not None:
+            await self._page.end()
+        async with self._turn:
+            pass
+
+    async def _shown(self, program: str, url: str) -> FetchedResource:
+        # In a thread: it takes a while, in which the hub has other things to do.
+        await asyncio.to_thread(importlib.import_module, "tabane.reader.rendering.browser_process")
+        from tabane.reader.fetching.guarded_connections import source
+        from tabane.reader.rendering.browser_process import RenderedPage
+
+        if self._closed:
+            raise ReadError(say("The reader is being ended."), "broken")
+        page = self._page = RenderedPage(
+            self._policy(), self._limits, self._resolve, self._source or source, self._errors
+        )
+        try:
+            return await page.shown(program, url, sandbox=self._sandbox())
+        finally:
+            self._page = None

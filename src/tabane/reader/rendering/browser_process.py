@@ -1,4 +1,4 @@
-"""The browser process of one page: a fresh profile at its start, nothing left after its end."""
+"""The browser process of one page, with a new profile that is deleted at its end."""
 
 from __future__ import annotations
 
@@ -21,8 +21,13 @@ from tabane.messages import say
 from tabane.reader.fetching.guarded_connections import GuardedNetworkBackend, Source
 from tabane.reader.fetching.interface import FetchedResource, Policy, Resolver
 from tabane.reader.guard import Guard
-from tabane.reader.rendering.chromium import RenderLimits, flags
-from tabane.reader.rendering.devtools import BrowserGone, DevToolsConnection, DevToolsError
+from tabane.reader.rendering.chromium import (
+    BrowserGone,
+    DevToolsConnection,
+    DevToolsError,
+    RenderLimits,
+    flags,
+)
 from tabane.reader.rendering.egress_proxy import EgressProxy
 from tabane.reader.rendering.page_visit import PageVisit
 
@@ -115,7 +120,7 @@ _LONGEST = 40  # characters of the folder that profiles are in: sockets in them 
 
 
 class BrowserExit(NamedTuple):
-    """How a browser ended: asked, memory, ended, unstarted; and the last of its errors."""
+    """Why a browser ended: asked, memory, ended, unstarted; and the end of its stderr."""
 
     why: str
     status: int | None
@@ -123,10 +128,10 @@ class BrowserExit(NamedTuple):
 
 
 class BrowserProcess:
-    """A browser and the process that keeps it. ``errors`` is the descriptor that the keeper's own go to.
+    """A browser and its watchdog process. ``errors`` is the descriptor for the stderr of the watchdog.
 
-    A root never runs it as root: each one gets a user of its own that has nothing, in which the browser's
-    sandbox works as it does for a person.
+    Root never runs it as root: each browser gets its own user without rights, for which the browser's sandbox
+    works as usual.
     """
 
     def __init__(self, limits: RenderLimits, errors: int | None = None) -> None:
@@ -159,7 +164,7 @@ class BrowserProcess:
         return self._talk
 
     async def end(self) -> BrowserExit:
-        """End it, however often it is asked to, and whoever is cancelled meanwhile."""
+        """End the browser. It may be called repeatedly, and completes even if a caller is cancelled."""
         if self._ending is None:
             self._ending = asyncio.create_task(self._ended())
         return await asyncio.shield(self._ending)
@@ -209,6 +214,6 @@ class BrowserProcess:
 
 
 def _folder() -> str:
-    """Return where profiles are made: the system's place for such, or one by a shorter name."""
+    """Return the folder for profiles: the system's temporary one, or one with a shorter path."""
     place = tempfile.gettempdir()
     return place if len(place) <= _LONGEST or not os.access("/tmp", os.W_OK) else "/tmp"

@@ -1,11 +1,11 @@
-"""The watchdog process of a browser: starts it, and removes all of it when the hub or the page ends.
+"""The watchdog process of a browser: starts it, and kills all its processes when the hub or the page ends.
 
-It is run as a file, with what a bare Python has and nothing of Tabane. The first line on descriptor 0 is its
-order, as JSON: run (the command line), talk (the socket that becomes descriptors 3 and 4 of the browser),
-profile (a folder that is deleted in the end), user (whom a root runs it as, or null), memory (bytes that all
-processes of it may hold together, Linux). When descriptor 0 ends, by the hub's will or with the hub, every
-process of the browser is killed. On descriptor 1 it reports how that came, as JSON: why (asked, memory,
-ended, unstarted), status, said (the end of what the browser wrote as errors).
+It is run as a file, with the standard library only. The first line on descriptor 0 is its order, as JSON: run
+(the command line), talk (the socket that becomes descriptors 3 and 4 of the browser), profile (a folder that
+is deleted at the end), user (the user that runs it if the hub runs as root, or null), memory (limit of bytes
+of all its processes together, Linux). When descriptor 0 is closed, by the hub or because the hub ended, every
+process of the browser is killed. On descriptor 1 it reports the reason, as JSON: why (asked, memory, ended,
+unstarted), status, said (the end of the browser's stderr).
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ class BrowserWatchdog:
                 return "memory"
 
     def end(self) -> None:
-        """Kill every process of it, until there is none.
+        """Kill the processes of the browser, until none is left.
 
-        One that runs as another user, as in a sandbox of the older kind, ends with its browser.
+        A process of another user, as in the older kind of sandbox, ends with its browser.
         """
         if self._browser is not None:
             with contextlib.suppress(OSError):
@@ -100,7 +100,7 @@ class BrowserWatchdog:
 
 
 def _line() -> bytes:
-    """Return the order. Where the hub ends before it has given one, there is nothing to do."""
+    """Return the order; exit if the hub ends before it has sent one."""
     line = b""
     while not line.endswith(b"\n"):
         if not (piece := os.read(0, 65536)):
@@ -110,7 +110,7 @@ def _line() -> bytes:
 
 
 def _adopt() -> None:
-    """Processes whose parents end become children of this one, and not of the system's first (Linux)."""
+    """Make orphaned descendants children of this process instead of init (Linux)."""
     with contextlib.suppress(ImportError, OSError, AttributeError):
         import ctypes
 
@@ -135,7 +135,7 @@ def _started(order: dict[str, Any]) -> subprocess.Popen[bytes]:
 
 
 def _at_3_and_4(socket: int) -> None:
-    """Where the browser looks for it. The socket may be one of the two already, so it goes aside first."""
+    """Move the socket to descriptors 3 and 4. It may be one of the two already, so it is duplicated first."""
     aside = fcntl.fcntl(socket, fcntl.F_DUPFD_CLOEXEC, 5)
     os.close(socket)
     os.dup2(aside, 3)
@@ -157,9 +157,7 @@ def _environ(profile: str) -> dict[str, str]:
 
 
 def _family() -> list[int]:
-    """Return every process that descends from this one (Linux; elsewhere the browser's group stands for
-    them).
-    """
+    """Return all descendants of this process (Linux; elsewhere the browser's process group is used)."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if name.isdigit():
@@ -180,9 +178,7 @@ def _parent(process: str) -> int:
 
 
 def _held() -> int:
-    """Return bytes that the family holds of its own: what is mapped from files is shared, and can be
-    dropped.
-    """
+    """Return the private memory of all processes, in bytes: pages mapped from files are shared."""
     return sum(map(_own, _family()))
 
 

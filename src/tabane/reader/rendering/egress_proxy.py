@@ -1,9 +1,8 @@
 """The browser's only way out: a proxy on loopback that connects where the guard allows.
 
-A name is looked up once, its addresses are judged, and the connection is made to one of them: for TLS the
-browser talks through it with the site itself, plain HTTP is passed on one request at a time. What has not the
-password, which the browser is told over its socket alone, gets nothing: no other program, and nothing that
-the browser would like to ask on its own account.
+A name is looked up once, its addresses are judged, and the connection is made to one of them. TLS is tunneled
+to the site; plain HTTP is passed on one request at a time. The proxy requires a password, which the browser
+gets only over its socket: other programs, and the browser's own background requests, get nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ _OPEN = b"HTTP/1.1 200 Open\r\n\r\n"
 
 
 class ProxyRequest(NamedTuple):
-    """What a request of the browser asks for: a tunnel, or one exchange whose ``head`` goes to the site."""
+    """A request of the browser: a tunnel, or one exchange whose ``head`` is sent to the site."""
 
     target: Target
     tunnel: bool
@@ -61,11 +60,11 @@ class _BadProxyRequest(Exception):
 
 
 class EgressProxy:
-    """Open within its block. ``name`` and ``port`` are where the browser finds it, ``user`` and ``password``
-    what it says to be let through.
+    """A proxy that is open within its ``async with`` block. The browser finds it at ``name`` and ``port`` and
+    sends ``user`` and ``password``.
 
-    ``refused`` has, by host, why the guard let nothing through; ``failed`` what else went wrong on the way.
-    ``spent`` is set where a limit was reached: nothing comes through after that.
+    ``refused`` has, by host, the reason of the guard's refusal; ``failed`` the other errors of connections.
+    ``spent`` is set if a limit was reached: nothing passes after that.
     """
 
     def __init__(
@@ -134,7 +133,7 @@ class EgressProxy:
             self._note(host, error.error if isinstance(error, TransientFetchError) else error)
             if head.startswith(b"CONNECT "):
                 writer.write(_NO)
-            # Elsewhere an answer would be taken for one of the site: there is none.
+            # In a tunnel, an answer would be taken for one of the site, so none is sent.
             return
         try:
             await self._joined(way, reader, writer, stream)
@@ -160,7 +159,7 @@ class EgressProxy:
         writer: asyncio.StreamWriter,
         stream: AsyncNetworkStream,
     ) -> None:
-        """Both directions, until the site's ends, or the browser's does where that ends it all."""
+        """Copy both directions, until the site closes its side, or the browser if that ends the exchange."""
         if way.tunnel:
             writer.write(_OPEN)
             up, length = b"", None
@@ -195,7 +194,7 @@ class EgressProxy:
 
 
 def _host(head: bytes) -> str:
-    """Return what the request names, for the log and for what is said of it."""
+    """Return the host that the request names, for the log and for messages."""
     found = _LINE.match(head.split(b"\r\n", 1)[0].decode("latin-1"))
     if found is None:
         raise _BadProxyRequest
@@ -203,9 +202,7 @@ def _host(head: bytes) -> str:
 
 
 def _way(head: bytes, guard: Guard) -> ProxyRequest:
-    """Return what a request asks for, where the guard lets it. Raises ReadError, and _Bad where it is
-    none.
-    """
+    """Return the request, if the guard allows it. Raises ReadError, and _BadProxyRequest."""
     line, _, fields = head.partition(b"\r\n")
     found = _LINE.fullmatch(line.decode("latin-1"))
     if found is None:
@@ -241,7 +238,7 @@ def _tunnelled(authority: str, guard: Guard) -> Target:
 async def _up(
     reader: asyncio.StreamReader, stream: AsyncNetworkStream, first: bytes, length: int | None
 ) -> None:
-    """What the browser sends. ``length``: no more than that, since what follows may be for another host."""
+    """Copy what the browser sends, at most ``length`` bytes: the next request may be for another host."""
     if first:
         await stream.write(first, _SILENCE)
     left = length

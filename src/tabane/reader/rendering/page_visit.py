@@ -10,18 +10,17 @@ from urllib.parse import urlsplit
 from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.fetching.fetch_errors import refusal
-from tabane.reader.fetching.headers import media
 from tabane.reader.fetching.interface import FetchedResource
+from tabane.reader.fetching.responses import media
 from tabane.reader.guard import Guard
-from tabane.reader.rendering.chromium import RenderLimits
-from tabane.reader.rendering.devtools import DevToolsConnection, DevToolsError, program
+from tabane.reader.rendering.chromium import DevToolsConnection, DevToolsError, RenderLimits, program
 from tabane.reader.rendering.egress_proxy import EgressProxy
 
 _HTML = ("text/html", "application/xhtml+xml", "")
 _LOADED = {"load", "networkIdle"}
 _ANSWERING = 3.0  # seconds that a page may keep its snapshot waiting before its programs are stopped
 
-# What a page is made of, less what nobody will look at. What is framed is a page of its own.
+# The resources of a page, without those that are not text. Frames are pages of their own.
 _NEEDED = frozenset(
     {"Script", "Stylesheet", "XHR", "Fetch", "EventSource", "WebSocket", "Preflight", "Other"}
 )
@@ -30,16 +29,16 @@ _PATTERNS = [
     {"urlPattern": "*", "resourceType": "Document", "requestStage": "Response"},
 ]
 
-# Ways around a proxy that a page has no other use for; the browser's own flags stand behind this.
+# APIs that bypass a proxy and that pages rarely need; the browser's flags disable them too.
 _NARROW = (
     "for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection', 'WebTransport']) delete self[name];"
-    # Nobody is there to answer, and a program that asks without end could not be stopped between two dialogs.
+    # No user can answer, and a script that opens endless dialogs could not be stopped between two of them.
     "self.alert = self.print = () => undefined; self.confirm = () => false; self.prompt = () => null;"
 )
 
 
 class PageVisit:
-    """A page, visited once. ``agent`` is not set here: the browser says it on its own."""
+    """One visit to a page. The User-Agent is not set here: the browser's command line has it."""
 
     def __init__(
         self, talk: DevToolsConnection, gate: EgressProxy, guard: Guard, limits: RenderLimits
@@ -64,7 +63,7 @@ class PageVisit:
         }
 
     async def go(self, url: str) -> FetchedResource:
-        """Return the page as HTML. Raises ReadError, and Gone where the browser is."""
+        """Return the page as HTML. Raises ReadError, and BrowserGone if the browser ended."""
         self._talk.heard = self._event
         await self._prepared()
         late = await self._loaded(url)
@@ -79,11 +78,11 @@ class PageVisit:
         return self._fetched(shown, late)
 
     async def _prepared(self) -> None:
-        """A page that nothing was loaded into yet, in a context that is kept in memory alone."""
+        """Open an empty page, in a context that exists only in memory."""
         ask = self._talk.ask
         context = (await ask("Target.createBrowserContext", disposeOnDetach=True))["browserContextId"]
         await ask("Browser.setDownloadBehavior", behavior="deny", browserContextId=context)
-        # What is not granted is refused, without a question that nobody answers.
+        # Permissions that are not granted are refused without a prompt.
         await ask("Browser.grantPermissions", permissions=[], browserContextId=context)
         self._target = (
             await ask("Target.createTarget", url="about:blank", browserContextId=context)
@@ -124,7 +123,7 @@ class PageVisit:
         return False
 
     def _check(self, url: str) -> None:
-        """Raise what keeps the page from being one. ``url`` is what was asked for."""
+        """Raise the error that kept the page from loading. ``url`` is the requested URL."""
         if self._turned_away is not None and not self._status:
             raise self._turned_away
         if self._unreachable:
@@ -146,12 +145,12 @@ class PageVisit:
         return ReadError(said, "tls" if error.startswith(("ERR_CERT_", "ERR_SSL_")) else "connect")
 
     def _of_the_gate(self, host: str) -> ReadError | None:
-        """Return what the proxy had to say of ``host``, with its port or without."""
+        """Return the proxy's error for ``host``, with or without its port."""
         known = {**self._gate.failed, **self._gate.refused}
         return next((error for name, error in known.items() if _same(name, host)), None)
 
     async def _shown(self) -> dict[str, Any]:
-        """Return what the page shows. One whose programs never rest is asked again once they are stopped."""
+        """Return the HTML of the page. Scripts that never end are stopped, and the page is read again."""
         try:
             async with asyncio.timeout(_ANSWERING):
                 return await self._snapshot()
@@ -180,7 +179,7 @@ class PageVisit:
         return value
 
     def _fetched(self, shown: dict[str, Any], late: bool) -> FetchedResource:
-        """Raises ReadError if programs led the page to an address that is none of a page."""
+        """Raises ReadError if scripts led the browser to an address that is not a page."""
         at = self._guard.target(str(shown["url"]))
         return FetchedResource(
             at.url,
@@ -208,7 +207,7 @@ class PageVisit:
             )  # fmt: skip
         return said
 
-    # What the browser tells meanwhile
+    # Events of the browser
 
     def _event(self, method: str, said: dict[str, Any], session: str) -> None:
         if session == self._session and method in self._heard:
@@ -222,7 +221,7 @@ class PageVisit:
             self._talk.drop()
 
     def _other(self, target: dict[str, Any]) -> None:
-        """A window that the page opened is closed."""
+        """Close a window that the page opened."""
         if target.get("type") == "page" and target.get("targetId") != self._target:
             self._talk.tell("Target.closeTarget", targetId=target["targetId"])
 
@@ -231,7 +230,7 @@ class PageVisit:
             return self._answered(said)
         kind, main = said.get("resourceType"), said.get("frameId") == self._target
         if kind == "Document" and main:
-            # Another document is on its way: what is told of this one does not count any more.
+            # Another document is loading: events of this one do not count any more.
             self._loader, self._marks = "", set()
             self._settled.clear()
         elif kind not in _NEEDED or _is_icon(said["request"]):
@@ -254,7 +253,7 @@ class PageVisit:
                 say("the page's programs lead to a file ({kind}) and no page.", kind=kind or say("bytes")),
                 "type",
             )
-            # What is shown stays.
+            # The shown page is kept.
             self._settled.set()
             return self._fail(said, "Aborted")
         self._status = status
@@ -297,10 +296,10 @@ class PageVisit:
                 self._settled.set()
 
     def _dialog(self, said: dict[str, Any]) -> None:
-        """Nobody is there to answer; one that asks whether to leave is let go."""
+        """Dismiss a dialog; accept one that asks whether to leave the page."""
         self._dialogs += 1
         if self._dialogs >= self._limits.dialogs:
-            # At each of them: what comes while the program waits for an answer may be lost on it.
+            # At each event: one that arrives while the script waits for an answer may be lost.
             self._talk.tell("Emulation.setScriptExecutionDisabled", self._session, value=True)
             self._talk.tell("Runtime.terminateExecution", self._session)
         self._talk.tell(
@@ -318,5 +317,5 @@ def _by_network(url: str) -> bool:
 
 
 def _same(name: str, host: str) -> bool:
-    """Return whether a request's authority is that of a URL, which may leave its port out."""
+    """Return whether a request's authority is that of a URL, which may omit its port."""
     return name == host or name in (f"{host}:443", f"{host}:80")

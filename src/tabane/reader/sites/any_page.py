@@ -1,6 +1,6 @@
 """The adapter for any page: its own Markdown, its extracted content, llms.txt, its plain text.
 
-One request is made where it suffices; more are made for what the first answer offers or lacks.
+One request is made if it is enough; more are made for what the first response offers or lacks.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LARGE = 20_000
 """Bytes of HTML around so little that something must be missing."""
 
 _FOR_MACHINES = "json-ld"
-"""The ``way`` of a page whose text is the one for machines."""
+"""The ``way`` of a page whose content is its text for machines."""
 
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
@@ -54,14 +54,12 @@ class Renderer(Protocol):
     """A browser that runs a page's programs, under the same guard as every request."""
 
     async def render(self, url: str) -> FetchedResource | None:
-        """Return the page as HTML after its programs ran; None if there is no browser. Raises
-        ReadError.
-        """
+        """Return the page as HTML after its scripts ran; None if there is no browser. Raises ReadError."""
         ...
 
 
 class AnyPageAdapter:
-    """What stands at the URL itself. ``renderer`` is asked where a page is nothing without its programs."""
+    """Reads the page at the URL itself. ``renderer`` is used if a page has no content without its scripts."""
 
     name = "page"
 
@@ -86,24 +84,24 @@ class AnyPageAdapter:
 
     async def _of_html(self, url: str, fetched: FetchedResource, tools: ReadingTools) -> Page:
         page, why = await _attempt(fetched, tools)
-        told = await asyncio.to_thread(page_hints.told, fetched)
-        little = _is_little(page, fetched, told.programs)
-        for address in _beside(fetched, told, little):
+        hints = await asyncio.to_thread(page_hints.html_hints, fetched)
+        little = _is_little(page, fetched, hints.programs)
+        for address in _beside(fetched, hints, little):
             better = await _markdown(address, tools)
             if better is not None and await asyncio.to_thread(_says_the_same, better, page):
                 return _with_facts(better, page, fetched)
         failed: ReadError | None = None
-        if little and told.programs and self._renderer is not None:
+        if little and hints.programs and self._renderer is not None:
             rendered, failed = await _rendered(url, self._renderer, tools)
             if rendered is not None and (page is None or _is_fuller(rendered, page)):
                 return rendered
-        if page is None or (told.programs and tokens(page.markdown) < NEXT_TO_NOTHING):
-            return await _last(url, fetched, _why(why, told.programs, failed), tools)
-        return _warned(page, fetched, told.programs) if little and not page.warnings else page
+        if page is None or (hints.programs and tokens(page.markdown) < NEXT_TO_NOTHING):
+            return await _last(url, fetched, _why(why, hints.programs, failed), tools)
+        return _warned(page, fetched, hints.programs) if little and not page.warnings else page
 
 
 class PageSourceAdapter:
-    """What was served, as text, whatever it is: for those who want the source."""
+    """Returns the response body as text, unchanged: the source of any page."""
 
     name = "raw"
 
@@ -117,7 +115,7 @@ class PageSourceAdapter:
 
 
 async def _fetched(url: str, tools: ReadingTools) -> FetchedResource:
-    """Return the answer, as Markdown where the site has some of its own."""
+    """Return the response, as Markdown if the site offers it."""
     try:
         fetched = await tools.fetcher.fetch(url, accept=ACCEPT)
     except ReadError as error:
@@ -134,7 +132,7 @@ async def _converted(fetched: FetchedResource, tools: ReadingTools) -> Page:
 
 
 async def _attempt(fetched: FetchedResource, tools: ReadingTools) -> tuple[Page | None, ReadError | None]:
-    """Return what is found in HTML, or why that is nothing."""
+    """Return the page extracted from HTML, or the error if it has no content."""
     try:
         page = await _converted(fetched, tools)
     except ReadError as error:
@@ -145,24 +143,22 @@ async def _attempt(fetched: FetchedResource, tools: ReadingTools) -> tuple[Page 
 
 
 def _is_little(page: Page | None, fetched: FetchedResource, programs: bool) -> bool:
-    """Return whether less was found than a page like this has: one that is short as a whole is none of
-    that.
-    """
+    """Return whether the content is too short for such a page; a page that is short as a whole is fine."""
     if page is None:
         return True
     if page.way == _FOR_MACHINES and programs:
-        return True  # the visible text of a rendered page is what readers see
+        return True  # readers see the visible text of the rendered page
     part = page.share is not None and page.share < 0.5
     return tokens(page.markdown) < LITTLE and (programs or part or len(fetched.body) > LARGE)
 
 
-def _beside(fetched: FetchedResource, told: page_hints.HtmlHints, little: bool) -> list[str]:
-    """Return where the page's own Markdown may be, if it is worth a request to look.
+def _beside(fetched: FetchedResource, hints: page_hints.HtmlHints, little: bool) -> list[str]:
+    """Return the URL at which the page's own Markdown may be, if that is worth a request.
 
-    Little was found on 2 of 257 pages of seven kinds (WCXB's dev split, postlight): it is seldom.
+    This is rare: little content was found on 2 of 257 pages of seven kinds (WCXB's dev split, postlight).
     """
-    found = [told.offered] if told.offered and (little or told.documents) else []
-    guessed = page_hints.beside(fetched.url) if little and not told.offered else None
+    found = [hints.offered] if hints.offered and (little or hints.documents) else []
+    guessed = page_hints.beside(fetched.url) if little and not hints.offered else None
     return [*found, guessed] if guessed else found
 
 
@@ -184,7 +180,7 @@ def _is_fuller(rendered: Page, page: Page) -> bool:
 
 
 async def _markdown(url: str, tools: ReadingTools) -> Page | None:
-    """Return the Markdown at that address; None if there is none, or what is there is something else."""
+    """Return the Markdown at that URL; None if it is missing or something else."""
     try:
         fetched = await tools.fetcher.fetch(url, accept=TEXT_ALONE)
         if not page_hints.is_text(fetched) or target(fetched.url).origin != target(url).origin:
@@ -197,7 +193,7 @@ async def _markdown(url: str, tools: ReadingTools) -> Page | None:
 
 
 def _with_facts(better: Page, page: Page | None, fetched: FetchedResource) -> Page:
-    """Return the Markdown with what only the HTML said of author, date and the like."""
+    """Return the Markdown page, with author, date and other metadata of the HTML added."""
     better = replace(better, url=fetched.url, way="markdown")
     if page is None:
         return better
@@ -208,7 +204,7 @@ def _with_facts(better: Page, page: Page | None, fetched: FetchedResource) -> Pa
 async def _rendered(
     url: str, renderer: Renderer, tools: ReadingTools
 ) -> tuple[Page | None, ReadError | None]:
-    """Return the page after its programs ran, or why there is none, where a browser was there to run them."""
+    """Return the page after its scripts ran, or the error of the browser; None without a browser."""
     try:
         fetched = await renderer.render(url)
         page = await _converted(fetched, tools) if fetched else None
@@ -221,9 +217,7 @@ async def _rendered(
 
 
 async def _last(url: str, fetched: FetchedResource, why: ReadError, tools: ReadingTools) -> Page:
-    """Return the list for models, else all the text that the HTML shows. Raises ``why`` if there is
-    none.
-    """
+    """Return llms.txt, else all the visible text of the HTML. Raises ``why`` if both are missing."""
     listed = await _listed(url, tools)
     if listed is not None:
         return replace(listed, warnings=(*listed.warnings, _said(why)))
@@ -239,7 +233,7 @@ async def _last(url: str, fetched: FetchedResource, why: ReadError, tools: Readi
 
 
 async def _listed(url: str, tools: ReadingTools) -> Page | None:
-    """llms.txt of the folder that the URL is in."""
+    """Return llms.txt of the URL's folder."""
     page = await _markdown(page_hints.list_of(url), tools)
     return replace(page, way="llms.txt") if page else None
 
@@ -273,7 +267,7 @@ def _warned(page: Page, fetched: FetchedResource, programs: bool) -> Page:
 
 
 def _pruned(page: Page) -> Page:
-    """Return a whole page that was served as Markdown, without what stands around its content."""
+    """Return a whole page that was served as Markdown, without the menus around its content."""
     kept = page_hints.pruned(page.markdown)
     if kept == page.markdown:
         return page
@@ -281,7 +275,7 @@ def _pruned(page: Page) -> Page:
 
 
 def _source(fetched: FetchedResource) -> str:
-    """Return the body as text. Raises ReadError if it is none."""
+    """Return the body as text. Raises ReadError if it is not text."""
     if not page_hints.may_be_text(fetched):
         raise _no_text(fetched)
     return decode_leniently(fetched.body, fetched.charset, fetched.media_type)

@@ -23,7 +23,7 @@ _OWN = "{http://arxiv.org/schemas/atom}"
 
 @dataclass(frozen=True, slots=True)
 class ArxivPaper:
-    """What arXiv knows of a paper; ``categories`` begin with the first."""
+    """Metadata of a paper; ``categories`` begin with the primary one."""
 
     title: str
     authors: Sequence[str]
@@ -37,8 +37,9 @@ class ArxivPaper:
 
 
 class ArxivAdapter:
-    """A paper. At /abs what is known of it and its abstract: one request. At /html and /pdf its text too: of
-    the HTML if there is some, since it has its formulas and tables, and else of the PDF."""
+    """Papers of arXiv. For /abs, metadata and abstract: one request. For /html and /pdf, the text too: from
+    the HTML if there is one, because it has formulas and tables, else from the PDF.
+    """
 
     name = "arxiv"
 
@@ -54,14 +55,14 @@ class ArxivAdapter:
             return None
         kind, id_ = place
         if kind == "abs":
-            return _made(id_, await self._paper(id_, tools), None)
+            return _page_of(id_, await self._paper(id_, tools), None)
         try:
             paper = await self._paper(id_, tools)
         except ReadError as error:
             text = await self._text(id_, tools)
             warning = say("What is known of the paper could not be read: {reason}", reason=error.message)
             return replace(text, way=self.name, site="arXiv", warnings=(*text.warnings, warning))
-        return _made(id_, paper, await self._text(id_, tools))
+        return _page_of(id_, paper, await self._text(id_, tools))
 
     async def _paper(self, id_: str, tools: ReadingTools) -> ArxivPaper:
         where = query(f"{self._api}/api/query", id_list=id_, max_results=1)
@@ -90,7 +91,7 @@ class ArxivAdapter:
 
 
 def paper_of(body: bytes) -> ArxivPaper | None:
-    """Return the first entry of a feed of arXiv's; None if there is none, or an error in its place."""
+    """Return the first entry of an arXiv feed; None if the feed is empty or reports an error."""
     if b"<!DOCTYPE" in body or b"<!ENTITY" in body:
         return None
     try:
@@ -129,7 +130,7 @@ def _place(url: str) -> tuple[str, str] | None:
     return (found[1], found[2]) if found else None
 
 
-def _made(id_: str, paper: ArxivPaper, text: Page | None) -> Page:
+def _page_of(id_: str, paper: ArxivPaper, text: Page | None) -> Page:
     facts = {
         "Authors": ", ".join(paper.authors),
         "Published": paper.published,

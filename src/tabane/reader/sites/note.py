@@ -1,4 +1,4 @@
-"""Articles of note, by the data of its own pages."""
+"""Articles of note, read from the data that its own pages load."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NoteTagging(Struct, frozen=True):
 
 
 class NoteArticle(Struct, frozen=True):
-    """``body`` is HTML, and the part that is free where the note has a price."""
+    """``body`` is HTML; of a paid note, only the free part."""
 
     key: str
     name: str | None = None
@@ -54,8 +54,9 @@ class NoteResponse(Struct, frozen=True):
 
 
 class NoteAdapter:
-    """An article, by one request; of one that is sold, the part that is free. Sounds and films are left to
-    the adapter for any page."""
+    """Articles of note, by one request; of a paid one, the free part. The adapter for any page reads audio
+    and video notes.
+    """
 
     name = "note"
 
@@ -111,7 +112,7 @@ def _sold(note: NoteArticle) -> tuple[Message, ...]:
 
 
 def _written(body: str) -> str:
-    """Return the body with a link where something of another site is shown."""
+    """Return the body with links in place of embedded content of other sites."""
     return _EMBEDDED.sub(_link, body)
 
 

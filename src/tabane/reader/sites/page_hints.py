@@ -1,6 +1,6 @@
 """Hints in a response about its page: its own Markdown, a need of JavaScript, menus. Pure.
 
-Looked for in the bytes as they came, without parsing them, in one pass each; a wrong guess costs a request.
+Searched in the raw bytes, without parsing, in one pass each; a wrong guess costs one request.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LINK = re.compile(rb"<link\b[^>]{1,2000}>", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""([a-z-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
 _IN_HEADER = re.compile(r"<([^<>]*+)>([^,<\"]*+(?:\"[^\"]*+\"[^,<\"]*+)*+)")
 
-# What makers of documentation leave in a page.
+# Marks of documentation generators in a page.
 _META = re.compile(rb"<meta\b[^>]{1,500}>", re.IGNORECASE)
 _MAKERS = re.compile(
     rb"docusaurus|vitepress|mkdocs|sphinx|gitbook|mintlify|starlight|nextra|docsify|hugo-book|readme\.io|redocly|"
@@ -37,7 +37,7 @@ _MAKERS = re.compile(
 _MARKS_OF_MAKERS = (b"readthedocs", b"data-docusaurus", b"VPContent", b"mintlify")
 _SCRIPT = re.compile(rb"<script\b", re.IGNORECASE)
 _NOSCRIPT = re.compile(rb"<noscript\b[^>]{0,200}>", re.IGNORECASE)
-_SAID_WITHOUT = 1500  # bytes of what is said to browsers without scripts
+_SAID_WITHOUT = 1500  # bytes of text for browsers without scripts
 _ASKS = re.compile("javascript|ジャバスクリプト", re.IGNORECASE)
 _SHELL = re.compile(
     rb"<(div|main|section)[^>]{0,200}\bid=[\"']?(?:root|app|__next|__nuxt|___gatsby|application|app-root|main-app|svelte|"
@@ -53,32 +53,30 @@ _ONE_LINK = re.compile(
 _MARKS = re.compile(r"[\s\W_]+")
 _BETWEEN = re.compile(r"\n(?:[ \t]*\n)+")
 _MENU = 3  # links that make a menu
-_LABEL = 40  # characters of what only names or begins something
+_LABEL = 40  # characters of a label or an introduction
 
 
 class HtmlHints(NamedTuple):
-    """What HTML tells of itself: a shell that waits for its programs, documentation, its own Markdown."""
+    """Hints in HTML: it needs scripts, it is documentation, it has its own Markdown."""
 
     programs: bool
     documents: bool
     offered: str | None
 
 
-def told(fetched: FetchedResource) -> HtmlHints:
+def html_hints(fetched: FetchedResource) -> HtmlHints:
     """Return all of it at once: some milliseconds for a large page."""
     return HtmlHints(wants_programs(fetched.body), documents(fetched.body), offered(fetched))
 
 
 def is_dump(url: str, fetched: FetchedResource) -> bool:
-    """Return whether Markdown was made of a whole page for whoever asks for it, and is no file of its own."""
+    """Return whether Markdown was generated from a whole page on request, and is not a file of its own."""
     path = urlsplit(url).path.lower()
     return fetched.media_type in MARKDOWN and not path.endswith((".md", ".markdown", ".mdx", ".txt"))
 
 
 def is_text(fetched: FetchedResource) -> bool:
-    """Return whether this is a text for models, and not the page that a site shows in place of what it
-    lacks.
-    """
+    """Return whether this is a text for models, and not the page that a site serves for missing files."""
     start = fetched.body[:500].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     served = fetched.media_type in MARKDOWN or fetched.media_type in ("text/plain", "")
     return (
@@ -93,7 +91,7 @@ def may_be_text(fetched: FetchedResource) -> bool:
 
 
 def offered(fetched: FetchedResource) -> str | None:
-    """Return the address of the page's Markdown, where the page or its header names one."""
+    """Return the address of the page's Markdown, if the page or its header names one."""
     for address, rest in _IN_HEADER.findall(fetched.headers.get("link", "")):
         if found := _alternate(rest, address, fetched.url):
             return found
@@ -123,7 +121,7 @@ def _attributes(text: str) -> dict[str, str]:
 
 
 def beside(url: str) -> str | None:
-    """Return where a page's Markdown stands by custom: ``.md`` in place of ``.html``, or behind the path."""
+    """Return the usual URL of a page's Markdown: ``.md`` in place of ``.html``, or appended to the path."""
     parts = urlsplit(url)
     path = re.sub(r"(?:/index)?\.html?$", "", parts.path).rstrip("/")
     if not path or "." in path.rpartition("/")[2]:
@@ -132,7 +130,7 @@ def beside(url: str) -> str | None:
 
 
 def list_of(url: str) -> str:
-    """llms.txt of a URL's folder: a last segment with a dot is a file, any other a folder."""
+    """Return llms.txt of a URL's folder: a last segment with a dot is a file, any other a folder."""
     parts = urlsplit(url)
     folder, _, last = parts.path.rpartition("/")
     path = folder if "." in last or not last else f"{folder}/{last}"
@@ -158,7 +156,7 @@ def wants_programs(body: bytes) -> bool:
 
 
 def _without_programs(body: bytes) -> Iterator[bytes]:
-    """Yield what the page says to browsers that run none."""
+    """Yield the text for browsers without scripts."""
     for begin in _NOSCRIPT.finditer(body):
         said = body[begin.end() : begin.end() + _SAID_WITHOUT]
         end = said.lower().find(b"</noscript")
@@ -167,11 +165,10 @@ def _without_programs(body: bytes) -> Iterator[bytes]:
 
 
 def pruned(markdown: str) -> str:
-    """Return a whole page as Markdown without the menus before and behind its content, and those that come
-    again.
+    """Return a whole page as Markdown without the menus before and after its content, and repeated ones.
 
-    Before the content go blocks of links and the labels around them, up to the first title or text; behind it
-    those that no heading or colon announces. A page that is made of links stays as it is.
+    Before the content, blocks of links and the labels around them are removed, up to the first title or text;
+    after it, those that no heading or colon announces. A page made of links is not changed.
     """
     blocks = [_MarkdownParagraph(text) for text in _BETWEEN.split(markdown.strip()) if text]
     texts = sum(len(block.text) for block in blocks if not block.links)
@@ -191,7 +188,7 @@ def pruned(markdown: str) -> str:
 
 
 class _MarkdownParagraph:
-    """A block of Markdown. ``links`` is how many links it is made of: 0 where it says more than they do."""
+    """A block of Markdown. ``links`` is the number of links in a block of links, 0 for other blocks."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -215,12 +212,12 @@ def _leading(blocks: list[_MarkdownParagraph]) -> int:
         at += 1
         if block.links >= _MENU:
             menu = at
-    # Labels are taken with a menu alone: without one they are what the page begins with.
+    # Labels are removed only with a menu: without one they are the beginning of the page.
     return at if menu and at < len(blocks) else 0
 
 
 def _trailing(blocks: list[_MarkdownParagraph]) -> int:
-    """Return where the blocks behind the content begin."""
+    """Return the index at which the blocks after the content begin."""
     at = end = len(blocks)
     while at > 1:
         block, before = blocks[at - 1], blocks[at - 2]

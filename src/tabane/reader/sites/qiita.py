@@ -50,9 +50,9 @@ class QiitaComment(Struct, frozen=True):
 
 
 class QiitaAdapter:
-    """An article with its comments: two requests. ``token`` gives QIITA_TOKEN or None.
+    """Articles of Qiita with their comments: two requests. ``token`` returns QIITA_TOKEN or None.
 
-    Without one there are 60 requests an hour, with one 1,000.
+    Without one the limit is 60 requests an hour, with one 1,000.
     """
 
     name = "qiita"
@@ -82,7 +82,7 @@ class QiitaAdapter:
                 )
             except ReadError as error:
                 warnings = (say("The comments could not be read: {reason}", reason=error.message),)
-        return await asyncio.to_thread(_made, item, comments, warnings)
+        return await asyncio.to_thread(_page_of, item, comments, warnings)
 
 
 async def _got(tools: ReadingTools, url: str, shape: type[_Shape], headers: dict[str, str]) -> _Shape:
@@ -108,7 +108,7 @@ def _id_of(url: str) -> str | None:
     return found[1] if found else None
 
 
-def _made(item: QiitaItem, comments: Sequence[QiitaComment], warnings: tuple[Message, ...]) -> Page:
+def _page_of(item: QiitaItem, comments: Sequence[QiitaComment], warnings: tuple[Message, ...]) -> Page:
     facts = {"Tags": ", ".join(tag.name for tag in item.tags), "Likes": item.likes_count or ""}
     lines = "\n".join(f"- {name}: {value}" for name, value in facts.items() if value)
     body, cut = bounded(absolute(unix(item.body).strip("\n"), lambda to: urljoin(item.url, to)))

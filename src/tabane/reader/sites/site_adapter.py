@@ -28,7 +28,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#|\\")
 
 
 def absolute(markdown: str, whole: Callable[[str], str]) -> str:
-    """Return the Markdown with each relative address replaced by ``whole`` of it; code stays as it is."""
+    """Return the Markdown with ``whole`` applied to each relative address; code is not changed."""
 
     def written(found: re.Match[str]) -> str:
         to = found["to"]
@@ -54,19 +54,19 @@ async def fetch_json(
     headers: Mapping[str, str] | None = None,
     accept: str = JSON,
 ) -> _Shape:
-    """Return what the API says at ``url``. Raises ReadError, ``broken`` where it is not of this shape."""
+    """Fetch JSON of ``shape`` from ``url``. Raises ReadError, ``broken`` if it has another shape."""
     return await parse_json(await tools.fetcher.fetch(url, headers=headers, accept=accept), shape)
 
 
 async def parse_json(fetched: FetchedResource, shape: type[_Shape]) -> _Shape:
-    """Return an answer in JSON as a value of ``shape``. Raises ReadError, ``broken`` if it is none."""
+    """Decode JSON as a value of ``shape``. Raises ReadError, ``broken`` if it has another shape."""
     if len(fetched.body) > _LONG:
         return await asyncio.to_thread(_read, fetched, shape)
     return _read(fetched, shape)
 
 
 def query(url: str, **parameters: object) -> str:
-    """``url`` with the parameters that are not None."""
+    """Return ``url`` with the parameters that are not None."""
     said = {name: value for name, value in parameters.items() if value is not None}
     return f"{url}?{urlencode(said)}" if said else url
 
@@ -94,14 +94,14 @@ def _read(fetched: FetchedResource, shape: type[_Shape]) -> _Shape:
 
 
 class PageConversion(Protocol):
-    """Makes pages of what was fetched, off the event loop."""
+    """Converts fetched bytes into pages, off the event loop."""
 
     async def page(
         self, body: bytes, url: str, media_type: str = "", charset: str | None = None, *, name: str = ""
     ) -> Page:
-        """Return the page that these bytes are. ``media_type`` "" is told by ``name``, the URL and the bytes.
+        """Convert these bytes into a page. If ``media_type`` is "", ``name``, the URL and the bytes decide.
 
-        Raises ReadError: ``type`` if nothing here reads it, ``broken`` where it cannot be read.
+        Raises ReadError: ``type`` if the type is not supported, ``broken`` if it cannot be read.
         """
         ...
 
@@ -112,7 +112,7 @@ class PageConversion(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReadingTools:
-    """What a way may use: the network under the guard, and what makes pages of bytes."""
+    """Tools for site adapters: the network under the guard, and the conversion of bytes into pages."""
 
     fetcher: Fetcher
     converting: PageConversion
@@ -122,14 +122,14 @@ class SiteAdapter(Protocol):
     """Reads the pages of one site.
 
     ``name`` appears in the output. Failure policy: a ReadError is kept as the cause, and the next adapter is
-    tried; None means that there is nothing of this kind at the URL, which is no failure.
+    tried; None means that the URL has no page of this kind, which is not a failure.
     """
 
     @property
     def name(self) -> str: ...
 
     def takes(self, url: str) -> bool:
-        """Return whether it knows URLs like this one. Pure, and asked first."""
+        """Return whether the adapter handles this URL. Pure, and called first."""
         ...
 
     async def read(self, url: str, tools: ReadingTools) -> Page | None: ...

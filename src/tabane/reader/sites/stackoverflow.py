@@ -76,7 +76,7 @@ _Item = TypeVar("_Item", StackQuestion, StackAnswer, StackComment)
 
 
 class StackItems(Struct, frozen=True):
-    """What every answer of the API is wrapped in; ``items`` are read by what they are of."""
+    """The wrapper of every response of the API; ``items`` are decoded by the endpoint."""
 
     has_more: bool = False
     quota_remaining: int | None = None
@@ -96,7 +96,7 @@ class StackComments(StackItems, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class _StackThread:
-    """All that was said: answers in the order in which they are shown."""
+    """A question with its answers in display order, and all comments."""
 
     question: StackQuestion
     answers: Sequence[StackAnswer]
@@ -107,8 +107,8 @@ class _StackThread:
 class StackOverflowAdapter:
     """A question with its answers, the accepted one first and the others by their votes, and all comments.
 
-    Three requests. ``key`` gives STACKEXCHANGE_KEY or None: without one there are 300 requests a day, with
-    one 10,000.
+    Three requests. ``key`` returns STACKEXCHANGE_KEY or None: without one the limit is 300 requests a day,
+    with one 10,000.
     """
 
     name = "stackoverflow"
@@ -132,7 +132,7 @@ class StackOverflowAdapter:
             id_ = str(_first(found.items).question_id)
         thread = await _read(id_, api)
         page = await tools.converting.page(_html(thread).encode(), f"https://{site}/", WHOLE_MEDIA, "utf-8")
-        return _made(page, thread, site)
+        return _page_of(page, thread, site)
 
 
 class _StackApi:
@@ -261,7 +261,7 @@ def _name(owner: StackOwner | None) -> str:
     return (owner.display_name if owner else "") or "(deleted)"
 
 
-def _made(page: Page, thread: _StackThread, site: str) -> Page:
+def _page_of(page: Page, thread: _StackThread, site: str) -> Page:
     question = thread.question
     name = _NAMES.get(site) or (
         f"Stack Overflow ({site[:2]})" if site.endswith("stackoverflow.com") else site

@@ -25,10 +25,10 @@ _ELSEWHERE = re.compile(r"(?:Special|File|Media)(?::|$)", re.IGNORECASE)
 
 
 class WikipediaAdapter:
-    """Articles as their makers give them, without what stands around them. One request.
+    """Articles from the API, without the page around them. One request.
 
-    ``base`` gives the beginning of the API's URLs for a host. What the API does not have, such as special
-    pages, old revisions and pages of pictures, is left to the adapter for any page.
+    ``base`` returns the beginning of the API's URLs for a host. The adapter for any page reads what the API
+    does not have: special pages, old revisions, pages of images.
     """
 
     name = "wikipedia"
@@ -53,7 +53,7 @@ class WikipediaAdapter:
 
 
 def _place(url: str) -> tuple[str, str] | None:
-    """Host and title of an article; None for what is none."""
+    """Return host and title of an article; None for other URLs."""
     try:
         parts = urlsplit(url)
         host = (parts.hostname or "").replace(".m.", ".", 1)

@@ -1,7 +1,7 @@
 """Videos of YouTube: their description and transcript, from the data of their pages.
 
-Captions are asked for as the page offers them. YouTube gives many of them to its own player alone, and
-everybody else an empty answer: then there is a word on it, and no transcript.
+Captions are requested as the page offers them. YouTube gives many of them only to its own player, and an
+empty response to other clients: then a warning says so, and there is no transcript.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class VideoChapter(NamedTuple):
 
 
 class YouTubeAdapter:
-    """Title, description, chapters and, where YouTube gives it, the transcript of a film: two requests."""
+    """Title, description, chapters and, if YouTube gives it, the transcript of a video: two requests."""
 
     name = "youtube"
 
@@ -115,18 +115,18 @@ class YouTubeAdapter:
             raise ReadError(_refusal(player), "empty")
         track = _track(player)
         events, warnings = await self._words(track, tools)
-        return _made(id_, player, details, chapters, track, events, warnings)
+        return _page_of(id_, player, details, chapters, track, events, warnings)
 
     async def _words(
         self, track: CaptionTrack | None, tools: ReadingTools
     ) -> tuple[list[CaptionEvent], tuple[Message, ...]]:
-        """Return what is said in the film, or why that is not known."""
+        """Return the transcript of the video, or the reason why it is missing."""
         if track is None:
             return [], (say("The film has no captions, so there is no transcript."),)
         parts = urlsplit(track.baseUrl)
         if parts.path != "/api/timedtext":
             return [], (say("The film's captions are where they are not looked for."),)
-        # At YouTube's own host, whatever the page says: what else it names is not asked.
+        # Only at YouTube's own host: other hosts that the page names are not requested.
         where = f"{self._base}{parts.path}?{parts.query}&fmt=json3"
         try:
             words = await fetch_json(tools, where, CaptionWords)
@@ -158,7 +158,7 @@ def _id_of(url: str) -> str | None:
 
 
 def _carried(fetched: FetchedResource) -> tuple[VideoPlayer, list[VideoChapter]]:
-    """Return what the page carries for its player, and the chapters that it shows."""
+    """Return the data of the page for its player, and the chapters that it shows."""
     text = fetched.body.decode("utf-8", "replace")[:_LARGEST]
     found = _json(text, _PLAYER)
     try:
@@ -169,7 +169,7 @@ def _carried(fetched: FetchedResource) -> tuple[VideoPlayer, list[VideoChapter]]
 
 
 def _json(text: str, name: re.Pattern[str]) -> Any:
-    """Return the value that a script gives to this name; None if there is none that can be read."""
+    """Return the value that a script assigns to this name; None if it is missing or invalid."""
     found = name.search(text)
     if found is None:
         return None
@@ -218,7 +218,7 @@ def _track(player: VideoPlayer) -> CaptionTrack | None:
     )
 
 
-def _made(
+def _page_of(
     id_: str,
     player: VideoPlayer,
     details: VideoDetails,

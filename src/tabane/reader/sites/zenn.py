@@ -1,4 +1,4 @@
-"""Articles of Zenn, by the data of its own pages."""
+"""Articles of Zenn, read from the data that its own pages load."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ZennResponse(Struct, frozen=True):
 
 
 class ZennAdapter:
-    """An article, by one request. Books and scraps are left to the adapter for any page."""
+    """Articles of Zenn, by one request. The adapter for any page reads books and scraps."""
 
     name = "zenn"
 
@@ -92,7 +92,7 @@ def _place(url: str) -> tuple[str, str] | None:
 
 
 def _written(body: str) -> str:
-    """Return the body with Zenn's own elements in the words of HTML: formulas, and links to what is shown."""
+    """Return the body with Zenn's own elements as HTML: formulas, and links to embedded content."""
     return _EMBEDDED.sub(_link, _FORMULA.sub(_formula, body))
 
 

@@ -11,21 +11,21 @@ from tabane.errors import ReadError
 from tabane.reader.page import Page
 from tabane.reader.sites.github import changes, files, listings, threads
 from tabane.reader.sites.github.addresses import GitHubAddress, GitHubPageKind, place_of
-from tabane.reader.sites.github.answers import GitHubEntry
 from tabane.reader.sites.github.api import GitHubApi, GitHubEndpoints
+from tabane.reader.sites.github.api_objects import GitHubEntry
 from tabane.reader.sites.site_adapter import ReadingTools
 
 __all__ = ["GitHubAdapter"]
 
-# Names that end where they seem to: no branch is likely to begin with one of these and a slash.
+# Refs of one segment: a branch name rarely begins with one of these and a slash.
 _WHOLE_REFS = re.compile(r"main|master|HEAD|trunk|develop|dev|gh-pages|[0-9a-f]{40}|v?\d+(?:\.\d+)+[\w.-]*")
 
 
 class GitHubAdapter:
-    """Pages of GitHub through its API; discussions, wikis and profiles are left to the adapter for any page.
+    """Pages of GitHub through its API. The adapter for any page reads discussions, wikis and profiles.
 
-    ``token`` gives GITHUB_TOKEN or None. Causes of its ReadErrors beside those of fetching: rate with the
-    time to wait, key for a token that is not accepted, status for what is missing or private.
+    ``token`` returns GITHUB_TOKEN or None. Causes of its ReadErrors in addition to those of fetching: rate
+    with the time to wait, key for a token that is not accepted, status for a missing or private page.
     """
 
     name = "github"
@@ -51,7 +51,7 @@ class GitHubAdapter:
 
 
 async def _folder(place: GitHubAddress, api: GitHubApi) -> Page:
-    """Return what is at a branch, tag or commit, where the URL says that it is a folder."""
+    """Return the folder at a branch, tag or commit; the URL may also lead to a file."""
     ref, path, found = await api.located(place.name, place.rest)
     if isinstance(found, GitHubEntry):
         return await files.of_entry(place, ref, found, api)
@@ -59,8 +59,9 @@ async def _folder(place: GitHubAddress, api: GitHubApi) -> Page:
 
 
 async def _file(place: GitHubAddress, api: GitHubApi) -> Page:
-    """Return a file, at whatever branch. One request where the URL says where its branch ends: those of
-    raw files are not counted. Else the API is asked for it, since it knows."""
+    """Return a file at any branch. If the end of the branch is clear from the URL, one request for the raw
+    file is enough, which does not count against the rate limit. Else the API resolves it.
+    """
     rest = place.rest[2:] if place.rest[:2] in (("refs", "heads"), ("refs", "tags")) else place.rest
     place = replace(place, rest=rest)
     if len(rest) > 1 and _WHOLE_REFS.fullmatch(rest[0]):

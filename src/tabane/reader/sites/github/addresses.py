@@ -1,4 +1,4 @@
-"""URLs of GitHub and what they lead to, and links in Markdown of repositories. Pure."""
+"""URLs of GitHub and the pages that they address, and links in Markdown of repositories. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".avif", ".ico", 
 
 
 def linked(text: str, repository: str, ref: str, folder: str, site: str) -> str:
-    """Return Markdown of a repository with whole links: pictures lead to themselves, files to their pages."""
+    """Return Markdown of a repository with absolute links: images to their raw files, other files to their
+    pages.
+    """
     place = quote(f"{folder}/" if folder else "", safe="/")
 
     def whole(to: str) -> str:
@@ -32,7 +34,7 @@ GitHubPageKind = Literal[
     "releases", "tags", "gist",
 ]  # fmt: skip
 
-# First segments of github.com that are no accounts.
+# First segments of github.com that are not accounts.
 _NO_OWNERS = frozenset({
     "about", "account", "apps", "blog", "codespaces", "collections", "contact", "customer-stories",
     "dashboard", "discussions", "enterprise", "events", "explore", "features", "github-copilot", "issues",
@@ -52,10 +54,10 @@ _PULLS = frozenset({"commits", "files", "changes", "checks", "conflicts"})
 
 @dataclass(frozen=True, slots=True)
 class GitHubAddress:
-    """What is asked for: ``rest`` are the segments that its kind needs, decoded.
+    """A parsed URL of GitHub: ``rest`` are the segments that its kind needs, decoded.
 
-    Of folders and files they begin with the name of a branch, whose end nobody can tell from the URL.
-    ``lines`` are the first and the last one wanted, from 1.
+    For folders and files they begin with the name of a branch, whose end is not known from the URL. ``lines``
+    are the first and last requested line, from 1.
     """
 
     kind: GitHubPageKind
@@ -71,7 +73,7 @@ class GitHubAddress:
 
 
 def place_of(url: str) -> GitHubAddress | None:
-    """Return what the API knows of ``url``; None for what it does not, or what is not GitHub's."""
+    """Parse ``url``; None if the API does not have that page, or it is not on GitHub."""
     try:
         parts = urlsplit(url)
     except ValueError:

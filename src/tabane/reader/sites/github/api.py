@@ -11,7 +11,7 @@ from urllib.parse import quote
 from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.fetching.interface import FetchedResource
-from tabane.reader.sites.github.answers import GitHubEntry, GitHubRef
+from tabane.reader.sites.github.api_objects import GitHubEntry, GitHubRef
 from tabane.reader.sites.site_adapter import ReadingTools, parse_json, query
 
 JSON = "application/vnd.github+json"
@@ -22,14 +22,14 @@ PAGE = 100
 """Items of a page, the most that GitHub gives."""
 
 PAGES = 10
-"""Pages that are asked for at most: without a token there are 60 requests an hour."""
+"""Most pages of a list that are requested: without a token, the limit is 60 requests an hour."""
 
 _Shape = TypeVar("_Shape")
 
 
 @dataclass(frozen=True, slots=True)
 class GitHubEndpoints:
-    """Where GitHub answers."""
+    """Base URLs of GitHub."""
 
     api: str = "https://api.github.com"
     raw: str = "https://raw.githubusercontent.com"
@@ -39,7 +39,7 @@ class GitHubEndpoints:
 
 @dataclass(frozen=True, slots=True)
 class GitHubApi:
-    """The API for one read. ``token`` may be None; ``clock`` tells seconds since 1970."""
+    """The API for one read. ``token`` may be None; ``clock`` returns seconds since 1970."""
 
     tools: ReadingTools
     endpoints: GitHubEndpoints
@@ -47,11 +47,11 @@ class GitHubApi:
     clock: Callable[[], float]
 
     async def get(self, path: str, shape: type[_Shape], /, **parameters: object) -> _Shape:
-        """Return what is at ``path``. Raises ReadError that says what it means here."""
+        """Return the object at ``path``. Raises ReadError that explains the status."""
         return await parse_json(await self.fetch(query(self.endpoints.api + path, **parameters), JSON), shape)
 
     async def fetch(self, url: str, accept: str | None = None) -> FetchedResource:
-        """Return what is at ``url`` of GitHub's, asked with the token."""
+        """Return the resource at ``url`` of GitHub, requested with the token."""
         headers = {"authorization": f"Bearer {self.token}"} if self.token else {}
         if url.startswith(self.endpoints.api):
             headers["x-github-api-version"] = VERSION
@@ -83,11 +83,10 @@ class GitHubApi:
     async def located(
         self, repository: str, rest: tuple[str, ...]
     ) -> tuple[str, str, GitHubEntry | list[GitHubEntry]]:
-        """Return what is behind the branch and path that ``rest`` is, and where one ends and the other
-        begins.
+        """Split ``rest`` into branch and path; return both, and the object at them.
 
-        The first segment is mostly the branch. Where there is nothing then, branches and tags that begin
-        with the first two are asked for: at most four requests.
+        The first segment is usually the branch. If nothing is there, branches and tags that begin with the
+        first two segments are requested: at most four requests.
         """
         ref, path = rest[0], "/".join(rest[1:])
         try:
@@ -104,7 +103,7 @@ class GitHubApi:
     async def ref(self, repository: str, rest: tuple[str, ...]) -> str | None:
         """Return the branch or else the tag of more than one segment that ``rest`` begins with.
 
-        There is only one: git has no branch below another.
+        There is only one: in git, no branch can be below another.
         """
         whole = "/".join(rest) + "/"
         for kind in ("heads", "tags"):

@@ -12,7 +12,12 @@ from msgspec import Struct
 
 from tabane.reader.formats.text import fence
 from tabane.reader.page import Page
-from tabane.reader.sites.github.answers import GitHubAccount, GitHubChangedFile, GitHubEntry, GitHubReactions
+from tabane.reader.sites.github.api_objects import (
+    GitHubAccount,
+    GitHubChangedFile,
+    GitHubEntry,
+    GitHubReactions,
+)
 
 OUTPUT = 5_000
 """Characters of one output that are shown."""
@@ -51,7 +56,7 @@ class Notebook(Struct, frozen=True):
 
 
 def notebook(text: str) -> str | None:
-    """Return the notebook as Markdown; None if it is none of version 4."""
+    """Return the notebook as Markdown; None if it is not of version 4."""
     try:
         found = msgspec.json.decode(text, type=Notebook)
     except (msgspec.DecodeError, RecursionError):
@@ -123,7 +128,7 @@ def element(name: str, text: str) -> str:
 
 
 def section(name: str, markdown: str) -> str:
-    """Return Markdown within a tag: the empty lines are what makes it Markdown."""
+    """Return Markdown within a tag: the empty lines are needed for it to be read as Markdown."""
     return f"<{name}>\n\n{markdown.strip(chr(10))}\n\n</{name}>"
 
 
@@ -138,7 +143,7 @@ def size(count: int) -> str:
 
 
 def listing(entries: Iterable[GitHubEntry]) -> str:
-    """Folders, then the rest, each in order of names."""
+    """Sort entries: folders first, each group by name."""
     lines = sorted((each.type != "dir", each.name, _line(each)) for each in entries)
     return "\n".join(line for *_, line in lines)
 
@@ -168,7 +173,7 @@ def login(account: GitHubAccount | None) -> str:
 
 
 def facts(**known: object) -> str:
-    """Return a list of what is known: names with underscores for spaces; what is empty is left out."""
+    """Return metadata as a list: names have underscores for spaces; empty values are skipped."""
     return "\n".join(
         f"- {name.replace('_', ' ').capitalize()}: {value}" for name, value in known.items() if value
     )
@@ -184,7 +189,7 @@ def reacted(reactions: GitHubReactions | None) -> str:
 
 
 def stat(files: Sequence[GitHubChangedFile]) -> str:
-    """Return one line for each file: what happened to it, and how many lines came and went."""
+    """Return one line for each file: its change, and the numbers of added and removed lines."""
     return "\n".join(
         f"- {_name(each)} ({each.status}, +{each.additions} −{each.deletions})" for each in files
     )

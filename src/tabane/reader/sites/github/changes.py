@@ -10,13 +10,13 @@ from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.page import Page
 from tabane.reader.sites.github.addresses import GitHubAddress
-from tabane.reader.sites.github.answers import (
+from tabane.reader.sites.github.api import GitHubApi
+from tabane.reader.sites.github.api_objects import (
     GitHubChangedFile,
     GitHubComment,
     GitHubCommit,
     GitHubComparison,
 )
-from tabane.reader.sites.github.api import GitHubApi
 from tabane.reader.sites.github.as_markdown import (
     blocks,
     facts,
@@ -40,7 +40,7 @@ class GitHubFileChanges:
 
 
 def changed(files: Sequence[GitHubChangedFile], *, patched: bool) -> GitHubFileChanges:
-    """Return what is done to files, and with ``patched`` how."""
+    """Return the changes of files, and with ``patched`` their patches."""
     if not files:
         return GitHubFileChanges("")
     listed = blocks(f"## Files ({len(files)})", stat(files))
@@ -99,7 +99,7 @@ async def commits(place: GitHubAddress, api: GitHubApi) -> Page:
 
 
 async def compare(place: GitHubAddress, api: GitHubApi) -> Page:
-    """Return what a branch has that another has not."""
+    """Return the commits and changes of one branch that another does not have."""
     span = place.rest[0]
     if "..." not in span:
         span = span.replace("..", "...", 1) if ".." in span else f"HEAD...{span}"

@@ -14,8 +14,8 @@ from tabane.reader.formats.media_type_detection import UnsupportedMediaType, cod
 from tabane.reader.formats.text import bounded, fence, unix
 from tabane.reader.page import Page, Picture
 from tabane.reader.sites.github.addresses import GitHubAddress, linked
-from tabane.reader.sites.github.answers import Gist, GistFile, GitHubComment, GitHubEntry
 from tabane.reader.sites.github.api import RAW, GitHubApi
+from tabane.reader.sites.github.api_objects import Gist, GistFile, GitHubComment, GitHubEntry
 from tabane.reader.sites.github.as_markdown import (
     SITE,
     blocks,
@@ -79,7 +79,7 @@ async def _files(found: Gist, api: GitHubApi) -> tuple[list[str], tuple[Message,
         if (each.truncated or text is None) and each.raw_url and fetched < WHOLE:
             fetched += 1
             try:
-                # Without the token: this URL is what the answer says, and may be anybody's.
+                # Without the token: the URL comes from the response and may lead to any host.
                 body = await api.tools.fetcher.fetch(each.raw_url)
                 text = await asyncio.to_thread(decode_leniently, body.body, body.charset, "text/plain")
             except ReadError as error:
@@ -111,7 +111,7 @@ _SOURCE = {"html": "html", "json": "json", "ndjson": "json", "xml": "xml", "plai
 
 @dataclass(frozen=True, slots=True)
 class _GitHubFile:
-    """A file that was got: ``url`` is where its page is, ``raw`` where its bytes are."""
+    """A fetched file: ``url`` is the address of its page, ``raw`` that of its bytes."""
 
     place: GitHubAddress
     ref: str
@@ -129,7 +129,7 @@ class _GitHubFile:
 
 @dataclass(frozen=True, slots=True)
 class _FileExcerpt:
-    """What is shown of it: ``markdown`` stands in <content>."""
+    """The shown content of a file: ``markdown`` is put into <content>."""
 
     markdown: str
     warnings: tuple[Message, ...] = ()
@@ -139,7 +139,7 @@ class _FileExcerpt:
 
 
 async def of_entry(place: GitHubAddress, ref: str, entry: GitHubEntry, api: GitHubApi) -> Page:
-    """Return a file that the API told of; its bytes come with it if they are less than a megabyte."""
+    """Return a file from the API's response, which includes its bytes if they are less than a megabyte."""
     if entry.type == "submodule":
         lines = f"📦 {entry.name} @ {entry.sha} → {entry.submodule_git_url or ''}".rstrip(" →")
         return _page(_GitHubFile(place, ref, entry.path, b"", "", api.endpoints.site), _FileExcerpt(lines))

@@ -12,7 +12,8 @@ from tabane.messages import Message, say
 from tabane.reader.formats.text import bounded, unix
 from tabane.reader.page import Page
 from tabane.reader.sites.github.addresses import GitHubAddress, linked
-from tabane.reader.sites.github.answers import (
+from tabane.reader.sites.github.api import PAGE, RAW, GitHubApi
+from tabane.reader.sites.github.api_objects import (
     GitHubAsset,
     GitHubEntry,
     GitHubIssue,
@@ -22,7 +23,6 @@ from tabane.reader.sites.github.answers import (
     GitHubSearchPage,
     GitHubTag,
 )
-from tabane.reader.sites.github.api import PAGE, RAW, GitHubApi
 from tabane.reader.sites.github.as_markdown import (
     blocks,
     element,

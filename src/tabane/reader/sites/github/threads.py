@@ -9,7 +9,8 @@ from tabane.messages import Message
 from tabane.reader.formats.text import fence
 from tabane.reader.page import Page
 from tabane.reader.sites.github.addresses import GitHubAddress
-from tabane.reader.sites.github.answers import (
+from tabane.reader.sites.github.api import GitHubApi
+from tabane.reader.sites.github.api_objects import (
     GitHubChangedFile,
     GitHubComment,
     GitHubIssue,
@@ -18,7 +19,6 @@ from tabane.reader.sites.github.answers import (
     GitHubReview,
     GitHubReviewComment,
 )
-from tabane.reader.sites.github.api import GitHubApi
 from tabane.reader.sites.github.as_markdown import blocks, facts, github_page, login, numbered, reacted
 from tabane.reader.sites.github.changes import changed
 

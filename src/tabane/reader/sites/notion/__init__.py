@@ -9,8 +9,7 @@ from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.page import Page
 from tabane.reader.sites.notion.api import NotionApi, NotionBlockReader, NotionObject, page_id
-from tabane.reader.sites.notion.block_markdown import markdown, unwritten
-from tabane.reader.sites.notion.rich_text import line, named, plain, title
+from tabane.reader.sites.notion.as_markdown import line, markdown, named, plain, title, unwritten
 from tabane.reader.sites.site_adapter import ReadingTools
 
 __all__ = ["NotionAdapter"]
@@ -20,10 +19,10 @@ _NO_PAGE = (400, 404)
 
 
 class NotionAdapter:
-    """Pages of Notion through its API; without a key the adapter for any page reads them.
+    """Pages of Notion through its API. Without a key, the adapter for any page reads them.
 
-    ``key`` gives NOTION_API_KEY or None. Causes of its ReadErrors beside those of fetching: key where there
-    is none or it is not accepted, status 404 where the page is not shared with the integration.
+    ``key`` returns NOTION_API_KEY or None. Causes of its ReadErrors in addition to those of fetching: key if
+    it is missing or not accepted, status 404 if the page is not shared with the integration.
     """
 
     name = "notion"
@@ -65,13 +64,11 @@ async def _page(url: str, found: NotionObject, api: NotionApi) -> Page:
             say("{count} blocks are of kinds that Notion's API does not tell of.", count=count),
         )
     body = await asyncio.to_thread(markdown, nodes)
-    return _made(url, found, name, known, body, warnings)
+    return _page_of(url, found, name, known, body, warnings)
 
 
 async def _database(url: str, id_: str, api: NotionApi) -> Page:
-    """Return a database: what it is called and what its columns are. Its rows are not to be had by reading
-    alone.
-    """
+    """Return a database: its name and its columns. Its rows would need queries, not only reads."""
     found = await api.get(f"databases/{id_}", NotionObject)
     parts = []
     for source in found.data_sources[:_SOURCES]:
@@ -80,7 +77,7 @@ async def _database(url: str, id_: str, api: NotionApi) -> Page:
             parts.append(_columns(str(source.get("name") or ""), columns, alone=len(found.data_sources) == 1))
     warning = say("The rows of a database are not read: read its pages one by one.")
     name = " ".join(plain(found.title).split())
-    return _made(url, found, name, line(found.description), "\n\n".join(parts), (warning,))
+    return _page_of(url, found, name, line(found.description), "\n\n".join(parts), (warning,))
 
 
 def _columns(name: str, source: NotionObject, *, alone: bool) -> str:
@@ -93,7 +90,7 @@ def _columns(name: str, source: NotionObject, *, alone: bool) -> str:
     return f"{head}\n\n" + "\n".join(lines)
 
 
-def _made(
+def _page_of(
     url: str, found: NotionObject, name: str, known: str, body: str, warnings: tuple[Message, ...]
 ) -> Page:
     head = f"# {name}" if name else ""

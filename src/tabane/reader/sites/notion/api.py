@@ -31,7 +31,7 @@ _CLOSED = frozenset({"child_page", "child_database"})
 
 @dataclass(slots=True)
 class NotionBlock:
-    """A block and what is within it."""
+    """A block and its children."""
 
     block: Block
     inner: list[NotionBlock] = field(default_factory=list)
@@ -42,13 +42,13 @@ class NotionBlock:
 
     @property
     def content(self) -> Block:
-        """Return what is said of it under the name of its own kind."""
+        """Return its member that is named by its kind."""
         found = self.block.get(self.kind)
         return found if isinstance(found, dict) else {}
 
 
 class NotionBlockReader:
-    """Reads the blocks of one page, level by level, so that what is cut off is what lies deepest."""
+    """Reads the blocks of one page, level by level, so that a limit cuts off the deepest ones."""
 
     def __init__(self, api: NotionApi) -> None:
         self._api, self._left = api, REQUESTS
@@ -58,8 +58,8 @@ class NotionBlockReader:
         self._why: ReadError | None = None
 
     async def of_page(self, id_: str) -> tuple[list[NotionBlock], tuple[Message, ...]]:
-        """Return all blocks, with a warning about those that are missing. Raises ReadError if there is none
-        at all.
+        """Return all blocks, with a warning about those that are missing. Raises ReadError if no block could
+        be read.
         """
         nodes = [NotionBlock(block) for block in await self._children(id_)]
         level = nodes
@@ -71,7 +71,7 @@ class NotionBlockReader:
         return nodes, tuple(self._warnings())
 
     async def _below(self, level: list[NotionBlock]) -> list[NotionBlock]:
-        """Return the next level, every block hung where it belongs."""
+        """Read the next level, and attach each block to its parent."""
         opened = [node for node in level if _has_more(node)]
         await asyncio.gather(*(self._open(node) for node in opened))
         return [inner for node in opened for inner in node.inner]
@@ -87,7 +87,7 @@ class NotionBlockReader:
         node.inner = [NotionBlock(block) for block in blocks]
 
     async def _children(self, id_: str) -> list[Block]:
-        """Return all blocks right below one, page by page; those so far where the next is not to be had."""
+        """Return all children of a block, page by page; those read so far if the next page fails."""
         found: list[Block] = []
         cursor: str | None = None
         while True:
@@ -140,10 +140,10 @@ _ID = re.compile(r"(?:^|-)([0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{
 
 
 def page_id(url: str) -> str | None:
-    """Return the id of the page or database at ``url``, as a UUID; None if the URL has none or is not
-    Notion's.
+    """Return the id of the page or database at ``url``, as a UUID; None if the URL has none or is not of
+    Notion.
 
-    A page that is looked at beside the list it is in has its id in ``p``; that in ``v`` is of a view.
+    A page opened beside its list has its id in ``p``; the id in ``v`` is of a view.
     """
     try:
         parts = urlsplit(url)
@@ -165,7 +165,7 @@ def uuid(text: str) -> str:
 
 
 def address(id_: object) -> str:
-    """Return where a page is, by its id."""
+    """Return the URL of a page, by its id."""
     return f"https://www.notion.so/{str(id_).replace('-', '')}"
 
 
@@ -206,7 +206,7 @@ class NotionApi:
         self._headers = {"authorization": f"Bearer {key}", "notion-version": VERSION}
 
     async def get(self, path: str, shape: type[_Shape], **parameters: object) -> _Shape:
-        """Return what is at ``path``. Raises ReadError that says what it means here."""
+        """Return the object at ``path``. Raises ReadError that explains the status."""
         url = query(f"{self._base}/v1/{path}", **parameters)
         try:
             return await fetch_json(self._tools, url, shape, headers=self._headers)

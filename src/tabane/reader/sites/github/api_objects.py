@@ -1,6 +1,6 @@
 """Responses of GitHub's API, as far as they are used here.
 
-Shapes: https://docs.github.com/en/rest. What may be missing has a default, since it sometimes is.
+Shapes: https://docs.github.com/en/rest. Fields that are sometimes missing have defaults.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class GitHubRepository(Struct, frozen=True):
 
 
 class GitHubEntry(Struct, frozen=True):
-    """A file, folder, link or submodule; a file that was asked for alone comes with its content."""
+    """A file, folder, link or submodule; a file requested alone comes with its content."""
 
     name: str
     path: str

@@ -1,6 +1,6 @@
-"""The converting process: ``python -m tabane.reader.worker BYTES``, a worker of the pool in conversion.
+"""The conversion process: ``python -m tabane.reader.conversion BYTES``, a worker of the pool.
 
-It ends if a page has left it large, because processes seldom return memory.
+It exits if a page has made it large, because processes seldom return memory.
 """
 
 from __future__ import annotations
@@ -9,10 +9,7 @@ import sys
 
 from tabane.errors import ReadError
 from tabane.messages import say
-from tabane.reader.formats import page_of, plain_page_of
-from tabane.reader.page import Page
-from tabane.reader.url_reader import shown
-from tabane.reader.worker import (
+from tabane.reader.conversion import (
     CleaningRequest,
     ConversionFailure,
     ConversionRequest,
@@ -21,6 +18,9 @@ from tabane.reader.worker import (
     decode_request,
     pack,
 )
+from tabane.reader.formats import page_of, plain_page_of
+from tabane.reader.page import Page
+from tabane.reader.url_reader import shown
 from tabane.workers.serving import LastAnswer, serve
 
 
@@ -36,7 +36,7 @@ def answer(ask: ConversionRequest | CleaningRequest) -> ConversionResult:
         )
     except RecursionError:
         return ConversionFailure(say("The page is nested too deep to be read."), "broken")
-    except Exception as error:  # whatever a library makes of a page that is not as it should be
+    except Exception as error:  # libraries raise anything on malformed pages
         url = ask.url if isinstance(ask, ConversionRequest) else ask.page.url
         print(f"{url}: {type(error).__name__}: {error}", file=sys.stderr)
         reason = f"{type(error).__name__}: {error}"[:300]

@@ -1,13 +1,149 @@
-"""Blocks of Notion as Markdown. Pure."""
+"""Blocks and rich text of Notion as Markdown. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
 
 from tabane.reader.formats.text import fence
 from tabane.reader.markdown import escaping
 from tabane.reader.sites.notion.api import NotionBlock, address
-from tabane.reader.sites.notion.rich_text import line, plain, rich
+
+_MARKS = (("bold", "**"), ("italic", "*"), ("strikethrough", "~~"))
+
+
+def plain(texts: object) -> str:
+    """Return rich text without marks."""
+    return "".join(_said(each) for each in _items(texts))
+
+
+def line(texts: object) -> str:
+    """Return rich text as one line of Markdown."""
+    return " ".join(rich(texts).split())
+
+
+def rich(texts: object) -> str:
+    """Return rich text as Markdown; runs with the same marks are joined."""
+    runs = ((_style(each), each) for each in _items(texts))
+    return "".join(
+        _run(style, [each for _, each in some]) for style, some in groupby(runs, key=lambda run: run[0])
+    )
+
+
+def named(properties: object) -> list[tuple[str, str]]:
+    """Return the properties of a page in a database: names and values, without empty ones."""
+    if not isinstance(properties, dict):
+        return []
+    found = ((str(name), value_of(each)) for name, each in properties.items() if _kind(each) != "title")
+    return [(name, value) for name, value in found if value]
+
+
+def title(properties: object) -> str:
+    """Return the title of a page, which is the one property of this kind that each has."""
+    values = properties.values() if isinstance(properties, dict) else ()
+    return next((_one_line(plain(each.get("title"))) for each in values if _kind(each) == "title"), "")
+
+
+def value_of(found: object) -> str:
+    """Return a property as text, "" if it is empty."""
+    kind = _kind(found)
+    value = found.get(kind) if isinstance(found, dict) else None
+    if kind in ("rich_text", "title"):
+        return line(value)
+    if kind in ("formula", "rollup"):
+        return value_of(value)
+    if kind == "checkbox" or isinstance(value, bool):
+        return "yes" if value else "no"
+    if kind == "relation":
+        return ", ".join(address(each.get("id", "")) for each in _items(value))
+    if isinstance(value, list):
+        return ", ".join(filter(None, (_short(each) for each in value)))
+    return _short(value)
+
+
+def _short(value: object) -> str:
+    """Return a value of a property: a choice, a person, a date, a file, a number."""
+    if not isinstance(value, dict):
+        return "" if value is None else _one_line(str(value))
+    if "start" in value:
+        return _span(value)
+    if "number" in value:
+        prefix = value.get("prefix")
+        return f"{prefix}-{value['number']}" if prefix else _short(value["number"])
+    name = value.get("name")
+    if name:
+        return _one_line(str(name))
+    return value_of(value) if isinstance(value.get("type"), str) else ""
+
+
+def _span(date: dict[str, Any]) -> str:
+    return " – ".join(str(date[end]) for end in ("start", "end") if date.get(end))
+
+
+def _kind(found: object) -> str:
+    kind = found.get("type") if isinstance(found, dict) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def _items(texts: object) -> list[dict[str, Any]]:
+    return [each for each in texts if isinstance(each, dict)] if isinstance(texts, list) else []
+
+
+def _style(each: dict[str, Any]) -> tuple[str, str, tuple[bool, ...]]:
+    """Return the style of a run: kind, link and marks."""
+    marks = each.get("annotations")
+    marks = marks if isinstance(marks, dict) else {}
+    kind = "equation" if _kind(each) == "equation" else "code" if marks.get("code") else ""
+    return kind, _link(each), tuple(bool(marks.get(name)) for name, _ in _MARKS)
+
+
+def _link(each: dict[str, Any]) -> str:
+    href = each.get("href")
+    if not isinstance(href, str) or not href:
+        return ""
+    return f"https://www.notion.so{href}" if href.startswith("/") else href
+
+
+def _run(style: tuple[str, str, tuple[bool, ...]], texts: Iterable[dict[str, Any]]) -> str:
+    kind, link, marks = style
+    text = "".join(_said(each) for each in texts)
+    core = text.strip()
+    if not core:
+        return text.replace("\n", "  \n")
+    before, _, after = text.partition(core)
+    if kind == "code":
+        core = escaping.code(core)
+    elif kind == "equation":
+        core = f"${core}$"
+    else:
+        core = escaping.inline(core)
+    for wanted, (_, mark) in zip(marks, _MARKS, strict=True):
+        core = f"{mark}{core}{mark}" if wanted else core
+    if link:
+        core = f"[{escaping.label(core)}]({_address(link)})"
+    return (before + core + after).replace("\n", "  \n")
+
+
+def _address(url: str) -> str:
+    return f"<{url}>" if re.search(r"[\s()]", url) else url
+
+
+def _said(each: dict[str, Any]) -> str:
+    """Return the words of one piece; an equation is its source, a date its days."""
+    if _kind(each) == "equation" and isinstance(each.get("equation"), dict):
+        return str(each["equation"].get("expression") or each.get("plain_text") or "")
+    text = each.get("plain_text")
+    if isinstance(text, str):
+        return text
+    inner = each.get("text")
+    return str(inner.get("content", "")) if isinstance(inner, dict) else ""
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
 
 _ITEMS = frozenset({"bulleted_list_item", "numbered_list_item", "to_do", "toggle"})
 _NOTHING = frozenset({"breadcrumb", "table_of_contents", "tab_group_placeholder"})
@@ -15,9 +151,7 @@ _LANGUAGES = {"plain text": "", "c++": "cpp", "c#": "csharp", "f#": "fsharp", "s
 
 
 def markdown(nodes: Sequence[NotionBlock]) -> str:
-    """Return blocks, one below the other: items of a list close together, all else with an empty line
-    between.
-    """
+    """Return blocks, one below the other: list items without empty lines between them, others with one."""
     text, before, number = "", "", 0
     for node in nodes:
         number = number + 1 if node.kind == "numbered_list_item" else 0
@@ -31,7 +165,7 @@ def markdown(nodes: Sequence[NotionBlock]) -> str:
 
 
 def unwritten(nodes: Sequence[NotionBlock]) -> int:
-    """Return blocks that the API does not tell of."""
+    """Return the number of blocks that the API does not support."""
     return sum((node.kind == "unsupported") + unwritten(node.inner) for node in nodes)
 
 
@@ -52,7 +186,7 @@ def _paragraph_text(node: NotionBlock) -> str:
 
 
 def _below(text: str, node: NotionBlock) -> str:
-    """Return text, and what is within the block below it."""
+    """Return text, with the children of the block below it."""
     return "\n\n".join(filter(None, (text, markdown(node.inner))))
 
 
@@ -63,7 +197,7 @@ def _heading(node: NotionBlock) -> str:
 
 
 def _item(mark: str, node: NotionBlock) -> str:
-    """Return an item of a list; what is within it is set in."""
+    """Return a list item; its children are indented."""
     indent = " " * len(mark)
     inner = markdown(node.inner)
     text = _paragraph_text(node)
@@ -139,7 +273,7 @@ def _picture(node: NotionBlock) -> str:
 
 
 def _file(node: NotionBlock) -> str:
-    """Return a file, a film, a bookmark: a link by whatever it is called."""
+    """Return a file, a video or a bookmark as a link with its name."""
     url = _url(node)
     name = line(node.content.get("caption")) or escaping.inline(str(node.content.get("name") or "")) or url
     return f"[{escaping.label(name)}](<{url}>)" if url else name
@@ -154,7 +288,7 @@ def _url(node: NotionBlock) -> str:
 
 
 def _page(node: NotionBlock) -> str:
-    """Return a page or database within this one: named, and not read."""
+    """Return a child page or database as a link; it is not read."""
     sign = "🗃" if node.kind == "child_database" else "📄"
     name = escaping.inline(" ".join(str(node.content.get("title") or "Untitled").split()))
     return f"{sign} [{escaping.label(name)}]({address(node.block.get('id', ''))})"

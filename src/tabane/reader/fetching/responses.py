@@ -1,17 +1,80 @@
-"""Bodies of responses, decompressed piece by piece within a limit."""
+"""Headers of responses as values, and bodies decompressed piece by piece within a limit."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import re
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any, Protocol
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.fetching.headers import declared
+from tabane.wire.retry_after import retry_after
+
+_SPENT = frozenset({"content-encoding", "content-length", "transfer-encoding", "set-cookie", "set-cookie2"})
+"""Headers that are wrong for a decompressed body, and cookies, which are not supported here."""
+
+_MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+*-]{1,127}")  # RFC 6838, 4.2
+
+
+def lowered(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return headers by lower-case name; repeated ones are joined by commas (RFC 9110, 5.3)."""
+    found: dict[str, str] = {}
+    for name, value in raw:
+        key, text = name.decode("ascii", "replace").lower(), _text(value).strip()
+        found[key] = f"{found[key]}, {text}" if key in found else text
+    return found
+
+
+def kept(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers that are still right for the decompressed body."""
+    return {name: value for name, value in headers.items() if name not in _SPENT}
+
+
+def media(value: str) -> tuple[str, str | None]:
+    """Return media type and charset of a Content-Type, in lower case; "" and None if they are missing.
+
+    An invalid media type counts as missing, because it is shown and decides how the body is read.
+    """
+    kind, *parameters = value.split(";")
+    charset = None
+    for parameter in parameters:
+        name, _, said = parameter.partition("=")
+        if name.strip().lower() == "charset" and charset is None:
+            charset = said.strip().strip("\"'").strip().lower() or None
+    kind = kind.strip().lower()
+    return (kind if _MEDIA_TYPE.fullmatch(kind) else ""), charset
+
+
+def declared(headers: Mapping[str, str]) -> int | None:
+    """Return the declared length of a body, in bytes as transferred."""
+    said = headers.get("content-length", "").partition(",")[0].strip()
+    return int(said[:20]) if said.isascii() and said.isdigit() else None
+
+
+def seconds_to_wait(headers: Mapping[str, str], now: float) -> float | None:
+    """Return the seconds to wait, by Retry-After, else by the reset of a spent X-RateLimit.
+
+    ``now`` is the time as seconds since 1970. None if both are missing.
+    """
+    asked = retry_after(headers.get("retry-after"), now)
+    if asked is not None:
+        return asked
+    reset = headers.get("x-ratelimit-reset", "")
+    if headers.get("x-ratelimit-remaining") == "0" and reset.isascii() and reset.isdigit():
+        return max(0.0, float(reset[:12]) - now)
+    return None
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
 
 PIECE = 256 * 1024
 """The most bytes that come out at once: a millisecond or so of work."""
@@ -20,18 +83,20 @@ _ZSTD_WINDOW = 23  # 2^23 bytes, the most that HTTP allows (RFC 9659)
 
 
 class DamagedEncoding(Exception):
-    """What came is not compressed in the way that was said."""
+    """The body is not compressed as its header says."""
 
 
 class UnknownEncoding(Exception):
-    """Compressed in a way that is not read here; its text is the name of it."""
+    """The compression is not supported; the text of the error is its name."""
 
 
 class Decompressor(Protocol):
     """One body being unpacked."""
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        """Yield what ``data``, the next bytes, unpack to: pieces of at most some PIECE. Raises Damaged."""
+        """Yield what the next bytes, ``data``, decompress to: pieces of about PIECE bytes at most. Raises
+        DamagedEncoding.
+        """
         ...
 
     def done(self) -> bool:
@@ -40,12 +105,12 @@ class Decompressor(Protocol):
 
 
 def accepted() -> str:
-    """Return the value of Accept-Encoding: what can be unpacked here."""
+    """Return the value of Accept-Encoding: the encodings that can be decompressed here."""
     return "gzip, deflate, br" + (", zstd" if _zstd() is not None else "")
 
 
 def unpacking(encoding: str) -> Decompressor | None:
-    """For the value of a Content-Encoding; None if nothing has to be done. Raises Unknown."""
+    """Return the decompressor for a Content-Encoding; None if none is needed. Raises UnknownEncoding."""
     names = [name for part in encoding.lower().split(",") if (name := part.strip()) not in ("", "identity")]
     if not names:
         return None
@@ -61,7 +126,7 @@ def unpacking(encoding: str) -> Decompressor | None:
 
 
 class _Gzip:
-    """One member or several; what follows the last and is none is left out, as everybody does."""
+    """One gzip member or several; trailing bytes that are not a member are ignored, as by all clients."""
 
     def __init__(self) -> None:
         self._state, self._whole, self._begun = zlib.decompressobj(wbits=31), True, False
@@ -171,9 +236,7 @@ class _Zstd:
 
 
 def _zstd() -> Any | None:
-    """Return the standard library's from Python 3.14 on, and the same under its older name where it is
-    installed.
-    """
+    """Return the standard library's module (Python 3.14 and later), or its backport if that is installed."""
     for name in ("compression.zstd", "backports.zstd"):
         try:
             return importlib.import_module(name)
@@ -185,11 +248,11 @@ def _zstd() -> Any | None:
 async def body(
     stream: AsyncIterator[bytes], headers: Mapping[str, str], limit: int, *, cut: bool = False
 ) -> bytes:
-    """Return all of it, unpacked.
+    """Return the whole body, decompressed.
 
-    ``limit`` holds for the bytes that come and for those that they unpack to. Beyond it ReadError ``large``
-    is raised as soon as that is known; or, with ``cut``, what fits is returned. Raises ReadError ``broken``
-    where it is not packed as its headers say.
+    ``limit`` applies to the bytes as transferred and as decompressed. Beyond it, ReadError ``large`` is
+    raised at once; with ``cut``, the bytes within the limit are returned. Raises ReadError ``broken`` if the
+    body is not compressed as its headers say.
     """
     said = declared(headers)
     if said is not None and said > limit and not cut:

@@ -3,6 +3,8 @@
 Parsers of HTML, PDF and images are written in C and read untrusted data, which can make them use any amount
 of memory and time. If one crashes, hangs or grows too large, the hub loses only one page: another process
 converts the others meanwhile. If a page takes too much CPU time, its result is plain text.
+
+Requests and results are frames of MessagePack; ``python -m tabane.reader.conversion`` is the process.
 """
 
 from __future__ import annotations
@@ -16,17 +18,11 @@ import msgspec
 from msgspec import structs
 
 from tabane.errors import ReadError, WorkerBusy, WorkerEnded, WorkerError, WorkerSpent
-from tabane.messages import say
+from tabane.messages import Message, say
 from tabane.reader.page import Page
 from tabane.reader.url_reader import shown
-from tabane.reader.worker import (
-    CleaningRequest,
-    ConversionFailure,
-    ConversionRequest,
-    ConversionResult,
-    decode_result,
-    pack,
-)
+from tabane.workers import codec
+from tabane.workers.frames import LONGEST
 from tabane.workers.pool import Budget, Pool
 from tabane.workers.turns import Capacity
 from tabane.workers.worker import Program, environment, module
@@ -42,6 +38,72 @@ _MOST_WAITING = 256
 _WORKERS = 3
 _OF_A_SITE = 2
 _LONG = 50_000  # characters of a page that take longer to clean than to send
+
+
+class ConversionRequest(msgspec.Struct, frozen=True, tag=True):
+    """Bytes to convert into a page, and their metadata.
+
+    ``plain``: return only their text, in one pass; without ``scripts``, include what browsers without
+    scripts show.
+    """
+
+    body: bytes
+    url: str
+    media_type: str = ""
+    charset: str | None = None
+    name: str = ""
+    plain: bool = False
+    scripts: bool = True
+
+
+class CleaningRequest(msgspec.Struct, frozen=True, tag=True):
+    """A page to make readable for a person. ``raw``: it is source text, and its comments are kept."""
+
+    page: Page
+    raw: bool = False
+
+
+class ConvertedPage(msgspec.Struct, frozen=True, tag=True):
+    """The page."""
+
+    page: Page
+
+
+class ConversionFailure(msgspec.Struct, frozen=True, tag=True):
+    """No page, and why: the members of a ReadError. ``ending``: the process ends itself after this."""
+
+    message: Message
+    cause: str
+    ending: bool = False
+
+
+ConversionResult = ConvertedPage | ConversionFailure
+
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=codec.encode_message)
+_ASKS: msgspec.msgpack.Decoder[ConversionRequest | CleaningRequest] = msgspec.msgpack.Decoder(
+    ConversionRequest | CleaningRequest, dec_hook=codec.decode_message
+)
+_REPORTS: msgspec.msgpack.Decoder[ConversionResult] = msgspec.msgpack.Decoder(
+    ConversionResult, dec_hook=codec.decode_message
+)
+
+
+def pack(message: ConversionRequest | CleaningRequest | ConversionResult) -> bytes:
+    """Return a message as bytes. Raises ValueError if it is too long for a frame."""
+    body = _ENCODER.encode(message)
+    if len(body) > LONGEST:
+        raise ValueError(f"a frame of {len(body)} bytes")
+    return body
+
+
+def decode_request(body: bytes) -> ConversionRequest | CleaningRequest:
+    """Decode a request to the process."""
+    return _ASKS.decode(body)
+
+
+def decode_result(body: bytes) -> ConversionResult:
+    """Decode an answer of the process. Raises msgspec.DecodeError for anything else."""
+    return _REPORTS.decode(body)
 
 
 class PageConverter:
@@ -62,7 +124,7 @@ class PageConverter:
         memory: int = _MEMORY,
         errors: int | None = None,
     ) -> None:
-        program = Program(module("tabane.reader.worker"), environment(environ), memory, errors)
+        program = Program(module("tabane.reader.conversion"), environment(environ), memory, errors)
         capacity = Capacity(turns=_WORKERS, each=_OF_A_SITE, waiting=_MOST_WAITING, size=_WAITING)
         self._pool = Pool(program, capacity, idle=idle)
         self._whole = Budget(seconds, deadline)
@@ -91,22 +153,22 @@ class PageConverter:
             raise ReadError(say("A body of {size} bytes is too large to be read.", size=len(body)), "large")
         ask = ConversionRequest(body, url, media_type, charset, name)
         try:
-            told = await self._told(ask, self._whole)
+            result = await self._converted(ask, self._whole)
         except WorkerSpent as error:
             return await self._text(ask, ReadError(error.message, "broken"))
         except WorkerEnded:
             return await self._text(
                 ask, ReadError(say("The page made the converting process end, twice."), "broken")
             )
-        if isinstance(told, ConversionFailure):
-            if told.ending:
-                return await self._text(ask, ReadError(told.message, told.cause))
-            raise ReadError(told.message, told.cause)
-        return told.page
+        if isinstance(result, ConversionFailure):
+            if result.ending:
+                return await self._text(ask, ReadError(result.message, result.cause))
+            raise ReadError(result.message, result.cause)
+        return result.page
 
     async def text(self, body: bytes, url: str, media_type: str = "", charset: str | None = None) -> Page:
         """Return all the text that HTML shows to browsers without scripts. Raises ReadError as page does."""
-        return await self._simply(
+        return await self._without_fallback(
             ConversionRequest(body, url, media_type, charset, plain=True, scripts=False)
         )
 
@@ -114,7 +176,7 @@ class PageConverter:
         """Return the page as a person sees it (:func:`tabane.reader.url_reader.shown`). Raises ReadError."""
         if len(page.markdown) <= _LONG:
             return await asyncio.to_thread(shown, page, raw=raw)
-        return await self._simply(CleaningRequest(page, raw))
+        return await self._without_fallback(CleaningRequest(page, raw))
 
     async def close(self) -> None:
         """End the processes; pages that are being made fail."""
@@ -123,28 +185,28 @@ class PageConverter:
     async def _text(self, ask: ConversionRequest, why: ReadError) -> Page:
         """Return the plain text. Raises ``why`` if that fails too."""
         try:
-            told = await self._told(structs.replace(ask, plain=True), self._plain)
+            result = await self._converted(structs.replace(ask, plain=True), self._plain)
         except (WorkerSpent, WorkerEnded):
             raise why from None
-        if isinstance(told, ConversionFailure):
+        if isinstance(result, ConversionFailure):
             raise why
         warning = say(
             "The page could not be analyzed. This is its plain text, without structure. {reason}",
             reason=why.message,
         )
-        return replace(told.page, warnings=(warning, *told.page.warnings))
+        return replace(result.page, warnings=(warning, *result.page.warnings))
 
-    async def _simply(self, ask: ConversionRequest | CleaningRequest) -> Page:
+    async def _without_fallback(self, ask: ConversionRequest | CleaningRequest) -> Page:
         """Return the result of a request that has no fallback."""
         try:
-            told = await self._told(ask, self._whole)
+            result = await self._converted(ask, self._whole)
         except WorkerError as error:
             raise ReadError(error.message, "broken") from None
-        if isinstance(told, ConversionFailure):
-            raise ReadError(told.message, told.cause)
-        return told.page
+        if isinstance(result, ConversionFailure):
+            raise ReadError(result.message, result.cause)
+        return result.page
 
-    async def _told(self, ask: ConversionRequest | CleaningRequest, budget: Budget) -> ConversionResult:
+    async def _converted(self, ask: ConversionRequest | CleaningRequest, budget: Budget) -> ConversionResult:
         url = ask.url if isinstance(ask, ConversionRequest) else ask.page.url
         try:
             return decode_result(await self._pool.ask(pack(ask), budget, key=_site(url)))
