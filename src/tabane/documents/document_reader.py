@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tabane.documents.document import (
@@ -23,11 +23,12 @@ from tabane.documents.document import (
     text_of,
 )
 from tabane.documents.put_embedding import space_of
-from tabane.errors import StoreBusy
+from tabane.errors import BadArguments, StoreBusy
 from tabane.messages import say
 from tabane.search.engine import MOST_AT_ONCE, Collection, Order, VectorQuery
 from tabane.search.filters import And, Filter, Prefix, Range
 from tabane.search.records import Record
+from tabane.wire.cursors import CursorCodec, ForeignCursor
 
 MOST_TYPES = 100
 
@@ -171,3 +172,71 @@ def joined(pieces: Sequence[ChunkSpan], texts: Sequence[str], start: int, end: i
             found.append(text[at - piece.start : end - piece.start])
             at = piece.end
     return "".join(found)
+
+
+MOST_SHOWN = 300_000
+"""Characters of all texts in one answer: a message over the network has a megabyte at most."""
+
+_MARK = 16  # characters of a hash that a cursor carries
+
+
+class PartCursor(NamedTuple):
+    """Where the next part of a document begins, and the hash by which its text is known."""
+
+    mark: str
+    start: int
+
+
+_CURSORS = CursorCodec("document", PartCursor)
+
+
+class DocumentPart(NamedTuple):
+    """``text`` begins at ``start``; ``cursor`` asks for what follows, None at the end."""
+
+    document: Document
+    text: str
+    start: int
+    cursor: str | None
+
+
+class DocumentParts:
+    """Cuts what is read."""
+
+    def __init__(self, reading: DocumentReader) -> None:
+        self._reading = reading
+
+    async def part(self, filepath: str, cursor: str | None, offset: int, length: int) -> DocumentPart | None:
+        """A part of a document, from the cursor where there is one; None where there is no document.
+
+        Raises BadArguments for a cursor that is none, or one of another text.
+        """
+        mark, start = _read(cursor) if cursor is not None else ("", offset)
+        found = await self._reading.text(filepath, start, start + length)
+        if found is None:
+            return None
+        document, text = found
+        if mark and not document.hash.startswith(mark):
+            message = say("cursor: {filepath} is another text by now: begin again", filepath=filepath)
+            raise BadArguments(message, "cursor")
+        end = start + len(text)
+        more = PartCursor(document.hash[:_MARK], end) if text and end < document.length else None
+        return DocumentPart(document, text, start, more and _CURSORS.encode(more))
+
+    async def beginnings(self, documents: Sequence[Document], longest: int | None) -> Mapping[str, str]:
+        """The texts of documents by their names, up to ``longest`` characters of each."""
+        found: dict[str, str] = {}
+        left = MOST_SHOWN
+        for document in documents:
+            length = min(document.length, left, document.length if longest is None else longest)
+            text = await self._reading.part(document, 0, length) if length else ""
+            if text is not None:
+                found[document.filepath] = text
+                left -= len(text)
+        return found
+
+
+def _read(cursor: str) -> PartCursor:
+    try:
+        return _CURSORS.decode(cursor)
+    except ForeignCursor:
+        raise BadArguments(say("cursor: this is none of get_document"), "cursor") from None

@@ -15,7 +15,7 @@ from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.operations.parameter_errors import decoder_message
 from tabane.posts.post import BOOKMARK, LIKE, POST, comparable_user
-from tabane.posts.time_periods import bound
+from tabane.posts.times import bound
 from tabane.search.filters import EVERYTHING, And, Filter, In, Not, Range
 
 MOST_NAMES = 1_000

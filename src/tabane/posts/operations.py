@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import csv
+import html
+import io
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import tzinfo
-from typing import Any
+from typing import Any, Literal
 
 from tabane.errors import BadArguments, ModelMissing
 from tabane.messages import say
@@ -14,14 +17,13 @@ from tabane.operations import Caller, StreamPart
 from tabane.posts import parameters as given
 from tabane.posts import rendered_text
 from tabane.posts.filtering import LOG_TYPES, UserFilter, by_user
-from tabane.posts.post import comparable_user, post_of
+from tabane.posts.post import Post, comparable_user, post_of
 from tabane.posts.rendered_text import PostRows, Row
-from tabane.posts.searching import Missing, PostAnswer, PostSearch, nothing_missing
+from tabane.posts.searching import Missing, Pair, PostAnswer, PostSearch, PostStream, nothing_missing
 from tabane.posts.statistics import Statistics, suggested, timeline
-from tabane.posts.streams import exported, parts
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import Collection
-from tabane.search.filters import And, Equal, Not
+from tabane.search.filters import And, Equal, Filter, Not
 from tabane.search.models import Models
 from tabane.search.records import encodable
 from tabane.wire import json
@@ -78,7 +80,7 @@ class Archive:
     async def vector_search(self, caller: Caller, params: given.VectorSearch) -> AsyncIterator[StreamPart]:
         """Pairs of post and score, best first, 20,000 at a time; ``start_rank`` is the first one's rank."""
         ranking = await self.searching.all(params.query, params.options())
-        async for part in parts(ranking, params.top_k):
+        async for part in ranking_parts(ranking, params.top_k):
             yield part
 
     # Counting
@@ -193,3 +195,80 @@ def _ranked(answer: PostAnswer, asked: str) -> PostRows:
         # Where ranks were fused, this alone says how near it is.
         rows.append(row if found.cosine is None else row | {"cosine": found.cosine})
     return PostRows(rows, asked, answer.warning)
+
+
+Format = Literal["csv", "jsonl"]
+PAGE = 200
+LONGEST_PART = 150_000
+"""Characters of a part: less than 1 MiB on the wire, whatever they are."""
+
+
+def csv_lines(posts: Sequence[Post]) -> str:
+    """As twilog.csv has them: number, address, timestamp, content with its entities, kind; no header."""
+    text = io.StringIO()
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    for post in posts:
+        content = html.escape(post.content, quote=False)
+        writer.writerow((post.post_id, post.url, post.timestamp, content, post.log_type))
+    return text.getvalue()
+
+
+def json_lines(posts: Sequence[Post]) -> str:
+    return "".join(json.encode(rendered_text.row(post)).decode() + "\n" for post in posts)
+
+
+WRITERS: Mapping[Format, Callable[[Sequence[Post]], str]] = {"csv": csv_lines, "jsonl": json_lines}
+
+
+async def exported(collection: Collection, where: Filter, form: Format) -> AsyncIterator[str]:
+    """The posts that are meant, in order of keys, as text in parts that are no longer than a message may be.
+
+    A post that is written meanwhile is in it or not; all others are, once.
+    """
+    after: str | None = None
+    while True:
+        page = await collection.select(where, after=after, limit=PAGE)
+        text = WRITERS[form]([post_of(stored.record) for stored in page.records])
+        for first in range(0, len(text), LONGEST_PART):
+            yield text[first : first + LONGEST_PART]
+        after = page.after
+        if after is None:
+            return
+
+
+CHUNK = 20_000
+"""Pairs of a part: less than 1 MiB of JSON."""
+
+
+async def ranking_parts(whole: PostStream, most: int | None) -> AsyncIterator[StreamPart]:
+    """The ranking, or its first ``most``, as ``data`` with the rank of the first pair; one part at least."""
+    total = whole.total if most is None else min(whole.total, most)
+    chunks = _chunks(total)
+    number, sent = 0, 0
+    async for pairs in _cut(whole, total):
+        number += 1
+        value = {"data": pairs, "chunk": number, "total_chunks": chunks, "start_rank": sent + 1}
+        yield StreamPart(value, number < chunks)
+        sent += len(pairs)
+
+
+def _chunks(total: int) -> int:
+    return max(1, -(-total // CHUNK))
+
+
+async def _cut(whole: PostStream, total: int) -> AsyncIterator[list[Pair]]:
+    """As many parts as ``total`` makes; posts that went meanwhile are missing from the last ones."""
+    waiting: list[Pair] = []
+    left, room = _chunks(total), total
+    async for pairs in whole.pairs:
+        pairs = pairs[:room]
+        room -= len(pairs)
+        waiting = [*waiting, *pairs] if waiting else pairs
+        while len(waiting) >= CHUNK and left:
+            yield waiting[:CHUNK]
+            waiting, left = waiting[CHUNK:], left - 1
+        if not room:
+            break
+    while left:
+        yield waiting
+        waiting, left = [], left - 1

@@ -9,13 +9,31 @@ from datetime import tzinfo
 from tabane.errors import BadArguments, ModelMissing
 from tabane.messages import Message, say
 from tabane.operations import Caller
-from tabane.posts import filtering, modes
-from tabane.posts.duplicates import PostRanking, RankedPost, without_duplicates
+from tabane.posts import filtering
 from tabane.posts.filtering import DateFilter, LogType, PostFilters, UserFilter
-from tabane.posts.modes import Mode
 from tabane.posts.post import Post, duplicate_key, post_of
-from tabane.posts.query import PostQuery, PostTerms, escaped_meaning, parsed, terms
-from tabane.posts.rankings import HybridPosts, NearestPosts, NewestPosts
+from tabane.posts.query import (
+    Mode,
+    PostQuery,
+    PostTerms,
+    Source,
+    available,
+    checked_weights,
+    escaped_meaning,
+    parsed,
+    source_of,
+    spaces_of,
+    terms,
+    vector_query,
+)
+from tabane.posts.rankings import (
+    HybridPosts,
+    NearestPosts,
+    NewestPosts,
+    PostRanking,
+    RankedPost,
+    without_duplicates,
+)
 from tabane.posts.statistics import Statistics
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.model_families import reads
@@ -115,18 +133,16 @@ class PostSearch:
         they are chosen one after the other from a few times as many.
         """
         query = _asked(text)
-        weights = modes.checked_weights(options.mode, options.weights)
+        weights = checked_weights(options.mode, options.weights)
         collection = await self._collection()
-        chosen = _holding(await self.chosen(options.conditions), query.terms, modes.source_of(options.mode))
+        chosen = _holding(await self.chosen(options.conditions), query.terms, source_of(options.mode))
         source, warning = await self._source(collection, options, weights, query.meaning, chosen.all)
         if not (diversity and query.meaning):
             return _answer(await without_duplicates(collection, source, chosen.own, top_k), warning)
         wide = await without_duplicates(collection, source, chosen.own, min(top_k * _WIDER, MOST_AT_ONCE))
         return _answer(await _diverse(collection, wide, top_k, diversity), warning)
 
-    async def holding(
-        self, text: str, source: modes.Source, conditions: PostConditions, limit: int
-    ) -> PostAnswer:
+    async def holding(self, text: str, source: Source, conditions: PostConditions, limit: int) -> PostAnswer:
         """Return the posts that contain the terms of T, newest first, without duplicates."""
         wanted = _checked(terms(encodable(text, "search_term")), "search_term")
         if not wanted:
@@ -143,11 +159,9 @@ class PostSearch:
         Without V newest first, all with 1.0. Words and meaning together rank the best 1,000.
         """
         query = _asked(text)
-        weights = modes.checked_weights(options.mode, options.weights)
+        weights = checked_weights(options.mode, options.weights)
         collection = await self._collection()
-        where = _holding(
-            await self.chosen(options.conditions), query.terms, modes.source_of(options.mode)
-        ).all
+        where = _holding(await self.chosen(options.conditions), query.terms, source_of(options.mode)).all
         if not query.meaning:
             return await _newest(collection, where)
         if options.mode == "hybrid":
@@ -174,20 +188,20 @@ class PostSearch:
         if record is None:
             raise BadArguments(say("post_id: there is no post {post_id}", post_id=post_id), "post_id")
         post = post_of(record)
-        weights = modes.checked_weights(options.mode, options.weights)
+        weights = checked_weights(options.mode, options.weights)
         others = Not(Equal("twin", duplicate_key(post)))
         chosen = (await self.chosen(options.conditions)).narrowed(shared=others)
         vectors: dict[str, bytes] = {}
-        for space in modes.spaces_of(options.mode):
+        for space in spaces_of(options.mode):
             if space in {each.name for each in collection.spaces}:
                 vector = (await collection.vectors([record.key], space))[0]
                 vectors |= {} if vector is None else {space: vector}
         source: PostRanking
-        missing = await self._missing(modes.spaces_of(options.mode))
+        missing = await self._missing(spaces_of(options.mode))
         warning = missing.state if missing else None
         mixed = options.mode == "hybrid" or (options.mode_is_default and missing is not None)
-        if len(vectors) == len(modes.spaces_of(options.mode)) and not mixed:
-            source = NearestPosts(collection, modes.vector_query(options.mode, weights, vectors), chosen.all)
+        if len(vectors) == len(spaces_of(options.mode)) and not mixed:
+            source = NearestPosts(collection, vector_query(options.mode, weights, vectors), chosen.all)
         else:
             query = HybridQuery(LexicalQuery(post.content))
             if mixed and vectors:
@@ -245,7 +259,7 @@ class PostSearch:
     async def _doubt(self, collection: Collection, mode: Mode, meaning: str) -> tuple[Message | None, bool]:
         """Return what speaks against ranking by these vectors alone, and whether they fit anyway."""
         spaces = {space.name: space.model for space in collection.spaces}
-        wanted = modes.spaces_of(mode)
+        wanted = spaces_of(mode)
         if not set(wanted) <= spaces.keys():
             return None, False
         unread = next((spaces[name] for name in wanted if not reads(spaces[name], meaning)), None)
@@ -258,15 +272,15 @@ class PostSearch:
         self, collection: Collection, mode: Mode, weights: tuple[float, ...] | None, meaning: str
     ) -> VectorQuery:
         spaces = {space.name: space for space in collection.spaces}
-        if not set(modes.spaces_of(mode)) <= spaces.keys():
+        if not set(spaces_of(mode)) <= spaces.keys():
             raise _unavailable(mode, list(spaces))
         vectors: dict[str, bytes] = {}
-        for name in modes.spaces_of(mode):
+        for name in spaces_of(mode):
             vector = await self._models.query(spaces[name].model, meaning)
             if not isinstance(vector, bytes):
                 raise _modelless(mode, vector.reason)
             vectors[name] = vector
-        return modes.vector_query(mode, weights, vectors)
+        return vector_query(mode, weights, vectors)
 
     async def _both(
         self, collection: Collection, words: LexicalQuery, where: Filter
@@ -278,7 +292,7 @@ class PostSearch:
         return HybridPosts(collection, self._models, query, where), query.warning
 
     async def _meaning(self, collection: Collection, text: str) -> Meaning | NoModel:
-        wanted = modes.spaces_of("hybrid")
+        wanted = spaces_of("hybrid")
         spaces = {space.name: space.model for space in collection.spaces}
         missing = await self._missing(wanted)
         if not set(wanted) <= spaces.keys():
@@ -323,7 +337,7 @@ def _checked(wanted: PostTerms, parameter: str) -> PostTerms:
     return wanted
 
 
-def _holding(chosen: PostFilters, wanted: PostTerms, source: modes.Source) -> PostFilters:
+def _holding(chosen: PostFilters, wanted: PostTerms, source: Source) -> PostFilters:
     """Twins have the same content, and so hold the same there."""
     held = wanted.filter(source)
     return chosen.narrowed(shared=held) if source == "content" else chosen.narrowed(own=held)
@@ -340,7 +354,7 @@ def _unavailable(mode: Mode, spaces: Sequence[str]) -> BadArguments:
             "mode: the archive has no vectors for {mode}. Modes available: {modes}; search_posts_by_text "
             "finds by text alone.",
             mode=mode,
-            modes=", ".join(modes.available(spaces)),
+            modes=", ".join(available(spaces)),
         ),
         "mode",
     )

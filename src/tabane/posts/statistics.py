@@ -10,7 +10,7 @@ from datetime import tzinfo
 from typing import cast
 
 from tabane.posts.post import comparable_user, post_of
-from tabane.posts.time_periods import Unit, periods
+from tabane.posts.times import Unit, periods
 from tabane.search.engine import Collection as Posts
 from tabane.search.engine import Order
 from tabane.search.filters import EVERYTHING, And, Equal, Filter, Range

@@ -25,9 +25,16 @@ from tabane.documents.files.file_sources import (
     source_of,
     written,
 )
-from tabane.documents.files.file_texts import FileTextReader, binary, draft_of
 from tabane.documents.files.file_tree import FileStat, FileTree, Told
-from tabane.documents.files.readable_roots import MOST_BYTES, read_beneath, too_large, unreadable
+from tabane.documents.files.readable_files import (
+    MOST_BYTES,
+    FileTextReader,
+    binary,
+    draft_of,
+    read_beneath,
+    too_large,
+    unreadable,
+)
 from tabane.errors import BadArguments, ModelError, StoreError, TabaneError
 from tabane.messages import Message, say
 from tabane.operations import Progress

@@ -16,7 +16,7 @@ import msgspec
 from tabane.documents.files.adding_files import FileAdding
 from tabane.documents.files.chroma_import import ChromaImport
 from tabane.documents.files.file_sources import DocumentFolder, DocumentWriting, PassOptions, with_colon
-from tabane.documents.files.file_texts import FileTextReader
+from tabane.documents.files.readable_files import FileTextReader
 from tabane.documents.files.watching import FolderWatch
 from tabane.documents.parameters import (
     AddDocuments,

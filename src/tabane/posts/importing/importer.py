@@ -20,7 +20,7 @@ from tabane.messages import Lang, say
 from tabane.operations import Progress
 from tabane.posts.importing.batch_writer import PostBatchWriter
 from tabane.posts.importing.import_report import PostOutcome, PostOutcomes, PostsImportReport
-from tabane.posts.importing.merging import enriched, kept, merged
+from tabane.posts.importing.model_results import enriched, merged, unchanged_vectors
 from tabane.posts.importing.open_sources import GivenPost, OpenPostSources, ReadingThread
 from tabane.posts.importing.plan import PostSources, unreadable
 from tabane.posts.post import Post, post_of, record_of
@@ -230,7 +230,7 @@ class _Import:
                 time.sleep(0)
             had = held.get(post, {})
             same = before == after
-            vectors = {**(kept(before, after, had) if before is not None else {}), **given}
+            vectors = {**(unchanged_vectors(before, after, had) if before is not None else {}), **given}
             if same and all(vectors[space] == vector for space, vector in had.items()):
                 self._lacking |= given.keys() - had.keys()
                 self._outcomes.count(post, PostOutcome.UNCHANGED)

@@ -7,7 +7,7 @@ has the same as a text within ``response.candidates``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import IO, Any, NamedTuple
 
 import msgspec
@@ -16,6 +16,7 @@ from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.posts.importing.import_report import RejectedRow, UnusableRow
 from tabane.posts.importing.post_ids import PostIdTable, post_id
+from tabane.posts.post import SPACES, Post, cleaned
 from tabane.search.records import LONGEST_STRING, MOST_STRINGS
 
 LONGEST_LINE = 1_048_576  # bytes
@@ -197,3 +198,54 @@ def _result(answer: dict[str, Any]) -> ModelResult:
     if not (reasoning or summary or kept):
         raise UnusableRow(say("neither reasoning nor summary nor tags"))
     return ModelResult(reasoning or "", summary or "", kept)
+
+
+def merged(stored: Post | None, given: Post, level: int) -> Post:
+    """The post of what is stored and what a row gives.
+
+    ``level`` is the largest log_type that this import gave of it so far, 0 before the first.
+    """
+    if stored is None:
+        return given
+    wins = given.log_type > level and given.log_type >= stored.log_type
+    return _filled(given, stored) if wins else _filled(stored, given)
+
+
+def _filled(first: Post, second: Post) -> Post:
+    """The first post, and the second's word where the first says nothing."""
+    dated = first if first.timestamp or not second.timestamp else second
+    signed = first if first.user or not second.user else second  # the address goes with the user it names
+    return msgspec.structs.replace(
+        first,
+        content=first.content or second.content,
+        timestamp=dated.timestamp,
+        at=dated.at,
+        url=signed.url or first.url or second.url,
+        user=signed.user,
+        log_type=max(first.log_type, second.log_type),
+        reasoning=first.reasoning or second.reasoning,
+        summary=first.summary or second.summary,
+        tags=first.tags or second.tags,
+    )
+
+
+def enriched(post: Post, result: ModelResult | None) -> Post:
+    """The post with what a model wrote of it."""
+    if result is None:
+        return post
+    return msgspec.structs.replace(
+        post,
+        reasoning=result.reasoning or post.reasoning,
+        summary=result.summary or post.summary,
+        tags=result.tags or post.tags,
+    )
+
+
+def unchanged_vectors(before: Post, after: Post, vectors: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The vectors whose text, as it is embedded, is what it was."""
+    same = {
+        space
+        for space in SPACES
+        if (old := getattr(before, space)) == (new := getattr(after, space)) or cleaned(old) == cleaned(new)
+    }
+    return {space: vector for space, vector in vectors.items() if space in same}

@@ -17,8 +17,8 @@ from tabane.errors import BadArguments
 from tabane.messages import Message, say
 from tabane.posts.importing.import_report import RejectedRow, UnusableRow
 from tabane.posts.importing.post_ids import post_id
-from tabane.posts.importing.post_times import moment, moment_of_id
 from tabane.posts.post import BOOKMARK, LIKE, POST, Post
+from tabane.posts.times import timestamp_of, timestamp_of_id
 
 COLUMNS = ("post_id", "url", "timestamp", "content", "log_type")
 LONGEST_ROW = 131_072  # bytes; the longest posts have 25,000 characters
@@ -61,7 +61,7 @@ def post_of_row(cells: list[str], zone: tzinfo) -> Post:
     if log_type not in ("1", "2", "3"):
         raise UnusableRow(say("log_type is 1, 2 or 3, not “{text}”", text=log_type[:40]), number)
     timestamp, url = cells[2].strip(), cells[1].strip()
-    at = moment(timestamp, zone) if timestamp else moment_of_id(number)
+    at = timestamp_of(timestamp, zone) if timestamp else timestamp_of_id(number)
     if at is None and timestamp:
         raise UnusableRow(say("“{text}” is no time", text=timestamp[:40]), number)
     return Post(

@@ -14,9 +14,9 @@ from typing import Any
 from tabane.messages import say
 from tabane.posts.importing import post_ids
 from tabane.posts.importing.import_report import UnusableRow
-from tabane.posts.importing.post_times import moment_of_id, moment_of_x, written
 from tabane.posts.importing.twilog_csv import unescaped, user_of
 from tabane.posts.post import Post
+from tabane.posts.times import timestamp_of_id, timestamp_of_x, twilog_time
 
 MOST_NOTES = 64_000_000  # characters of long posts that are held while the posts are read
 
@@ -39,7 +39,7 @@ class LongPosts:
         note = _inner(entry, "noteTweet")
         core: dict[str, Any] = next((note[name] for name in _CORES if isinstance(note.get(name), dict)), {})
         text = _whole(core.get("text"))
-        at = moment_of_x(_text(note.get("createdAt")))
+        at = timestamp_of_x(_text(note.get("createdAt")))
         post = _id(note.get("tweetId"))
         if not text or (at is None and post is None):
             raise UnusableRow(say("a long post without text or date"))
@@ -69,7 +69,7 @@ def posted(entry: Any, log_type: int, user: str, notes: LongPosts, zone: tzinfo)
     tweet = _inner(entry, "tweet")
     number = _numbered(tweet, "id_str", "id")
     created = _text(tweet.get("created_at"))
-    at = moment_of_x(created) if created else moment_of_id(number)
+    at = timestamp_of_x(created) if created else timestamp_of_id(number)
     if at is None and created:
         raise UnusableRow(say("“{text}” is no time", text=created[:40]), number)
     text = unescaped(_whole(tweet.get("full_text")) or _whole(tweet.get("text")))
@@ -95,7 +95,7 @@ def liked(entry: Any, log_type: int, zone: tzinfo) -> Post:
     if not text.strip():
         raise UnusableRow(say("the archive has no text of it"), number)
     url = _text(like.get("expandedUrl")) or f"https://x.com/i/status/{number}"
-    at = moment_of_id(number)
+    at = timestamp_of_id(number)
     return Post(
         post_id=number,
         content=text,
@@ -120,7 +120,7 @@ _CORES = ("core", "noteTweetResults", "noteTweetContents")
 
 
 def _shown(at: float | None, zone: tzinfo) -> str:
-    return "" if at is None else written(at, zone)
+    return "" if at is None else twilog_time(at, zone)
 
 
 def _inner(entry: Any, *names: str) -> dict[str, Any]:
