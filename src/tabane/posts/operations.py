@@ -1,4 +1,4 @@
-"""Handlers of the operations on posts. They are declared in :mod:`tabane.posts.table`."""
+"""Handlers of the operations on posts, and their streams. They are declared in :mod:`tabane.posts.table`."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Archive:
         return await suggested(await self.statistics.census(), params.user_list)
 
     async def get_timeline(self, caller: Caller, params: given.Timeline) -> PostRows:
-        """Posts by period, in order; ``user`` alone, where one is named."""
+        """Count posts by period, in order. ``user``: only this user's posts."""
         where = (await self.searching.chosen(params.conditions())).all
         if params.user is not None:
             where = And((where, by_user(UserFilter(includes=[params.user]), {})))
@@ -115,7 +115,7 @@ class Archive:
         return PostRows([{"period": period, "post_count": count} for period, count in found])
 
     async def get_post_facets(self, caller: Caller, params: given.Facet) -> PostRows:
-        """The most frequent values among the posts that are meant."""
+        """Count the most frequent values among the matching posts."""
         where = (await self.searching.chosen(params.conditions())).all
         collection, limit = await self._collection(), params.limit or _LIMIT
         if params.field == "user":
@@ -144,7 +144,7 @@ class Archive:
             },
         }
 
-    # Single ones
+    # Single posts
 
     async def get_post(self, caller: Caller, params: given.OnePost) -> Row:
         (record,) = await (await self._collection()).get([str(int(params.post_id))])
@@ -154,7 +154,7 @@ class Archive:
         return rendered_text.row(post_of(record))
 
     async def embed_text(self, caller: Caller, params: given.EmbedText) -> Row:
-        """The text as a question of the archive's model, or of the one that the settings name."""
+        """Embed a text as a query, with the archive's model or else with the model in the settings."""
         text, model = encodable(params.text, "text"), await self._model()
         if not model:
             wanted = await self._models.wanted()
@@ -167,7 +167,7 @@ class Archive:
         return {"vector": base64.b64encode(safetensors("vector", vector)).decode()}
 
     async def export_posts(self, caller: Caller, params: given.ExportPosts) -> AsyncIterator[StreamPart]:
-        """Text in parts, to be written one after the other."""
+        """Stream the text in parts, which are written one after the other."""
         where = (await self.searching.chosen(params.conditions())).all
         collection = await self._collection()
         async for text in exported(collection, where, params.format or "jsonl"):
@@ -175,13 +175,13 @@ class Archive:
         yield StreamPart({"data": ""}, False)
 
     async def _model(self) -> str:
-        """What made the vectors of the archive's contents, empty where there are none."""
+        """Return the model of the vectors of the contents; empty if there are no vectors."""
         spaces = {space.name: space.model for space in (await self._collection()).spaces}
         return spaces.get(_CONTENT, "")
 
 
 def safetensors(name: str, vector: bytes) -> bytes:
-    """A file with one tensor: ``vector`` is float32, little-endian, of shape [1, dimension]."""
+    """Return a safetensors file with one tensor: ``vector`` is float32, little-endian, [1, dimension]."""
     described = {"dtype": "F32", "shape": [1, len(vector) // 4], "data_offsets": [0, len(vector)]}
     head = json.encode({name: described})
     head += b" " * (-len(head) % 8)
@@ -192,7 +192,7 @@ def _ranked(answer: PostAnswer, asked: str) -> PostRows:
     rows = []
     for rank, found in enumerate(answer.hits, 1):
         row: Row = {"rank": rank, "score": found.score, "post": rendered_text.row(found.item)}
-        # Where ranks were fused, this alone says how near it is.
+        # If ranks were fused, only the cosine says how similar the post is.
         rows.append(row if found.cosine is None else row | {"cosine": found.cosine})
     return PostRows(rows, asked, answer.warning)
 
@@ -200,11 +200,11 @@ def _ranked(answer: PostAnswer, asked: str) -> PostRows:
 Format = Literal["csv", "jsonl"]
 PAGE = 200
 LONGEST_PART = 150_000
-"""Characters of a part: less than 1 MiB on the wire, whatever they are."""
+"""Characters of a part: less than 1 MiB on the wire, whatever the characters are."""
 
 
 def csv_lines(posts: Sequence[Post]) -> str:
-    """As twilog.csv has them: number, address, timestamp, content with its entities, kind; no header."""
+    """Write posts as in twilog.csv: id, URL, timestamp, content with HTML entities, kind. No header."""
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
     for post in posts:
@@ -221,9 +221,9 @@ WRITERS: Mapping[Format, Callable[[Sequence[Post]], str]] = {"csv": csv_lines, "
 
 
 async def exported(collection: Collection, where: Filter, form: Format) -> AsyncIterator[str]:
-    """The posts that are meant, in order of keys, as text in parts that are no longer than a message may be.
+    """Yield the matching posts in order of keys, as text in parts that fit into a message.
 
-    A post that is written meanwhile is in it or not; all others are, once.
+    A post that is written meanwhile may be included or not. Every other post is included once.
     """
     after: str | None = None
     while True:
@@ -241,7 +241,10 @@ CHUNK = 20_000
 
 
 async def ranking_parts(whole: PostStream, most: int | None) -> AsyncIterator[StreamPart]:
-    """The ranking, or its first ``most``, as ``data`` with the rank of the first pair; one part at least."""
+    """Yield the ranking, or its first ``most`` pairs, as ``data`` with the rank of the first.
+
+    At least one part.
+    """
     total = whole.total if most is None else min(whole.total, most)
     chunks = _chunks(total)
     number, sent = 0, 0
@@ -257,7 +260,10 @@ def _chunks(total: int) -> int:
 
 
 async def _cut(whole: PostStream, total: int) -> AsyncIterator[list[Pair]]:
-    """As many parts as ``total`` makes; posts that went meanwhile are missing from the last ones."""
+    """Yield exactly as many parts as ``total`` needs.
+
+    If posts were deleted meanwhile, the last parts have fewer.
+    """
     waiting: list[Pair] = []
     left, room = _chunks(total), total
     async for pairs in whole.pairs:

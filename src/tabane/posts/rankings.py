@@ -1,4 +1,10 @@
-"""Rankings of posts: newest first, nearest first, or by keywords and vectors."""
+"""Rankings of posts, and the removal of duplicates from them.
+
+Posts rank by time, by similarity, or by keywords and vectors. Of several duplicates the oldest post stays,
+with its own rank. The removal works with any ranking. It requests a few more hits than needed, replaces each
+hit by its oldest duplicate, and excludes the groups seen so far from the next request. The result is exactly
+the ranking of the oldest posts alone.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from tabane.posts.post import DUPLICATE_FIELD
 from tabane.search.engine import MOST_AT_ONCE, Collection, Order, VectorQuery
 from tabane.search.filters import EVERYTHING, And, Equal, Filter, In, Not
 from tabane.search.hybrid import RankedRecord as Hit
@@ -17,7 +24,7 @@ from tabane.search.records import Record
 from tabane.search.reordering import judged
 
 MOST_SETTLED = 20_000
-"""Groups that are looked at for one answer. Beyond them the answer is what was found."""
+"""Groups of duplicates that are examined for one answer. After that, the answer is what was found so far."""
 
 
 class RankedPost(NamedTuple):
@@ -45,7 +52,10 @@ class PostRanking(Protocol):
         ...
 
     async def placed(self, records: Sequence[Record], best: Sequence[RankedPost]) -> list[RankedPost | None]:
-        """Where other posts stand, None for one that cannot be ranked. ``best`` are twins of theirs."""
+        """Return other posts with their places, None for a post that cannot be ranked.
+
+        ``best``: for each post, its best-ranked duplicate.
+        """
         ...
 
 
@@ -61,10 +71,11 @@ async def without_duplicates(
     limit = wanted + wanted // 8 + 8
     while True:
         limit = min(limit, MOST_AT_ONCE)
-        hits, more = await source.best(In("twin", tuple(settled)) if settled else Not(EVERYTHING), limit)
+        seen = In(DUPLICATE_FIELD, tuple(settled)) if settled else Not(EVERYTHING)
+        hits, more = await source.best(seen, limit)
         found += await _older(collection, source, own, hits)
-        settled.update(_twin(hit.record) for hit in hits)
-        # What is not known yet stands behind the last hit.
+        settled.update(_duplicate_key(hit.record) for hit in hits)
+        # Posts that are not known yet rank after the last hit.
         certain = [each for each in found if not more or (hits and each.place <= hits[-1].place)]
         if not more or len(certain) >= wanted:
             return sorted(certain)[:wanted]
@@ -76,12 +87,12 @@ async def without_duplicates(
 _BY_AGE = Order("at")
 
 
-def _twin(record: Record) -> str:
-    return str(record.fields.get("twin", ""))
+def _duplicate_key(record: Record) -> str:
+    return str(record.fields.get(DUPLICATE_FIELD, ""))
 
 
 def _age(record: Record) -> tuple[float, str]:
-    """The older comes first: as the engine orders by time, with what has none at the end."""
+    """Return the sort key by age: oldest first, posts without a time last, as the engine orders them."""
     at = record.fields.get("at")
     return (at if isinstance(at, int | float) else math.inf), record.key
 
@@ -89,36 +100,37 @@ def _age(record: Record) -> tuple[float, str]:
 async def _older(
     collection: Collection, source: PostRanking, own: Filter, hits: Sequence[RankedPost]
 ) -> list[RankedPost]:
-    """Of each group that has a hit, the oldest post."""
+    """Return the oldest post of each group that has a hit."""
     groups: dict[str, list[RankedPost]] = {}
     for hit in hits:
-        groups.setdefault(_twin(hit.record), []).append(hit)
-    oldest = {twin: min(group, key=lambda hit: _age(hit.record)) for twin, group in groups.items()}
+        groups.setdefault(_duplicate_key(hit.record), []).append(hit)
+    oldest = {key: min(group, key=lambda hit: _age(hit.record)) for key, group in groups.items()}
     if not groups:
         return []
-    firsts = await collection.firsts("twin", _BY_AGE, And((In("twin", tuple(groups)), own)))
+    where = And((In(DUPLICATE_FIELD, tuple(groups)), own))
+    firsts = await collection.firsts(DUPLICATE_FIELD, _BY_AGE, where)
     elsewhere = {
-        str(twin): key
-        for twin, key in firsts.items()
-        if twin in oldest and key != oldest[str(twin)].record.key
+        str(group): key
+        for group, key in firsts.items()
+        if group in oldest and key != oldest[str(group)].record.key
     }
     if not elsewhere:
         return list(oldest.values())
     records = [each for each in await collection.get(list(elsewhere.values())) if each is not None]
-    best = [groups[_twin(record)][0] for record in records]
+    best = [groups[_duplicate_key(record)][0] for record in records]
     for record, placed in zip(records, await source.placed(records, best), strict=True):
-        twin = _twin(record)
+        group = _duplicate_key(record)
         if placed is None:
-            placed = await _oldest(collection, source, own, groups[twin][0], oldest[twin])
-        oldest[twin] = placed
+            placed = await _oldest(collection, source, own, groups[group][0], oldest[group])
+        oldest[group] = placed
     return list(oldest.values())
 
 
 async def _oldest(
     collection: Collection, source: PostRanking, own: Filter, best: RankedPost, known: RankedPost
 ) -> RankedPost:
-    """The oldest twin that the ranking can have: one by one, from the first to the one that is known."""
-    where, after = And((Equal("twin", _twin(best.record)), own)), None
+    """Return the oldest duplicate that can be ranked. Tries them from the oldest to the known one."""
+    where, after = And((Equal(DUPLICATE_FIELD, _duplicate_key(best.record)), own)), None
     while True:
         page = await collection.select(where, order=(_BY_AGE,), after=after, limit=MOST_AT_ONCE)
         records = [each.record for each in page.records]
@@ -205,7 +217,7 @@ class HybridPosts:
         )
         hits: Sequence[Hit] = ranking.hits
         records = await self._collection.get([hit.key for hit in hits])
-        if not self._round:  # what comes in a second round is not read: it stands behind the first
+        if not self._round:  # hits of a second round are not reranked: they come after the first ones
             hits, records = await self._judged(hits, records)
         found: list[RankedPost] = []
         for rank, (hit, record) in enumerate(zip(hits, records, strict=True)):

@@ -11,7 +11,7 @@ from tabane.messages import Message, say
 from tabane.operations import Caller
 from tabane.posts import filtering
 from tabane.posts.filtering import DateFilter, LogType, PostFilters, UserFilter
-from tabane.posts.post import Post, duplicate_key, post_of
+from tabane.posts.post import DUPLICATE_FIELD, Post, duplicate_key, post_of
 from tabane.posts.query import (
     Mode,
     PostQuery,
@@ -111,7 +111,7 @@ class PostSearch:
         self._missing = missing
 
     async def search(self, caller: Caller, request: SearchRequest) -> PostAnswer:
-        """Return the best posts by keywords and vectors; a bar in the query is a bar."""
+        """Return the best posts by keywords and vectors. A bar in the query has no special meaning."""
         if not request.query.strip():
             return SearchAnswer()
         answer = await self.similar(
@@ -129,8 +129,8 @@ class PostSearch:
     ) -> PostAnswer:
         """Return the posts nearest to ``V|T``, without duplicates. Raises BadArguments and ModelError.
 
-        ``diversity`` in 0..1 is how much a post has to differ from those before it, where V has a meaning:
-        they are chosen one after the other from a few times as many.
+        ``diversity`` in 0..1 is how much a post must differ from the posts before it. It needs a V: posts are
+        then chosen one by one from five times as many.
         """
         query = _asked(text)
         weights = checked_weights(options.mode, options.weights)
@@ -154,9 +154,9 @@ class PostSearch:
         )
 
     async def all(self, text: str, options: PostSearchOptions) -> PostStream:
-        """Return every post that can be compared with V and contains T, in order, duplicates too.
+        """Return every post that can be compared with V and contains T, in order, with duplicates.
 
-        Without V newest first, all with 1.0. Words and meaning together rank the best 1,000.
+        Without V: newest first, all with score 1.0. Mode hybrid ranks the best 1,000 only.
         """
         query = _asked(text)
         weights = checked_weights(options.mode, options.weights)
@@ -189,7 +189,7 @@ class PostSearch:
             raise BadArguments(say("post_id: there is no post {post_id}", post_id=post_id), "post_id")
         post = post_of(record)
         weights = checked_weights(options.mode, options.weights)
-        others = Not(Equal("twin", duplicate_key(post)))
+        others = Not(Equal(DUPLICATE_FIELD, duplicate_key(post)))
         chosen = (await self.chosen(options.conditions)).narrowed(shared=others)
         vectors: dict[str, bytes] = {}
         for space in spaces_of(options.mode):
@@ -285,7 +285,7 @@ class PostSearch:
     async def _both(
         self, collection: Collection, words: LexicalQuery, where: Filter
     ) -> tuple[HybridPosts, Message | None]:
-        """By words and meaning; by words alone, with a warning, where there is no meaning to be had."""
+        """Rank by keywords and vectors; by keywords alone, with a warning, if there are no vectors or no model."""
         query = HybridQuery(words)
         if sense(words):
             query = hybrid_query(words, await self._meaning(collection, sense(words)))
@@ -338,7 +338,10 @@ def _checked(wanted: PostTerms, parameter: str) -> PostTerms:
 
 
 def _holding(chosen: PostFilters, wanted: PostTerms, source: Source) -> PostFilters:
-    """Twins have the same content, and so hold the same there."""
+    """Add the terms to the filters.
+
+    Duplicates have the same content, so a filter on the content is shared.
+    """
     held = wanted.filter(source)
     return chosen.narrowed(shared=held) if source == "content" else chosen.narrowed(own=held)
 
