@@ -99,7 +99,7 @@ def by_user(wanted: UserFilter, counts: Mapping[str, int]) -> Filter:
 
 
 def among(field: str, wanted: Collection[str], known: Collection[str]) -> Filter:
-    """Select records whose value is in ``wanted``. If fewer values of ``known`` are not, exclude those instead.
+    """Select records whose value is in ``wanted``, or exclude the other ``known`` values if they are fewer.
 
     A record without the field, or with a value added meanwhile, may match or not.
     """

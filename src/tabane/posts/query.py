@@ -163,7 +163,7 @@ def terms(text: str) -> PostTerms:
 
 
 def escaped_meaning(text: str) -> str:
-    """Escape the text as V of a query: :func:`parsed` returns it unchanged, except for white space at its ends."""
+    """Escape the text as V of a query. :func:`parsed` then returns it, without white space at its ends."""
     return re.sub(r"([\\|])", r"\\\1", text)
 
 

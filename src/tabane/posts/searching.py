@@ -285,7 +285,7 @@ class PostSearch:
     async def _both(
         self, collection: Collection, words: LexicalQuery, where: Filter
     ) -> tuple[HybridPosts, Message | None]:
-        """Rank by keywords and vectors; by keywords alone, with a warning, if there are no vectors or no model."""
+        """Rank by keywords and vectors. Without vectors or a model: by keywords alone, with a warning."""
         query = HybridQuery(words)
         if sense(words):
             query = hybrid_query(words, await self._meaning(collection, sense(words)))

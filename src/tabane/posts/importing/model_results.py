@@ -1,7 +1,11 @@
-"""What a model wrote about posts: reasoning, summary and tags, a JSON object a line.
+"""Results of a model for posts (reasoning, summary, tags), and the merging of posts and results.
 
-Its own form is ``{"key": id, "reasoning": …, "summary": …, "tags": […]}``. The form of Gemini's batches
-has the same as a text within ``response.candidates``.
+A file has one JSON object a line: ``{"key": id, "reasoning": …, "summary": …, "tags": […]}``. Gemini's
+batches have the same object as a text within ``response.candidates``.
+
+Merging never removes a value: an empty value in one source keeps the value of another. If two sources
+differ, the larger log_type wins, then the earlier source of the same import. Over values of an earlier
+import, this import wins. Importing the same sources again therefore changes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
 
 
 class ModelResult(NamedTuple):
-    """What is known of a post; empty where it is not."""
+    """Results for one post. Unknown members are empty."""
 
     reasoning: str
     summary: str
@@ -34,10 +38,10 @@ class ModelResult(NamedTuple):
 
 
 class ModelResults:
-    """Files of results: :meth:`index` finds where each post's line is, :meth:`of` reads it.
+    """Files of results: :meth:`index` finds the line of each post, :meth:`of` reads it.
 
-    Where several lines are about a post, the last one counts. Raises BadArguments where a file is
-    something else altogether, OSError where it cannot be read.
+    If several lines are about one post, the last one counts. Raises BadArguments if a file has another
+    format, OSError if it cannot be read.
     """
 
     def __init__(self, paths: tuple[str, ...]) -> None:
@@ -55,7 +59,7 @@ class ModelResults:
             raise
 
     def index(self, number: int) -> Iterator[int | RejectedRow]:
-        """Read through a file: each id that a line is about, and each line that is bad."""
+        """Read a file. Yield the id of each valid line, and each unusable line."""
         file, line = self._files[number], 0
         file.seek(0)
         while True:
@@ -73,7 +77,7 @@ class ModelResults:
                 yield RejectedRow(self.paths[number], line, unfit.reason, unfit.post_id)
 
     def of(self, post: int) -> ModelResult | None:
-        """What is known of a post, None where no line is about it."""
+        """Return the result for a post, None if there is none."""
         place = self.places.get(post, -1)
         if place < 0:
             return None
@@ -85,7 +89,7 @@ class ModelResults:
             return None  # the file was written to since
 
     def number(self, post: int) -> int:
-        """Which of the files has the line about a post; 0 where none has."""
+        """Return the number of the file with the line about a post, 0 if there is none."""
         return self.places.get(post, 0) >> _BITS
 
     def close(self) -> None:
@@ -102,7 +106,7 @@ class ModelResults:
         return start, line
 
     def _check(self, path: str, file: IO[bytes]) -> None:
-        """Whether any of the first lines is a result: if not, the first says what is wrong."""
+        """Raise BadArguments if none of the first lines is a result, with the problem of the first line."""
         reason = say("it is empty")
         first = True
         for _ in range(_TRIED):
@@ -114,7 +118,7 @@ class ModelResults:
                 return
             except UnusableRow as unfit:
                 if unfit.post_id:
-                    return  # a result, if not a good one
+                    return  # a result, although an unusable one
                 if first:
                     reason, first = unfit.reason, False
         raise BadArguments(
@@ -129,7 +133,7 @@ class ModelResults:
 
 
 def parsed(line: bytes) -> tuple[int, ModelResult]:
-    """The id and the result of a line of either form. Raises :class:`UnusableRow`."""
+    """Parse a line of either form into id and result. Raises :class:`UnusableRow`."""
     if len(line) >= LONGEST_LINE:
         raise UnusableRow(say("longer than {most} bytes", most=LONGEST_LINE))
     entry = _object(line.removeprefix(b"\xef\xbb\xbf"))
@@ -156,7 +160,7 @@ def _object(text: bytes | str) -> dict[str, Any]:
 
 
 def _answer(entry: dict[str, Any]) -> dict[str, Any]:
-    """The object that holds the result: the entry, or what stands as text in a model's response."""
+    """Return the object with the result: the entry itself, or the text in a model's response."""
     if "response" not in entry:
         if "error" in entry:
             raise UnusableRow(
@@ -201,9 +205,9 @@ def _result(answer: dict[str, Any]) -> ModelResult:
 
 
 def merged(stored: Post | None, given: Post, level: int) -> Post:
-    """The post of what is stored and what a row gives.
+    """Merge the stored post and the post of a row.
 
-    ``level`` is the largest log_type that this import gave of it so far, 0 before the first.
+    ``level`` is the largest log_type of the post in this import so far, 0 before the first row.
     """
     if stored is None:
         return given
@@ -212,9 +216,9 @@ def merged(stored: Post | None, given: Post, level: int) -> Post:
 
 
 def _filled(first: Post, second: Post) -> Post:
-    """The first post, and the second's word where the first says nothing."""
+    """Return the first post, with empty members filled from the second."""
     dated = first if first.timestamp or not second.timestamp else second
-    signed = first if first.user or not second.user else second  # the address goes with the user it names
+    signed = first if first.user or not second.user else second  # the URL belongs to the user it names
     return msgspec.structs.replace(
         first,
         content=first.content or second.content,
@@ -230,7 +234,7 @@ def _filled(first: Post, second: Post) -> Post:
 
 
 def enriched(post: Post, result: ModelResult | None) -> Post:
-    """The post with what a model wrote of it."""
+    """Return the post with the results of a model."""
     if result is None:
         return post
     return msgspec.structs.replace(
@@ -242,7 +246,7 @@ def enriched(post: Post, result: ModelResult | None) -> Post:
 
 
 def unchanged_vectors(before: Post, after: Post, vectors: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The vectors whose text, as it is embedded, is what it was."""
+    """Return the vectors whose embedded text has not changed."""
     same = {
         space
         for space in SPACES
