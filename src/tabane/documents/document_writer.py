@@ -1,4 +1,7 @@
-"""Writes and deletes documents. A head and its chunks change together, even if the process dies."""
+"""Writer of documents: embeds several together, and commits them one by one.
+
+A head and its chunks change together, even if the process dies.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ from tabane.search.models import Models
 from tabane.search.records import Record
 
 _ROUNDS = 3
-_AT_ONCE = 64  # exchanges: the writer of a store takes a thousand jobs, and has other callers
+_AT_ONCE = 64  # exchanges: the queue of the store's writer has 1,000 places, for other callers too
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class PutOutcome:
 async def write_changes(
     collection: Collection, embedding: PutEmbedding, changes: Mapping[int, DocumentChange | TabaneError]
 ) -> dict[int, PutOutcome | TabaneError]:
-    """Return what became of each change, by its place. Raises StoreError if nothing can be read."""
+    """Write changes. Return the outcome of each by its place. Raises StoreError if nothing can be read."""
     batch = _PutBatch(collection, embedding)
     ready = {place: change for place, change in changes.items() if isinstance(change, DocumentChange)}
     failed = {place: error for place, error in changes.items() if isinstance(error, TabaneError)}
@@ -70,9 +73,9 @@ class _PutBatch:
         self._turn = asyncio.Semaphore(_AT_ONCE)
 
     async def write(self, changes: Mapping[int, DocumentChange]) -> dict[int, TabaneError]:
-        """Embed and commit; why each failed that did.
+        """Embed and commit changes. Return the errors of those that failed.
 
-        A model may take the place of another meanwhile: then what was made by the other is rebuilt.
+        If another model replaces the first one meanwhile, the vectors are made again with it.
         """
         failed: dict[int, TabaneError] = {}
         for _ in range(_ROUNDS):
@@ -86,7 +89,7 @@ class _PutBatch:
         return failed
 
     async def stored(self, changes: Mapping[int, DocumentChange]) -> dict[int, PutOutcome]:
-        """Return what there is now, of changes that did not fail."""
+        """Return the outcomes of changes that did not fail."""
         space = space_of(self._collection)
         lacking = await self._lacking(changes) if space else set(changes)
         found: dict[int, PutOutcome] = {}
@@ -133,7 +136,7 @@ class _PutBatch:
         return await self._embedding.embed_texts(self._collection, texts) if new else PutVectors()
 
     async def _exchange(self, place: int, change: DocumentChange) -> TabaneError | None:
-        """Return one document's commit; why it failed, where it did."""
+        """Commit one document. Return the error if it failed."""
         try:
             space = space_of(self._collection)  # before vectors are read: those of other models are left out
             vectors = await self._carried(change)
@@ -149,7 +152,7 @@ class _PutBatch:
                 models = {} if space is None else {space.name: space.model}
                 await self._collection.exchange(with_vectors(change, vectors), change.gone, models)
         except BadArguments:
-            # All else was checked: short enough as text, of characters that take several bytes to store.
+            # Everything else was checked. The text is short enough, but its characters take several bytes.
             message = say("text: it is too large to be stored as one document; put it in parts")
             return BadArguments(message, "text")
         except TabaneError as error:
@@ -157,7 +160,7 @@ class _PutBatch:
         return None
 
     async def _carried(self, change: DocumentChange) -> dict[str, bytes]:
-        """Return the vectors of chunks that are written again with the same text."""
+        """Return the stored vectors of chunks that are written again with the same text."""
         found: dict[str, bytes] = {}
         if space_of(self._collection) is None:
             return found
@@ -167,7 +170,7 @@ class _PutBatch:
         return found
 
     async def _lacking(self, changes: Mapping[int, DocumentChange]) -> set[int]:
-        """Return those with a chunk that has no vector, among the first 1,000 of each."""
+        """Return the places of changes with a chunk without a vector, among the first 1,000 of each."""
         looked = {
             place: change.document.keys[:MOST_AT_ONCE]
             for place, change in changes.items()
@@ -180,13 +183,13 @@ class _PutBatch:
         return {place for place, keys in looked.items() if not without.isdisjoint(keys)}
 
     def _has_all(self, place: int, change: DocumentChange) -> bool:
-        """Return whether each of its chunks just got a vector."""
+        """Return whether each chunk of the change has a new vector."""
         result = self._results.get(place)
         return result is not None and 0 < len(change.document.chunks) == len(result.vectors)
 
 
 def _new(change: DocumentChange) -> list[Record]:
-    """Return the chunks whose text was not there before."""
+    """Return the chunks with new text."""
     return [record for record in change.written if record.key not in change.carried]
 
 
@@ -195,14 +198,14 @@ def _slices(keys: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 class DocumentLocks:
-    """A lock for each name that is in use or waited for."""
+    """Locks by document name. A lock exists only while it is held or waited for."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
     async def held(self, names: Iterable[str]) -> AsyncIterator[None]:
-        """Yield all of these, taken in one order by everybody, so that no two wait for each other."""
+        """Hold the locks of these names. They are taken in sorted order, which prevents deadlocks."""
         async with AsyncExitStack() as stack:
             for name in sorted(set(names)):
                 lock = self._locks.get(name)
@@ -221,7 +224,7 @@ Told = Callable[[str, Event], None]
 
 
 class DocumentWriter:
-    """Writes the documents of one collection. ``wake`` is called where something is left to be embedded."""
+    """Writes the documents of one collection. ``wake`` is called if chunks remain to be embedded."""
 
     def __init__(
         self,
@@ -241,9 +244,9 @@ class DocumentWriter:
         self._running: set[asyncio.Future[Any]] = set()
 
     async def put(self, drafts: Sequence[Draft]) -> list[PutOutcome | TabaneError]:
-        """Put documents, each in place of the one of its name: what became of each, or why it could not be.
+        """Store documents, replacing those with the same names. Return an outcome or an error for each.
 
-        Of two drafts with one name the later one stays. One that fails takes no other with it.
+        If two drafts have one name, the later one stays. A draft that fails does not affect the others.
         """
         results: list[PutOutcome | TabaneError | None] = [None] * len(drafts)
         ready: dict[int, Draft] = {}
@@ -253,17 +256,17 @@ class DocumentWriter:
             except TabaneError as error:
                 results[place] = error
         for turn in _turns(ready):
-            for place, result in (await self._begun(self._together(turn))).items():
+            for place, result in (await self._shielded(self._put_together(turn))).items():
                 results[place] = result
         return [result for result in results if result is not None]
 
     async def delete(self, filepaths: Iterable[str]) -> int:
-        """Take documents out; how many there were. Raises BadArguments for what can be no name."""
+        """Delete documents. Return how many existed. Raises BadArguments for an invalid name."""
         names = list(dict.fromkeys(checked_filepath(filepath) for filepath in filepaths))
-        return await self._begun(self._delete(names))
+        return await self._shielded(self._delete(names))
 
-    async def _begun(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do work that continues if its caller is cancelled: later writes read what it wrote."""
+    async def _shielded(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do work that continues if its caller is cancelled, because later writes depend on it."""
         task = asyncio.ensure_future(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -280,8 +283,8 @@ class DocumentWriter:
                     removed += 1
         return removed
 
-    async def _together(self, drafts: Mapping[int, Draft]) -> dict[int, PutOutcome | TabaneError]:
-        """Put drafts of different names: embedded together, committed one by one."""
+    async def _put_together(self, drafts: Mapping[int, Draft]) -> dict[int, PutOutcome | TabaneError]:
+        """Store drafts with different names: embed them together, commit them one by one."""
         async with self._locks.held(draft.filepath for draft in drafts.values()):
             try:
                 before = await self._reading.documents([draft.filepath for draft in drafts.values()])
@@ -299,7 +302,7 @@ class DocumentWriter:
     def _changes(
         self, drafts: Mapping[int, Draft], before: Sequence[Document | None]
     ) -> dict[int, DocumentChange | TabaneError]:
-        """Blocks: long texts take their time to be measured."""
+        """Compute the changes. Blocks, because measuring long texts takes time."""
         measure, now = self._models.measure(), self._clock()
         found: dict[int, DocumentChange | TabaneError] = {}
         for (place, draft), there in zip(drafts.items(), before, strict=True):
@@ -308,14 +311,14 @@ class DocumentWriter:
             except TabaneError as error:
                 found[place] = error
             except Exception:
-                # One text that the rules of cutting stumble over is no reason to lose the others.
+                # A defect in cutting one text must not lose the others.
                 log.exception("%s cannot be cut into chunks", draft.filepath)
                 found[place] = HubError(say("The text cannot be cut into chunks; the hub's log says why."))
         return found
 
 
 def _turns(drafts: Mapping[int, Draft]) -> list[dict[int, Draft]]:
-    """Return the drafts by how often their name came before."""
+    """Divide the drafts into turns, so that no turn has two drafts with the same name."""
     turns: list[dict[int, Draft]] = []
     seen: Counter[str] = Counter()
     for place, draft in drafts.items():
