@@ -3,11 +3,17 @@
 They are in the database already, so nothing is lost with a memory segment: the next opening reads them from
 there. Tokens are counted by the first search that needs them; a bulk import counts none. The tokens of a
 large change were coded as numbers before it was written (:mod:`tabane.store.lexical.record_analysis`).
+
+BM25 is computed as tantivy computes it, so that records outside the index get exactly the scores that they
+would get inside: Robertson and Zaragoza (2009), with idf = ln(1 + (N - n + 0.5) / (n + 0.5)), k1 = 1.2 and
+b = 0.75. The length of a field is kept in one byte: exact up to 40 tokens, then in eight steps an octave.
 """
 
 from __future__ import annotations
 
+import math
 import time
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,9 +33,6 @@ from tabane.store.lexical.record_analysis import (
 if TYPE_CHECKING:
     from tabane.store.collection_state import CollectionChange
 
-
-import math
-from bisect import bisect_right
 
 K1 = 1.2
 B = 0.75
@@ -51,22 +54,22 @@ _LENGTHS = tuple(_lengths())
 
 
 def kept_length(length: int) -> int:
-    """Return the length that tantivy remembers for a field of so many tokens."""
+    """Return the length that tantivy stores for a field with so many tokens."""
     return _LENGTHS[bisect_right(_LENGTHS, length) - 1]
 
 
 def idf(records: float, having: float) -> float:
-    """Return how much a term says that ``having`` of ``records`` hold."""
+    """Return the inverse document frequency of a term that ``having`` of ``records`` contain."""
     return math.log(1 + (records - having + 0.5) / (having + 0.5))
 
 
 def saturation(frequency: float, length: float, average: float) -> float:
-    """Return how much a term's frequency in a field of that (kept) length counts: below k1 + 1."""
+    """Return the weight of a term's frequency in a field with that stored length: below k1 + 1."""
     return (K1 + 1) * frequency / (frequency + K1 * (1 - B + B * length / average))
 
 
 def rounded(score: float) -> float:
-    """Six significant digits: what the order of additions and 32-bit floats leave the same."""
+    """Round to six significant digits, which do not depend on the order of additions or on 32-bit floats."""
     return float(f"{score:.6g}")
 
 
