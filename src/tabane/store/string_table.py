@@ -77,7 +77,7 @@ class StringTable:
         low: tuple[str, str] | None,
         high: tuple[str, str] | None,
     ) -> list[int]:
-        """Return the codes of strings within bounds. A bound is an operator (``>``, ``<=`` …) and a string."""
+        """Return the codes of strings within bounds. A bound is an operator (``>``, ``<=`` …) and a text."""
         bounds = [bound for bound in (low, high) if bound is not None]
         conditions = "".join(f" AND text {operator} ?" for operator, _ in bounds)
         query = f"SELECT code FROM {self._table} WHERE field = ?{conditions}"
