@@ -125,8 +125,8 @@ T = TypeVar("T")
 KEPT = 32  # counts
 MOST_VALUES = 50_000  # of a tally that is kept
 MOST_BEST = 16  # of what comes first
-_FEW = 1000  # changed records that are always counted one by one
-_SHARE = 8  # above this share of changed records, everything is counted again
+_FEW = 1000  # up to so many changed records are counted one by one
+_SHARE = 8  # if more than an eighth of the slots changed, everything is counted again
 
 
 class _RowChanges(NamedTuple):

@@ -133,7 +133,8 @@ class Database:
         """Do ``work`` in the writing thread, in a transaction. Return its result once it is on disk.
 
         ``rows`` is the number of rows that it changes, to limit commits. ``committed`` is called in that
-        thread between the commit and the answer. If the caller is cancelled before the work starts, it is not done.
+        thread between the commit and the answer. If the caller is cancelled before the work starts, the work
+        is not done.
         After that, it is completed.
         """
         job = WriteJob(work, rows, committed)

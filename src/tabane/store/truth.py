@@ -331,7 +331,7 @@ def shape_of(blob: bytes) -> Shape:
 
 
 def shape_blob(shape: Shape) -> bytes:
-    """Return the texts and fields of a shape. Its spaces have their own table."""
+    """Encode the texts and fields of a shape. Its spaces have their own table."""
     return _NAMED.encode(replace(shape, spaces=()))
 
 
