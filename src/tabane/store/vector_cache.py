@@ -51,7 +51,7 @@ class PersistentVectorCache:
 
     @classmethod
     async def open(cls, database: Database, most: int = MOST_BYTES) -> PersistentVectorCache:
-        """Create the table if the file has none. Return its current content."""
+        """Open the cache in a database. Creates its table if needed, and frees room if it is too large."""
         found = cls(database, most)
         await database.run(found._prepare, rows=MOST_ROWS)
         await found._make_room()
