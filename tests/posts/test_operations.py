@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tabane.errors import BadArguments, UnknownName
 from tabane.operations import Caller, Face, input_schema
 from tabane.posts.post import Post
-from tabane.posts.time_periods import bound, zone_of
+from tabane.posts.times import bound, zone_of
 from tabane.search.source import SearchAnswer, SearchRequest, shown
 from tests.posts.archive import CALLER, Asked, Filed, packed, run
 

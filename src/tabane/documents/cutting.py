@@ -1,4 +1,4 @@
-"""A draft as records: checked, cut into chunks, and set against what was there before; pure."""
+"""Drafts as records: checks, chunks, and the comparison with the stored document; pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tabane.search.chunking import Chunk, Measure
 
 MOST_CHUNKS = MOST_EXCHANGED // 2 - 10
-"""Of one document: those there were and those there will be change in one exchange."""
+"""Chunks of one document: one exchange replaces all the old ones by all the new ones."""
 
 LONGEST_FILE_TYPE = 100  # characters
 LONGEST_SOURCE = 20_000
@@ -41,11 +41,11 @@ _LONGEST_HEADING = 200
 
 @dataclass(frozen=True, slots=True)
 class DocumentChange:
-    """What puts a document in place of the one that was there.
+    """The records to write and delete, so that a document replaces the stored one.
 
-    ``written``: the head, and chunks that are new or carry other metadata; nothing at all if nothing is to
-    be done. ``carried``: the keys of those among them whose text was there before, each with the key that it
-    was under, so that its vectors still fit. ``gone``: keys of chunks that are there no more.
+    ``written``: the head, and chunks that are new or have other metadata; empty if there is nothing to do.
+    ``carried``: written key → old key, for chunks whose text was stored before. Their vectors still fit.
+    ``gone``: keys of chunks to delete.
     """
 
     document: Document
@@ -60,12 +60,12 @@ class DocumentChange:
 
     @property
     def unchanged(self) -> bool:
-        """Return whether it is the same document to a reader: at most what is kept beside it differs."""
+        """Return whether a reader sees the same document. Internal members may differ."""
         return self.before is not None and _reads_alike(self.document, self.before)
 
 
 def checked(draft: Draft, largest: int) -> Draft:
-    """Return the draft in its one spelling. ``largest`` is how many bytes its text may have.
+    """Return the normalized draft. ``largest`` is the limit of its text in bytes.
 
     Raises :class:`BadArguments` that names the parameter; :class:`ModelError` for a text that says nothing,
     which no model can embed.
@@ -116,7 +116,7 @@ def _line(text: str, longest: int) -> str:
 
 
 def change(draft: Draft, before: Document | None, measure: Measure, now: float) -> DocumentChange:
-    """What is to be done for a draft that is checked. The text is cut if it is not the one there was."""
+    """Return the change for a checked draft. The text is cut only if it differs from the stored one."""
     document = _described(draft, measure, now)
     same = before is not None and (before.hash, before.measure) == (document.hash, document.measure)
     if before is not None and same:
@@ -124,7 +124,7 @@ def change(draft: Draft, before: Document | None, measure: Measure, now: float) 
         if changed(document, updated_at=before.updated_at) == before:
             return DocumentChange(before, before)
         if _found_alike(document, before):
-            return _beside(draft, _dated(document, before), before)
+            return _head_change(draft, _dated(document, before), before)
     return _compared(draft, document if before is None else _dated(document, before), before, measure)
 
 
@@ -147,27 +147,27 @@ def _described(draft: Draft, measure: Measure, now: float) -> Document:
 
 
 def _found_alike(document: Document, before: Document) -> bool:
-    """Return whether chunks of the same text are the same records."""
+    """Return whether chunks with the same text have the same records."""
     return (document.kind, document.title, document.file_type, document.metadata) == (
         before.kind, before.title, before.file_type, before.metadata,
     )  # fmt: skip
 
 
 def _dated(document: Document, before: Document) -> Document:
-    """Return the document, as old as the one before where a reader sees no difference."""
+    """Return the document, with the old date if a reader sees no difference."""
     dated = changed(document, updated_at=before.updated_at)
     return dated if _reads_alike(dated, before) else document
 
 
 def _reads_alike(document: Document, before: Document) -> bool:
-    """Return whether they differ at most in what nobody is shown."""
+    """Return whether they differ at most in internal members."""
     return before == changed(
         document, source=before.source, measure=before.measure, chunks=before.chunks, above=before.above
     )
 
 
-def _beside(draft: Draft, document: Document, before: Document) -> DocumentChange:
-    """Return the head alone: what is kept beside the text is another."""
+def _head_change(draft: Draft, document: Document, before: Document) -> DocumentChange:
+    """Return a change of the head alone, if only internal members differ."""
     headings = tuple(document.above)
     text = draft.text[: document.chunks[0].end]
     said = ChunkText(text, headings, heading(document.filepath, document.title, headings))
@@ -176,14 +176,14 @@ def _beside(draft: Draft, document: Document, before: Document) -> DocumentChang
 
 
 def _compared(draft: Draft, document: Document, before: Document | None, measure: Measure) -> DocumentChange:
-    """Return the text cut, and set against the chunks there were."""
+    """Cut the text, and compare its chunks with the stored ones."""
     whole, records = _cut(draft, document, measure)
-    there = {} if before is None else dict(zip(map(_suffix, before.chunks), before.keys, strict=True))
+    stored = {} if before is None else dict(zip(map(_suffix, before.chunks), before.keys, strict=True))
     alike = before is not None and (whole.file_type, whole.metadata) == (before.file_type, before.metadata)
     carried: dict[str, str] = {}
     written: list[Record] = []
     for piece, record in zip(whole.chunks, records, strict=True):
-        old = there.get(piece.suffix)
+        old = stored.get(piece.suffix)
         if old == record.key and alike and record is not records[0]:
             continue
         written.append(record)
@@ -198,7 +198,7 @@ def _suffix(piece: ChunkSpan) -> str:
 
 
 def _cut(draft: Draft, document: Document, measure: Measure) -> tuple[Document, list[Record]]:
-    # With the first text that is put: a hub that keeps none does without.
+    # Imported with the first text: a hub without documents does not need it.
     from tabane.search.chunking import chunks
 
     lang = document_names.ending(document.filepath)
@@ -207,9 +207,9 @@ def _cut(draft: Draft, document: Document, measure: Measure) -> tuple[Document, 
     times: Counter[ChunkText] = Counter()
     pieces: list[ChunkSpan] = []
     for span, said in zip(spans, parts, strict=True):
-        told = suffix(said.heading, said.headings, said.text, times[said])
+        digest = suffix(said.heading, said.headings, said.text, times[said])
         times[said] += 1
-        pieces.append(ChunkSpan(told, span.start, span.end))
+        pieces.append(ChunkSpan(digest, span.start, span.end))
     whole = changed(document, chunks=pieces, above=list(parts[0].headings))
     encoded = metadata.encoded(whole.metadata)
     others = zip(pieces[1:], parts[1:], strict=True)
@@ -224,13 +224,13 @@ def _said(text: str, document: Document, span: Chunk) -> ChunkText:
 
 
 def _headings(headings: Sequence[str]) -> tuple[str, ...]:
-    """Headings on a line each, none of them long: each chunk below them carries them."""
+    """Return the headings, one line each, shortened because every chunk below stores them."""
     lines = (" ".join(each.split())[:_LONGEST_HEADING] for each in headings[:_LONGEST_HEADINGS])
     return tuple(filter(None, lines))
 
 
 def fewer(spans: Sequence[Chunk], most: int) -> Sequence[Chunk]:
-    """At most so many chunks: where a text has more, neighbours are joined, as evenly as may be."""
+    """Return at most ``most`` chunks. If there are more, neighbors are joined as evenly as possible."""
     if len(spans) <= most:
         return spans
     joined = []
@@ -241,7 +241,7 @@ def fewer(spans: Sequence[Chunk], most: int) -> Sequence[Chunk]:
 
 
 def with_vectors(made: DocumentChange, vectors: Mapping[str, bytes]) -> list[Record]:
-    """Return the records of a change, with the vectors that there are for them by key."""
+    """Return the records of a change with their vectors. ``vectors`` is by key, and may lack some."""
     return [
         changed(record, vectors={SPACE: vectors[record.key]}) if record.key in vectors else record
         for record in made.written

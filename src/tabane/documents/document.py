@@ -1,8 +1,9 @@
-"""A document as it is kept: in chunks, the first of which is its head and says what it is; pure.
+"""Documents as records: a document is stored in chunks, and the first chunk is its head; pure.
 
-The head tells where in the whole each chunk stands. The others know nothing of their place, so one that is
-the same after an edit is the same record. A head of its own, without a text, would make texts shorter on
-average and words rarer than they are: with one for each of 3,000 paragraphs, nDCG@10 fell from .958 to .947.
+The head contains the description of the document and the position of each chunk. Other chunks do not know
+their position, so a chunk that is the same after an edit is the same record. A separate head without text
+would make texts shorter on average and words rarer: with one for each of 3,000 paragraphs, nDCG@10 fell from
+.958 to .947.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SHAPE = Shape(
         Field(DOCUMENT, Kind.STRING),
         Field(FILE_TYPE, Kind.STRING),
         Field(METADATA, Kind.STRINGS),
-        Field(UPDATED_AT, Kind.DATE),  # of heads alone: others are not another one because time passed
+        Field(UPDATED_AT, Kind.DATE),  # only in heads: a new date must not change the other chunks
     ),
 )
 
@@ -45,15 +46,15 @@ CHUNKS: Filter = EVERYTHING
 TextKind = Literal["markdown", "text", "code"]
 
 Own = str | int | float | bool | list[str]
-"""A value of metadata of one's own."""
+"""A value of the user's metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A document to be put. ``filepath`` is its name, by which nothing is opened.
+    """A document to be stored. ``filepath`` is only its name: no file is opened.
 
-    ``kind`` and ``title`` are found in name and text if they are not given. ``source`` is a word of the
-    caller's that is kept with the document and shown to nobody; ``updated_at`` is now if none is given.
+    Without ``kind`` and ``title``, they are derived from name and text. ``source`` belongs to the caller: it
+    is stored with the document and never shown. The default of ``updated_at`` is now.
     """
 
     filepath: str
@@ -68,9 +69,9 @@ class Draft:
 
 
 class ChunkSpan(NamedTuple):
-    """Position of a chunk: ``text[start:end]``, in code points. ``suffix`` tells what it says.
+    """Position of a chunk: ``text[start:end]``, in code points. ``suffix`` is a digest of its content.
 
-    It is the last part of its key, where the chunk is not the first.
+    It is the last part of the chunk's key, except for the first chunk.
     """
 
     suffix: str
@@ -79,12 +80,12 @@ class ChunkSpan(NamedTuple):
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of a document beside its text.
+    """The description of a document, without its text.
 
-    ``updated_at`` is in seconds since 1970, ``size`` in bytes of UTF-8, ``length`` in code points, ``hash``
-    the SHA-256 of the text in hexadecimal. ``measure`` names what its chunks were measured by. ``normalize``
-    is as it was asked for: all vectors here have the length one. ``above`` are the headings of the first
-    chunk.
+    ``updated_at`` is in seconds since 1970, ``size`` in bytes of UTF-8, ``length`` in code points. ``hash``
+    is the SHA-256 of the text in hexadecimal. ``measure`` names the token measure of its chunks.
+    ``normalize`` is kept as requested; all vectors have length 1 anyway. ``above`` are the headings of the
+    first chunk.
     """
 
     filepath: str
@@ -110,7 +111,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def updated(self) -> str:
-        """When it was put, as ISO 8601."""
+        """Return when it was stored, as ISO 8601."""
         return iso(self.updated_at)
 
     @property
@@ -131,7 +132,7 @@ def head_key(filepath: str) -> str:
 
 
 def chunk_prefix(filepath: str) -> str:
-    """Return how the keys of a document's chunks begin, and those of no other."""
+    """Return the prefix of the keys of a document's chunks. No other document has it."""
     return "." + _digest(filepath)
 
 
@@ -139,29 +140,32 @@ _PREFIX = 17  # characters: a dot and 96 bits
 
 
 def group(key: str) -> str:
-    """Return what the keys of one document's chunks have in common, and those of no other."""
+    """Return the group of a key: the same for all chunks of one document, and for no others."""
     return chunk_prefix(key[1:]) if key.startswith("=") else key[:_PREFIX]
 
 
 def piece_of(document: Document, key: str) -> ChunkSpan | None:
-    """Return the position of the chunk of that key in its document; None if it is no chunk of it."""
+    """Return the position of the chunk with that key. None if the document has no such chunk."""
     if key == head_key(document.filepath):
         return document.chunks[0]
     return next((piece for piece in document.chunks[1:] if piece.suffix == key[_PREFIX:]), None)
 
 
 def suffix(heading: str, headings: Sequence[str], text: str, ordinal: int) -> str:
-    """Return what a chunk says, in 16 characters. ``ordinal`` counts those that say the same."""
+    """Return the digest of a chunk's content, 16 characters.
+
+    ``ordinal`` numbers chunks with equal content.
+    """
     return _digest("\0".join((heading, "\x1f".join(headings), str(ordinal), text)))
 
 
 def _digest(text: str) -> str:
-    """96 bits in 16 characters."""
+    """Return 96 bits of a hash, as 16 characters."""
     return base64.urlsafe_b64encode(hashlib.blake2b(text.encode(), digest_size=12).digest()).decode()
 
 
 class ChunkText(NamedTuple):
-    """What a chunk says: its text, the headings above it, and all that it is found by beside the text."""
+    """The content of a chunk: its text, the headings above it, and the searchable heading text."""
 
     text: str
     headings: tuple[str, ...]
@@ -179,7 +183,7 @@ def head_record(document: Document, metadata: tuple[str, ...], said: ChunkText) 
 
 
 def chunk_record(document: Document, metadata: tuple[str, ...], piece: ChunkSpan, said: ChunkText) -> Record:
-    """Another chunk."""
+    """Return the record of a chunk that is not the first."""
     return Record(
         key=chunk_prefix(document.filepath) + piece.suffix,
         texts={HEADING: said.heading, TEXT: said.text},
@@ -213,9 +217,9 @@ def text_of(record: Record) -> str:
 
 
 def heading(filepath: str, title: str, headings: Sequence[str]) -> str:
-    """What a chunk is found by beside its text: the name, then on lines of their own title and headings.
+    """Return the searchable text beside a chunk's text: the name, then title and headings, one line each.
 
-    A name that is a mere number is none: questions have numbers that mean something else.
+    A name that is only a number is left out, because numbers in queries mean something else.
     """
     above = [title, *headings] if title and title not in headings[:1] else list(headings)
     name = filepath.rstrip("/").rpartition("/")[2]
@@ -226,7 +230,7 @@ _LOOKED = 200  # characters of a chunk in which its own headings are expected
 
 
 def meaning(record: Record, space: str = SPACE) -> str:
-    """Return what of a record is embedded: the headings that its text does not repeat, and the text."""
+    """Return the text of a record to embed: its text, after the headings that the text does not repeat."""
     text = text_of(record)
     if not text.strip():
         return ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tabane.documents.document import Document
-from tabane.documents.put_batch import PutOutcome
+from tabane.documents.document_writer import PutOutcome
 from tabane.documents.searching import DocumentAnswer, DocumentMatch, DocumentPassage
 from tabane.errors import CallerError, Forbidden, ModelError, ReadError, StoreError, TabaneError
 from tabane.messages import Lang, Message, say

@@ -1,4 +1,4 @@
-"""Names of documents, and what they say of the type of file, the kind of text and the title; pure."""
+"""Names of documents, and the file type, kind of text and title derived from them; pure."""
 
 from __future__ import annotations
 
@@ -18,13 +18,16 @@ LONGEST_TITLE = 500  # characters
 _SEPARATORS = re.compile(r"[/\\]")
 _HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(\S.*?)[ \t#]*$", re.MULTILINE)
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
-_LOOKED = 4_000  # characters in which a title is looked for
+_LOOKED = 4_000  # characters in which a title is searched
 
 _PLAIN = frozenset({"txt", "text", "log", "csv", "tsv", "srt", "vtt"})
 
 
 def checked_filepath(filepath: str) -> str:
-    """The name in NFC. Raises :class:`BadArguments`: 1 to 900 bytes, no NUL, no part that is ``..``."""
+    """Return the name in NFC.
+
+    Raises :class:`BadArguments` unless it has 1 to 900 bytes, no NUL, and no ``..``.
+    """
     name = unicodedata.normalize("NFC", encodable(filepath, "filepath"))
     if not 0 < len(name.encode()) <= LONGEST_FILEPATH:
         message = say("filepath: it has 1 to {most} bytes", most=LONGEST_FILEPATH)
@@ -37,7 +40,7 @@ def checked_filepath(filepath: str) -> str:
 
 
 def kind_of(filepath: str, text: str) -> TextKind:
-    """Return how a text is to be read: by its name; if that says nothing, by what it looks like."""
+    """Return the kind of a text by its name, or by its content if the name is not enough."""
     kind = _kind_by_name(filepath, text)
     if kind != "text" or ending(filepath) in _PLAIN:
         return kind
@@ -46,7 +49,7 @@ def kind_of(filepath: str, text: str) -> TextKind:
 
 
 def title_of(text: str, kind: TextKind) -> str:
-    """Return the first heading of Markdown, where it begins with one; nothing otherwise."""
+    """Return the heading at the beginning of Markdown. Empty if there is none."""
     if kind != "markdown":
         return ""
     found = _HEADING.match(text[:_LOOKED].lstrip("\ufeff \t\r\n"))
@@ -71,7 +74,7 @@ _CODE_NAMES: Final = _words(
     "procfile rakefile vagrantfile"
 )
 CONVERTED: Final = _words("htm html xhtml pdf docx pptx xlsx epub odt odp ods ipynb rtf")
-"""Endings of files that are more than their text: a converter reads them, if it does."""
+"""Endings of files with a format of their own. A converter reads them, if there is one."""
 
 _NO_TEXT: Final = _words(
     "7z a aac ai aiff apk avi avif bin blend bmp bz2 class dat db dll dmg dylib eot exe fig flac gif gz heic "
@@ -84,12 +87,12 @@ _HTML: Final = (b"<!doctype html", b"<html")
 
 
 def ending(name: str) -> str:
-    """Return what follows the last dot of a name, in lower case: ``md`` for ``README.MD``."""
+    """Return the ending of a name without the dot, in lower case: ``md`` for ``README.MD``."""
     return PurePath(name).suffix[1:].lower()
 
 
 def _kind_by_name(name: str, text: str) -> TextKind:
-    """As what the text of a file is cut into chunks."""
+    """Return the kind of text by the name of the file, or by a ``#!`` line if it has no ending."""
     end = ending(name)
     if end in _MARKDOWN:
         return "markdown"
@@ -99,7 +102,7 @@ def _kind_by_name(name: str, text: str) -> TextKind:
 
 
 def file_type_of(name: str, data: bytes, kind: TextKind) -> str:
-    """Return the default type of a file's document: its format, else the kind of its text."""
+    """Return the default file type of a document: the format of its file, or else the kind of its text."""
     if not is_converted(name, data):
         return kind
     end = ending(name)
@@ -109,7 +112,7 @@ def file_type_of(name: str, data: bytes, kind: TextKind) -> str:
 
 
 def is_converted(name: str, data: bytes) -> bool:
-    """Return whether a converter is to read the file, whatever it is called."""
+    """Return whether a converter must read the file, by its name or content."""
     end = ending(name)
     if end in CONVERTED or data.startswith(_MAGIC):
         return True
@@ -117,7 +120,7 @@ def is_converted(name: str, data: bytes) -> bool:
 
 
 def is_no_text(name: str) -> bool:
-    """Return whether a file of this name is never text, so that it need not be read to know."""
+    """Return whether a file with this name is never text. Such files are not read."""
     return ending(name) in _NO_TEXT
 
 

@@ -1,11 +1,11 @@
-"""Reads documents, whole or in part, lists them, and counts them."""
+"""Reader of documents: whole, in parts of limited size, as lists, and as counts."""
 
 from __future__ import annotations
 
 import asyncio
 import struct
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tabane.documents.document import (
@@ -23,17 +23,18 @@ from tabane.documents.document import (
     text_of,
 )
 from tabane.documents.put_embedding import space_of
-from tabane.errors import StoreBusy
+from tabane.errors import BadArguments, StoreBusy
 from tabane.messages import say
 from tabane.search.engine import MOST_AT_ONCE, Collection, Order, VectorQuery
 from tabane.search.filters import And, Filter, Prefix, Range
 from tabane.search.records import Record
+from tabane.wire.cursors import CursorCodec, ForeignCursor
 
 MOST_TYPES = 100
 
 
 async def counted(collection: Callable[[], Awaitable[Collection]]) -> dict[str, Any]:
-    """Return the numbers of one collection."""
+    """Return the statistics of one collection."""
     there = await collection()
     documents, chunks, types, oldest, newest, embedded = await asyncio.gather(
         there.count(HEADS),
@@ -64,7 +65,7 @@ async def _first(collection: Collection, order: Order) -> Document | None:
 
 
 async def _embedded(collection: Collection) -> int:
-    """Return how many chunks have a vector: as many as can be compared with any."""
+    """Return how many chunks have a vector: as many as can be compared with any vector."""
     space = space_of(collection)
     if space is None:
         return 0
@@ -72,7 +73,7 @@ async def _embedded(collection: Collection) -> int:
     return (await collection.nearest(VectorQuery({SPACE: some}), CHUNKS, 1)).total
 
 
-_TRIES = 10  # a document that is put again and again is read between two of them
+_TRIES = 10  # a document may be replaced while it is read
 
 
 class DocumentPage(NamedTuple):
@@ -89,7 +90,7 @@ class DocumentReader:
         self._collection = collection
 
     async def documents(self, filepaths: Sequence[str]) -> list[Document | None]:
-        """Return what is known of each, in their order, None if there is none."""
+        """Return the description of each, in their order; None if it does not exist."""
         collection = await self._collection()
         found: list[Document | None] = []
         for first in range(0, len(filepaths), MOST_AT_ONCE):
@@ -99,18 +100,21 @@ class DocumentReader:
         return found
 
     async def listed(self, where: Filter, limit: int, after: str | None = None) -> DocumentPage:
-        """Documents that match. ``after`` is the cursor of the page before; ``limit`` is 1 to 1,000."""
+        """Return matching documents.
+
+        ``after`` is the cursor of the previous page; ``limit`` is 1 to 1,000.
+        """
         collection = await self._collection()
         page = await collection.select(And((HEADS, where)), after=after, limit=limit)
         return DocumentPage([document_of(stored.record) for stored in page.records], page.after)
 
     async def behind(self, filepath: str | None, limit: int) -> DocumentPage:
-        """Return documents in order of their names, after one that need not exist."""
+        """Return documents in order of their names, after a name that need not exist."""
         where: Filter = And(()) if filepath is None else Range(DOCUMENT, filepath, include_low=False)
         return await self.listed(where, limit)
 
     async def all(self, prefix: str = "") -> AsyncIterator[Document]:
-        """Yield every document whose name begins so, in order of names."""
+        """Yield every document whose name has that prefix, in order of names."""
         where: Filter = Prefix(DOCUMENT, prefix) if prefix else And(())
         after: str | None = None
         while True:
@@ -124,7 +128,10 @@ class DocumentReader:
     async def text(
         self, filepath: str, start: int = 0, end: int | None = None
     ) -> tuple[Document, str] | None:
-        """Return a document and ``text[start:end]`` of it, of one moment; None if there is none."""
+        """Return a document and its ``text[start:end]``, both from the same version.
+
+        None if there is none.
+        """
         for _ in range(_TRIES):
             (document,) = await self.documents([filepath])
             if document is None:
@@ -135,7 +142,7 @@ class DocumentReader:
         raise StoreBusy(say("{filepath} changes faster than it can be read: try again", filepath=filepath))
 
     async def part(self, document: Document, start: int, end: int) -> str | None:
-        """``text[start:end]``; None if the document is another one by now."""
+        """Return ``text[start:end]``, None if the document has changed meanwhile."""
         collection, chosen = await self._collection(), covering(document.chunks, start, end)
         keys = document.keys[chosen]
         texts: list[str] = []
@@ -148,7 +155,10 @@ class DocumentReader:
 
 
 def _is_of(record: Record, document: Document) -> bool:
-    """Return whether a chunk is of this text: the key of the first one tells nothing of what it says."""
+    """Return whether a chunk belongs to this text.
+
+    The key of the first chunk does not depend on its content.
+    """
     if record.fields.get(PART) != "document":
         return True
     there = document_of(record)
@@ -156,14 +166,14 @@ def _is_of(record: Record, document: Document) -> bool:
 
 
 def covering(pieces: Sequence[ChunkSpan], start: int, end: int) -> slice:
-    """Return which of the pieces, which are in order, hold something between ``start`` and ``end``."""
+    """Return the slice of the pieces that overlap ``start`` to ``end``. Pieces are in order."""
     first = bisect_right(pieces, start, key=lambda piece: piece.end)
     last = bisect_right(pieces, end - 1, key=lambda piece: piece.start)
     return slice(first, last)
 
 
 def joined(pieces: Sequence[ChunkSpan], texts: Sequence[str], start: int, end: int) -> str:
-    """Return the text between ``start`` and ``end``: what two pieces both hold is taken once."""
+    """Return the text between ``start`` and ``end``. Text in two overlapping pieces is taken once."""
     found: list[str] = []
     at = start
     for piece, text in zip(pieces, texts, strict=True):
@@ -171,3 +181,74 @@ def joined(pieces: Sequence[ChunkSpan], texts: Sequence[str], start: int, end: i
             found.append(text[at - piece.start : end - piece.start])
             at = piece.end
     return "".join(found)
+
+
+MOST_SHOWN = 300_000
+"""Characters of all texts in one answer: a network message has at most 1 MB."""
+
+_MARK = 16  # characters of a hash that a cursor carries
+
+
+class PartCursor(NamedTuple):
+    """The start of the next part of a document, and a prefix of the hash of its text."""
+
+    mark: str
+    start: int
+
+
+_CURSORS = CursorCodec("document", PartCursor)
+
+
+class DocumentPart(NamedTuple):
+    """Part of a document.
+
+    ``text`` begins at ``start``. ``cursor`` requests the next part, None at the end.
+    """
+
+    document: Document
+    text: str
+    start: int
+    cursor: str | None
+
+
+class DocumentParts:
+    """Reads texts in parts that fit into an answer."""
+
+    def __init__(self, reading: DocumentReader) -> None:
+        self._reading = reading
+
+    async def part(self, filepath: str, cursor: str | None, offset: int, length: int) -> DocumentPart | None:
+        """Return a part of a document, from the cursor if there is one. None if the document does not exist.
+
+        Raises BadArguments for an invalid cursor, or one for another text.
+        """
+        mark, start = _read(cursor) if cursor is not None else ("", offset)
+        found = await self._reading.text(filepath, start, start + length)
+        if found is None:
+            return None
+        document, text = found
+        if mark and not document.hash.startswith(mark):
+            message = say("cursor: {filepath} is another text by now: begin again", filepath=filepath)
+            raise BadArguments(message, "cursor")
+        end = start + len(text)
+        more = PartCursor(document.hash[:_MARK], end) if text and end < document.length else None
+        return DocumentPart(document, text, start, more and _CURSORS.encode(more))
+
+    async def beginnings(self, documents: Sequence[Document], longest: int | None) -> Mapping[str, str]:
+        """Return texts by document name, up to ``longest`` characters of each and 300,000 in all."""
+        found: dict[str, str] = {}
+        left = MOST_SHOWN
+        for document in documents:
+            length = min(document.length, left, document.length if longest is None else longest)
+            text = await self._reading.part(document, 0, length) if length else ""
+            if text is not None:
+                found[document.filepath] = text
+                left -= len(text)
+        return found
+
+
+def _read(cursor: str) -> PartCursor:
+    try:
+        return _CURSORS.decode(cursor)
+    except ForeignCursor:
+        raise BadArguments(say("cursor: this is none of get_document"), "cursor") from None

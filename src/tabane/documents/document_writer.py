@@ -1,37 +1,211 @@
-"""Writes and deletes documents. A head and its chunks change together, even if the process dies."""
+"""Writer of documents: embeds several together, and commits them one by one.
+
+A head and its chunks change together, even if the process dies.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 from weakref import WeakValueDictionary
 
 from tabane.documents import cutting
-from tabane.documents.cutting import DocumentChange
-from tabane.documents.document import Document, Draft
+from tabane.documents.cutting import DocumentChange, with_vectors
+from tabane.documents.document import SPACE, Document, Draft, meaning
 from tabane.documents.document_names import checked_filepath
 from tabane.documents.document_reader import DocumentReader
-from tabane.documents.put_batch import PutOutcome, written
-from tabane.documents.put_embedding import PutEmbedding
-from tabane.errors import HubError, TabaneError
-from tabane.messages import say
-from tabane.search.engine import Collection
+from tabane.documents.put_embedding import PutEmbedding, PutVectors, space_of, too_much
+from tabane.errors import BadArguments, HubError, ModelError, ModelMissing, ModelUnavailable, TabaneError
+from tabane.messages import Message, say
+from tabane.search.engine import LARGEST_VECTORS, MOST_AT_ONCE, Collection
 from tabane.search.models import Models
+from tabane.search.records import Record
+
+_ROUNDS = 3
+_AT_ONCE = 64  # exchanges: the queue of the store's writer has 1,000 places, for other callers too
+
+
+@dataclass(frozen=True, slots=True)
+class PutOutcome:
+    """The outcome for a draft. ``existed``: a document of that name existed; ``unchanged``: it was equal.
+
+    ``dimension`` is that of the collection's vectors, None if there is no model. ``embedded``: the document
+    has its own vectors already; otherwise ``warning`` says why not.
+    """
+
+    document: Document
+    existed: bool
+    unchanged: bool
+    dimension: int | None = None
+    embedded: bool = False
+    warning: Message | None = None
+
+
+async def write_changes(
+    collection: Collection, embedding: PutEmbedding, changes: Mapping[int, DocumentChange | TabaneError]
+) -> dict[int, PutOutcome | TabaneError]:
+    """Write changes. Return the outcome of each by its place. Raises StoreError if nothing can be read."""
+    batch = _PutBatch(collection, embedding)
+    ready = {place: change for place, change in changes.items() if isinstance(change, DocumentChange)}
+    failed = {place: error for place, error in changes.items() if isinstance(error, TabaneError)}
+    failed |= await batch.write({place: change for place, change in ready.items() if not change.untouched})
+    return {**await batch.stored({at: ready[at] for at in ready if at not in failed}), **failed}
+
+
+class _PutBatch:
+    def __init__(self, collection: Collection, embedding: PutEmbedding) -> None:
+        self._collection, self._embedding = collection, embedding
+        self._results: dict[int, PutVectors] = {}
+        self._turn = asyncio.Semaphore(_AT_ONCE)
+
+    async def write(self, changes: Mapping[int, DocumentChange]) -> dict[int, TabaneError]:
+        """Embed and commit changes. Return the errors of those that failed.
+
+        If another model replaces the first one meanwhile, the vectors are made again with it.
+        """
+        failed: dict[int, TabaneError] = {}
+        for _ in range(_ROUNDS):
+            failed = await self._embed(changes)
+            ready = [place for place in changes if place not in failed]
+            used = {result.space for result in self._results.values()} | {space_of(self._collection)}
+            errors = await asyncio.gather(*(self._exchange(place, changes[place]) for place in ready))
+            failed |= {place: error for place, error in zip(ready, errors, strict=True) if error}
+            if used <= {space_of(self._collection), None}:
+                break
+        return failed
+
+    async def stored(self, changes: Mapping[int, DocumentChange]) -> dict[int, PutOutcome]:
+        """Return the outcomes of changes that did not fail."""
+        space = space_of(self._collection)
+        lacking = await self._lacking(changes) if space else set(changes)
+        found: dict[int, PutOutcome] = {}
+        for place, change in changes.items():
+            embedded = place not in lacking
+            result = self._results.get(place)
+            why = result.warning if result and result.warning else too_much()
+            found[place] = PutOutcome(
+                change.document,
+                change.before is not None,
+                change.unchanged,
+                space.dimension if space else None,
+                embedded,
+                None if embedded else why,
+            )
+        return found
+
+    async def _embed(self, changes: Mapping[int, DocumentChange]) -> dict[int, TabaneError]:
+        """Embed all new chunks at once; if that fails, those of each document separately."""
+        new = {place: _new(change) for place, change in changes.items()}
+        new = {place: records for place, records in new.items() if records}
+        try:
+            result = await self._ask([meaning(record) for records in new.values() for record in records], new)
+        except (ModelMissing, ModelUnavailable) as error:
+            return dict.fromkeys(new, error)
+        except ModelError as error:
+            return dict.fromkeys(new, error) if len(new) == 1 else await self._embed_each(new)
+        at = 0
+        for place, records in new.items():
+            self._results[place] = replace(result, vectors=result.vectors[at : at + len(records)])
+            at += len(records)
+        return {}
+
+    async def _embed_each(self, new: Mapping[int, Sequence[Record]]) -> dict[int, TabaneError]:
+        failed: dict[int, TabaneError] = {}
+        for place, records in new.items():
+            try:
+                self._results[place] = await self._ask([meaning(record) for record in records], new)
+            except ModelError as error:
+                failed[place] = error
+        return failed
+
+    async def _ask(self, texts: Sequence[str], new: Mapping[int, Sequence[Record]]) -> PutVectors:
+        return await self._embedding.embed_texts(self._collection, texts) if new else PutVectors()
+
+    async def _exchange(self, place: int, change: DocumentChange) -> TabaneError | None:
+        """Commit one document. Return the error if it failed."""
+        try:
+            space = space_of(self._collection)  # before vectors are read: those of other models are left out
+            vectors = await self._carried(change)
+            result = self._results.get(place)
+            if result is not None and result.space is not None and result.vectors:
+                vectors, space = (vectors if result.space == space else {}), result.space
+                new = (record.key for record in _new(change))
+                vectors |= dict(zip(new, result.vectors, strict=True))
+            if sum(map(len, vectors.values())) > LARGEST_VECTORS:
+                vectors = {}
+                self._results[place] = PutVectors(warning=too_much())
+            async with self._turn:
+                models = {} if space is None else {space.name: space.model}
+                await self._collection.exchange(with_vectors(change, vectors), change.gone, models)
+        except BadArguments:
+            # Everything else was checked. The text is short enough, but its characters take several bytes.
+            message = say("text: it is too large to be stored as one document; put it in parts")
+            return BadArguments(message, "text")
+        except TabaneError as error:
+            return error
+        return None
+
+    async def _carried(self, change: DocumentChange) -> dict[str, bytes]:
+        """Return the stored vectors of chunks that are written again with the same text."""
+        found: dict[str, bytes] = {}
+        if space_of(self._collection) is None:
+            return found
+        for part in _slices(list(change.carried)):
+            vectors = await self._collection.vectors([change.carried[key] for key in part], SPACE)
+            found |= {key: vector for key, vector in zip(part, vectors, strict=True) if vector is not None}
+        return found
+
+    async def _lacking(self, changes: Mapping[int, DocumentChange]) -> set[int]:
+        """Return the places of changes with a chunk without a vector, among the first 1,000 of each."""
+        looked = {
+            place: change.document.keys[:MOST_AT_ONCE]
+            for place, change in changes.items()
+            if not self._has_all(place, change)
+        }
+        without: set[str] = set()
+        for part in _slices([key for keys in looked.values() for key in keys]):
+            vectors = await self._collection.vectors(part, SPACE)
+            without |= {key for key, vector in zip(part, vectors, strict=True) if vector is None}
+        return {place for place, keys in looked.items() if not without.isdisjoint(keys)}
+
+    def _has_all(self, place: int, change: DocumentChange) -> bool:
+        """Return whether each chunk of the change has a new vector."""
+        result = self._results.get(place)
+        return result is not None and 0 < len(change.document.chunks) == len(result.vectors)
+
+
+def _new(change: DocumentChange) -> list[Record]:
+    """Return the chunks with new text."""
+    return [record for record in change.written if record.key not in change.carried]
+
+
+def _slices(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (keys[first : first + MOST_AT_ONCE] for first in range(0, len(keys), MOST_AT_ONCE))
 
 
 class DocumentLocks:
-    """A lock for each name that is in use or waited for."""
+    """Locks by document name. A lock exists only while it is held or waited for."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @asynccontextmanager
     async def held(self, names: Iterable[str]) -> AsyncIterator[None]:
-        """Yield all of these, taken in one order by everybody, so that no two wait for each other."""
+        """Hold the locks of these names. They are taken in sorted order, which prevents deadlocks."""
         async with AsyncExitStack() as stack:
             for name in sorted(set(names)):
                 lock = self._locks.get(name)
@@ -50,7 +224,7 @@ Told = Callable[[str, Event], None]
 
 
 class DocumentWriter:
-    """Writes the documents of one collection. ``wake`` is called where something is left to be embedded."""
+    """Writes the documents of one collection. ``wake`` is called if chunks remain to be embedded."""
 
     def __init__(
         self,
@@ -70,9 +244,9 @@ class DocumentWriter:
         self._running: set[asyncio.Future[Any]] = set()
 
     async def put(self, drafts: Sequence[Draft]) -> list[PutOutcome | TabaneError]:
-        """Put documents, each in place of the one of its name: what became of each, or why it could not be.
+        """Store documents, replacing those with the same names. Return an outcome or an error for each.
 
-        Of two drafts with one name the later one stays. One that fails takes no other with it.
+        If two drafts have one name, the later one stays. A draft that fails does not affect the others.
         """
         results: list[PutOutcome | TabaneError | None] = [None] * len(drafts)
         ready: dict[int, Draft] = {}
@@ -82,17 +256,17 @@ class DocumentWriter:
             except TabaneError as error:
                 results[place] = error
         for turn in _turns(ready):
-            for place, result in (await self._begun(self._together(turn))).items():
+            for place, result in (await self._shielded(self._put_together(turn))).items():
                 results[place] = result
         return [result for result in results if result is not None]
 
     async def delete(self, filepaths: Iterable[str]) -> int:
-        """Take documents out; how many there were. Raises BadArguments for what can be no name."""
+        """Delete documents. Return how many existed. Raises BadArguments for an invalid name."""
         names = list(dict.fromkeys(checked_filepath(filepath) for filepath in filepaths))
-        return await self._begun(self._delete(names))
+        return await self._shielded(self._delete(names))
 
-    async def _begun(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do work that continues if its caller is cancelled: later writes read what it wrote."""
+    async def _shielded(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do work that continues if its caller is cancelled, because later writes depend on it."""
         task = asyncio.ensure_future(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -109,13 +283,13 @@ class DocumentWriter:
                     removed += 1
         return removed
 
-    async def _together(self, drafts: Mapping[int, Draft]) -> dict[int, PutOutcome | TabaneError]:
-        """Put drafts of different names: embedded together, committed one by one."""
+    async def _put_together(self, drafts: Mapping[int, Draft]) -> dict[int, PutOutcome | TabaneError]:
+        """Store drafts with different names: embed them together, commit them one by one."""
         async with self._locks.held(draft.filepath for draft in drafts.values()):
             try:
                 before = await self._reading.documents([draft.filepath for draft in drafts.values()])
                 changes = await asyncio.to_thread(self._changes, drafts, before)
-                found = await written(await self._collection(), self._embedding, changes)
+                found = await write_changes(await self._collection(), self._embedding, changes)
             except TabaneError as error:
                 return dict.fromkeys(drafts, error)
             if any(isinstance(each, PutOutcome) and not each.embedded for each in found.values()):
@@ -128,7 +302,7 @@ class DocumentWriter:
     def _changes(
         self, drafts: Mapping[int, Draft], before: Sequence[Document | None]
     ) -> dict[int, DocumentChange | TabaneError]:
-        """Blocks: long texts take their time to be measured."""
+        """Compute the changes. Blocks, because measuring long texts takes time."""
         measure, now = self._models.measure(), self._clock()
         found: dict[int, DocumentChange | TabaneError] = {}
         for (place, draft), there in zip(drafts.items(), before, strict=True):
@@ -137,14 +311,14 @@ class DocumentWriter:
             except TabaneError as error:
                 found[place] = error
             except Exception:
-                # One text that the rules of cutting stumble over is no reason to lose the others.
+                # A defect in cutting one text must not lose the others.
                 log.exception("%s cannot be cut into chunks", draft.filepath)
                 found[place] = HubError(say("The text cannot be cut into chunks; the hub's log says why."))
         return found
 
 
 def _turns(drafts: Mapping[int, Draft]) -> list[dict[int, Draft]]:
-    """Return the drafts by how often their name came before."""
+    """Divide the drafts into turns, so that no turn has two drafts with the same name."""
     turns: list[dict[int, Draft]] = []
     seen: Counter[str] = Counter()
     for place, draft in drafts.items():

@@ -1,9 +1,9 @@
-"""Filters as they are written in JSON, read as conditions of records; pure.
+"""Filters of documents in JSON, parsed to conditions on records; pure.
 
-``{"author": "x", "year": {"gte": 2020}, "tags": ["a", "b"]}``: every member must hold, a list is any of its
-values. Operators are eq, ne, gt, gte, lt, lte, in, nin and prefix, with or without a ``$`` before them;
-``$and`` and ``$or`` take lists of filters, ``$not`` one. Besides metadata of one's own there are filepath,
-file_type and updated_at. A condition is false where the value is absent, and its negation true.
+``{"author": "x", "year": {"gte": 2020}, "tags": ["a", "b"]}``: every member must match; a list matches any of
+its values. Operators are eq, ne, gt, gte, lt, lte, in, nin and prefix, with or without a ``$``. ``$and`` and
+``$or`` take lists of filters, ``$not`` one filter. Besides the user's metadata there are filepath, file_type
+and updated_at. A condition on an absent value is false, and its negation is true.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ MOST_NAMES = MOST_VALUES // 2
 
 
 async def resolved(collection: Collection, where: Filter) -> Filter:
-    """Return the filter, without conditions on when a document was put: a chunk does not know it.
+    """Return the filter with conditions on dates replaced by names of documents: only heads have a date.
 
-    Raises BadArguments if such a condition divides so many documents that none of the halves is short
-    enough to be named.
+    Raises BadArguments if both the matching and the other documents are too many to list.
     """
     found: dict[Filter, Filter] = {
         leaf: await _documents_with(collection, leaf)
@@ -40,7 +39,7 @@ async def resolved(collection: Collection, where: Filter) -> Filter:
 
 
 async def _documents_with(collection: Collection, leaf: Filter) -> Filter:
-    """Return the documents that a condition is true of; those that it is not, if they are fewer."""
+    """Return a filter with the names of matching documents, or with the other ones if they are fewer."""
     meant, others = And((HEADS, leaf)), And((HEADS, Not(leaf)))
     inside, outside = await collection.count(meant), await collection.count(others)
     if min(inside, outside) <= MOST_NAMES:
@@ -71,9 +70,9 @@ Operand = str | int | float | bool
 
 
 def read(filters: Mapping[str, Any], zone: tzinfo, parameter: str = "filters", depth: int = 1) -> Filter:
-    """Return the condition that all of these hold. Raises :class:`BadArguments` that names the path.
+    """Parse filters, all of which must match. Raises :class:`BadArguments` that names the path.
 
-    ``zone`` is what dates without an offset are in.
+    Dates without an offset are in ``zone``.
     """
     if depth > DEEPEST // 2:
         raise _unfit(parameter, say("a filter is at most {most} levels deep", most=DEEPEST // 2))
@@ -139,7 +138,7 @@ def _unfit(path: str, wanted: Message) -> BadArguments:
 
 @dataclass(frozen=True, slots=True)
 class FilterField:
-    """What can be asked of one value of a document."""
+    """The conditions that one value of a document supports."""
 
     equal: Callable[[Operand], Filter]
     compared: Callable[[str, Operand], Filter]
@@ -177,7 +176,7 @@ def _ordered(field: str, operator: str, bound: str) -> Filter:
 
 
 def _own(key: str, path: str) -> FilterField:
-    """Return a value of metadata of one's own: strings are compared with strings, numbers with numbers."""
+    """Return a field of the user's metadata. Strings are compared with strings, numbers with numbers."""
 
     def compared(operator: str, value: Operand) -> Filter:
         kind = metadata.kind_of(value)
@@ -197,7 +196,7 @@ def _own(key: str, path: str) -> FilterField:
 
 
 def _updated_at(zone: tzinfo, path: str) -> FilterField:
-    """Return a moment, or a day from its beginning to its end."""
+    """Return a field of dates. A day means the time from its beginning to its end."""
 
     def equal(value: Operand) -> Filter:
         begin, end = span(value, zone, path)
@@ -222,7 +221,7 @@ def _updated_at(zone: tzinfo, path: str) -> FilterField:
 
 
 def span(value: Operand, zone: tzinfo, path: str) -> tuple[float, float]:
-    """What a time means, in seconds since 1970: a moment twice, a day from its midnight to the next."""
+    """Return begin and end in seconds since 1970: equal for a time, from midnight to midnight for a day."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value), float(value)
     try:

@@ -1,7 +1,7 @@
-"""Metadata of one's own, as strings that filters find: ``key NUL kind value``; pure.
+"""The user's metadata as strings for filters: ``key NUL kind value``; pure.
 
-A number is written so that its text is in the order of numbers: a double's bits in 16 hexadecimal digits,
-all of them turned round if it is negative, the first one alone if it is not.
+Numbers are encoded so that their texts sort like numbers: the bits of a double as 16 hexadecimal digits. All
+bits are inverted if it is negative, otherwise only the first bit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tabane.messages import say
 from tabane.search.records import EXACT, encodable
 
 RESERVED = frozenset({"filepath", "file_type", "updated_at"})
-"""What every document has, and filters know by these names."""
+"""Names of members that every document has. Filters use these names too."""
 
 MOST_KEYS = 64
 MOST_VALUES = 500  # of a document
@@ -31,7 +31,10 @@ STRING, NUMBER, BOOLEAN = "s", "n", "b"
 
 
 def checked(metadata: Mapping[str, Any]) -> dict[str, Own]:
-    """The metadata in one spelling, without what is null. Raises :class:`BadArguments` that names the key."""
+    """Return the normalized metadata, without null values.
+
+    Raises :class:`BadArguments` that names the key.
+    """
     found = {key: _value(key, value) for key, value in metadata.items() if value is not None}
     if len(found) > MOST_KEYS:
         raise BadArguments(say("metadata: it has at most {most} keys", most=MOST_KEYS), "metadata")
@@ -43,7 +46,7 @@ def checked(metadata: Mapping[str, Any]) -> dict[str, Own]:
 
 
 def encoded(metadata: Mapping[str, Own]) -> tuple[str, ...]:
-    """Return the strings by which a record is found, each once, in order of keys."""
+    """Return the strings of a record for filters, each once, in order of keys."""
     return tuple(dict.fromkeys(_strings(metadata)))
 
 
@@ -55,12 +58,12 @@ def _strings(metadata: Mapping[str, Own]) -> Iterator[str]:
 
 
 def element(key: str, value: str | int | float | bool) -> str:
-    """Return one value under its key."""
+    """Return the string of one value under its key."""
     return beginning(key, kind_of(value)) + spelt(value)
 
 
 def beginning(key: str, kind: str) -> str:
-    """Return how the strings of a key begin whose values are of one kind."""
+    """Return the common prefix of the strings of a key, for values of one kind."""
     return f"{key}\0{kind}"
 
 
@@ -71,7 +74,7 @@ def kind_of(value: str | int | float | bool) -> str:
 
 
 def spelt(value: str | int | float | bool) -> str:
-    """Return a value as a string that is in order among those of its kind."""
+    """Return a value as a string that sorts like the values of its kind."""
     if isinstance(value, bool):
         return "1" if value else "0"
     return value if isinstance(value, str) else _ordered(value)
@@ -84,7 +87,7 @@ def _ordered(number: int | float) -> str:
 
 
 def checked_key(key: str, parameter: str) -> str:
-    """Return the name of a value. Raises :class:`BadArguments`."""
+    """Return a valid key. Raises :class:`BadArguments`."""
     size = len(encodable(key, parameter).encode())
     if not 0 < size <= LONGEST_KEY or "\0" in key or key.startswith("$"):
         message = say(

@@ -20,10 +20,8 @@ from tabane.documents import parameters as given
 from tabane.documents.document import Document, Draft, TextKind
 from tabane.documents.document_answers import DocumentAnswers, Json
 from tabane.documents.document_names import checked_filepath
-from tabane.documents.document_reader import DocumentPage, DocumentReader, counted
-from tabane.documents.document_writer import DocumentWriter, Event, Told
-from tabane.documents.parts import DocumentParts
-from tabane.documents.put_batch import PutOutcome
+from tabane.documents.document_reader import DocumentPage, DocumentParts, DocumentReader, counted
+from tabane.documents.document_writer import DocumentWriter, Event, PutOutcome, Told
 from tabane.documents.put_embedding import LONGEST, PATIENCE, PutEmbedding, space_of
 from tabane.documents.searching import DocumentSearch, DocumentSearchRequest
 from tabane.errors import BadArguments, StoreError, TabaneError

@@ -1,4 +1,4 @@
-"""Vectors of what is being put, where a model makes them at once; the rest is embedded in the background."""
+"""Embedding of documents while they are stored. Chunks that take too long are embedded in the background."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from tabane.search.models import Models
 from tabane.search.records import EmbeddingSpace
 
 PATIENCE = 15.0
-"""Seconds that the first put waits for a model that is being opened."""
+"""Seconds that the first put waits for a model to open."""
 
 BRIEF = 1.0
-"""Seconds that later puts wait for it, after one put has waited in vain: the model may be downloading."""
+"""Seconds that later puts wait for it after one put timed out. The model may be downloading."""
 
 MOST = 64
-"""Texts that a put waits for, about a second of a small model. More are embedded in the background."""
+"""Texts that a put waits for, about a second with a small model. More are embedded in the background."""
 
 LONGEST = 20.0
-"""Seconds that a put waits for its vectors: a client that asked for it waits for a minute at most."""
+"""Seconds that a put waits for its vectors: a client waits for an answer for at most a minute."""
 
 _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class PutVectors:
-    """What a model did for a put: a vector for each text, or why there are none.
+    """Result of embedding for a put: a vector for each text, or a warning with the reason why not.
 
-    ``space`` is the one that the vectors are for, as it was then.
+    ``space`` is the space of the vectors at that time.
     """
 
     space: EmbeddingSpace | None = None
@@ -48,10 +48,10 @@ def space_of(collection: Collection) -> EmbeddingSpace | None:
 
 
 class PutEmbedding:
-    """Asks the model that the collection's vectors are of; the first one there is becomes that.
+    """Embeds with the model of the collection's vectors. The first available model becomes that model.
 
-    ``named`` says whether the settings name a model: if that cannot be had, nothing is stored. A model
-    that was merely looked for may be away: documents are found by their words then.
+    ``named`` says whether the settings name a model. If a named model is not available, nothing is stored.
+    If a model was only detected and is not available, documents are stored and found by keywords.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class PutEmbedding:
         self._late = False
 
     async def embed_texts(self, collection: Collection, texts: Sequence[str]) -> PutVectors:
-        """Return vectors for these texts, in their order; no text is asked about a model all the same.
+        """Return vectors for these texts, in their order. Without texts, the model is checked all the same.
 
-        Raises ModelError if a model is named that cannot be had, and if one fails on the texts.
+        Raises ModelError if a named model is not available, or if a model fails on the texts.
         """
         for _ in range(_TRIES):
             embedder = await self._embedder(collection)
@@ -85,7 +85,7 @@ class PutEmbedding:
             try:
                 await collection.add_space(space)
             except BadArguments:
-                continue  # somebody was faster, with another model
+                continue  # another call added a space with another model meanwhile
             return await self._embedded(embedder, space, texts)
         return PutVectors(warning=_not_ready())
 

@@ -1,4 +1,4 @@
-"""Searches of the documents: the best passages of each document, and which documents are meant."""
+"""Searches of the documents: the best passages of each document, and filters of documents."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from tabane.search.records import Record, encodable
 from tabane.search.source import HitCard, Reference, SearchAnswer, SearchHit, SearchRequest
 
 MOST_PASSAGES = 3
-"""Passages of one document that are shown."""
+"""Passages of one document in a hit."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentSearchRequest(SearchRequest):
-    """A search of the documents, with its mode and which documents are meant."""
+    """A search of the documents, with its mode and filters."""
 
     mode: SearchMode = "hybrid"
     file_type: str | None = None
@@ -50,7 +50,7 @@ class DocumentSearchRequest(SearchRequest):
 
 
 class DocumentPassage(NamedTuple):
-    """A chunk that was found: ``text`` is ``document[start:end]``, ``headings`` those above it."""
+    """A matching chunk: ``text`` is ``document[start:end]``, ``headings`` are the headings above it."""
 
     text: str
     headings: tuple[str, ...]
@@ -71,7 +71,7 @@ DocumentAnswer = SearchAnswer[DocumentMatch]
 
 
 class DocumentSearch(CollectionSource[DocumentMatch]):
-    """The documents of one collection as a search source. Only chunks that are shown are read."""
+    """The documents of one collection as a search source. Only chunks in the answer are read."""
 
     spaces = SPACES
     group_field = DOCUMENT
@@ -111,11 +111,11 @@ class DocumentSearch(CollectionSource[DocumentMatch]):
         return await self.ranked(words, await self.meant(None, {}), request.limit)
 
     async def meant(self, file_type: str | None, filters: Mapping[str, Any]) -> Filter:
-        """Return which chunks are meant; no filter matches a head. Raises BadArguments."""
+        """Return the filter of chunks. Conditions on heads are resolved to documents. Raises BadArguments."""
         return await resolved(await self._collection(), self._meant(file_type, filters))
 
     async def heads(self, prefix: str, file_type: str | None, filters: Mapping[str, Any]) -> Filter:
-        """Return which documents are meant, of those whose names begin so. Raises BadArguments."""
+        """Return the filter of documents whose names have that prefix. Raises BadArguments."""
         normalized = unicodedata.normalize("NFC", encodable(prefix, "prefix"))
         meant = self._meant(file_type, filters)
         return And((HEADS, Prefix(DOCUMENT, normalized), meant)) if normalized else And((HEADS, meant))

@@ -17,7 +17,7 @@ from tabane.hub.clients.document_resources import ListedDocument
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.stores import FOLDER, Stores
 from tabane.operations import Caller, Door, Operation, Privilege
-from tabane.posts.time_periods import zone_of
+from tabane.posts.times import zone_of
 from tabane.search.models import Models
 from tabane.search.source import OnDemandSource
 from tabane.settings import Settings
@@ -154,8 +154,7 @@ class DocumentStore:
         """Return the operations. They are imported on first use, which costs 20 ms and some MB."""
         if self._rooms is None:
             from tabane.documents.files.file_operations import DocumentFiles
-            from tabane.documents.files.file_texts import FileTextReader, ReadableFiles
-            from tabane.documents.files.readable_roots import ReadableRoots
+            from tabane.documents.files.readable_files import FileTextReader, ReadableFiles, ReadableRoots
             from tabane.documents.operations import DocumentLibrary
 
             texts = FileTextReader(self._convert)

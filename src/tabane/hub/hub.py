@@ -35,7 +35,7 @@ from tabane.hub.tools import HubTools, count_servers, gateway_of
 from tabane.hub.trial import Trials
 from tabane.messages import Lang, language
 from tabane.operations import AllowLocal, Door, Operation, OperationTable
-from tabane.posts.time_periods import zone_of
+from tabane.posts.times import zone_of
 from tabane.settings import Settings
 from tabane.wire.channel import LineBatch
 

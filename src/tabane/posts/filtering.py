@@ -1,4 +1,4 @@
-"""Which posts are meant, by user, date, tag and kind: as it is asked for, and as filters; pure."""
+"""Filters of posts by user, date, tag and kind: as requested, and for the engine; pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.operations.parameter_errors import decoder_message
 from tabane.posts.post import BOOKMARK, LIKE, POST, comparable_user
-from tabane.posts.time_periods import bound
+from tabane.posts.times import bound
 from tabane.search.filters import EVERYTHING, And, Filter, In, Not, Range
 
 MOST_NAMES = 1_000
@@ -51,7 +51,7 @@ class DateFilter(Struct, frozen=True, forbid_unknown_fields=True, rename={"since
 
 @dataclass(frozen=True, slots=True)
 class PostFilters:
-    """Posts that are meant. ``shared`` is the same for posts that are twins, ``own`` may differ."""
+    """Filters of a search. ``shared`` has the same result for duplicates, ``own`` may differ between them."""
 
     shared: Filter = EVERYTHING
     own: Filter = EVERYTHING
@@ -68,11 +68,11 @@ T = TypeVar("T", bound=Struct)
 
 
 def read(kind: type[T], given: Mapping[str, Any] | None, parameter: str) -> T:
-    """A filter as its struct. Raises :class:`BadArguments` that names the path."""
+    """Convert a filter to its struct. Raises :class:`BadArguments` that names the path."""
     try:
         return msgspec.convert(given or {}, kind)
     except msgspec.ValidationError as error:
-        # msgspec ends its messages with " - at `$.path`", and names an unknown member within.
+        # msgspec ends its messages with " - at `$.path`". They name an unknown member.
         detail, _, path = str(error).partition(" - at `$")
         member = _unknown(detail)
         whole = parameter + path.rstrip("`") + (f".{member[1][:LONGEST_NAME]}" if member else "")
@@ -99,9 +99,9 @@ def by_user(wanted: UserFilter, counts: Mapping[str, int]) -> Filter:
 
 
 def among(field: str, wanted: Collection[str], known: Collection[str]) -> Filter:
-    """Records whose value is one of ``wanted``: said by those of ``known`` it is not, where they are fewer.
+    """Select records whose value is in ``wanted``, or exclude the other ``known`` values if they are fewer.
 
-    A record without the field, or of a value that came meanwhile, may be on either side.
+    A record without the field, or with a value added meanwhile, may match or not.
     """
     if 2 * len(wanted) <= len(known):
         return In(field, tuple(wanted))
@@ -109,7 +109,7 @@ def among(field: str, wanted: Collection[str], known: Collection[str]) -> Filter
 
 
 def by_date(wanted: DateFilter, zone: tzinfo) -> Filter:
-    """Posts of that time; one whose time is not known is none of them. Raises :class:`BadArguments`."""
+    """Select posts of that period, without posts of unknown time. Raises :class:`BadArguments`."""
     low = _bound(wanted.since, zone, "date_filter.from", end=False)
     high = _bound(wanted.until, zone, "date_filter.to", end=True)
     return EVERYTHING if low is None and high is None else Range("at", low, high)
@@ -120,10 +120,10 @@ def _bound(text: str | None, zone: tzinfo, parameter: str, *, end: bool) -> floa
 
 
 def by_tags(tags: Collection[str] | None) -> Filter:
-    """Posts that have one of the tags."""
+    """Select posts that have one of the tags."""
     return In("tags", tuple(tags)) if tags else EVERYTHING
 
 
 def by_log_type(kinds: Collection[LogType] | None) -> Filter:
-    """Posts, likes, bookmarks: one of the kinds."""
+    """Select posts, likes or bookmarks."""
     return In("log_type", tuple(sorted({LOG_TYPES[kind] for kind in kinds}))) if kinds else EVERYTHING

@@ -1,12 +1,15 @@
-"""Handlers of the operations on posts. They are declared in :mod:`tabane.posts.table`."""
+"""Handlers of the operations on posts, and their streams. They are declared in :mod:`tabane.posts.table`."""
 
 from __future__ import annotations
 
 import base64
+import csv
+import html
+import io
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import tzinfo
-from typing import Any
+from typing import Any, Literal
 
 from tabane.errors import BadArguments, ModelMissing
 from tabane.messages import say
@@ -14,14 +17,13 @@ from tabane.operations import Caller, StreamPart
 from tabane.posts import parameters as given
 from tabane.posts import rendered_text
 from tabane.posts.filtering import LOG_TYPES, UserFilter, by_user
-from tabane.posts.post import comparable_user, post_of
+from tabane.posts.post import Post, comparable_user, post_of
 from tabane.posts.rendered_text import PostRows, Row
-from tabane.posts.searching import Missing, PostAnswer, PostSearch, nothing_missing
+from tabane.posts.searching import Missing, Pair, PostAnswer, PostSearch, PostStream, nothing_missing
 from tabane.posts.statistics import Statistics, suggested, timeline
-from tabane.posts.streams import exported, parts
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import Collection
-from tabane.search.filters import And, Equal, Not
+from tabane.search.filters import And, Equal, Filter, Not
 from tabane.search.models import Models
 from tabane.search.records import encodable
 from tabane.wire import json
@@ -78,7 +80,7 @@ class Archive:
     async def vector_search(self, caller: Caller, params: given.VectorSearch) -> AsyncIterator[StreamPart]:
         """Pairs of post and score, best first, 20,000 at a time; ``start_rank`` is the first one's rank."""
         ranking = await self.searching.all(params.query, params.options())
-        async for part in parts(ranking, params.top_k):
+        async for part in ranking_parts(ranking, params.top_k):
             yield part
 
     # Counting
@@ -103,7 +105,7 @@ class Archive:
         return await suggested(await self.statistics.census(), params.user_list)
 
     async def get_timeline(self, caller: Caller, params: given.Timeline) -> PostRows:
-        """Posts by period, in order; ``user`` alone, where one is named."""
+        """Count posts by period, in order. ``user``: only this user's posts."""
         where = (await self.searching.chosen(params.conditions())).all
         if params.user is not None:
             where = And((where, by_user(UserFilter(includes=[params.user]), {})))
@@ -113,7 +115,7 @@ class Archive:
         return PostRows([{"period": period, "post_count": count} for period, count in found])
 
     async def get_post_facets(self, caller: Caller, params: given.Facet) -> PostRows:
-        """The most frequent values among the posts that are meant."""
+        """Count the most frequent values among the matching posts."""
         where = (await self.searching.chosen(params.conditions())).all
         collection, limit = await self._collection(), params.limit or _LIMIT
         if params.field == "user":
@@ -142,7 +144,7 @@ class Archive:
             },
         }
 
-    # Single ones
+    # Single posts
 
     async def get_post(self, caller: Caller, params: given.OnePost) -> Row:
         (record,) = await (await self._collection()).get([str(int(params.post_id))])
@@ -152,7 +154,7 @@ class Archive:
         return rendered_text.row(post_of(record))
 
     async def embed_text(self, caller: Caller, params: given.EmbedText) -> Row:
-        """The text as a question of the archive's model, or of the one that the settings name."""
+        """Embed a text as a query, with the archive's model or else with the model in the settings."""
         text, model = encodable(params.text, "text"), await self._model()
         if not model:
             wanted = await self._models.wanted()
@@ -165,7 +167,7 @@ class Archive:
         return {"vector": base64.b64encode(safetensors("vector", vector)).decode()}
 
     async def export_posts(self, caller: Caller, params: given.ExportPosts) -> AsyncIterator[StreamPart]:
-        """Text in parts, to be written one after the other."""
+        """Stream the text in parts, which are written one after the other."""
         where = (await self.searching.chosen(params.conditions())).all
         collection = await self._collection()
         async for text in exported(collection, where, params.format or "jsonl"):
@@ -173,13 +175,13 @@ class Archive:
         yield StreamPart({"data": ""}, False)
 
     async def _model(self) -> str:
-        """What made the vectors of the archive's contents, empty where there are none."""
+        """Return the model of the vectors of the contents; empty if there are no vectors."""
         spaces = {space.name: space.model for space in (await self._collection()).spaces}
         return spaces.get(_CONTENT, "")
 
 
 def safetensors(name: str, vector: bytes) -> bytes:
-    """A file with one tensor: ``vector`` is float32, little-endian, of shape [1, dimension]."""
+    """Return a safetensors file with one tensor: ``vector`` is float32, little-endian, [1, dimension]."""
     described = {"dtype": "F32", "shape": [1, len(vector) // 4], "data_offsets": [0, len(vector)]}
     head = json.encode({name: described})
     head += b" " * (-len(head) % 8)
@@ -190,6 +192,89 @@ def _ranked(answer: PostAnswer, asked: str) -> PostRows:
     rows = []
     for rank, found in enumerate(answer.hits, 1):
         row: Row = {"rank": rank, "score": found.score, "post": rendered_text.row(found.item)}
-        # Where ranks were fused, this alone says how near it is.
+        # If ranks were fused, only the cosine says how similar the post is.
         rows.append(row if found.cosine is None else row | {"cosine": found.cosine})
     return PostRows(rows, asked, answer.warning)
+
+
+Format = Literal["csv", "jsonl"]
+PAGE = 200
+LONGEST_PART = 150_000
+"""Characters of a part: less than 1 MiB on the wire, whatever the characters are."""
+
+
+def csv_lines(posts: Sequence[Post]) -> str:
+    """Write posts as in twilog.csv: id, URL, timestamp, content with HTML entities, kind. No header."""
+    text = io.StringIO()
+    writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    for post in posts:
+        content = html.escape(post.content, quote=False)
+        writer.writerow((post.post_id, post.url, post.timestamp, content, post.log_type))
+    return text.getvalue()
+
+
+def json_lines(posts: Sequence[Post]) -> str:
+    return "".join(json.encode(rendered_text.row(post)).decode() + "\n" for post in posts)
+
+
+WRITERS: Mapping[Format, Callable[[Sequence[Post]], str]] = {"csv": csv_lines, "jsonl": json_lines}
+
+
+async def exported(collection: Collection, where: Filter, form: Format) -> AsyncIterator[str]:
+    """Yield the matching posts in order of keys, as text in parts that fit into a message.
+
+    A post that is written meanwhile may be included or not. Every other post is included once.
+    """
+    after: str | None = None
+    while True:
+        page = await collection.select(where, after=after, limit=PAGE)
+        text = WRITERS[form]([post_of(stored.record) for stored in page.records])
+        for first in range(0, len(text), LONGEST_PART):
+            yield text[first : first + LONGEST_PART]
+        after = page.after
+        if after is None:
+            return
+
+
+CHUNK = 20_000
+"""Pairs of a part: less than 1 MiB of JSON."""
+
+
+async def ranking_parts(whole: PostStream, most: int | None) -> AsyncIterator[StreamPart]:
+    """Yield the ranking, or its first ``most`` pairs, as ``data`` with the rank of the first.
+
+    At least one part.
+    """
+    total = whole.total if most is None else min(whole.total, most)
+    chunks = _chunks(total)
+    number, sent = 0, 0
+    async for pairs in _cut(whole, total):
+        number += 1
+        value = {"data": pairs, "chunk": number, "total_chunks": chunks, "start_rank": sent + 1}
+        yield StreamPart(value, number < chunks)
+        sent += len(pairs)
+
+
+def _chunks(total: int) -> int:
+    return max(1, -(-total // CHUNK))
+
+
+async def _cut(whole: PostStream, total: int) -> AsyncIterator[list[Pair]]:
+    """Yield exactly as many parts as ``total`` needs.
+
+    If posts were deleted meanwhile, the last parts have fewer.
+    """
+    waiting: list[Pair] = []
+    left, room = _chunks(total), total
+    async for pairs in whole.pairs:
+        pairs = pairs[:room]
+        room -= len(pairs)
+        waiting = [*waiting, *pairs] if waiting else pairs
+        while len(waiting) >= CHUNK and left:
+            yield waiting[:CHUNK]
+            waiting, left = waiting[CHUNK:], left - 1
+        if not room:
+            break
+    while left:
+        yield waiting
+        waiting, left = [], left - 1

@@ -8,8 +8,8 @@ from msgspec import Meta, Struct
 
 from tabane.posts import filtering
 from tabane.posts.filtering import DateFilter, LogType, UserFilter
-from tabane.posts.modes import Mode, Source
-from tabane.posts.time_periods import Unit
+from tabane.posts.query import Mode, Source
+from tabane.posts.times import Unit
 
 if TYPE_CHECKING:
     from tabane.posts.importing.plan import PostSources

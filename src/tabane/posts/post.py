@@ -12,7 +12,10 @@ from tabane.search.records import Field, Kind, Record, Shape, TextField
 DOMAIN = "posts"
 
 SPACES = ("content", "reasoning", "summary")
-"""The texts of a post that have vectors, each a space of its own, and the order of three weights."""
+"""The texts of a post that have vectors, each in its own space. Weights come in this order."""
+
+DUPLICATE_FIELD = "twin"
+"""The stored field of :func:`duplicate_key`. Existing archives have it under this name."""
 
 SHAPE = Shape(
     "posts",
@@ -23,22 +26,24 @@ SHAPE = Shape(
         Field("at", Kind.DATE),
         Field("log_type", Kind.NUMBER),
         Field("tags", Kind.STRINGS),
-        Field("twin", Kind.STRING),
+        Field(DUPLICATE_FIELD, Kind.STRING),
         Field("has", Kind.STRINGS),
     ),
 )
-"""``user`` is :func:`comparable_user`, ``name`` as it is spelled, ``twin`` is :func:`duplicate_key`; ``has``
-names the texts that are not empty."""
+"""``user`` is :func:`comparable_user`, ``name`` the spelling of the user.
+
+``has`` names the non-empty texts.
+"""
 
 POST, LIKE, BOOKMARK = 1, 2, 3
-"""``log_type``: where two rows have the same post, the larger one stays."""
+"""Values of ``log_type``. If two rows have the same post, the larger value is kept."""
 
 
 class Post(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One post. ``timestamp`` is kept as it was given, ``at`` is the same in seconds since 1970 UTC.
+    """One post. ``timestamp`` is kept as given; ``at`` is the same time in seconds since 1970 UTC.
 
-    ``user`` is spelt as in the address of the post, empty where that has none. ``reasoning``, ``summary``
-    and ``tags`` were written by a model, for search.
+    ``user`` is spelled as in the URL of the post, and empty if the URL has none. A model wrote
+    ``reasoning``, ``summary`` and ``tags`` for search.
     """
 
     post_id: int
@@ -54,7 +59,7 @@ class Post(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _PostPayload(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a post has beside texts and tags, as the payload of its record."""
+    """The payload of a post's record: the parts that are not texts or fields."""
 
     timestamp: str = ""
     url: str = ""
@@ -62,7 +67,7 @@ class _PostPayload(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def comparable_user(user: str) -> str:
-    """The name of a user as it is compared: without a leading @, in any spelling of case."""
+    """Return a user name for comparison: without a leading @, and case-folded."""
     return user.removeprefix("@").casefold()
 
 
@@ -73,7 +78,7 @@ def duplicate_key(post: Post) -> str:
 
 
 def record_of(post: Post, vectors: dict[str, bytes] | None = None) -> Record:
-    """The post as a record of :data:`SHAPE`. ``vectors``: space → float32, little-endian."""
+    """Return the post as a record of :data:`SHAPE`. ``vectors``: space → float32, little-endian."""
     texts = {"content": post.content, "reasoning": post.reasoning, "summary": post.summary}
     return Record(
         key=str(post.post_id),
@@ -83,7 +88,7 @@ def record_of(post: Post, vectors: dict[str, bytes] | None = None) -> Record:
             "name": post.user,
             "log_type": post.log_type,
             "tags": post.tags,
-            "twin": duplicate_key(post),
+            DUPLICATE_FIELD: duplicate_key(post),
             "has": tuple(name for name in SPACES if texts[name]),
             **({} if post.at is None else {"at": post.at}),
         },
@@ -93,7 +98,7 @@ def record_of(post: Post, vectors: dict[str, bytes] | None = None) -> Record:
 
 
 def post_of(record: Record) -> Post:
-    """The post that a record was made of."""
+    """Return the post of a record."""
     rest = msgspec.json.decode(record.payload, type=_PostPayload)
     fields, texts = record.fields, record.texts
     at, tags, log_type = fields.get("at"), fields.get("tags"), fields.get("log_type")
@@ -111,15 +116,15 @@ def post_of(record: Record) -> Post:
     )
 
 
-# An address ends where ASCII does: Japanese goes on without a space behind it.
+# A URL ends at the first non-ASCII character, because Japanese text follows without a space.
 _ADDRESS = re.compile(r"(?:https?://|(?<![\w.])www\.)(?:[!-~]+|\S+)", re.IGNORECASE)
-# Behind a letter, digit or one of these an @ belongs to an e-mail address.
+# After a letter, a digit or one of these characters, an @ belongs to an e-mail address.
 _MENTION = re.compile(r"(?<![A-Za-z0-9_.%+/@＠-])[@＠][A-Za-z0-9_]+(?:@[A-Za-z0-9_.-]+)?")
 
 
 def cleaned(text: str) -> str:
-    """The text without addresses of pages and @names, white space as single spaces; #tags stay.
+    """Return the text without URLs and @names, and with single spaces. #tags stay.
 
-    Empty where nothing is left: then there is nothing to embed.
+    If the result is empty, there is nothing to embed.
     """
     return " ".join(_MENTION.sub(" ", _ADDRESS.sub(" ", text)).split())

@@ -1,21 +1,107 @@
-r"""What is typed to search posts: meaning and text as ``V|T``, and the terms of T; pure, never an error.
+r"""Queries of the post archive: the typed form ``V|T``, its terms, the modes, and their weights; pure.
 
-``cats and dogs|kitten -puppy`` is near to "cats and dogs", holds "kitten" and does not hold "puppy". A
-backslash takes the next character for what it is: ``\|`` is a bar, ``\-`` begins a term with a dash.
+``cats and dogs|kitten -puppy`` finds posts similar to "cats and dogs" that contain "kitten" and do not
+contain "puppy". A backslash makes the next character literal: ``\|`` is a bar, ``\-`` begins a term with a
+dash. Parsing never fails.
+
+A mode compares posts in one vector space, in three spaces at once, or by keywords too.
 """
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
+from tabane.errors import BadArguments
+from tabane.messages import say
+from tabane.posts.post import SPACES
+from tabane.search.engine import Combination, VectorQuery
 from tabane.search.filters import And, Contains, Filter, Not
+
+Source = Literal["content", "reasoning", "summary"]
+Mode = Literal[
+    "content", "reasoning", "summary", "average", "maximum", "minimum", "product", "weighted", "hybrid"
+]
+MODES: tuple[Mode, ...] = get_args(Mode)
+SOURCES: tuple[Source, ...] = get_args(Source)
+
+USUAL_WEIGHTS = (0.7, 0.2, 0.1)
+"""Of content, reasoning and summary, in mode weighted."""
+
+_WEIGHING = ("average", "weighted")
+_COMBINATIONS: Mapping[str, Combination] = {
+    "average": Combination.AVERAGE,
+    "weighted": Combination.AVERAGE,
+    "maximum": Combination.MAXIMUM,
+    "minimum": Combination.MINIMUM,
+    "product": Combination.PRODUCT,
+}
+
+
+def spaces_of(mode: Mode) -> tuple[str, ...]:
+    """Return the spaces that a mode searches. It does not find posts that lack a vector in one of them."""
+    if mode == "hybrid":
+        return ("content",)
+    return SPACES if mode in _COMBINATIONS else (mode,)
+
+
+def source_of(mode: Mode) -> Source:
+    """Return the text in which terms are searched: that of a single space's mode, otherwise the content."""
+    return mode if mode in ("content", "reasoning", "summary") else "content"
+
+
+def available(spaces: Sequence[str]) -> list[Mode]:
+    """Return the modes that work with these spaces. Keyword search always works."""
+    return [mode for mode in MODES if mode == "hybrid" or set(spaces_of(mode)) <= set(spaces)]
+
+
+def checked_weights(mode: Mode, weights: Sequence[float] | None) -> tuple[float, ...] | None:
+    """Return the weights of content, reasoning and summary, with sum 1. None if the mode has no weights.
+
+    Raises :class:`BadArguments`.
+    """
+    if weights is None:
+        return _normalised(USUAL_WEIGHTS) if mode == "weighted" else None
+    if mode not in _WEIGHING:
+        raise BadArguments(
+            say("weights go with mode average or weighted, not with {mode}", mode=mode), "weights"
+        )
+    fit = len(weights) == len(SPACES) and all(0 <= weight < math.inf for weight in weights)
+    if not fit or not any(weights):
+        raise BadArguments(
+            say(
+                "weights are {count} numbers, for content, reasoning and summary: at least 0, and not all 0",
+                count=len(SPACES),
+            ),
+            "weights",
+        )
+    return _normalised(weights)
+
+
+def _normalised(weights: Sequence[float]) -> tuple[float, ...]:
+    # Divide by the largest first: the sum of very large or very small weights would overflow or be 0.
+    largest = max(weights)
+    shares = [weight / largest for weight in weights]
+    return tuple(share / sum(shares) for share in shares)
+
+
+def vector_query(mode: Mode, weights: tuple[float, ...] | None, vectors: Mapping[str, bytes]) -> VectorQuery:
+    """Return the query for the engine.
+
+    ``vectors``: one for each space of the mode; ``weights`` are checked.
+    """
+    factors = {} if weights is None else dict(zip(SPACES, weights, strict=True))
+    return VectorQuery(vectors, _COMBINATIONS.get(mode, Combination.AVERAGE), factors, whole=True)
+
 
 _HALVES = re.compile(r"((?:\\.|[^\\|])*)\|(.*)", re.DOTALL)
 _ESCAPED = re.compile(r"\\([\\|])")
 _ANY = re.compile(r"\\(.)", re.DOTALL)
 
-# A term begins behind white space, or behind the closing quote of the one before it.
+# A term begins after white space, or after the closing quote of the term before it.
 _TERM = re.compile(
     r"""-(?:\s|\Z)
       | (?P<minus>-)?
@@ -27,7 +113,7 @@ _TERM = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class PostTerms:
-    """What a text must hold, and what it must not, as runs of characters. Nothing of both: any text does."""
+    """The strings that a text must contain, and those that it must not. Without any, every text matches."""
 
     includes: tuple[str, ...] = ()
     excludes: tuple[str, ...] = ()
@@ -36,7 +122,7 @@ class PostTerms:
         return bool(self.includes or self.excludes)
 
     def filter(self, source: str) -> Filter:
-        """The records whose text ``source`` fits: case and width aside."""
+        """Return the filter for records whose text ``source`` matches. Case and width are ignored."""
         return And(
             (
                 *(Contains(term, (source,)) for term in self.includes),
@@ -47,14 +133,17 @@ class PostTerms:
 
 @dataclass(frozen=True, slots=True)
 class PostQuery:
-    """``meaning`` is what posts are to be near to, empty for nothing; ``terms`` are what they must hold."""
+    """``meaning`` is the text that posts are compared with; it may be empty. ``terms`` must match."""
 
     meaning: str
     terms: PostTerms
 
 
 def parsed(text: str) -> PostQuery:
-    """The query ``V|T``: cut at the first bar that is not escaped; without one, all of it is V."""
+    """Parse the query ``V|T``: it is cut at the first bar that is not escaped.
+
+    Without a bar, all of it is V.
+    """
     halves = _HALVES.match(text)
     if halves is None:
         return PostQuery(_unescaped(text.strip()), PostTerms())
@@ -62,22 +151,22 @@ def parsed(text: str) -> PostQuery:
 
 
 def terms(text: str) -> PostTerms:
-    """The terms of T, or of a ``search_term``: a quote may stay open, a lone dash is nothing."""
+    """Parse the terms of T or of a ``search_term``. A quote may be unclosed; a single dash is ignored."""
     includes: list[str] = []
     excludes: list[str] = []
-    for found in _TERM.finditer(text):
-        given = found["word"] if found["phrase"] is None else found["phrase"]
+    for match in _TERM.finditer(text):
+        given = match["word"] if match["phrase"] is None else match["phrase"]
         term = _ANY.sub(r"\1", given or "")
         if term:
-            (excludes if found["minus"] else includes).append(term)
+            (excludes if match["minus"] else includes).append(term)
     return PostTerms(tuple(includes), tuple(excludes))
 
 
 def escaped_meaning(text: str) -> str:
-    """The text as V of a query, so that :func:`parsed` gives it back, white space at its ends aside."""
+    """Escape the text as V of a query. :func:`parsed` then returns it, without white space at its ends."""
     return re.sub(r"([\\|])", r"\\\1", text)
 
 
 def _unescaped(text: str) -> str:
-    """V keeps its backslashes but before a bar or another one: it may be a path."""
+    """Remove backslashes before a bar or a backslash only, because V may be a path."""
     return _ESCAPED.sub(r"\1", text)

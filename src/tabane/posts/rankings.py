@@ -1,13 +1,20 @@
-"""Rankings of posts: newest first, nearest first, or by keywords and vectors."""
+"""Rankings of posts, and the removal of duplicates from them.
+
+Posts rank by time, by similarity, or by keywords and vectors. Of several duplicates the oldest post stays,
+with its own rank. The removal works with any ranking. It requests a few more hits than needed, replaces each
+hit by its oldest duplicate, and excludes the groups seen so far from the next request. The result is exactly
+the ranking of the oldest posts alone.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
-from tabane.posts.duplicates import PostCandidates, RankedPost
-from tabane.search.engine import Collection, Order, VectorQuery
-from tabane.search.filters import And, Filter, Not
+from tabane.posts.post import DUPLICATE_FIELD
+from tabane.search.engine import MOST_AT_ONCE, Collection, Order, VectorQuery
+from tabane.search.filters import EVERYTHING, And, Equal, Filter, In, Not
 from tabane.search.hybrid import RankedRecord as Hit
 from tabane.search.hybrid import hybrid
 from tabane.search.meaning import HybridQuery
@@ -15,6 +22,125 @@ from tabane.search.models import Models
 from tabane.search.pipeline import judged
 from tabane.search.queries import sense
 from tabane.search.records import Record
+
+MOST_SETTLED = 20_000
+"""Groups of duplicates that are examined for one answer. After that, the answer is what was found so far."""
+
+
+class RankedPost(NamedTuple):
+    """A post in a ranking. ``place`` puts it in order, the lowest first; no two have the same."""
+
+    place: tuple[float, float, str]
+    score: float
+    record: Record
+    cosine: float | None = None
+    bm25: float | None = None
+
+
+class PostCandidates(NamedTuple):
+    """The best, in order of places, and whether there are more."""
+
+    hits: list[RankedPost]
+    more: bool
+
+
+class PostRanking(Protocol):
+    """A ranking of posts."""
+
+    async def best(self, without: Filter, limit: int) -> PostCandidates:
+        """Return the best posts that do not match ``without``. ``limit`` is at most 1,000."""
+        ...
+
+    async def placed(self, records: Sequence[Record], best: Sequence[RankedPost]) -> list[RankedPost | None]:
+        """Return other posts with their places, None for a post that cannot be ranked.
+
+        ``best``: for each post, its best-ranked duplicate.
+        """
+        ...
+
+
+async def without_duplicates(
+    collection: Collection, source: PostRanking, own: Filter, wanted: int
+) -> list[RankedPost]:
+    """Return the best posts, none of which has an older duplicate that matches too.
+
+    ``own`` are the conditions that duplicates may differ in: a duplicate that fails them does not count.
+    """
+    found: list[RankedPost] = []
+    settled: set[str] = set()
+    limit = wanted + wanted // 8 + 8
+    while True:
+        limit = min(limit, MOST_AT_ONCE)
+        seen = In(DUPLICATE_FIELD, tuple(settled)) if settled else Not(EVERYTHING)
+        hits, more = await source.best(seen, limit)
+        found += await _older(collection, source, own, hits)
+        settled.update(_duplicate_key(hit.record) for hit in hits)
+        # Posts that are not known yet rank after the last hit.
+        certain = [each for each in found if not more or (hits and each.place <= hits[-1].place)]
+        if not more or len(certain) >= wanted:
+            return sorted(certain)[:wanted]
+        if len(settled) > MOST_SETTLED:
+            return sorted(found)[:wanted]
+        limit *= 2
+
+
+_BY_AGE = Order("at")
+
+
+def _duplicate_key(record: Record) -> str:
+    return str(record.fields.get(DUPLICATE_FIELD, ""))
+
+
+def _age(record: Record) -> tuple[float, str]:
+    """Return the sort key by age: oldest first, posts without a time last, as the engine orders them."""
+    at = record.fields.get("at")
+    return (at if isinstance(at, int | float) else math.inf), record.key
+
+
+async def _older(
+    collection: Collection, source: PostRanking, own: Filter, hits: Sequence[RankedPost]
+) -> list[RankedPost]:
+    """Return the oldest post of each group that has a hit."""
+    groups: dict[str, list[RankedPost]] = {}
+    for hit in hits:
+        groups.setdefault(_duplicate_key(hit.record), []).append(hit)
+    oldest = {key: min(group, key=lambda hit: _age(hit.record)) for key, group in groups.items()}
+    if not groups:
+        return []
+    where = And((In(DUPLICATE_FIELD, tuple(groups)), own))
+    firsts = await collection.firsts(DUPLICATE_FIELD, _BY_AGE, where)
+    elsewhere = {
+        str(group): key
+        for group, key in firsts.items()
+        if group in oldest and key != oldest[str(group)].record.key
+    }
+    if not elsewhere:
+        return list(oldest.values())
+    records = [each for each in await collection.get(list(elsewhere.values())) if each is not None]
+    best = [groups[_duplicate_key(record)][0] for record in records]
+    for record, placed in zip(records, await source.placed(records, best), strict=True):
+        group = _duplicate_key(record)
+        if placed is None:
+            placed = await _oldest(collection, source, own, groups[group][0], oldest[group])
+        oldest[group] = placed
+    return list(oldest.values())
+
+
+async def _oldest(
+    collection: Collection, source: PostRanking, own: Filter, best: RankedPost, known: RankedPost
+) -> RankedPost:
+    """Return the oldest duplicate that can be ranked. Tries them from the oldest to the known one."""
+    where, after = And((Equal(DUPLICATE_FIELD, _duplicate_key(best.record)), own)), None
+    while True:
+        page = await collection.select(where, order=(_BY_AGE,), after=after, limit=MOST_AT_ONCE)
+        records = [each.record for each in page.records]
+        older = [record for record in records if _age(record) < _age(known.record)]
+        for placed in await source.placed(older, [best] * len(older)):
+            if placed is not None:
+                return placed
+        after = page.after
+        if after is None or len(older) < len(records):
+            return known
 
 
 class NewestPosts:
@@ -91,7 +217,7 @@ class HybridPosts:
         )
         hits: Sequence[Hit] = ranking.hits
         records = await self._collection.get([hit.key for hit in hits])
-        if not self._round:  # what comes in a second round is not read: it stands behind the first
+        if not self._round:  # hits of a second round are not reranked: they come after the first ones
             hits, records = await self._judged(hits, records)
         found: list[RankedPost] = []
         for rank, (hit, record) in enumerate(zip(hits, records, strict=True)):

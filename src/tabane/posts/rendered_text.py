@@ -1,7 +1,6 @@
 """Results of the operations on posts, as rows for programs and as text for readers; pure.
 
-Reasoning, summary and tags were written by a model for search: no text shows them, and no assistant is
-given them a second time.
+A model wrote reasoning, summary and tags for search only. No text shows them, and no assistant gets them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from tabane.posts.post import Post
 Row = dict[str, Any]
 
 FOR_SEARCH = ("reasoning", "summary", "tags")
-"""What of a post was written for search alone."""
+"""Members of a post that were written for search only."""
 
 
 SHOWN = 20
@@ -23,9 +22,9 @@ SHOWN = 20
 
 
 class PostRows(list[Row]):
-    """A list of rows as it goes over the wire, with what its text says besides.
+    """A list of rows as sent over the wire, with extra information for its text.
 
-    ``asked`` is the query; ``warning`` says why these are not all that could have been found.
+    ``asked`` is the query. ``warning`` says why posts may be missing.
     """
 
     def __init__(self, rows: Sequence[Row] = (), asked: str = "", warning: Message | None = None) -> None:
@@ -34,7 +33,7 @@ class PostRows(list[Row]):
 
 
 def row(post: Post) -> Row:
-    """A post as programs get it: what was written for search where it is known."""
+    """Return a post for programs. Members that were written for search are included if not empty."""
     found: Row = {
         "post_id": post.post_id,
         "post_id_str": str(post.post_id),
@@ -49,7 +48,7 @@ def row(post: Post) -> Row:
 
 
 def structured(value: Any, lang: Lang) -> Any:
-    """The answer as structured content: an object, without what was written for search."""
+    """Return the answer as structured content: an object, without the members for search."""
     if isinstance(value, PostRows):
         found: Row = {"results": [lean(each) for each in value]}
         return found if value.warning is None else found | {"warning": value.warning.render(lang)}
@@ -57,7 +56,7 @@ def structured(value: Any, lang: Lang) -> Any:
 
 
 def lean(value: Row) -> Row:
-    """A row, and the post in it, without what was written for search."""
+    """Return a row, and the post in it, without the members for search."""
     return {
         name: lean(part) if isinstance(part, dict) else part
         for name, part in value.items()
@@ -66,12 +65,12 @@ def lean(value: Row) -> Row:
 
 
 def number(value: int) -> str:
-    """With thousands separators."""
+    """Format a number with thousands separators."""
     return f"{value:,}"
 
 
 def similar(rows: PostRows, lang: Lang) -> str:
-    """Posts that were found by likeness, numbered, with their scores."""
+    """Format numbered posts with their similarity scores."""
     head = say('🔍 Search results: {count} (query: "{query}")', count=number(len(rows)), query=rows.asked)
     if not rows:
         head = say("No search results were found")
@@ -80,7 +79,7 @@ def similar(rows: PostRows, lang: Lang) -> str:
 
 
 def holding(rows: PostRows, lang: Lang) -> str:
-    """Posts that were found by their text, numbered."""
+    """Format numbered posts that were found by their text."""
     head = say('📝 Text search results: {count} (term: "{query}")', count=number(len(rows)), query=rows.asked)
     if not rows:
         head = say('No search results were found (term: "{query}")', query=rows.asked)
@@ -88,14 +87,14 @@ def holding(rows: PostRows, lang: Lang) -> str:
 
 
 def related(rows: PostRows, lang: Lang) -> str:
-    """Posts that are near to one post, numbered, with their scores."""
+    """Format numbered posts that are similar to one post, with their scores."""
     head = say("🔗 Related posts: {count} (of {post_id})", count=number(len(rows)), post_id=rows.asked)
     entries = [(f"[{entry['score']:.3f}] ", entry["post"]) for entry in rows]
     return _listed(head, entries, rows.warning, lang)
 
 
 def post(value: Row, lang: Lang) -> str:
-    """One post."""
+    """Format one post."""
     return "\n".join((_line(value), _body(str(value["content"]), "")))
 
 
@@ -111,7 +110,7 @@ def _listed(head: Message, entries: Sequence[tuple[str, Row]], warning: Message 
 
 
 def _line(entry: Row) -> str:
-    """``@alice (2024-03-15 14:30:25) https://…``, less what is not known."""
+    """Format ``@alice (2024-03-15 14:30:25) https://…`` without the unknown parts."""
     parts = (
         f"@{entry['user']}" if entry["user"] else "",
         f"({entry['timestamp']})" if entry["timestamp"] else "",
@@ -121,7 +120,7 @@ def _line(entry: Row) -> str:
 
 
 def _body(content: str, margin: str) -> str:
-    """Line breaks are kept, empty lines are not."""
+    """Indent the text. Line breaks are kept, empty lines are removed."""
     return "\n".join(margin + line.rstrip() for line in content.splitlines() if line.strip())
 
 
@@ -165,7 +164,7 @@ def status(value: Row, lang: Lang) -> str:
 
 
 def suggestions(value: Mapping[str, Sequence[str]], lang: Lang) -> str:
-    """For each name that no user has, those that may be meant."""
+    """Format the suggested users for each unknown name."""
     if not value:
         return say("All of these users have posts here.").render(lang)
     lines = (
@@ -179,7 +178,7 @@ def users(names: Sequence[str], lang: Lang) -> str:
 
 
 def counted(rows: PostRows, lang: Lang) -> str:
-    """Values or periods with the number of posts that each has."""
+    """Format values or periods, each with its number of posts."""
     lines = (
         say("{value}: {count} posts", value=next(iter(each.values())), count=number(each["post_count"]))
         for each in rows
@@ -188,7 +187,7 @@ def counted(rows: PostRows, lang: Lang) -> str:
 
 
 def embedded(value: Row, lang: Lang) -> str:
-    """Show the size of a vector and its beginning: the whole vector would fill a reader's context."""
+    """Format the size and the beginning of a vector. The whole vector would fill an assistant's context."""
     vector = str(value["vector"])
     lines = (
         say("The text was embedded:"),
@@ -199,6 +198,9 @@ def embedded(value: Row, lang: Lang) -> str:
 
 
 def beginning_of_vector(value: Row, lang: Lang) -> Row:
-    """Return the same as structured content: JSON-RPC gives programs the whole vector."""
+    """Return the size and the beginning of a vector as structured content.
+
+    RPC clients get the whole vector.
+    """
     vector = str(value["vector"])
     return {"length": len(vector), "first": vector[:SHOWN]}

@@ -9,13 +9,31 @@ from datetime import tzinfo
 from tabane.errors import BadArguments, ModelMissing
 from tabane.messages import Message, say
 from tabane.operations import Caller
-from tabane.posts import filtering, modes
-from tabane.posts.duplicates import PostRanking, RankedPost, without_duplicates
+from tabane.posts import filtering
 from tabane.posts.filtering import DateFilter, LogType, PostFilters, UserFilter
-from tabane.posts.modes import Mode
-from tabane.posts.post import Post, duplicate_key, post_of
-from tabane.posts.query import PostQuery, PostTerms, escaped_meaning, parsed, terms
-from tabane.posts.rankings import HybridPosts, NearestPosts, NewestPosts
+from tabane.posts.post import DUPLICATE_FIELD, Post, duplicate_key, post_of
+from tabane.posts.query import (
+    Mode,
+    PostQuery,
+    PostTerms,
+    Source,
+    available,
+    checked_weights,
+    escaped_meaning,
+    parsed,
+    source_of,
+    spaces_of,
+    terms,
+    vector_query,
+)
+from tabane.posts.rankings import (
+    HybridPosts,
+    NearestPosts,
+    NewestPosts,
+    PostRanking,
+    RankedPost,
+    without_duplicates,
+)
 from tabane.posts.statistics import Statistics
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.model_families import reads
@@ -93,7 +111,7 @@ class PostSearch:
         self._missing = missing
 
     async def search(self, caller: Caller, request: SearchRequest) -> PostAnswer:
-        """Return the best posts by keywords and vectors; a bar in the query is a bar."""
+        """Return the best posts by keywords and vectors. A bar in the query has no special meaning."""
         if not request.query.strip():
             return SearchAnswer()
         answer = await self.similar(
@@ -111,22 +129,20 @@ class PostSearch:
     ) -> PostAnswer:
         """Return the posts nearest to ``V|T``, without duplicates. Raises BadArguments and ModelError.
 
-        ``diversity`` in 0..1 is how much a post has to differ from those before it, where V has a meaning:
-        they are chosen one after the other from a few times as many.
+        ``diversity`` in 0..1 is how much a post must differ from the posts before it. It needs a V: posts are
+        then chosen one by one from five times as many.
         """
         query = _asked(text)
-        weights = modes.checked_weights(options.mode, options.weights)
+        weights = checked_weights(options.mode, options.weights)
         collection = await self._collection()
-        chosen = _holding(await self.chosen(options.conditions), query.terms, modes.source_of(options.mode))
+        chosen = _holding(await self.chosen(options.conditions), query.terms, source_of(options.mode))
         source, warning = await self._source(collection, options, weights, query.meaning, chosen.all)
         if not (diversity and query.meaning):
             return _answer(await without_duplicates(collection, source, chosen.own, top_k), warning)
         wide = await without_duplicates(collection, source, chosen.own, min(top_k * _WIDER, MOST_AT_ONCE))
         return _answer(await _diverse(collection, wide, top_k, diversity), warning)
 
-    async def holding(
-        self, text: str, source: modes.Source, conditions: PostConditions, limit: int
-    ) -> PostAnswer:
+    async def holding(self, text: str, source: Source, conditions: PostConditions, limit: int) -> PostAnswer:
         """Return the posts that contain the terms of T, newest first, without duplicates."""
         wanted = _checked(terms(encodable(text, "search_term")), "search_term")
         if not wanted:
@@ -138,16 +154,14 @@ class PostSearch:
         )
 
     async def all(self, text: str, options: PostSearchOptions) -> PostStream:
-        """Return every post that can be compared with V and contains T, in order, duplicates too.
+        """Return every post that can be compared with V and contains T, in order, with duplicates.
 
-        Without V newest first, all with 1.0. Words and meaning together rank the best 1,000.
+        Without V: newest first, all with score 1.0. Mode hybrid ranks the best 1,000 only.
         """
         query = _asked(text)
-        weights = modes.checked_weights(options.mode, options.weights)
+        weights = checked_weights(options.mode, options.weights)
         collection = await self._collection()
-        where = _holding(
-            await self.chosen(options.conditions), query.terms, modes.source_of(options.mode)
-        ).all
+        where = _holding(await self.chosen(options.conditions), query.terms, source_of(options.mode)).all
         if not query.meaning:
             return await _newest(collection, where)
         if options.mode == "hybrid":
@@ -174,20 +188,20 @@ class PostSearch:
         if record is None:
             raise BadArguments(say("post_id: there is no post {post_id}", post_id=post_id), "post_id")
         post = post_of(record)
-        weights = modes.checked_weights(options.mode, options.weights)
-        others = Not(Equal("twin", duplicate_key(post)))
+        weights = checked_weights(options.mode, options.weights)
+        others = Not(Equal(DUPLICATE_FIELD, duplicate_key(post)))
         chosen = (await self.chosen(options.conditions)).narrowed(shared=others)
         vectors: dict[str, bytes] = {}
-        for space in modes.spaces_of(options.mode):
+        for space in spaces_of(options.mode):
             if space in {each.name for each in collection.spaces}:
                 vector = (await collection.vectors([record.key], space))[0]
                 vectors |= {} if vector is None else {space: vector}
         source: PostRanking
-        missing = await self._missing(modes.spaces_of(options.mode))
+        missing = await self._missing(spaces_of(options.mode))
         warning = missing.state if missing else None
         mixed = options.mode == "hybrid" or (options.mode_is_default and missing is not None)
-        if len(vectors) == len(modes.spaces_of(options.mode)) and not mixed:
-            source = NearestPosts(collection, modes.vector_query(options.mode, weights, vectors), chosen.all)
+        if len(vectors) == len(spaces_of(options.mode)) and not mixed:
+            source = NearestPosts(collection, vector_query(options.mode, weights, vectors), chosen.all)
         else:
             query = HybridQuery(LexicalQuery(post.content))
             if mixed and vectors:
@@ -245,7 +259,7 @@ class PostSearch:
     async def _doubt(self, collection: Collection, mode: Mode, meaning: str) -> tuple[Message | None, bool]:
         """Return what speaks against ranking by these vectors alone, and whether they fit anyway."""
         spaces = {space.name: space.model for space in collection.spaces}
-        wanted = modes.spaces_of(mode)
+        wanted = spaces_of(mode)
         if not set(wanted) <= spaces.keys():
             return None, False
         unread = next((spaces[name] for name in wanted if not reads(spaces[name], meaning)), None)
@@ -258,27 +272,27 @@ class PostSearch:
         self, collection: Collection, mode: Mode, weights: tuple[float, ...] | None, meaning: str
     ) -> VectorQuery:
         spaces = {space.name: space for space in collection.spaces}
-        if not set(modes.spaces_of(mode)) <= spaces.keys():
+        if not set(spaces_of(mode)) <= spaces.keys():
             raise _unavailable(mode, list(spaces))
         vectors: dict[str, bytes] = {}
-        for name in modes.spaces_of(mode):
+        for name in spaces_of(mode):
             vector = await self._models.query(spaces[name].model, meaning)
             if not isinstance(vector, bytes):
                 raise _modelless(mode, vector.reason)
             vectors[name] = vector
-        return modes.vector_query(mode, weights, vectors)
+        return vector_query(mode, weights, vectors)
 
     async def _both(
         self, collection: Collection, words: LexicalQuery, where: Filter
     ) -> tuple[HybridPosts, Message | None]:
-        """By words and meaning; by words alone, with a warning, where there is no meaning to be had."""
+        """Rank by keywords and vectors. Without vectors or a model: by keywords alone, with a warning."""
         query = HybridQuery(words)
         if sense(words):
             query = hybrid_query(words, await self._meaning(collection, sense(words)))
         return HybridPosts(collection, self._models, query, where), query.warning
 
     async def _meaning(self, collection: Collection, text: str) -> Meaning | NoModel:
-        wanted = modes.spaces_of("hybrid")
+        wanted = spaces_of("hybrid")
         spaces = {space.name: space.model for space in collection.spaces}
         missing = await self._missing(wanted)
         if not set(wanted) <= spaces.keys():
@@ -323,8 +337,11 @@ def _checked(wanted: PostTerms, parameter: str) -> PostTerms:
     return wanted
 
 
-def _holding(chosen: PostFilters, wanted: PostTerms, source: modes.Source) -> PostFilters:
-    """Twins have the same content, and so hold the same there."""
+def _holding(chosen: PostFilters, wanted: PostTerms, source: Source) -> PostFilters:
+    """Add the terms to the filters.
+
+    Duplicates have the same content, so a filter on the content is shared.
+    """
     held = wanted.filter(source)
     return chosen.narrowed(shared=held) if source == "content" else chosen.narrowed(own=held)
 
@@ -340,7 +357,7 @@ def _unavailable(mode: Mode, spaces: Sequence[str]) -> BadArguments:
             "mode: the archive has no vectors for {mode}. Modes available: {modes}; search_posts_by_text "
             "finds by text alone.",
             mode=mode,
-            modes=", ".join(modes.available(spaces)),
+            modes=", ".join(available(spaces)),
         ),
         "mode",
     )

@@ -1,4 +1,4 @@
-"""What is known of the whole archive: counted once, and what was written since is added to it."""
+"""Statistics of the whole archive, counted once and updated with later changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import tzinfo
 from typing import cast
 
 from tabane.posts.post import comparable_user, post_of
-from tabane.posts.time_periods import Unit, periods
+from tabane.posts.times import Unit, periods
 from tabane.search.engine import Collection as Posts
 from tabane.search.engine import Order
 from tabane.search.filters import EVERYTHING, And, Equal, Filter, Range
@@ -18,12 +18,12 @@ from tabane.text.nearest_names import closest
 
 SUGGESTED = 5
 _MOST_PERIODS = 90_000
-_FEW = 100  # users who are sooner put in their places than all are sorted
+_FEW = 100  # up to so many changed users, inserting each is faster than sorting all
 
 
 @dataclass(frozen=True, slots=True)
 class PostAuthor:
-    """Who has posts in the archive, in the spelling that most of them have."""
+    """An author of posts in the archive, in the spelling that most of the posts have."""
 
     name: str
     posts: int
@@ -53,7 +53,7 @@ class Census:
 class Users:
     """Users by folded name: all their posts together, under the most frequent spelling.
 
-    Brought from one tally of spellings to the next by those that have another count.
+    Updated from one tally of spellings to the next by the changed counts only.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Users:
         self._ranked: list[PostAuthor] = []
 
     def follow(self, spellings: Mapping[str, int]) -> tuple[PostAuthor, ...]:
-        """The users of that tally, most posts first."""
+        """Return the users of that tally, most posts first."""
         changed = [name for name, count in spellings.items() if self._spellings.get(name) != count]
         changed += [name for name in self._spellings if name not in spellings]
         for name in changed:
@@ -73,19 +73,19 @@ class Users:
         return tuple(self._ranked)
 
     def _rank(self, names: Collection[str]) -> None:
-        """Put users who changed where they belong: one by one where they are few."""
-        anew = len(names) > _FEW
+        """Rank the changed users: insert them one by one if they are few, otherwise sort all."""
+        sort_all = len(names) > _FEW
         for name in names:
             before, after = self._users.pop(name, None), _user(self._groups[name])
-            if before is not None and not anew:
+            if before is not None and not sort_all:
                 del self._ranked[bisect_left(self._ranked, _place(before), key=_place)]
             if after is None:
                 del self._groups[name]
                 continue
             self._users[name] = after
-            if not anew:
+            if not sort_all:
                 insort(self._ranked, after, key=_place)
-        if anew:
+        if sort_all:
             self._ranked = sorted(self._users.values(), key=_place)
 
 
@@ -94,7 +94,7 @@ def _place(user: PostAuthor) -> tuple[int, str]:
 
 
 def _user(spellings: dict[str, int]) -> PostAuthor | None:
-    """One user by the spellings of the name, of which those without posts are taken out."""
+    """Return one user by the spellings of the name. Removes the spellings without posts."""
     for name in [name for name, count in spellings.items() if not count]:
         del spellings[name]
     if not spellings:
@@ -113,7 +113,7 @@ class Statistics:
         self._users = Users()
 
     async def census(self) -> Census:
-        """As of the last write that was acknowledged when it was asked for."""
+        """Return the census, with every write that was acknowledged before the call."""
         collection = await self._collection()
         known = self._current(collection)
         if known is None:
@@ -133,7 +133,7 @@ class Statistics:
 
 
 async def counted(collection: Posts, users: Users) -> Census:
-    """What the collection tells now; ``users`` are those of the last time, or none."""
+    """Count the collection as it is now. ``users`` are those of the last count, which are updated."""
     counts = cast("dict[str, int]", await collection.tally("user", EVERYTHING))
     spellings = cast("dict[str, int]", await collection.tally("name", EVERYTHING))
     ends = [await _end(collection, descending) for descending in (False, True)]
@@ -151,7 +151,7 @@ async def counted(collection: Posts, users: Users) -> Census:
 
 
 async def _end(collection: Posts, descending: bool) -> tuple[float, str] | None:
-    """Time and timestamp of the first or last post whose time is known."""
+    """Return time and timestamp of the first or last post with a known time."""
     page = await collection.select(Range("at"), order=(Order("at", descending),), limit=1)
     for stored in page.records:
         post = post_of(stored.record)
@@ -160,7 +160,7 @@ async def _end(collection: Posts, descending: bool) -> tuple[float, str] | None:
 
 
 async def suggested(census: Census, names: Sequence[str]) -> dict[str, list[str]]:
-    """For each name that no user has, the five names nearest by Levenshtein ratio, nearest first."""
+    """Return, for each unknown name, the five most similar names by Levenshtein ratio, best first."""
     missing = [name for name in dict.fromkeys(names) if not census.knows(name)]
     return await asyncio.to_thread(_nearest, [user.name for user in census.users], missing)
 
@@ -175,12 +175,12 @@ def _nearest(users: Sequence[str], missing: Sequence[str]) -> dict[str, list[str
 async def timeline(
     collection: Posts, where: Filter, span: tuple[float, float] | None, unit: Unit, zone: tzinfo
 ) -> list[tuple[str, int]]:
-    """How many posts each year, month or day has, in order; those without any are left out."""
+    """Count the posts of each year, month or day, in order. Empty periods are left out."""
     if span is None:
         return []
     names, bounds = periods(*span, unit, zone)
     found: list[tuple[str, int]] = []
-    # Neighbouring parts share the bound between them.
+    # Neighboring parts share the bound between them.
     for first in range(0, len(names), _MOST_PERIODS):
         part = slice(first, first + _MOST_PERIODS)
         inside = And((where, Range("at")))

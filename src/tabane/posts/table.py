@@ -1,4 +1,4 @@
-"""The operations on posts, declared. What they do is in :mod:`tabane.posts.operations`."""
+"""Declarations of the operations on posts. Their handlers are in :mod:`tabane.posts.operations`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ PERSON = frozenset({Face.RPC, Face.CLI})
 
 
 def posts_table(posts: Callable[[], Archive]) -> list[Operation]:
-    """Those that find, read and count posts."""
+    """Return the operations that find, read and count posts."""
     return [*_for_assistants(posts), *_for_persons(posts), *_streams(posts)]
 
 
 def import_table(
     run: Callable[[Caller, given.ImportPosts, Progress], Awaitable[dict[str, Any]]],
 ) -> list[Operation]:
-    """The one that imports posts."""
+    """Return the operation that imports posts."""
     return [
         Operation(
             "import_posts",

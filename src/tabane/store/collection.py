@@ -1,6 +1,6 @@
 """A collection of the embedded engine: the protocols of :mod:`tabane.search.engine` over one table.
 
-What callers hand in is checked here, cut into parts of 100 rows or 1 MB, and written by one thread.
+Input of callers is checked here, cut into parts of 100 rows or 1 MB, and written by one thread.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ T = TypeVar("T")
 
 _CHECKED_AT_ONCE = 50  # in less than a millisecond
 _OF_VECTORS = frozenset({Capability.VECTOR, Capability.SCAN})
-_FEW = 20  # records that never wait for the index to come after: no caller outruns it with so few
+_FEW = 20  # records that never wait for the index to catch up: so few cannot overload it
 
 
 class LexicalFollower(TableFollower, Protocol):
@@ -66,30 +66,30 @@ class LexicalFollower(TableFollower, Protocol):
     def capabilities(self) -> frozenset[Capability]: ...
 
     async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> EngineHits:
-        """Return the best that match. ``where`` is checked; ``limit`` and ``offset`` are in their bounds."""
+        """Return the best matching records. ``where``, ``limit`` and ``offset`` are checked already."""
         ...
 
     async def room(self) -> None:
-        """Wait while so much is behind that more would have to be kept in memory."""
+        """Wait while the index is so far behind that more records would have to be kept in memory."""
         ...
 
     def ahead(self, records: Sequence[Record]) -> AbstractAsyncContextManager[None]:
-        """What is to be worked out of texts is so before they are written within. For one at a time."""
+        """Analyze texts before they are written within the context. Only one caller at a time."""
         ...
 
     async def agrees(self) -> bool:
-        """Return whether it holds what the truth holds, once it has caught up."""
+        """Return whether the index agrees with the stored records, once it has caught up."""
         ...
 
     async def remake(self) -> None:
-        """Rebuild it, in the background; what is newer than it answers meanwhile."""
+        """Rebuild the index in the background. Searches work meanwhile."""
         ...
 
     async def close(self) -> None: ...
 
 
 class StoredCollection(CollectionCounts):
-    """One collection, open. See :class:`tabane.search.engine.Records` and ``Index`` for what it promises."""
+    """An open collection. :class:`tabane.search.engine.Records` and ``Index`` document its methods."""
 
     def __init__(self, table: CollectionTable, lexical: LexicalFollower | None = None) -> None:
         super().__init__(table)
@@ -97,7 +97,7 @@ class StoredCollection(CollectionCounts):
         if lexical is not None:
             table.follow(lexical)
         table.tidy()
-        self._asking: VectorQueries | None = None  # from the first question on
+        self._asking: VectorQueries | None = None  # created by the first query
         self._exchanging = asyncio.Lock()
 
     @property
@@ -306,7 +306,7 @@ class StoredCollection(CollectionCounts):
             yield block
 
     def _vectors(self) -> VectorQueries:
-        """Whoever asks has found a space in the shape, so there is an index."""
+        """Return the vector queries. The caller found a space in the shape, so there is an index."""
         if self._asking is None:
             assert self.table.vectors is not None
             self._asking = VectorQueries(self.table, self.table.vectors, self._keys)
@@ -321,13 +321,13 @@ class StoredCollection(CollectionCounts):
             await asyncio.to_thread(self.table.vectors.room)
 
     async def agrees(self) -> bool:
-        """Return whether what is derived says the same as the records. Reads everything: for a check-up."""
+        """Return whether the derived data agrees with the records. Reads everything; used by checks only."""
         if not await self.table.agrees() or not await self.table.vectors_agree():
             return False
         return self.lexical is None or await self.lexical.agrees()
 
     async def compact(self) -> None:
-        """Give back what deleted and replaced records take. It happens automatically if it matters."""
+        """Free the space of deleted and replaced records. It happens automatically if there are many."""
         await self.table.compact()
 
     async def close(self) -> None:
@@ -337,7 +337,7 @@ class StoredCollection(CollectionCounts):
 
 
 async def _quickly(records: int, work: Callable[[], T]) -> T:
-    """Work on so many records: in a thread where it takes longer than the event loop may."""
+    """Run work on so many records. It runs in a thread if it is too long for the event loop."""
     return work() if records <= _CHECKED_AT_ONCE else await asyncio.to_thread(work)
 
 

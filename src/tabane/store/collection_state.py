@@ -16,7 +16,7 @@ Cells = tuple[Cell, ...]
 
 @dataclass(frozen=True, slots=True)
 class VectorPlacement:
-    """A vector that came (``vector`` is there), whose record moved to ``row``, or that lost it (row 0)."""
+    """A new vector (with ``vector``), or a vector whose record moved to ``row`` or is gone (row 0)."""
 
     space: str
     number: int
@@ -36,7 +36,7 @@ class CollectionState(msgspec.Struct, frozen=True):
 
 
 class SpaceStorage:
-    """One space of one collection, as the file holds it."""
+    """One space of one collection, as it is stored in the file."""
 
     def __init__(self, space: EmbeddingSpace, number: int, birth: int) -> None:
         self.space = space
@@ -48,7 +48,7 @@ class SpaceStorage:
 
 
 class CollectionSpaces:
-    """The spaces of a collection at one moment, in order of making."""
+    """The spaces of a collection at one time, in order of creation."""
 
     def __init__(self, shape: Shape, storages: Sequence[SpaceStorage]) -> None:
         self.storages = tuple(storages)
@@ -57,7 +57,7 @@ class CollectionSpaces:
         self._births = {each.birth: each for each in storages}
 
     def named(self, name: str) -> SpaceStorage:
-        """Return the space of that name. Raises BadArguments that names those there are."""
+        """Return the space of that name. Raises BadArguments that lists the existing ones."""
         self.shape.space(name)
         return self._named[name]
 
@@ -69,7 +69,7 @@ class CollectionSpaces:
         return self._births.get(birth)
 
     def of_model(self, vectors: Mapping[str, bytes], model: str) -> dict[str, bytes]:
-        """Return those of the vectors whose spaces are there and are of this model."""
+        """Return the vectors whose spaces exist and have this model."""
         return {
             name: vector
             for name, vector in vectors.items()
@@ -77,20 +77,20 @@ class CollectionSpaces:
         }
 
     def still_fitting(self, record: Record, models: Mapping[str, str]) -> Record:
-        """Return the record without vectors for spaces that are of another model by now, or are gone.
+        """Return the record without vectors for spaces that were deleted or now have another model.
 
-        ``models``: space → what made the vectors for it; a space that is not named takes any.
+        ``models``: space → model of its vectors. Vectors of spaces that are not listed are kept.
         """
-        there = {storage.space.name: storage.space.model for storage in self.storages}
+        current = {storage.space.name: storage.space.model for storage in self.storages}
         kept = {
             name: vector
             for name, vector in record.vectors.items()
-            if name not in models or there.get(name) == models[name]
+            if name not in models or current.get(name) == models[name]
         }
         return record if len(kept) == len(record.vectors) else msgspec.structs.replace(record, vectors=kept)
 
     def fitting(self, name: str, vector: bytes) -> SpaceStorage:
-        """The space that takes this vector, which was checked when the space may have been another one."""
+        """Return the space for this vector. The space may have changed since the vector was checked."""
         storage = self.named(name)
         if len(vector) != 4 * storage.space.dimension:
             raise unfit_vector(storage.space)
@@ -99,9 +99,9 @@ class CollectionSpaces:
 
 @dataclass(slots=True)
 class CollectionChange:
-    """What one write did. ``upserted`` holds live rows alone; ``deleted`` all that are no longer.
+    """The result of one write. ``upserted`` has live rows only, ``deleted`` the rows that are no longer live.
 
-    ``tombstone`` is the number of the last tombstone written so far, ``state`` as it is afterwards.
+    ``tombstone`` is the number of the last tombstone so far. ``state`` is the state after the write.
     """
 
     state: CollectionState
@@ -112,4 +112,4 @@ class CollectionChange:
     results: list[bool] = field(default_factory=list)
     tombstone: int = 0
     vectors: list[VectorPlacement] = field(default_factory=list)
-    spaces: CollectionSpaces | None = None  # those there are from now on, if they are others
+    spaces: CollectionSpaces | None = None  # the new spaces, if they changed

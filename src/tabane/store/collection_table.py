@@ -47,15 +47,15 @@ class TableFollower(SubstringIndex, Protocol):
     def applied(self) -> int: ...
 
     def committed(self, change: CollectionChange) -> None:
-        """The write is on the disk. Called in the writing thread, in order; quick.
+        """Apply a write that is on disk. Called in the writing thread, in order. Must be fast.
 
-        It hears of every write that has a number, those too that leave the records as they are.
+        It is called for every numbered write, even if the records do not change.
         """
         ...
 
 
 class CollectionTable:
-    """An open collection. Made by :meth:`open`. ``shape`` has the spaces that there are now."""
+    """An open collection. Created by :meth:`open`. ``shape`` has the current spaces."""
 
     def __init__(
         self,
@@ -79,9 +79,9 @@ class CollectionTable:
 
     @classmethod
     async def open(cls, database: Database, shape: Shape, vectors: OpenVectorDatabase) -> CollectionTable:
-        """Open the collection, made if it is new; where its shape changed, the columns are rebuilt.
+        """Open the collection, or create it. If its shape changed, the columns are rebuilt.
 
-        ``vectors`` opens the file of vectors, if there are some or will be.
+        ``vectors`` opens the file of vectors when it is needed.
         """
         truth, columns, state = await open_collection(database, shape, vectors)
         table = cls(database, truth, columns, state, vectors)
@@ -91,7 +91,10 @@ class CollectionTable:
 
     @property
     def vector_folder(self) -> str:
-        """Where the files made of the vectors are: they may be deleted while the collection is closed."""
+        """Return the folder of files derived from the vectors.
+
+        They may be deleted while the collection is closed.
+        """
         return f"{os.path.splitext(self.database.path)[0]}.{self.shape.name}.vectors"
 
     async def _open_vectors(self, truth: VectorTruth) -> None:
@@ -104,7 +107,10 @@ class CollectionTable:
         self.shape = (await self.database.read(truth.spaces)).shape
 
     async def respace(self, work: Callable[[sqlite3.Connection, SpaceTable], bool]) -> None:
-        """Change which spaces there are; readers see them from then on. ``work`` tells whether it did."""
+        """Add or delete spaces.
+
+        Readers see the new ones after that. ``work`` returns whether it changed any.
+        """
         vectors = await self._equipped()
         change = await self.write(
             lambda connection: self.truth.respace(connection, work, vectors),
@@ -129,25 +135,25 @@ class CollectionTable:
             return self.truth.vectors
 
     def _equip(self, vectors: VectorTruth) -> None:
-        """In the writing thread, so that no write comes in between."""
+        """Set the vectors in the writing thread, so that no write comes in between."""
         self.vectors = VectorIndex(vectors, self.vector_folder, {}, self.state.changes, self.columns.snapshot)
         self.truth.vectors = vectors
 
     def tidy(self) -> None:
-        """Begin what the last process left to do: a space may be dropped and not swept yet.
+        """Start the maintenance that the last process did not finish, such as sweeping a dropped space.
 
-        Not before :meth:`follow`: rows are moved by it, and the index has to hear of that.
+        Call it after :meth:`follow`, because maintenance moves rows, and the index must follow that.
         """
         if self.vectors is not None:
             self._tidying.wake()
 
     def follow(self, follower: TableFollower) -> None:
-        """Tell it of every write from now on. Before the first write."""
+        """Notify the follower of every write from now on. Call it before the first write."""
         self._follower = follower
 
     @property
     def applied(self) -> int | None:
-        """Return the last tombstone that the follower will never ask for again; None if there is none."""
+        """Return the last tombstone that the follower no longer needs, None without a follower."""
         return self._follower.applied if self._follower is not None else None
 
     async def attach(
@@ -162,7 +168,7 @@ class CollectionTable:
     async def exchange(
         self, records: Sequence[Record], gone: Sequence[str], rows: int, models: Mapping[str, str]
     ) -> tuple[list[bool], int]:
-        """Delete records and put in others, in one write: what became of each, and how many were deleted."""
+        """Delete and write records in one write. Return the result of each, and how many were deleted."""
         change, deleted = await self._counted(
             lambda connection: self.truth.exchange(connection, records, gone, models), rows
         )
@@ -171,7 +177,7 @@ class CollectionTable:
     async def _counted(
         self, work: Callable[[sqlite3.Connection], tuple[CollectionChange, int]], rows: int
     ) -> tuple[CollectionChange, int]:
-        """Return a write that counts something beside what it changes."""
+        """Do a write that also returns a count."""
         count = 0
 
         def counting(connection: sqlite3.Connection) -> CollectionChange:
@@ -184,7 +190,7 @@ class CollectionTable:
     async def write(
         self, work: Callable[[sqlite3.Connection], CollectionChange], rows: int
     ) -> CollectionChange:
-        """Do a write; it is on the disk, in the columns and with the follower when this returns."""
+        """Do a write. When this returns, it is on disk, in the columns and known to the follower."""
         change = await self.database.run(
             lambda connection: self._followed(connection, work), rows=rows, committed=self._committed
         )
@@ -195,7 +201,10 @@ class CollectionTable:
     async def read(
         self, work: Callable[[Masks, sqlite3.Connection], T], *, long: bool = False, aside: bool = False
     ) -> T:
-        """Do ``work`` over records and columns of one moment. For the others see :class:`Database`."""
+        """Do ``work`` over a snapshot of records and columns.
+
+        See :class:`Database` for the other parameters.
+        """
 
         sweeps = self.truth.strings.sweeps  # before the moment is chosen: see there
 
@@ -207,11 +216,14 @@ class CollectionTable:
         return await (self.database.aside(reading) if aside else self.database.read(reading, long=long))
 
     def masks(self, connection: sqlite3.Connection) -> Masks:
-        """What filters are evaluated with, as of the moment of the connection's transaction. Blocks."""
+        """Return the masks that evaluate filters, for the snapshot of the connection's transaction.
+
+        Blocks.
+        """
         return self._masks(connection, self._snapshot(connection))
 
     async def agrees(self) -> bool:
-        """Return whether columns and records agree. Reads every record: for a check-up."""
+        """Return whether columns and records agree. Reads every record; used by checks only."""
         try:
             return await self.read(
                 lambda masks, connection: segments.agree(self.truth, connection, masks.snapshot), aside=True
@@ -220,7 +232,10 @@ class CollectionTable:
             return False  # a string that no column knows would have to be written first
 
     async def vectors_agree(self) -> bool:
-        """Whether the files of vectors hold what the truth holds, once they are whole. Reads every vector."""
+        """Return whether the files of vectors agree with the stored vectors, once they are complete.
+
+        Reads all.
+        """
         vectors = self.vectors
         if vectors is None:
             return True
@@ -232,7 +247,7 @@ class CollectionTable:
         await self._tidying.compact()
 
     async def close(self) -> None:
-        """End what runs in the background, keep blocks for a quick start. The database stays open."""
+        """End background work, and save blocks for a fast start. The database stays open."""
         await self._tidying.end()
         if self.vectors is not None:
             await asyncio.to_thread(self.vectors.close)
@@ -249,7 +264,7 @@ class CollectionTable:
         self.state = change.state
         self.truth.strings.remember(change.strings)
         if change.upserted or change.deleted or change.vectors or change.spaces is not None:
-            # The index first: what columns show, a substring has to find.
+            # Update the index first: a substring search must find every record that the columns show.
             if self._follower is not None:
                 self._follower.committed(change)
             if self.vectors is not None:
@@ -261,13 +276,13 @@ class CollectionTable:
     # Reading
 
     def _snapshot(self, connection: sqlite3.Connection) -> ColumnSnapshot:
-        """Return the columns of the moment that the connection's transaction sees."""
+        """Return the columns for the snapshot of the connection's transaction."""
         for _ in range(_MOST_TRIES):
             seen = self.truth.state(connection).changes
             snapshot = self.columns.reached(seen, _LONGEST_WAIT)
             if snapshot.changes == seen:
                 return snapshot
-            # A write came in between: look again.
+            # A write came in between: try again.
             connection.execute("ROLLBACK")
             connection.execute("BEGIN")
         raise failures.busy(self.database.path)

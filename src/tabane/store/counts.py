@@ -32,7 +32,7 @@ LISTED = 20_000
 
 
 class CollectionCounts:
-    """The counts of one table, for a collection to have."""
+    """The counts of one table, as a base class of a collection."""
 
     def __init__(self, table: CollectionTable) -> None:
         self.table = table
@@ -89,7 +89,7 @@ class CollectionCounts:
             yield ListedKeys(await self._named(rows[first : first + LISTED]), len(rows))
 
     async def _named(self, rows: Array) -> list[str]:
-        """Return the keys of rows; of those that are still there, where keys are no numbers."""
+        """Return the keys of rows. If keys are not numbers, deleted rows are left out."""
         keys = self._keys.of(rows)
         if keys is not None:
             return keys
@@ -100,7 +100,7 @@ class CollectionCounts:
         return [found[row] for row in wanted if row in found]
 
     def _first(self, masks: Masks, where: Filter, order: tuple[Order, ...], most: int) -> Mask:
-        """Which slots may be among the first ``most`` of what matches: by what is kept, if that tells."""
+        """Return the slots that may be among the first ``most`` matches, limited by a cached bound if any."""
         if len(order) != 1 or most > MOST_BEST or not self.shape.field(order[0].field).kind.numeric:
             return masks.mask(where)
         bound = self._tallies.bound(masks, order[0], where, most)  # infinite if texts are asked too
@@ -125,12 +125,12 @@ T = TypeVar("T")
 KEPT = 32  # counts
 MOST_VALUES = 50_000  # of a tally that is kept
 MOST_BEST = 16  # of what comes first
-_FEW = 1000  # records that are sooner counted than all, however few these are
-_SHARE = 8  # so many times more records are counted again than one by one
+_FEW = 1000  # up to so many changed records are counted one by one
+_SHARE = 8  # if more than an eighth of the slots changed, everything is counted again
 
 
 class _RowChanges(NamedTuple):
-    """The records that came and went between two moments."""
+    """The records that were added and removed between two snapshots."""
 
     came: ColumnSnapshot
     gone: ColumnSnapshot
@@ -151,7 +151,10 @@ class _CachedCount(Generic[T]):
     value: T
 
     def moved(self, snapshot: ColumnSnapshot, now: Array) -> _RowChanges | None:
-        """What came and went since; None if it is of a later moment, or too much. ``now``: its bits."""
+        """Return the changes since this snapshot.
+
+        None if it is newer, or if there are too many. ``now``: live bits.
+        """
         if snapshot.origin != self.origin or snapshot.changes < self.changes:
             return None
         was: Array = self.alive & ~now[: len(self.alive)]
@@ -170,7 +173,7 @@ class _CachedCount(Generic[T]):
 
 
 class CountCache:
-    """The kept counts of one table, for any thread."""
+    """The cached counts of one table. Any thread may use it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -179,7 +182,7 @@ class CountCache:
         self._packed: tuple[Mask | None, Array] = (None, np.empty(0, dtype=np.uint8))
 
     def count(self, masks: Masks, where: Filter) -> int:
-        """Return how many match."""
+        """Return the number of matching records."""
 
         def counted(part: Masks) -> int:
             return int(np.count_nonzero(part.mask(where)))
@@ -197,7 +200,7 @@ class CountCache:
             for part, sign in ((came, 1), (gone, -1)):
                 for text, count in part.tally_of_few(field, where):
                     if text is None:
-                        return None  # nobody has that string any more, and it was swept
+                        return None  # no record has that string any more, and it was swept
                     found[text] = found.get(text, 0) + sign * count
                     if not found[text]:
                         del found[text]
@@ -258,7 +261,7 @@ class CountCache:
         return value
 
     def _between(self, kept: _CachedCount[T], snapshot: ColumnSnapshot) -> _RowChanges | None:
-        """Return what came and went since; looked for once for all that was counted at the same moment."""
+        """Return the changes since a count. They are computed once for all counts of the same snapshot."""
         moments = (kept.origin, kept.changes, snapshot.origin, snapshot.changes)
         known, moved = self._moved
         if known != moments:
@@ -267,7 +270,7 @@ class CountCache:
         return moved
 
     def _bits(self, snapshot: ColumnSnapshot) -> Array:
-        """Return which slots are live, a bit for each; made once for all that is asked of a moment."""
+        """Return one bit a slot: whether it is live. Computed once for each snapshot."""
         of, bits = self._packed
         if of is not snapshot.alive:
             bits = np.packbits(snapshot.alive)

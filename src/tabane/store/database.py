@@ -50,12 +50,12 @@ class DatabaseLock:
             raise failures.from_system(error, path) from error
 
     def begin(self) -> None:
-        """Mark the database as open: who finds that mark knows that the process died."""
+        """Mark the database as open. If the next process finds the mark, this process crashed."""
         os.pwrite(self._fd, _OPEN, 0)
 
     def release(self, *, clean: bool) -> None:
         if clean:
-            # On a full disk the mark stays, and the next one looks closer than it needs to.
+            # On a full disk the mark stays, and the next process checks the file without need.
             with contextlib.suppress(OSError):
                 os.pwrite(self._fd, _CLEAN, 0)
         os.close(self._fd)
@@ -63,8 +63,8 @@ class DatabaseLock:
 
 T = TypeVar("T")
 
-_MOST_ASIDE = 4  # threads for what reads everything
-_BUSY_WAIT = 5  # seconds for another connection of this process; others are kept out by the lock
+_MOST_ASIDE = 4  # threads for work that reads everything
+_BUSY_WAIT = 5  # seconds to wait for another connection of this process; the lock excludes other processes
 
 _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
@@ -77,9 +77,9 @@ _OF_ALL = ("PRAGMA trusted_schema = OFF", "PRAGMA temp_store = MEMORY", "PRAGMA 
 
 
 class Database:
-    """An open file. Made by :meth:`open`, in a thread; ended by :meth:`close`.
+    """An open database file. :meth:`open` creates it in a thread, :meth:`close` ends it.
 
-    ``recovered`` tells that the last process died with the file open, and that it was checked.
+    ``recovered``: the last process crashed with the file open, and the file was checked.
     """
 
     def __init__(
@@ -130,21 +130,22 @@ class Database:
         rows: int = 1,
         committed: Callable[[T], None] | None = None,
     ) -> T:
-        """Do ``work`` in the writing thread, in a transaction; answer once it is on the disk.
+        """Do ``work`` in the writing thread, in a transaction. Return its result once it is on disk.
 
-        ``rows`` is how many it touches, for cutting commits. ``committed`` is called in that thread
-        between the commit and the answer. A caller that is cancelled while it waits its turn takes the
-        work back; later, it is done all the same.
+        ``rows`` is the number of rows that it changes, to limit commits. ``committed`` is called in that
+        thread between the commit and the answer. If the caller is cancelled before the work starts, the work
+        is not done.
+        After that, it is completed.
         """
         job = WriteJob(work, rows, committed)
         result: T = await asyncio.wrap_future(self._writer.submit(job))
         return result
 
     async def read(self, work: Callable[[sqlite3.Connection], T], *, long: bool = False) -> T:
-        """Do ``work`` in the reading thread, in its own transaction: it sees one moment throughout.
+        """Do ``work`` in the reading thread, in its own transaction, which sees one snapshot.
 
-        ``long``: it waits behind other long work, and lets short work run between its blocks. Work that may
-        take more than a few milliseconds calls :func:`~tabane.store.read_thread.give_way` now and then.
+        ``long``: it waits for other long work, and lets short work run between its blocks. Work that may take
+        more than a few milliseconds must call :func:`~tabane.store.read_thread.give_way` between its blocks.
         """
         if self._closed:
             raise failures.closed(self.path)
@@ -160,22 +161,25 @@ class Database:
     async def aside(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do ``work`` as :meth:`read` does, on its own thread and connection.
 
-        For work that reads everything: an opening, a check-up.
+        For work that reads everything, such as opening or checking.
         """
         if self._closed:
             raise failures.closed(self.path)
         return await asyncio.get_running_loop().run_in_executor(self._aside, self._read_aside, work)
 
     def accompany(self, companion: CommitCompanion) -> None:
-        """Commit something else ahead of each commit from now on. Before the first write that needs it."""
+        """Add a companion that commits before each commit from now on.
+
+        Call it before the first write that needs it.
+        """
         self._writer.companions.append(companion)
 
     async def examine(self) -> None:
-        """Look through the whole file. Raises StoreCorrupt with the first thing that is wrong."""
+        """Check the whole file. Raises StoreCorrupt with the first problem."""
         await self.aside(lambda connection: examine(connection, self.path))
 
     async def close(self) -> None:
-        """Finish what waits, fold the log into the file, let go of it. A second call does nothing."""
+        """Finish waiting work, copy the log into the file, and release it. A second call does nothing."""
         if not self._closed:
             self._closed = True
             await asyncio.to_thread(self._close)
@@ -205,7 +209,7 @@ class Database:
 
     def _close(self) -> None:
         self._writer.close()
-        self._aside.shutdown(wait=True)  # it may write derived files, which are the next process's soon
+        self._aside.shutdown(wait=True)  # it may write derived files, which the next process will own
         clean = False
         with contextlib.suppress(sqlite3.Error):
             self._reader.close()
@@ -218,7 +222,10 @@ class Database:
 
 
 def connected(path: str, kind: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
-    """A connection as all of the store have them: transactions are the caller's, any thread may use it."""
+    """Open a connection with the settings of the store.
+
+    The caller begins transactions; any thread may use it.
+    """
     connection = sqlite3.connect(
         path, timeout=_BUSY_WAIT, isolation_level=None, check_same_thread=False, factory=kind
     )
@@ -239,9 +246,9 @@ def open_checked(
     after_crash: bool,
     page_size: int | None = None,
 ) -> sqlite3.Connection:
-    """Open or create a database and upgrade it. Raises StoreError, or what SQLite and the system raise.
+    """Open or create a database and upgrade it. Raises StoreError, or errors of SQLite and the system.
 
-    ``after_crash``: the last process died, so the file is checked, unless it is known to be whole.
+    ``after_crash``: the last process crashed, so the file is checked unless it is known to be intact.
     """
     points.look()
     connection = connected(path)
@@ -262,7 +269,7 @@ def open_checked(
 
 
 def examine(connection: sqlite3.Connection, path: str) -> None:
-    """Look through every page. Raises StoreCorrupt with the first thing that is wrong."""
+    """Check every page. Raises StoreCorrupt with the first problem."""
     found = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if found != "ok":
         raise failures.corrupt(path, str(found).splitlines()[-1])

@@ -1,4 +1,4 @@
-"""Errors of SQLite and the disk as :class:`~tabane.errors.StoreError`, with advice on what to do."""
+"""Conversion of errors of SQLite and the disk to :class:`~tabane.errors.StoreError`, with advice."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tabane.messages import say
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _DENIED = (errno.EROFS, errno.EACCES, errno.EPERM)
-_SCARCE = 1 << 16  # bytes: SQLite reports some full disks as a failure to write
+_SCARCE = 1 << 16  # bytes of free space: SQLite reports some full disks as a write error
 
 
 def from_sqlite(error: sqlite3.Error, path: str) -> StoreError:
-    """Return the :class:`StoreError` for what SQLite raised over the file at ``path``."""
+    """Return the :class:`StoreError` for an error of SQLite with the file at ``path``."""
     name = getattr(error, "sqlite_errorname", "") or ""
-    undecodable = "decode" in str(error)  # Python's own, without a code: text that is no UTF-8
+    undecodable = "decode" in str(error)  # an error of Python without a code: the text is not UTF-8
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")) or undecodable:
         return corrupt(path, str(error))
     if name == "SQLITE_FULL" or (name.startswith("SQLITE_IOERR") and _scarce(path)):
@@ -41,7 +41,7 @@ def from_sqlite(error: sqlite3.Error, path: str) -> StoreError:
 
 
 def storage_error(error: BaseException, path: str) -> BaseException:
-    """Return the error for the caller: a :class:`StoreError` if it is one of storage."""
+    """Return the error for the caller: a :class:`StoreError` if it comes from storage."""
     if isinstance(error, sqlite3.Error):
         return from_sqlite(error, path)
     if isinstance(error, msgspec.DecodeError):
@@ -50,7 +50,7 @@ def storage_error(error: BaseException, path: str) -> BaseException:
 
 
 def from_system(error: OSError, path: str) -> StoreError:
-    """Return the :class:`StoreError` for what the operating system refused at ``path``."""
+    """Return the :class:`StoreError` for an error of the operating system at ``path``."""
     if error.errno in _FULL:
         return full(path)
     if error.errno in _DENIED:
@@ -92,7 +92,7 @@ def closed(path: str) -> StoreError:
 
 def _scarce(path: str) -> bool:
     try:
-        there = os.statvfs(os.path.dirname(path) or ".")
+        disk = os.statvfs(os.path.dirname(path) or ".")
     except OSError:
         return False
-    return there.f_bavail * there.f_frsize < _SCARCE
+    return disk.f_bavail * disk.f_frsize < _SCARCE

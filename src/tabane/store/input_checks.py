@@ -18,8 +18,8 @@ from tabane.store.write_thread import ALONE, MOST_ROWS
 def checked_vector(vector: bytes, space: EmbeddingSpace) -> bytes:
     """Return the vector, if it has the length of its space and finite numbers, not all 0.
 
-    A sum of squares that is neither 0 nor too large for a float32 says so of all numbers at once; any
-    other one may be due to very small or large numbers, and the slower look decides.
+    If the sum of squares is neither 0 nor infinite as float32, all numbers are valid. Otherwise the numbers
+    may be very small or very large, and the slower check decides.
     """
     if len(vector) == 4 * space.dimension:
         numbers = np.frombuffer(vector, dtype="<f4")
@@ -34,7 +34,7 @@ MOST_BYTES = 1_000_000  # of a commit that others share
 
 
 def cut(records: Sequence[Record]) -> Iterator[list[Record]]:
-    """The records in order, in parts of at most 100 rows and 1 MB; a larger one is a part of its own."""
+    """Yield the records in order, in parts of at most 100 rows and 1 MB. A larger record is its own part."""
     part: list[Record] = []
     size = 0
     for record in records:
@@ -49,16 +49,16 @@ def cut(records: Sequence[Record]) -> Iterator[list[Record]]:
 
 
 def check_count(records: Sequence[Record], gone: Sequence[str]) -> None:
-    """Raises :class:`BadArguments` if an exchange has too many records and keys."""
+    """Raise :class:`BadArguments` if an exchange has too many records and keys."""
     if len(records) + len(gone) > MOST_EXCHANGED:
         message = say("an exchange has at most {most} records and keys", most=MOST_EXCHANGED)
         raise BadArguments(message, "records")
 
 
 def rows_of_exchange(records: Sequence[Record], gone: Sequence[str]) -> int:
-    """Return how many rows an exchange counts for, all of it checked: as one that is alone if it is large.
+    """Check an exchange, and return its rows for the writer. A large exchange gets its own commit.
 
-    Raises :class:`BadArguments` if it is too large, or where a key is to be put and to be taken out.
+    Raises :class:`BadArguments` if it is too large, or if it both writes and deletes a key.
     """
     twice = {record.key for record in records}.intersection(gone)
     if twice:

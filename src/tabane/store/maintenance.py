@@ -49,7 +49,7 @@ class TableMaintenance:
         self._task: asyncio.Task[None] | None = None
 
     def wake(self) -> None:
-        """Begin, unless it is under way. On the event loop."""
+        """Start maintenance unless it is running. Call it on the event loop."""
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._tidy())
 
@@ -69,7 +69,7 @@ class TableMaintenance:
         await self._sweep_dropped()
 
     async def end(self) -> None:
-        """End what is under way, seal what can be and delete vectors that were given up."""
+        """End the running task, seal complete segments, and delete unused vectors."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -79,7 +79,7 @@ class TableMaintenance:
             await self._sweep_vectors()
 
     async def _tidy(self) -> None:
-        # On a full disk, say, a later write begins it again; what is stored is right all the time.
+        # After an error such as a full disk, a later write starts it again. The stored data stays correct.
         with contextlib.suppress(StoreError):
             await self._seal()
             await self._sweep_vectors()
@@ -125,9 +125,9 @@ class TableMaintenance:
             )
 
     def _swept(self, connection: sqlite3.Connection, after: int) -> int | None:
-        """Drop unused strings among the next codes; the answer is the last of these, None at the end.
+        """Drop unused strings among the next codes. Return the last of these codes, None at the end.
 
-        Alone in its commit: whatever was written before is in the columns.
+        It has its own commit, so that everything written before is in the columns.
         """
         strings = self._table.truth.strings
         codes = strings.codes(connection, after, _SWEPT)
@@ -144,7 +144,7 @@ class TableMaintenance:
             pass
 
     async def _sweep_dropped(self) -> None:
-        """Delete what is left of spaces that were dropped."""
+        """Delete the remaining data of dropped spaces."""
         vectors = self._table.truth.vectors
         while vectors is not None and await self._table.database.run(vectors.sweep_dropped, rows=ALONE):
             pass

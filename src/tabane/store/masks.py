@@ -28,12 +28,12 @@ from tabane.store.columns import ABSENT_FLAG, Array, ColumnSnapshot, ColumnValue
 from tabane.store.string_table import StringTable
 from tabane.store.substring_filter import SubstringCondition
 
-# Which of the slots have texts that are so: answers for those within the mask, others do not count.
+# Returns the slots whose texts match. The result is valid only for slots within the mask.
 Holding = Callable[[SubstringCondition, Mask], Mask]
 
 
 class Masks:
-    """A snapshot, with what else it takes to evaluate filters over it. For one piece of reading."""
+    """Evaluation of filters over a snapshot, for one read."""
 
     def __init__(
         self,
@@ -50,11 +50,14 @@ class Masks:
         self._holding = holding
 
     def mask(self, where: Filter) -> Mask:
-        """Return one flag a slot: live, and meant by the filter, which is checked."""
+        """Return one flag a slot: whether it is live and matches the filter, which is checked already."""
         return self._within(where, self.snapshot.alive)
 
     def _within(self, where: Filter, within: Mask) -> Mask:
-        """Return those of ``within`` that match. What costs most is asked last, and of what is left alone."""
+        """Return the slots of ``within`` that match.
+
+        Expensive conditions come last, for the remaining slots.
+        """
         match where:
             case Everything():
                 return within
@@ -73,7 +76,10 @@ class Masks:
                 return within & self._matching(where)
 
     def _all(self, of: Sequence[Filter], within: Mask) -> Mask:
-        """Return those of ``within`` that match each; what is asked of texts is asked at once."""
+        """Return the slots of ``within`` that match all filters.
+
+        Conditions on texts are evaluated together.
+        """
         for each in of:
             if not costly(each):
                 within = self._within(each, within)
@@ -123,7 +129,7 @@ class Masks:
                 return strings.between(connection, field, above, below)
 
     def _spread(self, column: ColumnValues, matching: Mask) -> Mask:
-        """From matching values to slots: any element of a list will do."""
+        """Return the slots of matching values. Of a list, one matching element is enough."""
         if column.slots is None:
             return matching
         found = np.zeros(len(self.snapshot.alive), dtype=np.bool_)
@@ -131,7 +137,10 @@ class Masks:
         return found
 
     def facet(self, field: str, where: Filter, limit: int) -> list[tuple[Scalar, int]]:
-        """The most frequent values among what matches, with their counts; equals in order of values."""
+        """Return the most frequent values of matching records, with counts.
+
+        Equal counts are ordered by value.
+        """
         column = self.snapshot.columns[field]
         values = column.within(self.mask(where))
         if column.field.kind.textual:
@@ -148,7 +157,7 @@ class Masks:
         return [(_spelt(number), count) for number, count in zip(numbers, counts[best].tolist(), strict=True)]
 
     def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
-        """Return all strings among what matches, with their counts, in no order."""
+        """Return all strings of matching records, with counts, in any order."""
         values = self.snapshot.columns[field].within(self.mask(where))
         counts = np.bincount(values, minlength=1)
         size = len(counts)
@@ -156,18 +165,18 @@ class Masks:
         return {text: int(counts[code]) for code, text in in_order if code < size and counts[code]}
 
     def tally_of_few(self, field: str, where: Filter) -> list[tuple[str | None, int]]:
-        """As :meth:`tally`, for few records: string by string, None for a deleted one."""
+        """Count like :meth:`tally`, for few records: string by string, None for a deleted string."""
         codes = self.snapshot.columns[field].within(self.mask(where))
         found, counts = np.unique(codes[codes > 0], return_counts=True)
         pairs = zip(found.tolist(), counts.tolist(), strict=True)
         return [(self._strings.text(self._connection, code), count) for code, count in pairs]
 
     def over(self, snapshot: ColumnSnapshot) -> Masks:
-        """Return the same for some records alone, for filters that ask nothing of texts."""
+        """Return masks for some records only, for filters without conditions on texts."""
         return Masks(snapshot, self._strings, self._connection, self._holding, self.sweeps)
 
     def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
-        """Return how many among what matches lie from each bound to before the next."""
+        """Return how many matching records lie from each bound to before the next."""
         values = self.snapshot.columns[field].values[self.mask(where)]
         values = values[~np.isnan(values)]
         places = np.searchsorted(np.array(bounds, dtype=np.float64), values, side="right")
@@ -175,7 +184,7 @@ class Masks:
         return counted
 
     def firsts(self, field: str, order: Order, where: Filter) -> dict[str, list[int]]:
-        """Return the rows that come first of each string among what matches: several if they are equal."""
+        """Return the first matching rows of each string, several if they are equal."""
         slots = np.flatnonzero(self.mask(where))
         codes, ranks = self.snapshot.columns[field].values[slots], self.ranks(order, slots)
         arranged = np.lexsort((ranks, codes))
@@ -191,7 +200,7 @@ class Masks:
         return found
 
     def arranged(self, order: Order, where: Filter) -> Array:
-        """Return the rows of what matches, in order; equal ones as they lie."""
+        """Return the matching rows in order. Equal rows keep their order."""
         slots = np.flatnonzero(self.mask(where))
         return slots[np.argsort(self.ranks(order, slots), kind="stable")] + self.snapshot.origin
 
@@ -230,18 +239,18 @@ class Masks:
 
 
 def costly(where: Filter) -> bool:
-    """Return whether texts have to be looked into."""
+    """Return whether texts must be read."""
     return any(isinstance(leaf, Contains) for leaf in leaves(where))
 
 
 def _joins(where: Filter) -> bool:
-    """Return whether it can be asked of texts together with others: parts that an index knows for sure."""
+    """Return whether it can be combined with other text conditions: the index must be exact for it."""
     leaf = where.of if isinstance(where, Not) else where
     return isinstance(leaf, Contains) and is_whole(leaf.text)
 
 
 def _wanted(of: Sequence[Filter]) -> SubstringCondition | None:
-    """Return what of these is asked at once, in one order whatever the order was; None if nothing is."""
+    """Return the text conditions to evaluate together, in a canonical order. None if there are none."""
     joined = [each for each in of if _joins(each)]
     includes = sorted((each for each in joined if isinstance(each, Contains)), key=repr)
     excludes = sorted((each.of for each in joined if isinstance(each, Not)), key=repr)
@@ -257,7 +266,7 @@ def _table(codes: Sequence[int], values: Array) -> Mask:
 
 
 def _numbers(where: Condition, values: Array) -> Mask:
-    """Return which numbers match: none that is absent, because NaN compares as false."""
+    """Return which numbers match. Absent numbers do not, because NaN compares as false."""
     match where:
         case Equal(_, value):
             return np.asarray(values == value)
@@ -277,5 +286,5 @@ def _numbers(where: Condition, values: Array) -> Mask:
 
 
 def _spelt(number: float) -> Scalar:
-    """Return a number as records spell it: whole ones as int."""
+    """Return a number as in records: whole numbers as int."""
     return int(number) if number.is_integer() and abs(number) <= 2**53 else number

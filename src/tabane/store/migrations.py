@@ -22,7 +22,7 @@ Migration = Callable[[sqlite3.Connection], None]
 
 
 def _collections(connection: sqlite3.Connection) -> None:
-    """The list of collections; each has tables of its own, made with it.
+    """Create the list of collections. Each collection has its own tables, created with it.
 
     ``base`` is the lowest row that may be live, ``next`` the row of the next record, ``sealed`` the row
     up to which columns are kept as segments; ``changes`` counts writes, ``epoch`` renumberings, and
@@ -46,7 +46,7 @@ def _collections(connection: sqlite3.Connection) -> None:
 
 
 def _spaces(connection: sqlite3.Connection) -> None:
-    """The spaces of all collections, in order of making.
+    """Create the list of the spaces of all collections, in order of creation.
 
     ``number`` and ``birth`` say where in the file of vectors theirs are. One without a name was dropped:
     its vectors are forgotten up to row ``swept``.
@@ -76,7 +76,7 @@ def version(connection: sqlite3.Connection) -> int:
 
 
 def check(connection: sqlite3.Connection, path: str, known: int) -> None:
-    """Refuse, before anything is changed, what is no store or is of a newer version."""
+    """Reject a file that is not a store or has a newer version, before anything is changed."""
     application = int(connection.execute("PRAGMA application_id").fetchone()[0])
     tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     if application != APPLICATION and (application or tables):
@@ -115,9 +115,9 @@ def _apply(connection: sqlite3.Connection, migration: Migration, number: int) ->
 
 
 def backup(connection: sqlite3.Connection, path: str, done: int) -> str:
-    """Copy the database as of now to ``backups/<name>-v<version>.db``; the answer is where.
+    """Copy the database to ``backups/<name>-v<version>.db``. Return the path of the copy.
 
-    It appears under that name when it is whole and on the disk. The last two are kept.
+    The copy gets that name once it is complete and on disk. The last two are kept.
     """
     folder = os.path.join(os.path.dirname(path), "backups")
     os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -145,7 +145,7 @@ def _backups(folder: str, stem: str) -> list[tuple[int, str]]:
 
 
 def _settle(partial: str, target: str, folder: str) -> None:
-    """Give the file its name once it is on the disk."""
+    """Rename the file after its content is on disk."""
     with open(partial, "rb") as file:
         os.fsync(file.fileno())
     os.replace(partial, target)

@@ -1,7 +1,7 @@
-"""Pages of a selection: where each ended is said by values and a key, so that writes do not shift it.
+"""Pages of a selection. A cursor contains values and a key, so writes do not shift it.
 
-A cursor holds the values of the order's fields and the key of the last record shown, and which order
-that was. Whatever is written meanwhile, what comes next is what stands behind that place.
+A cursor has the name of the order, and the values of the order's fields and the key of the last record of the
+page. The next page continues after that position, whatever is written meanwhile.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class RecordPaging:
         yield from ((group, "") for group in _tied(slots, ranks))
 
     def _ranks(self, order: Order, slots: Slots) -> Array:
-        """Numbers that stand in the order wanted; absent values are infinite, and so come last."""
+        """Return ranks in the requested order. Absent values are infinite, so they come last."""
         column = self._snapshot.columns[order.field]
         values = column.values[slots]
         if column.field.kind is Kind.STRING:
@@ -132,7 +132,7 @@ class RecordPaging:
         return np.where(np.isnan(ranks), np.inf, ranks)
 
     def _places(self, field: str, codes: Array) -> Array:
-        """The place of each code's string among all strings of the field."""
+        """Return the rank of each code's string among all strings of the field."""
         table = np.zeros(int(codes.max(initial=0)) + 1)
         in_order = self._truth.strings.in_order(self._connection, field)
         known = np.fromiter((code for code, _ in in_order), dtype=np.int64)
@@ -142,7 +142,7 @@ class RecordPaging:
         return table[codes]
 
     def _place(self, order: Order, value: Scalar | None) -> float:
-        """Where a cursor's value stands among the ranks. A string that is gone stands between two."""
+        """Return the rank of a cursor's value. A deleted string has a rank between two others."""
         if value is None:
             return float("inf")
         if isinstance(value, str):
@@ -180,7 +180,7 @@ class RecordPaging:
 
 
 def _compared(ranks: list[Array], place: list[float]) -> tuple[Mask, Mask]:
-    """Which entries stand behind a place, and which stand level with it."""
+    """Return which entries come after a position, and which are equal to it."""
     behind = np.zeros(len(ranks[0]), dtype=np.bool_)
     level = np.ones(len(ranks[0]), dtype=np.bool_)
     for rank, at in zip(ranks, place, strict=True):
@@ -190,7 +190,7 @@ def _compared(ranks: list[Array], place: list[float]) -> tuple[Mask, Mask]:
 
 
 def _nearest(slots: Slots, ranks: list[Array], most: int) -> tuple[Slots, list[Array]]:
-    """Leave out what cannot be among the first: sorting a few is cheaper than sorting all."""
+    """Leave out entries that cannot be among the first: sorting a few is cheaper than sorting all."""
     if len(slots) <= most:
         return slots, ranks
     near = ranks[0] <= np.partition(ranks[0], most)[most]

@@ -1,9 +1,9 @@
-"""The thread that reads: short queries run between the blocks of a long one.
+"""The reading thread: short queries run between the blocks of a long one.
 
-Two threads that read compete for one interpreter: each becomes slower, and together they are no faster. So
-there is one thread, and long work calls :func:`give_way` between its blocks. Short work that waits then runs
-at once, on another connection, so that each piece of work sees its own moment. Work declared as long waits
-for other long work. Never call :func:`give_way` while holding a lock.
+Two reading threads would compete for one interpreter: each would be slower, and both together no faster. So
+there is one thread, and long work calls :func:`give_way` between its blocks. Waiting short work then runs at
+once, on another connection, so each piece of work has its own snapshot. Work declared as long waits for other
+long work. Never call :func:`give_way` while holding a lock.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 SLICE = 0.004  # seconds that work runs before it gives way
-_MOST_BETWEEN = 16  # short queries that are done between two slices
-_DEEPEST = 3  # pieces of work of which each waits for the next, and connections
+_MOST_BETWEEN = 16  # short queries that run between two slices
+_DEEPEST = 3  # nested pieces of work, each with its connection
 
 _VALUES = 500  # of one query
 
@@ -28,13 +28,13 @@ Work = Callable[[sqlite3.Connection], Any]
 
 
 class ReadConnection(sqlite3.Connection):
-    """A connection of a reader, through which work can give way."""
+    """A connection of the reading thread, through which work can give way."""
 
     reader: ReadThread | None = None
 
 
 def give_way(connection: sqlite3.Connection) -> None:
-    """Let short queries run if some wait and the slice is over. No lock may be held."""
+    """Run waiting short queries if the slice is over. The caller must not hold a lock."""
     if isinstance(connection, ReadConnection) and connection.reader is not None:
         connection.reader.give_way()
 
@@ -81,10 +81,10 @@ class ReadThread:
         if not self._started:
             self._started = True
             self._thread.start()
-        asked = _ReadJob(work)
-        (self._long if long else self._short).append(asked)
+        job = _ReadJob(work)
+        (self._long if long else self._short).append(job)
         self._waiting.put(True)
-        return asked.answer
+        return job.answer
 
     def close(self) -> None:
         """Finish waiting work, end the thread, close the connections."""
@@ -98,12 +98,12 @@ class ReadThread:
 
     def _work(self) -> None:
         while self._waiting.get():
-            asked = self._next()
-            if asked is not None:
-                self._answer(asked)
+            job = self._next()
+            if job is not None:
+                self._answer(job)
 
     def _next(self) -> _ReadJob | None:
-        """Take from both queues in turns. None: the item was done between the slices of another one."""
+        """Take from both queues in turns. None: the job was done between the slices of another one."""
         first, second = (self._long, self._short) if self._turn else (self._short, self._long)
         for waiting in (first, second):
             if waiting:
@@ -123,22 +123,22 @@ class ReadThread:
             self._answer(self._short.popleft())
         self._began = time.monotonic()
 
-    def _answer(self, asked: _ReadJob) -> None:
-        if not asked.answer.set_running_or_notify_cancel():
+    def _answer(self, job: _ReadJob) -> None:
+        if not job.answer.set_running_or_notify_cancel():
             return
         self._depth += 1
         self._began = time.monotonic()
         try:
-            found = self._run(self._connection(), asked.work)
+            result = self._run(self._connection(), job.work)
         except BaseException as error:
-            asked.answer.set_exception(error)
+            job.answer.set_exception(error)
         else:
-            asked.answer.set_result(found)
+            job.answer.set_result(result)
         finally:
             self._depth -= 1
 
     def _connection(self) -> ReadConnection:
-        """Return the connection of this depth."""
+        """Return the connection for the current depth."""
         if len(self._connections) < self._depth:
             connection = self._connect()
             connection.reader = self

@@ -97,9 +97,9 @@ class Store:
             return self._vectors
 
     async def kept(self, most: int = 1_000_000_000) -> PersistentVectorCache:
-        """Vectors that were worked out once, by what they were made of. The same storage at every call.
+        """Return the cache of computed vectors. Every call returns the same one.
 
-        ``most`` is how many bytes of them there may be; the first call says it.
+        ``most`` is its limit in bytes. The value of the first call counts.
         """
         async with self._opening:
             if self._kept is None:
@@ -107,9 +107,9 @@ class Store:
             return self._kept
 
     async def check(self) -> list[str]:
-        """Return the names of open collections whose columns or index do not say what their records say.
+        """Return the names of open collections whose columns or index do not agree with their records.
 
-        Raises StoreCorrupt if the file itself is damaged. Reads everything: for a check-up.
+        Raises StoreCorrupt if the file itself is damaged. Reads everything; used by checks only.
         """
         await self.database.examine()
         if self._vectors is not None:
@@ -117,7 +117,7 @@ class Store:
         return [name for name, each in self._collections.items() if not await each.agrees()]
 
     async def mend(self, name: str) -> StoredCollection:
-        """Return the open collection of that name, opened again with all that is derived rebuilt."""
+        """Open the collection of that name again, with all derived data rebuilt. Return it."""
         async with self._opening:
             found = self._collections.pop(name)
             await found.close()

@@ -1,8 +1,8 @@
-"""The strings of fields as numbers: each distinct string of a field is stored once, with a code.
+"""Table of the strings of fields: each distinct string of a field is stored once, with a code.
 
-Codes are unique in a collection and never used again; 0 means no string. The table is in the database, and
-a new string is written with the record that brings it. So columns need 4 bytes a record, and no strings are
-held in memory.
+Codes are unique in a collection and never reused; 0 means no string. The table is in the database, and a new
+string is written with the first record that has it. So columns need 4 bytes a record, and no strings are kept
+in memory.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ class StringTable:
         self._find = f"SELECT code FROM {self._table} WHERE field = ? AND text = ?"
         self._known: dict[tuple[str, str], int] = {}
         self.sweeps = 0
-        """Another number before strings are dropped, and another one after that is committed.
+        """A counter that changes before strings are dropped, and again after the commit.
 
-        Who read it before a transaction, and finds it unchanged later, knows every code still stands for
-        the string that it stood for.
+        If a reader finds it unchanged since before its transaction, every code still means the same string.
         """
 
     def create(self, connection: sqlite3.Connection) -> None:
@@ -40,23 +39,23 @@ class StringTable:
     def coded(
         self, connection: sqlite3.Connection, field: str, text: str, new: dict[tuple[str, str], int]
     ) -> int:
-        """Return the code of a string, made if it has none. What is not remembered yet goes into ``new``.
+        """Return the code of a string, created if needed. Codes that are not cached are added to ``new``.
 
-        ``new`` is remembered once its transaction is committed: one that is undone takes its codes back.
+        ``new`` is cached after the commit of its transaction, because a rollback removes its codes.
         """
         pair = (field, text)
         code = self._known.get(pair) or new.get(pair)
         if code is None:
-            found = connection.execute(self._find, pair).fetchone()
-            code = new[pair] = found[0] if found else self._made(connection, pair)
+            row = connection.execute(self._find, pair).fetchone()
+            code = new[pair] = row[0] if row else self._insert(connection, pair)
         return code
 
-    def _made(self, connection: sqlite3.Connection, pair: tuple[str, str]) -> int:
+    def _insert(self, connection: sqlite3.Connection, pair: tuple[str, str]) -> int:
         cursor = connection.execute(f"INSERT INTO {self._table} (field, text) VALUES (?, ?)", pair)
         return int(cursor.lastrowid or 0)
 
     def remember(self, new: dict[tuple[str, str], int]) -> None:
-        """Keep codes in memory, after their commit; the memory is emptied when it is full."""
+        """Cache codes after their commit. A full cache is emptied first."""
         if len(self._known) + len(new) > _REMEMBERED:
             self._known.clear()
         if len(new) <= _REMEMBERED:
@@ -67,7 +66,7 @@ class StringTable:
         self.sweeps += 1
 
     def found(self, connection: sqlite3.Connection, field: str, texts: Iterable[str]) -> list[int]:
-        """Return the codes of those of the strings that are known."""
+        """Return the codes of the strings that have one."""
         query = f"SELECT code FROM {self._table} WHERE field = ? AND text IN"
         return [code for (code,) in select_among(connection, query, list(texts), (field,))]
 
@@ -78,14 +77,14 @@ class StringTable:
         low: tuple[str, str] | None,
         high: tuple[str, str] | None,
     ) -> list[int]:
-        """The codes of a field's strings within bounds: each an operator (``>``, ``<=`` …) and a string."""
+        """Return the codes of strings within bounds. A bound is an operator (``>``, ``<=`` …) and a text."""
         bounds = [bound for bound in (low, high) if bound is not None]
         conditions = "".join(f" AND text {operator} ?" for operator, _ in bounds)
         query = f"SELECT code FROM {self._table} WHERE field = ?{conditions}"
         return [row[0] for row in connection.execute(query, (field, *(text for _, text in bounds)))]
 
     def beginning(self, connection: sqlite3.Connection, field: str, prefix: str) -> list[int]:
-        """Return the codes of a field's strings that begin so."""
+        """Return the codes of a field's strings with that prefix."""
         end = _successor(prefix)
         return self.between(connection, field, (">=", prefix), ("<", end) if end else None)
 
@@ -98,7 +97,7 @@ class StringTable:
             yield pair
 
     def before(self, connection: sqlite3.Connection, field: str, text: str) -> int:
-        """Return how many strings of a field come before this one."""
+        """Return how many strings of a field sort before this one."""
         query = f"SELECT count(*) FROM {self._table} WHERE field = ? AND text < ?"
         return int(connection.execute(query, (field, text)).fetchone()[0])
 
@@ -107,7 +106,7 @@ class StringTable:
         return str(found[0]) if found else None
 
     def last(self, connection: sqlite3.Connection) -> int:
-        """Return the highest code there is."""
+        """Return the highest code."""
         return int(connection.execute(f"SELECT coalesce(max(code), 0) FROM {self._table}").fetchone()[0])
 
     def codes(self, connection: sqlite3.Connection, after: int, limit: int) -> list[int]:
@@ -115,17 +114,17 @@ class StringTable:
         return [row[0] for row in connection.execute(query, (after, limit))]
 
     def drop(self, connection: sqlite3.Connection, codes: Sequence[int]) -> None:
-        """Remove strings that no record has any more; after the commit, :meth:`forget` what is remembered."""
+        """Remove strings that no record has any more. After the commit, call :meth:`forget`."""
         self.sweeps += 1
         connection.executemany(f"DELETE FROM {self._table} WHERE code = ?", [(code,) for code in codes])
 
 
 def _successor(prefix: str) -> str:
-    """Return the first string after all that begin so, by code point; empty if there is none."""
+    """Return the first string after all strings with that prefix, by code point. Empty if there is none."""
     while prefix:
         point = ord(prefix[-1]) + 1
         prefix = prefix[:-1]
         if point <= _LAST:
-            # Half characters are no text: what comes after the last one before them.
+            # Surrogates cannot be in a text: use the first code point after them.
             return prefix + chr(0xE000 if 0xD800 <= point <= 0xDFFF else point)
     return ""

@@ -1,8 +1,8 @@
-"""The records of one collection as SQLite keeps them, and what each write changed.
+"""Records of one collection in SQLite, the source of truth, and the changes of each write.
 
-A record has a row number that grows and is never used again: one that is replaced moves to a new row
-and leaves a tombstone. So whatever is derived (columns, lexical index) catches up by two numbers: the
-last row it has, and the last tombstone. Compaction moves the lowest records to the end until the rows
+A record has a row number that grows and is never reused. A replaced record moves to a new row and leaves a
+tombstone. So derived data (columns, lexical index) catches up by two numbers: the last row it has, and the
+last tombstone. Compaction moves the lowest records to the end until the rows
 between :attr:`State.base` and :attr:`State.next` are dense again.
 
 Everything here runs inside a transaction of the caller's.
@@ -23,8 +23,8 @@ from tabane.store.string_table import StringTable
 from tabane.store.vectors.space_table import SpaceTable
 from tabane.store.vectors.vector_truth import VectorTruth
 
-FULL = 2**32 - 1  # rows are unsigned numbers of 32 bits
-RENUMBERED = 2**31  # a collection that comes here begins again at 1 when it is opened
+FULL = 2**32 - 1  # row numbers are unsigned 32-bit numbers
+RENUMBERED = 2**31  # from this row on, a collection is renumbered from 1 when it is opened
 
 # Whether the record of a row has the vectors that another one asks for.
 _Same = Callable[[sqlite3.Connection, CollectionSpaces, int, Record], bool]
@@ -67,7 +67,7 @@ class Truth(RecordTable):
     def upsert(
         self, connection: sqlite3.Connection, records: Sequence[Record], models: Mapping[str, str]
     ) -> CollectionChange:
-        """Put in checked records. Raises OverflowError if no row numbers are left.
+        """Write checked records. Raises OverflowError if no row numbers are left.
 
         ``models``: model of the vectors of a space; vectors for spaces of another model are left out.
         """
@@ -82,9 +82,9 @@ class Truth(RecordTable):
         gone: Iterable[str],
         models: Mapping[str, str],
     ) -> tuple[CollectionChange, int]:
-        """Delete records by their keys and put in others, as one change. How many were deleted comes with it.
+        """Delete records by key and write others, as one change. Also return how many were deleted.
 
-        A record without vectors is the same as one that has some, where all else is.
+        A record without vectors equals a stored one with vectors if everything else is equal.
         """
         change = CollectionChange(state=self.state(connection))
         self._take_out(connection, change, gone)
@@ -129,13 +129,13 @@ class Truth(RecordTable):
     def _keeps(
         self, connection: sqlite3.Connection, spaces: CollectionSpaces, row: int, record: Record
     ) -> bool:
-        """Whether the record of a row may keep its vectors: this one comes without, or with the same."""
+        """Return whether the record of a row keeps its vectors: the new one has none, or the same."""
         return not record.vectors or self._has(connection, spaces, row, record)
 
     def _put(
         self, connection: sqlite3.Connection, spaces: CollectionSpaces, record: Record, row: int, same: _Same
     ) -> int | None:
-        """Write the record under ``row``; the answer is the row it had, or that it is there as it is."""
+        """Write the record under ``row``. Return its old row, or that the stored record is equal."""
         if row > FULL:
             raise OverflowError("row numbers")
         blobs = (_NAMED.encode(record.texts), _NAMED.encode(record.fields), record.payload)
@@ -200,7 +200,7 @@ class Truth(RecordTable):
         return change
 
     def renumber(self, connection: sqlite3.Connection) -> None:
-        """Begin again at row 1, where the numbers run out one day. All that is derived is rebuilt."""
+        """Renumber the rows from 1 if the numbers are running out. All derived data is rebuilt."""
         state = self.state(connection)
         shift = state.base - 1
         if shift < state.next - state.base:
@@ -258,7 +258,7 @@ class Truth(RecordTable):
         work: Callable[[sqlite3.Connection, SpaceTable], bool],
         vectors: VectorTruth,
     ) -> CollectionChange:
-        """Change which spaces there are. ``work`` tells whether it did."""
+        """Add or delete spaces. ``work`` returns whether it changed any."""
         change = CollectionChange(state=self.state(connection))
         if work(connection, vectors.list):
             change.spaces = vectors.spaces(connection)
@@ -266,13 +266,13 @@ class Truth(RecordTable):
         return change
 
     def spaces(self, connection: sqlite3.Connection) -> CollectionSpaces:
-        """Return the spaces of the moment of the connection's transaction."""
+        """Return the spaces in the snapshot of the connection's transaction."""
         return (
             self.vectors.spaces(connection) if self.vectors is not None else CollectionSpaces(self.shape, ())
         )
 
     def _counted(self, connection: sqlite3.Connection, change: CollectionChange) -> CollectionChange:
-        """Return a change that leaves the records as they are."""
+        """Return a numbered change without changed records."""
         connection.execute("UPDATE collection SET changes = changes + 1 WHERE id = ?", (self.number,))
         change.state = self.state(connection)
         change.tombstone = self.last_tombstone(connection)
@@ -292,7 +292,7 @@ class Truth(RecordTable):
     # Reading
 
     def tombstones(self, connection: sqlite3.Connection, after: int = 0) -> list[int]:
-        """Return the rows that were given up since tombstone ``after``, in that order."""
+        """Return the rows that were deleted or replaced since tombstone ``after``, in that order."""
         query = f"SELECT row FROM {self._tombstones} WHERE number > ? ORDER BY number"
         return [row[0] for row in connection.execute(query, (after,))]
 
@@ -305,7 +305,7 @@ class Truth(RecordTable):
     def cells(
         self, connection: sqlite3.Connection, fields: dict[str, Value], new: dict[tuple[str, str], int]
     ) -> Cells:
-        """The fields as columns hold them. A value that is of another kind (an older shape's) is absent."""
+        """Return the fields as cells of columns. A value of another kind (from an older shape) is absent."""
         found: list[Cell] = []
         for each in self.shape.fields:
             value = fields.get(each.name)
@@ -331,7 +331,7 @@ def shape_of(blob: bytes) -> Shape:
 
 
 def shape_blob(shape: Shape) -> bytes:
-    """Its texts and fields; which spaces there are has a table of its own."""
+    """Encode the texts and fields of a shape. Its spaces have their own table."""
     return _NAMED.encode(replace(shape, spaces=()))
 
 

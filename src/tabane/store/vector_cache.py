@@ -51,7 +51,7 @@ class PersistentVectorCache:
 
     @classmethod
     async def open(cls, database: Database, most: int = MOST_BYTES) -> PersistentVectorCache:
-        """Return what the file holds already, and the table for it if it has none."""
+        """Open the cache in a database. Creates its table if needed, and frees room if it is too large."""
         found = cls(database, most)
         await database.run(found._prepare, rows=MOST_ROWS)
         await found._make_room()
@@ -59,7 +59,7 @@ class PersistentVectorCache:
 
     @property
     def size(self) -> int:
-        """About how many bytes of the file it takes."""
+        """Return the approximate size in the file, in bytes."""
         return self._size
 
     async def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -73,7 +73,7 @@ class PersistentVectorCache:
         return [found[key][2] if key in found else None for key in keys]
 
     async def put(self, vectors: Sequence[tuple[bytes, bytes]]) -> None:
-        """Keep vectors with their keys, each in place of the one of its key. Up to 1 MB each."""
+        """Store vectors by key, replacing those with the same keys. Up to 1 MB each."""
         _check([key for key, _ in vectors])
         if any(len(vector) > LARGEST for _, vector in vectors):
             raise BadArguments(say("a vector has at most {most} bytes", most=LARGEST), "vectors")
@@ -132,7 +132,7 @@ class PersistentVectorCache:
         connection.executemany("UPDATE kept SET turn = ? WHERE number = ?", rows)
 
     def _forget(self, connection: sqlite3.Connection) -> int:
-        """Delete some of those whose last use is the longest ago; the answer is how much smaller it is."""
+        """Delete some of the least recently used entries. Return the freed bytes."""
         self._note_uses(connection)
         query = f"SELECT number, size FROM kept ORDER BY turn, number LIMIT {_FORGOTTEN}"
         excess, found = self._size - self._wanted, 0

@@ -1,7 +1,7 @@
-"""The thread that writes: waiting work is committed together, and answered when it is on the disk.
+"""The writing thread: waiting jobs are committed together, and answered when they are on disk.
 
-Each piece of work runs in a savepoint: if it fails, it is undone without affecting the others. A commit
-includes the work that is waiting already, for at most 2 ms or 100 rows; it waits for nothing.
+Each job runs in a savepoint: if it fails, it is undone without affecting the others. A commit includes the
+jobs that are already waiting, for at most 2 ms or 100 rows. It never waits for more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tabane.store.clean_points import CleanPoints
 
 MOST_WAITING = 1000
 LONGEST_GROUP = 0.002  # seconds
-MOST_ROWS = 100  # of a commit: others wait for one at most; work on more rows is a commit of its own
+MOST_ROWS = 100  # of a commit, so that others wait for one at most; a job with more rows has its own commit
 ALONE = MOST_ROWS + 1  # rows of a job that shares its commit with no other
 
 Work = Callable[[sqlite3.Connection], Any]
@@ -29,7 +29,7 @@ Work = Callable[[sqlite3.Connection], Any]
 
 @dataclass(slots=True)
 class WriteJob:
-    """Work, how many rows it touches, and what is called with its result between commit and answer."""
+    """Work, its number of rows, and a function that gets its result between commit and answer."""
 
     work: Work
     rows: int
@@ -40,10 +40,10 @@ class WriteJob:
 
 
 class CommitCompanion(Protocol):
-    """Another file, written in the same thread, that has to be on the disk before each commit.
+    """Another file, written in the same thread, that must be on disk before each commit.
 
-    ``ahead`` puts it there; what it raises undoes the commit. ``settled``: the commit is done.
-    ``lost``: it is not, and what was put there for it belongs to nobody.
+    ``ahead`` writes it to disk; its errors undo the commit. ``settled``: the commit succeeded. ``lost``: the
+    commit failed, so the data written for it is unused.
     """
 
     def ahead(self) -> None: ...
@@ -81,7 +81,7 @@ class WriteThread:
         return job.answer
 
     def close(self) -> None:
-        """Finish what waits, then end the thread. The connection is the caller's again."""
+        """Finish waiting jobs, then end the thread. After that, the caller may use the connection."""
         with self._gate:
             if self._open:
                 self._open = False
@@ -113,14 +113,14 @@ class WriteThread:
             return None
         job = self._waiting.get()
         if job is None:
-            self._waiting.put(None)  # the end: found again after this commit
+            self._waiting.put(None)  # the end mark: read again after this commit
         elif rows + job.rows > MOST_ROWS:
             self._held = job
             return None
         return job
 
     def _run(self, job: WriteJob) -> bool:
-        """Run the work in its savepoint. False if the transaction is lost, with all that is in it."""
+        """Run the work in its savepoint. Return False if the whole transaction is lost."""
         connection = self._connection
         try:
             if not connection.in_transaction:
@@ -130,11 +130,11 @@ class WriteThread:
             connection.execute("RELEASE work")
         except BaseException as error:
             job.error = failures.storage_error(error, self._path)
-            return self._undone()
+            return self._undo()
         return True
 
-    def _undone(self) -> bool:
-        """Undo the last piece of work alone; where SQLite rolled back the whole transaction, say False."""
+    def _undo(self) -> bool:
+        """Undo only the last work. Return False if SQLite rolled back the whole transaction."""
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK TO work")

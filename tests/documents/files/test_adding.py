@@ -18,8 +18,7 @@ import pytest
 from tabane.documents.files.adding_files import FileAdding
 from tabane.documents.files.file_operations import DocumentFiles
 from tabane.documents.files.file_sources import DocumentFolder, PassOptions
-from tabane.documents.files.file_texts import FileTextReader, ReadableFiles
-from tabane.documents.files.readable_roots import ReadableRoots
+from tabane.documents.files.readable_files import FileTextReader, ReadableFiles, ReadableRoots
 from tabane.documents.table import files_table
 from tabane.errors import BadArguments, ModelError, ReadError
 from tabane.hub.jobs import Jobs

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tabane.documents.files.readable_roots import ReadableRoots, read_beneath
+from tabane.documents.files.readable_files import ReadableRoots, read_beneath
 from tabane.errors import BadArguments
 
 

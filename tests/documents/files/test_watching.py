@@ -13,10 +13,15 @@ from typing import Any
 import pytest
 
 from tabane.documents.files.adding_files import FileAdding
-from tabane.documents.files.change_notices import ChangeNotices, PollingNotices, gives_no_word, notices
 from tabane.documents.files.file_sources import DocumentFolder
-from tabane.documents.files.file_texts import FileTextReader
-from tabane.documents.files.watching import FolderWatch
+from tabane.documents.files.readable_files import FileTextReader
+from tabane.documents.files.watching import (
+    ChangeNotices,
+    FolderWatch,
+    PollingNotices,
+    change_notices,
+    is_silent_filesystem,
+)
 from tests.documents.files.test_adding import Shelf, shelf
 from tests.documents.library import Asked, Models, run
 from tests.patience import LONG
@@ -68,7 +73,7 @@ class Watched:
 
 
 def watched(
-    top: Path, work: Callable[[Watched], Awaitable[None]], *ignore: str, gives: Gives = notices
+    top: Path, work: Callable[[Watched], Awaitable[None]], *ignore: str, gives: Gives = change_notices
 ) -> None:
     async def inside(asked: Asked) -> None:
         folder = DocumentFolder(str(top), ignore=ignore)
@@ -94,7 +99,7 @@ def top(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("gives", [notices, lambda folders: PollingNotices()])
+@pytest.mark.parametrize("gives", [change_notices, lambda folders: PollingNotices()])
 def test_changes_are_searchable_soon(top: Path, gives: Gives) -> None:
     async def work(watched: Watched) -> None:
         assert await watched.names() == {"a.md", "sub/b.md"}
@@ -200,7 +205,7 @@ def test_what_is_left_out_is_not_even_watched(top: Path) -> None:
 
     def gives(folders: Sequence[str]) -> ChangeNotices:
         seen.append(folders)
-        return notices(folders)
+        return change_notices(folders)
 
     for name in ("node_modules/x", ".git/objects", "ignored/deep"):
         (top / name).mkdir(parents=True)
@@ -219,7 +224,7 @@ def test_a_folder_that_goes_just_as_it_is_to_be_watched_does_no_harm(top: Path) 
     def gives(folders: Sequence[str]) -> ChangeNotices:
         if not given:
             shutil.rmtree(top / "sub", ignore_errors=True)
-        given.append(notices(folders))
+        given.append(change_notices(folders))
         return given[-1]
 
     async def work(watched: Watched) -> None:
@@ -253,7 +258,7 @@ x /mnt/remote fuse.sshfs rw 0 0
     ],
 )
 def test_what_others_change_on_a_network_is_looked_for(path: str, silent: bool) -> None:
-    assert gives_no_word(path, MOUNTS) is silent
+    assert is_silent_filesystem(path, MOUNTS) is silent
 
 
 # As operations

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.posts.importing.merging import enriched, kept, merged
-from tabane.posts.importing.model_results import ModelResult
+from tabane.posts.importing.model_results import ModelResult, enriched, merged, unchanged_vectors
 from tabane.posts.post import Post
 
 POSTS = st.builds(
@@ -64,7 +63,7 @@ def test_vectors_stay_where_the_text_that_is_embedded_is_the_same() -> None:
     before = Post(post_id=1, content="@alice hi  https://t.co/x", reasoning="a", summary="b")
     after = Post(post_id=1, content="hi", reasoning="a", summary="c")
     vectors = {"content": b"1", "reasoning": b"2", "summary": b"3"}
-    assert kept(before, after, vectors) == {"content": b"1", "reasoning": b"2"}
+    assert unchanged_vectors(before, after, vectors) == {"content": b"1", "reasoning": b"2"}
 
 
 def test_a_result_fills_what_it_has() -> None:

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from tabane.posts.importing.post_times import moment, moment_of_id, moment_of_x, written
+from tabane.posts.times import timestamp_of, timestamp_of_id, timestamp_of_x, twilog_time
 
 TOKYO = ZoneInfo("Asia/Tokyo")
 
@@ -23,25 +23,25 @@ TOKYO = ZoneInfo("Asia/Tokyo")
     ],
 )
 def test_a_time_that_names_no_zone_is_meant_in_the_one_given(text: str) -> None:
-    assert moment(text, TOKYO) == 1710480625
-    assert written(1710480625, TOKYO) == "2024-03-15 14:30:25"
-    assert written(1710480625, UTC) == "2024-03-15 05:30:25"
+    assert timestamp_of(text, TOKYO) == 1710480625
+    assert twilog_time(1710480625, TOKYO) == "2024-03-15 14:30:25"
+    assert twilog_time(1710480625, UTC) == "2024-03-15 05:30:25"
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2024-13-01 00:00:00", "2024-02-30", "14:30", "1710480625"])
 def test_what_is_no_time_is_none(text: str) -> None:
-    assert moment(text, UTC) is None
-    assert moment_of_x(text) is None
+    assert timestamp_of(text, UTC) is None
+    assert timestamp_of_x(text) is None
 
 
 def test_times_of_x_are_read_in_any_locale() -> None:
-    assert moment_of_x("Wed Oct 10 20:19:24 +0000 2018") == 1539202764
-    assert moment_of_x("Wed Oct 10 22:19:24 +0200 2018") == 1539202764
-    assert moment_of_x("2018-10-10T20:19:24.000Z") == 1539202764
-    assert moment_of_x("Wed Okt 10 20:19:24 +0000 2018") is None
-    assert moment_of_x("Wed Feb 31 20:19:24 +0000 2018") is None
+    assert timestamp_of_x("Wed Oct 10 20:19:24 +0000 2018") == 1539202764
+    assert timestamp_of_x("Wed Oct 10 22:19:24 +0200 2018") == 1539202764
+    assert timestamp_of_x("2018-10-10T20:19:24.000Z") == 1539202764
+    assert timestamp_of_x("Wed Okt 10 20:19:24 +0000 2018") is None
+    assert timestamp_of_x("Wed Feb 31 20:19:24 +0000 2018") is None
 
 
 def test_an_id_tells_when_it_was_given() -> None:
-    assert moment_of_id(1460323737035677698) == 1637003285  # 2021-11-15T19:08:05Z
-    assert moment_of_id(20) is None
+    assert timestamp_of_id(1460323737035677698) == 1637003285  # 2021-11-15T19:08:05Z
+    assert timestamp_of_id(20) is None

@@ -17,7 +17,7 @@ from tabane.cli.posts.view import VIEWS, ListedPost, entries, show_posts
 from tabane.cli.terminal_text import painted
 from tabane.errors import CallerError, HubError, TabaneError, UnknownName
 from tabane.messages import Message, say
-from tabane.posts.modes import MODES
+from tabane.posts.query import MODES
 from tabane.text.nearest_names import nearest
 
 HISTORY = "posts_history"

@@ -11,8 +11,8 @@ from tabane.cli.posts.post_options import KINDS, PRESETS, WEIGHING, Weights, lim
 from tabane.cli.posts.view import VIEWS, View
 from tabane.errors import CallerError
 from tabane.messages import Message, say
-from tabane.posts.modes import MODES, Mode
-from tabane.posts.time_periods import Machine, bound
+from tabane.posts.query import MODES, Mode
+from tabane.posts.times import Machine, bound
 
 MOST = 100
 """Posts that one query finds at most."""

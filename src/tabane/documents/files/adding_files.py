@@ -1,7 +1,7 @@
-"""Files brought in step with their documents: what is new or changed is put, the rest is passed over.
+"""Updates of documents from files: new and changed files are stored, unchanged ones are skipped.
 
-What is known of a file stands with its document: size, time and digest. So a second pass, after the first
-was done or died, goes on if that was, and one over files that are as they were reads none of them.
+The document of a file contains the file's size, time and digest. So a pass after a crash continues the first
+one, and a pass over unchanged files reads none of them.
 """
 
 from __future__ import annotations
@@ -25,23 +25,30 @@ from tabane.documents.files.file_sources import (
     source_of,
     written,
 )
-from tabane.documents.files.file_texts import FileTextReader, binary, draft_of
 from tabane.documents.files.file_tree import FileStat, FileTree, Told
-from tabane.documents.files.readable_roots import MOST_BYTES, read_beneath, too_large, unreadable
+from tabane.documents.files.readable_files import (
+    MOST_BYTES,
+    FileTextReader,
+    binary,
+    draft_of,
+    read_beneath,
+    too_large,
+    unreadable,
+)
 from tabane.errors import BadArguments, ModelError, StoreError, TabaneError
 from tabane.messages import Message, say
 from tabane.operations import Progress
 
 LOOKED, PUT = 500, 50
-"""Files that are looked up together, and documents that are put together at most."""
+"""The most files that are looked up together, and the most documents that are stored together."""
 
-MOST_TOGETHER = 4_000_000  # bytes of files that are put together, about
+MOST_TOGETHER = 4_000_000  # approximate bytes of files that are stored together
 _SETTLED = 2_000_000_000
-"""Nanoseconds: a file that was written less before it was read may change again and look the same."""
+"""Nanoseconds. A file written less than that before it was read may change again with the same time."""
 
 
 class _FileLook(NamedTuple):
-    """A file that is to be looked at: its path below the folder, and what its document is called."""
+    """A file to compare: its path below the folder, the name of its document, and its state."""
 
     name: str
     key: str
@@ -50,7 +57,7 @@ class _FileLook(NamedTuple):
 
 @dataclass(slots=True)
 class _AddingPass:
-    """One pass over folders under way."""
+    """A running pass over folders."""
 
     terms: PassOptions
     report: FilesReport
@@ -71,7 +78,7 @@ class _AddingPass:
 
 
 class FileAdding:
-    """Makes documents of files."""
+    """Creates and updates documents from files."""
 
     def __init__(self, keeping: DocumentWriting, texts: FileTextReader, most_bytes: int = MOST_BYTES) -> None:
         self._keeping, self._texts, self._most = keeping, texts, most_bytes
@@ -79,10 +86,10 @@ class FileAdding:
     async def add(
         self, folders: Sequence[DocumentFolder], terms: PassOptions, progress: Progress
     ) -> FilesReport:
-        """Bring folders in step. Cancelled or killed, it leaves what was put.
+        """Update the documents of folders. If it is cancelled or killed, stored documents stay.
 
-        Files that cannot be used are in the report. Raises BadArguments if a folder is not there or holds
-        too much; StoreError and ModelError where nothing more can be put.
+        Unusable files are in the report. Raises BadArguments if a folder does not exist or has too many
+        files. Raises StoreError and ModelError if nothing more can be stored.
         """
         running = _AddingPass(terms, FilesReport(), progress)
         looked: list[tuple[DocumentFolder, list[tuple[str, FileStat]]]] = []
@@ -106,13 +113,13 @@ class FileAdding:
         terms: PassOptions,
         progress: Progress,
     ) -> FilesReport:
-        """Bring these files of a folder in step."""
+        """Update the documents of these files of a folder."""
         running = _AddingPass(terms, FilesReport(), progress, total=len(files))
         await self._take(folder, files, running)
         return running.report
 
     async def remove(self, folder: DocumentFolder, names: Sequence[str]) -> int:
-        """Take out the documents of files that are gone, where they were made of these."""
+        """Delete the documents of files that no longer exist, if they were made from these files."""
         keys = [key for name in names if (key := _key_or_none(folder, name)) is not None]
         removed = 0
         for first in range(0, len(keys), LOOKED):
@@ -123,14 +130,14 @@ class FileAdding:
         return removed
 
     async def prune(self, folder: DocumentFolder, names: Sequence[str], spared: Sequence[str] = ()) -> int:
-        """Take out the documents that were made of files of the folder, but for those named."""
+        """Delete the documents that were made from other files of the folder than those named."""
         keys = {key for name in names if (key := _key_or_none(folder, name)) is not None}
         return await self._pruned(folder, keys, spared)
 
     # Looking
 
     def _found(self, folder: DocumentFolder, running: _AddingPass) -> list[tuple[str, FileStat]]:
-        """Return the files of a folder, the lot; blocks."""
+        """Return all files of a folder. Blocks."""
 
         def told(path: str, why: Message) -> None:
             running.spared.append(path)
@@ -163,7 +170,7 @@ class FileAdding:
     def _looks(
         self, folder: DocumentFolder, files: Sequence[tuple[str, FileStat]], running: _AddingPass
     ) -> Iterator[_FileLook]:
-        """Yield the files that are worth a look, by the names of their documents."""
+        """Yield the files to compare. Unusable and old files are only counted."""
         for name, stat in files:
             path = os.path.join(folder.path, name) if name else folder.path
             try:
@@ -198,7 +205,7 @@ class FileAdding:
         known: Mapping[str, Document],
         running: _AddingPass,
     ) -> None:
-        """Read files and put those that are not what their documents were made of."""
+        """Read files, and store those that have changed since their documents were made."""
         drafts: list[Draft] = []
         paths: list[str] = []
         for look in looks:
@@ -228,7 +235,7 @@ class FileAdding:
     async def _draft(
         self, folder: DocumentFolder, look: _FileLook, path: str, there: Document | None, terms: PassOptions
     ) -> Draft | None:
-        """Return the document that a file becomes; None if it is that already. Raises TabaneError."""
+        """Return the draft of a file's document, None if the document is up to date. Raises TabaneError."""
         source, data = await asyncio.to_thread(self._read, folder, look, path)
         known = source_of(there) if there is not None else None
         if not terms.again and known is not None and there is not None:
@@ -239,7 +246,7 @@ class FileAdding:
         return draft_of(look.key, text, file_type, written(source))
 
     def _read(self, folder: DocumentFolder, look: _FileLook, path: str) -> tuple[FileSource, bytes]:
-        """Return a file, and what is kept of it. Blocks. Raises BadArguments."""
+        """Read a file. Return its source data and its bytes. Blocks. Raises BadArguments."""
         top, name = (folder.path, look.name) if look.name else os.path.split(folder.path)
         now = time.time_ns()
         try:
@@ -257,9 +264,9 @@ class FileAdding:
         running.report.removed += await self._pruned(folder, keys, running.spared)
 
     async def _pruned(self, folder: DocumentFolder, keys: set[str], spared: Sequence[str]) -> int:
-        """Take out documents of the folder's files that are not among ``keys``.
+        """Delete documents of the folder's files that are not among ``keys``.
 
-        What is below a folder that could not be read is spared: it is not known to be gone.
+        Files below an unreadable folder are spared, because they may still exist.
         """
         gone: list[str] = []
         async for document in self._keeping.all(folder.common):
@@ -283,7 +290,7 @@ def _listed(folder: DocumentFolder, told: Told) -> Iterator[tuple[str, FileStat]
 def _looks_same(
     folder: DocumentFolder, look: _FileLook, there: Document | None, running: _AddingPass
 ) -> bool:
-    """Return whether the file looks as it did when its document was made of it, in the same way."""
+    """Return whether the file has the size and time that it had when its document was made from it."""
     if there is None or running.terms.again or running.terms.sure:
         return False
     known = source_of(there)
@@ -294,7 +301,7 @@ def _looks_same(
 
 
 def _together(looks: Sequence[_FileLook]) -> Iterator[list[_FileLook]]:
-    """Yield the files in parts that are read and put together."""
+    """Yield the files in batches that are read and stored together."""
     some: list[_FileLook] = []
     size = 0
     for look in looks:
@@ -308,7 +315,7 @@ def _together(looks: Sequence[_FileLook]) -> Iterator[list[_FileLook]]:
 
 
 def _check(results: Sequence[object]) -> None:
-    """Raises the error that all of several have in common: what fails for each will for the next."""
+    """Raise the first error if all results failed: later documents would fail too."""
     failed = [result for result in results if isinstance(result, StoreError | ModelError)]
     if failed and len(failed) == len(results):
         raise failed[0]

@@ -21,13 +21,13 @@ from tabane.errors import BadArguments, HubError, ModelError, StoreError, Tabane
 from tabane.messages import say
 from tabane.operations import Caller, Progress
 
-_PUT, _MOST_TOGETHER = 50, 4_000_000  # documents, and characters of them, that are put together
+_PUT, _MOST_TOGETHER = 50, 4_000_000  # documents, and their characters, that are stored together
 _LONGEST_LINE = 64 << 20  # bytes
 _OURS = ("filepath", "file_type", "updated_at", "document")
 
 
 class ChromaImport:
-    """The job that takes a collection over. What is there as it should be is passed over."""
+    """The job that imports a collection. Documents that are up to date are skipped."""
 
     def __init__(self, keeping: DocumentWriting) -> None:
         self._keeping = keeping
@@ -81,7 +81,7 @@ class ChromaImport:
 
 
 def draft_of(row: Mapping[str, Any], prefix: str = "") -> Draft:
-    """Return the document that a row of Chroma's is. Its own ``filepath`` goes before its id."""
+    """Return the draft of a row of Chroma. Its ``filepath`` is preferred to its id."""
     metadata = row["metadata"]
     filepath, file_type = metadata.get("filepath"), metadata.get("file_type")
     return Draft(
@@ -130,7 +130,7 @@ def _total(first: Mapping[str, Any], params: ImportChroma) -> int:
 
 
 async def _lines(path: str, collection: str | None) -> AsyncGenerator[dict[str, Any], None]:
-    """Return what the child says. It is stopped when the caller stops reading."""
+    """Yield the lines of the child process. The child is stopped when the caller stops reading."""
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tabane.documents.files.chroma_worker", path,
         *([collection] if collection else []),
@@ -149,7 +149,7 @@ async def _lines(path: str, collection: str | None) -> AsyncGenerator[dict[str, 
 
 
 async def _together(lines: AsyncIterator[dict[str, Any]]) -> AsyncIterator[list[dict[str, Any]]]:
-    """Yield rows in parts that are put together."""
+    """Yield rows in batches that are stored together."""
     some: list[dict[str, Any]] = []
     size = 0
     async for row in lines:

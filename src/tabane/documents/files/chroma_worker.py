@@ -1,10 +1,10 @@
-"""Reads a collection of Chroma's for the hub, in a process of its own, and writes it as JSON lines.
+"""Process that reads a Chroma collection for the hub, and writes it as JSON lines.
 
-``python -m tabane.documents.files.chroma_worker FOLDER [COLLECTION]``. First a line with ``total``, or with
-``error`` (a word) and ``detail``; then a line for each document: ``id``, ``text``, ``metadata``.
+``python -m tabane.documents.files.chroma_worker FOLDER [COLLECTION]``. The first line has ``total``, or an
+``error`` code and ``detail``. Then comes a line for each document: ``id``, ``text``, ``metadata``.
 
-The database is copied and the copy is opened: Chroma changes the tables of older versions as it opens them,
-and whoever still uses the original would not open it again. Vectors are not read, and so not copied.
+A copy of the database is opened. When Chroma opens a database of an older version, it changes the tables, and
+older programs could no longer open the original. Vectors are not read, so they are not copied.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Say = Callable[[dict[str, Any]], None]
 
 
 def read(folder: str, wanted: str | None, tell: Say) -> None:
-    """Say what there is, line by line."""
+    """Write the collection to ``tell``, line by line."""
     try:
         import chromadb
         from chromadb.config import Settings
@@ -45,7 +45,7 @@ def read(folder: str, wanted: str | None, tell: Say) -> None:
                 tell({"error": "collection", "detail": name, "names": names})
                 return
             _write(client.get_collection(name), tell)
-        except Exception as error:  # whatever Chroma makes of a database that it cannot read
+        except Exception as error:  # Chroma raises many types of errors for a database that it cannot read
             tell({"error": "broken", "detail": f"{type(error).__name__}: {error}"})
 
 
@@ -69,7 +69,7 @@ def _write(collection: Any, tell: Say) -> None:
 
 
 if __name__ == "__main__":
-    # Chroma prints what it likes: what is said here goes past that.
+    # Chroma prints to stdout too, so stdout is redirected, and only JSON lines go to the real one.
     out, sys.stdout = sys.stdout, sys.stderr
 
     def _said(line: dict[str, Any]) -> None:

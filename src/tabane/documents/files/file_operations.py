@@ -16,7 +16,7 @@ import msgspec
 from tabane.documents.files.adding_files import FileAdding
 from tabane.documents.files.chroma_import import ChromaImport
 from tabane.documents.files.file_sources import DocumentFolder, DocumentWriting, PassOptions, with_colon
-from tabane.documents.files.file_texts import FileTextReader
+from tabane.documents.files.readable_files import FileTextReader
 from tabane.documents.files.watching import FolderWatch
 from tabane.documents.parameters import (
     AddDocuments,
@@ -39,7 +39,7 @@ class _WatchedFolders(msgspec.Struct, frozen=True):
 
 
 class WatchedFoldersFile:
-    """The file. One that is damaged is put aside, and nothing is watched."""
+    """The file with the watched folders. If it is damaged, it is renamed, and no folder is watched."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -56,7 +56,7 @@ class WatchedFoldersFile:
             return []
 
     def write(self, folders: Iterable[DocumentFolder]) -> None:
-        """Replace the file, or raise OSError and leave it as it was."""
+        """Replace the file. Raises OSError and keeps the old file if that fails."""
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_private(
             self._path, msgspec.json.format(msgspec.json.encode(_WatchedFolders(list(folders))), indent=2)
@@ -64,7 +64,7 @@ class WatchedFoldersFile:
 
 
 MOST_WATCHED = 32
-"""Folders that are watched at the same time."""
+"""The most folders that are watched at the same time."""
 
 
 class DocumentFiles:
@@ -86,7 +86,7 @@ class DocumentFiles:
     # Watched folders
 
     async def start(self) -> None:
-        """Watch again what was watched when the hub ended. Costs nothing if that is nothing."""
+        """Watch the folders again that were watched when the hub ended."""
         async with self._changing.taken():
             for folder in await asyncio.to_thread(self._remembered.read):
                 if folder.path not in self._watches:
@@ -98,7 +98,7 @@ class DocumentFiles:
         return len(self._watches)
 
     async def close(self) -> None:
-        """Stop watching. What is watched stays remembered."""
+        """Stop watching. The list of watched folders is kept."""
         async with self._changing.taken():
             for path in list(self._watches):
                 await self._end(path)
@@ -191,7 +191,7 @@ class DocumentFiles:
         await asyncio.to_thread(self._remembered.write, folders)
 
     def _check_place(self, path: str) -> None:
-        """Raises BadArguments if the folder cannot be watched beside those that are."""
+        """Raise BadArguments if the folder cannot be watched in addition to the others."""
         for other in self._watches:
             if other != path and os.path.commonpath((other, path)) in (other, path):
                 raise BadArguments(
@@ -224,7 +224,10 @@ def _checked_encoding(encoding: str | None) -> str | None:
 
 
 def _moment(since: str | None) -> float | None:
-    """Seconds since 1970 of a date, or of a date with a time; without a zone in that of this machine."""
+    """Return seconds since 1970 of a date, or of a date and time.
+
+    Without a zone: in the zone of this machine.
+    """
     if since is None:
         return None
     try:

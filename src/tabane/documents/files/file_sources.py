@@ -13,7 +13,7 @@ import msgspec
 
 from tabane.documents.document import Document, Draft, TextKind
 from tabane.documents.document_names import checked_filepath
-from tabane.documents.put_batch import PutOutcome
+from tabane.documents.document_writer import PutOutcome
 from tabane.errors import BadArguments, TabaneError
 from tabane.messages import Lang, Message, say
 

@@ -1,9 +1,9 @@
-"""The files of a folder, without ignored ones, and their changes since the last look.
+"""The files of a folder, without ignored ones, and their changes since the last scan.
 
-Left out are hidden files and folders (so those of version control too), what a .gitignore names (of the
-folder, of those below it, and of those above it up to the top of its repository), installed packages,
-folders that say of themselves that they are caches, copies that editors leave, and symbolic links, which
-may lead anywhere. Globs of the person's own go before all of these.
+Ignored are hidden files and folders (including those of version control), paths in a .gitignore (of the
+folder, of folders below it, and of folders above it up to the top of its repository), installed packages,
+folders marked as caches, backup copies of editors, and symbolic links, which may lead anywhere. Patterns of
+the user take precedence over all of these.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tabane.errors import BadArguments
 from tabane.messages import Message, say
 
 MOST_FILES, MOST_FOLDERS, DEEPEST = 200_000, 50_000, 100
-"""What one folder may hold; more is refused."""
+"""Limits of one folder. A folder with more is rejected."""
 
 _PACKAGES: Final = frozenset(("node_modules", "bower_components", "__pycache__", "site-packages"))
 _MARKS: Final = frozenset(("CACHEDIR.TAG", "pyvenv.cfg"))
@@ -27,11 +27,11 @@ _GITIGNORE: Final = ".gitignore"
 _MOST_RULES = 1 << 20  # bytes of a .gitignore
 
 Told = Callable[[str, Message], object]
-"""Is told of what cannot be read: its path, and why."""
+"""Callback for a path that cannot be read, with the reason."""
 
 
 class FileStat(NamedTuple):
-    """What is seen of a file without opening it: bytes, nanoseconds since 1970, and which file it is."""
+    """The state of an unopened file: bytes, modification time in nanoseconds since 1970, and inode."""
 
     size: int
     modified: int
@@ -41,7 +41,7 @@ class FileStat(NamedTuple):
 @dataclass(slots=True)
 class _FolderNode:
     levels: Levels
-    number: int = 0  # of its inode: another folder may have taken its name
+    number: int = 0  # its inode: another folder may now have its name
     files: dict[str, FileStat] = field(default_factory=dict)
     folders: dict[str, _FolderNode] = field(default_factory=dict)
     rules: FileStat | None = None
@@ -49,7 +49,10 @@ class _FolderNode:
 
 @dataclass(slots=True)
 class TreeChanges:
-    """What a look found: paths below the top, with ``/``. ``folders``: whether others are there than were."""
+    """Changes that a scan found: paths below the top, with ``/``.
+
+    ``folders``: whether the set of folders changed.
+    """
 
     changed: dict[str, FileStat] = field(default_factory=dict)
     gone: list[str] = field(default_factory=list)
@@ -57,10 +60,10 @@ class TreeChanges:
 
 
 class FileTree:
-    """The files below a folder, as of the last look. Every method blocks."""
+    """The files below a folder, as of the last scan. Every method blocks."""
 
     def __init__(self, top: str, ignore: Sequence[str] = (), told: Told = lambda path, why: None) -> None:
-        """``top`` is absolute; ``ignore`` are patterns as in a .gitignore that stood in it."""
+        """``top`` is absolute; ``ignore`` are patterns as in a .gitignore in that folder."""
         self.top = top
         self._own = IgnoreRules(ignore)
         self._told = told
@@ -68,10 +71,10 @@ class FileTree:
         self._files = self._folders = 0
 
     def look(self, folders: Iterable[str] | None = None) -> TreeChanges:
-        """Look at those folders (paths below the top, ``""`` for the top itself), else at all of it.
+        """Scan those folders (paths below the top, ``""`` for the top itself), or everything by default.
 
-        Folders that are new are looked through; those whose .gitignore is another, too. Raises OSError
-        where the top itself cannot be read, :class:`~tabane.errors.BadArguments` where it holds too much.
+        New folders are scanned completely, as are folders with a changed .gitignore. Raises OSError if the
+        top cannot be read, :class:`~tabane.errors.BadArguments` if it has too many files.
         """
         number = os.stat(os.path.join(self.top, "")).st_ino  # a folder that is away has not been emptied
         changes = TreeChanges()
@@ -91,13 +94,16 @@ class FileTree:
         return _files_of(self._folder, "")
 
     def stat(self, name: str) -> FileStat | None:
-        """What the last look saw of a file, by its path below the top; None if it is none of ours."""
+        """Return the state of a file in the last scan, by its path below the top.
+
+        None if it is not included.
+        """
         above, _, last = name.rpartition("/")
         folder = self._at(above)
         return folder.files.get(last) if folder is not None else None
 
     def is_folder(self, name: str) -> bool:
-        """Return whether a folder that is looked into is at this path below the top."""
+        """Return whether this path below the top is an included folder."""
         return self._at(name) is not None
 
     def _at(self, name: str) -> _FolderNode | None:
@@ -107,18 +113,18 @@ class FileTree:
         return folder
 
     def folders(self) -> list[str]:
-        """Return the absolute paths of all folders that are looked into."""
+        """Return the absolute paths of all included folders."""
         return [os.path.join(self.top, *parts) for parts in _folders_of(self._folder, ())]
 
     def _look_again(self, parts: tuple[str, ...], changes: TreeChanges) -> None:
-        """One folder again; if it is none of ours, the nearest above it that is."""
+        """Scan one folder again. If it is not included, scan the nearest included folder above it."""
         folder, at = self._folder, 0
         while folder is not None and at < len(parts) and parts[at] in folder.folders:
             folder, at = folder.folders[parts[at]], at + 1
         if folder is None:
             return
         if at < len(parts):
-            # It may have come just now, or be left out: what it stands in knows.
+            # It may be new or ignored. A scan of the folder above it decides.
             parts = parts[:at]
         before = _FolderNode(folder.levels, folder.number, folder.files, folder.folders, folder.rules)
         folder.files, folder.folders, folder.rules = {}, {}, None
@@ -128,7 +134,7 @@ class FileTree:
         _compare(before, folder, prefix, changes)
 
     def _fill(self, folder: _FolderNode, parts: tuple[str, ...], before: _FolderNode | None) -> None:
-        """Read a folder. Those below it are taken from ``before`` where the same rules hold for them."""
+        """Read a folder. Folders below it are taken from ``before`` if the same rules apply to them."""
         path = os.path.join(self.top, *parts)
         try:
             entries = list(os.scandir(path))
@@ -201,7 +207,10 @@ class FileTree:
         )
 
     def _levels_above(self) -> Levels:
-        """The rules of the repository that the top is in, from its own top down; none outside of one."""
+        """Return the rules of the repository that contains the top, outermost first.
+
+        None outside a repository.
+        """
         above: list[str] = []
         folder = self.top
         while not os.path.lexists(os.path.join(folder, ".git")):
@@ -218,7 +227,7 @@ class FileTree:
         )
 
     def _level(self, path: str, names: tuple[str, ...], depth: int, up: int) -> IgnoreLevel:
-        """Rules that stand ``up`` folders above the top: they see the names between as well."""
+        """Return the rules ``up`` folders above the top. They match the folder names in between too."""
         try:
             return IgnoreLevel(0, _ParentRules(_rules_in(path), names[depth - up :]))
         except OSError as error:
@@ -240,7 +249,7 @@ class FileTree:
             )
 
     def _refuse(self, path: str, error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError):  # gone meanwhile: as if it had never been there
+        if not isinstance(error, FileNotFoundError):  # a file deleted meanwhile is not an error
             self._told(path, say("cannot be read: {detail}", detail=error.strerror or str(error)))
 
 
@@ -284,7 +293,7 @@ def _folders_of(folder: _FolderNode | None, parts: tuple[str, ...]) -> Iterator[
 def _compare(
     before: _FolderNode | None, after: _FolderNode | None, prefix: str, changes: TreeChanges
 ) -> None:
-    """Add to ``changes`` what differs between two looks at one folder."""
+    """Add the differences between two scans of one folder to ``changes``."""
     if before is after:
         return
     old = before.files if before is not None else {}

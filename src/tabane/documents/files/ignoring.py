@@ -1,11 +1,11 @@
-r"""What a .gitignore leaves out, as git itself decides it; pure.
+r"""Rules of .gitignore files, with the results of git; pure.
 
-Follows gitignore(5) and git's wildmatch: the last pattern of a file that matches decides, the file nearest
-to a path goes first, and nothing below a folder that is left out can be taken back. One thing differs: ``?``
-and ``[…]`` stand for a character, not for a byte of UTF-8.
+Follows gitignore(5) and git's wildmatch. The last matching pattern of a file decides, and the file nearest to
+a path takes precedence. Paths below an ignored folder cannot be included again. One difference: ``?`` and
+``[…]`` match a character, not a byte of UTF-8.
 
-A pattern is matched folder by folder, and each name by a regular expression whose stars never go back, so
-that no pattern takes long.
+A pattern is matched folder by folder. Each name is matched by a regular expression whose stars never
+backtrack, so no pattern takes long.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 MOST_PATTERNS, LONGEST_PATTERN = 5000, 1000
-"""Patterns of one file, and characters of one: those beyond do nothing."""
+"""Limits of the patterns of one file, and of the characters of a pattern. Those beyond are ignored."""
 
 NameTest = Callable[[str], object]
-"""Whether a name matches; its result counts as true or false."""
+"""Test of a name. The truth of its result says whether the name matches."""
 
 _CLASSES: Final = {
     "alnum": "a-zA-Z0-9",
@@ -72,7 +72,7 @@ class IgnoreRules:
         return bool(self._rules)
 
     def decide(self, parts: Sequence[str], is_folder: bool) -> bool | None:
-        """Whether a path, relative to where the file is, is left out. None if nothing speaks of it."""
+        """Return whether a path, relative to the folder of the file, is ignored. None if no rule matches."""
         for rule in self._rules:
             if rule.matches(parts, is_folder):
                 return not rule.negated
@@ -80,18 +80,18 @@ class IgnoreRules:
 
 
 class IgnoreLevel(NamedTuple):
-    """Rules, and how many folders below the top the file is that they stand in."""
+    """Rules, and the depth of their file below the top, in folders."""
 
     depth: int
     rules: IgnoreRules
 
 
 Levels = tuple[IgnoreLevel, ...]
-"""All rules that a folder is under, those that go first last."""
+"""All rules that apply to a folder, in increasing precedence."""
 
 
 def ignored(levels: Levels, parts: Sequence[str], is_folder: bool) -> bool:
-    """Whether a path below the top is left out, where no folder above it is. ``depth`` may be negative."""
+    """Return whether a path below the top is ignored, if no folder above it is. ``depth`` may be negative."""
     for depth, rules in reversed(levels):
         decided = rules.decide(parts[depth:], is_folder)
         if decided is not None:
@@ -100,12 +100,12 @@ def ignored(levels: Levels, parts: Sequence[str], is_folder: bool) -> bool:
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a .gitignore: a BOM, and the CR of a CR LF, are no part of them."""
+    """Return the lines of a .gitignore, without a BOM and the CR of a CR LF."""
     return [line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")]
 
 
 def rule_of(line: str) -> IgnoreRule | None:
-    """Return the rule that a line is; None for an empty one, a comment, and what never matches."""
+    """Parse a line to a rule. None for an empty line, a comment, or a pattern that never matches."""
     if line.startswith("#") or len(line) > LONGEST_PATTERN:
         return None
     pattern = _without_spaces_behind(line)
@@ -125,14 +125,14 @@ def rule_of(line: str) -> IgnoreRule | None:
 
 
 def _without_spaces_behind(line: str) -> str:
-    r"""Return the pattern without the spaces at its end, but for one that is written ``\ ``."""
+    r"""Return the pattern without spaces at its end, except for an escaped space (``\ ``)."""
     end = len(line.rstrip(" "))
     behind = len(line[:end]) - len(line[:end].rstrip("\\"))
     return line[: end + 1] if behind % 2 and end < len(line) else line[:end]
 
 
 def _segments(pattern: str) -> list[str]:
-    r"""Return the pattern at its slashes; an escaped one (``\/``) is a slash too."""
+    r"""Split the pattern at its slashes. An escaped slash (``\/``) is a slash too."""
     parts, start, at = [], 0, 0
     while at < len(pattern):
         if pattern[at] == "\\" and pattern[at + 1 : at + 2] != "/":
@@ -148,10 +148,10 @@ def _segments(pattern: str) -> list[str]:
 
 
 def _match(names: Sequence[NameTest | None], parts: Sequence[str]) -> bool:
-    """Return whether tests fit the folders of a path one after the other, ``**`` any number of them.
+    """Return whether the tests match the folders of a path in order. ``**`` matches any number of them.
 
-    At the end ``**`` stands for at least one. Takes at most len(names) · len(parts) steps: what was
-    before the last ``**`` is never looked at again.
+    At the end, ``**`` matches at least one. Takes at most len(names) · len(parts) steps, because parts before
+    the last ``**`` are never matched again.
     """
     deep_at, resume = -1, 0
     at = number = 0
@@ -177,7 +177,7 @@ def _fits(test: NameTest | None, name: str) -> bool:
 
 
 def _test(segment: str) -> NameTest | None:
-    """Return the test of a name that part of a pattern is; plain ones without a regular expression."""
+    """Return the test for one part of a pattern. Plain names need no regular expression."""
     if _DEEP.fullmatch(segment):
         return None
     if not re.search(r"[*?\[\\]", segment):
@@ -189,7 +189,7 @@ def _test(segment: str) -> NameTest | None:
 
 
 def _regex(segment: str) -> str:
-    """Return a name's part of a pattern as a regular expression in which stars do not go back."""
+    """Return one part of a pattern as a regular expression in which stars do not backtrack."""
     pieces, stars, at = [""], 0, 0
     while at < len(segment):
         character = segment[at]
@@ -207,7 +207,7 @@ def _regex(segment: str) -> str:
 
 
 def _one(segment: str, at: int) -> tuple[str, int]:
-    """One character of a pattern, or what stands for one, as a regular expression; and where it ends."""
+    """Return the regular expression of one character or wildcard, and the position after it."""
     character = segment[at]
     if character == "?":
         return ".", at + 1
@@ -221,7 +221,10 @@ def _one(segment: str, at: int) -> tuple[str, int]:
 
 
 def _bracket(segment: str, at: int) -> tuple[str, int]:
-    """``[…]`` from behind its first bracket on. Raises _Malformed if it does not end."""
+    """Return the regular expression of ``[…]`` after its opening bracket.
+
+    Raises _MalformedPattern if unclosed.
+    """
     negated = segment[at : at + 1] in ("!", "^")
     at += negated
     parts: list[str] = []
@@ -239,7 +242,7 @@ def _bracket(segment: str, at: int) -> tuple[str, int]:
 
 
 def _member(segment: str, at: int) -> tuple[str, int]:
-    """Return a class, a range or a character of ``[…]``; empty for a range that runs backwards."""
+    """Return a class, a range or a character of ``[…]``, empty for a reversed range."""
     named = re.compile(r"\[:([^\]]*):\]").match(segment, at)
     if named:
         if named[1] not in _CLASSES:
@@ -248,7 +251,7 @@ def _member(segment: str, at: int) -> tuple[str, int]:
     low, at = _plain(segment, at)
     if segment[at : at + 1] == "-" and segment[at + 1 : at + 2] not in ("", "]"):
         high, at = _plain(segment, at + 1)
-        # git looks at the character that a range begins with on its own, before it sees the range.
+        # git matches the first character of a range on its own, before it parses the range.
         return (f"{re.escape(low)}-{re.escape(high)}" if low <= high else re.escape(low)), at
     return re.escape(low), at
 

@@ -1,18 +1,25 @@
-"""Watched folders: their files are kept as documents, and updated when they change."""
+"""Watched folders: their files are kept as documents, and updated when they change.
+
+Notices of changes come from the operating system, or else the folder is polled. A notice is a hint: it names
+paths that may have changed. Comparing the files shows the actual changes.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
+import re
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from tabane.documents.files.adding_files import FileAdding
-from tabane.documents.files.change_notices import ChangeNotices, PollingNotices, notices
 from tabane.documents.files.file_sources import DocumentFolder, FilesReport, PassOptions, printable
 from tabane.documents.files.file_tree import FileStat, FileTree, TreeChanges
 from tabane.errors import TabaneError
@@ -21,16 +28,117 @@ from tabane.operations import Progress
 
 log = logging.getLogger(__name__)
 
+_SILENT: Final = frozenset(
+    ("9p", "afs", "cifs", "drvfs", "nfs", "nfs4", "prl_fs", "smb3", "vboxsf", "virtiofs")
+)
+
+GATHERED, QUIET = 400, 100
+"""Milliseconds: the longest time to gather changes, and the quiet time after which gathering ends."""
+
+
+class ChangeNotices(Protocol):
+    """A source of notices, until it is closed."""
+
+    async def next(self, seconds: float) -> set[str]:
+        """Wait for notices.
+
+        Return absolute paths that may have changed, none if the time passed without any.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+class PollingNotices:
+    """Polling without notices: waits, so that the caller compares the files after each interval."""
+
+    async def next(self, seconds: float) -> set[str]:
+        await asyncio.sleep(seconds)
+        return set()
+
+    def close(self) -> None:
+        pass
+
+
+class SystemNotices:
+    """Notices of the operating system, through the library watchfiles.
+
+    On Linux each folder is watched separately, so ignored folders cost nothing. On other systems the first
+    folder is watched with everything below it. Raises OSError if the system cannot watch so many folders.
+    """
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        # The library is loaded on first use: it takes 6 MB and 40 ms.
+        from watchfiles._rust_notify import RustNotify
+
+        each = sys.platform == "linux"
+        self._notify = RustNotify(list(folders) if each else [folders[0]], False, False, 0, not each, True)
+        self._stop = threading.Event()
+        self._thread = ThreadPoolExecutor(1, "watch")  # a separate thread, blocked until something changes
+
+    async def next(self, seconds: float) -> set[str]:
+        changes = await asyncio.get_running_loop().run_in_executor(
+            self._thread, self._notify.watch, GATHERED, QUIET, max(1, int(seconds * 1000)), self._stop
+        )
+        return {path for _, path in changes} if isinstance(changes, set) else set()
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.submit(self._notify.close)
+        self._thread.shutdown(wait=False)
+
+
+def is_silent_filesystem(path: str, mounts: Iterable[str]) -> bool:
+    """Return whether a path is on a file system without notices of changes by other machines; pure.
+
+    ``mounts`` are the lines of /proc/mounts. A mount that hides another one comes after it.
+    """
+    found = ""
+    place = ""
+    for line in mounts:
+        _, at, kind, *_ = line.split(" ")
+        at = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), at)
+        if (path == at or path.startswith(at.rstrip("/") + "/")) and len(at) >= len(place):
+            place, found = at, kind
+    return found in _SILENT or found.startswith("fuse.")
+
+
+def _mounts() -> list[str]:
+    try:
+        with open("/proc/mounts", encoding="utf-8", errors="surrogateescape") as file:
+            return file.read().splitlines()
+    except OSError:
+        return []  # not Linux
+
+
+def change_notices(folders: Sequence[str]) -> ChangeNotices:
+    """Return the notices for these folders. The folders below them must be listed too. Blocks.
+
+    Raises FileNotFoundError if one of them no longer exists.
+    """
+    if is_silent_filesystem(folders[0], _mounts()):
+        log.info("%s is on a file system without change notices: it is polled", folders[0])
+        return PollingNotices()
+    try:
+        return SystemNotices(folders)
+    except FileNotFoundError:
+        raise
+    except (OSError, ImportError) as error:
+        log.warning("%s folders cannot be watched and are polled: %s", len(folders), error)
+        return PollingNotices()
+
+
 FolderWatchState = Literal["starting", "watching", "away", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
 class WatchIntervals:
-    """Seconds. ``sweep``: between two looks at all where the system gives word, for what it lost.
+    """Intervals in seconds. ``sweep``: between two full comparisons if the system sends notices.
 
-    ``look``: the same where it gives none; longer where a look itself takes a 20th of it. ``away``: between
-    two looks for a folder that is not there. ``again``: after a failure. ``pause``: at most after a change,
-    which rests as long as it took, so that a file that is written without end does not take all.
+    It finds changes whose notices were lost. ``look``: the same without notices, but at least 20 times the
+    duration of a comparison. ``away``: between two checks for a missing folder. ``again``: after a failure.
+    ``pause``: the longest pause after a change. The pause is as long as the update took, so that a file that
+    is written all the time does not use all CPU time.
     """
 
     sweep: float = 60.0
@@ -41,21 +149,21 @@ class WatchIntervals:
 
 
 _SHARE: Final = 20
-_OPENINGS: Final = 5  # times that folders may come and go while they are about to be watched
+_OPENINGS: Final = 5  # attempts to watch folders that are created or deleted meanwhile
 
 
 class _SilentProgress:
-    """A progress that is not reported."""
+    """Progress that is not reported."""
 
     def tell(self, done: int, total: int | None = None, note: Message | None = None) -> None:
         pass
 
 
 class FolderWatch:
-    """One folder that is kept in step, for as long as :meth:`run` runs.
+    """One watched folder. Its documents are updated as long as :meth:`run` runs.
 
-    A folder that goes away (a disk that is taken out, a name that is changed) keeps its documents; when it
-    comes back, it is brought in step. A file that goes away takes its document with it.
+    If the folder disappears (a disk is removed, or the folder is renamed), its documents stay. When it comes
+    back, they are updated. If a file disappears, its document is deleted.
     """
 
     def __init__(
@@ -64,12 +172,12 @@ class FolderWatch:
         adding: FileAdding,
         progress: Progress | None = None,
         times: WatchIntervals = WatchIntervals(),
-        noticed: Callable[[Sequence[str]], ChangeNotices] = notices,
+        noticed: Callable[[Sequence[str]], ChangeNotices] = change_notices,
     ) -> None:
         self.folder = folder
         self.state: FolderWatchState = "starting"
         self.first: asyncio.Future[FilesReport | TabaneError] = asyncio.get_running_loop().create_future()
-        """What the first pass did, or why it could not; a folder that is away is waited for."""
+        """The report or error of the first pass. It waits for a missing folder."""
         self._adding, self._times, self._noticed = adding, times, noticed
         self._progress: Progress = progress or _SilentProgress()
         self._notices: ChangeNotices | None = None
@@ -78,10 +186,10 @@ class FolderWatch:
         self._spared: list[str] = []
         self._files = 0
         self._changed: float | None = None
-        self._took = self._worked = 0.0  # seconds of the last look, and of the last work
+        self._took = self._worked = 0.0  # seconds of the last comparison, and of the last update
 
     async def run(self) -> None:
-        """Keep the folder in step until cancelled."""
+        """Keep the documents up to date until cancelled."""
         try:
             while True:
                 wait = await self._followed()
@@ -91,7 +199,7 @@ class FolderWatch:
             self.first.cancel()
 
     def plain(self, lang: Lang) -> dict[str, Any]:
-        """Return how it is. ``changed`` is when a document changed last, in seconds since 1970."""
+        """Return the state as JSON. ``changed``: last change of a document, in seconds since 1970."""
         folder = self.folder
         return {
             "path": printable(folder.path),
@@ -108,7 +216,7 @@ class FolderWatch:
         }
 
     async def _followed(self) -> float:
-        """Follow the folder until that fails; the seconds after which it is worth another try."""
+        """Follow the folder until that fails. Return the seconds to wait before the next attempt."""
         try:
             await self._follow()
         except (FileNotFoundError, NotADirectoryError):
@@ -146,11 +254,11 @@ class FolderWatch:
                 await asyncio.sleep(min(self._worked, self._times.pause))
 
     async def _open(self) -> TreeChanges:
-        """Have word of what changes from now on; and what has until then, since the last look."""
+        """Start notices. Return the changes between the last comparison and now."""
         changes = TreeChanges()
         for _ in range(_OPENINGS):
             self._close()
-            with suppress(FileNotFoundError):  # one is gone that was there: the look will know
+            with suppress(FileNotFoundError):  # a folder was deleted: the comparison will find it
                 self._notices = await asyncio.to_thread(self._noticed, self._tree.folders())
             later = await asyncio.to_thread(self._tree.look)
             changes.changed |= later.changed
@@ -172,31 +280,31 @@ class FolderWatch:
             self.first.set_result(report)
 
     async def _step(self) -> bool:
-        """Wait for word of changes, and bring in step what they are about. Whether there was anything."""
-        paths = await self._word()
+        """Wait for notices, and update the documents of changed files. Return whether anything changed."""
+        paths = await self._next_notices()
         began = time.monotonic()
         changes = await asyncio.to_thread(self._tree.look, self._folders_of(paths) if paths else None)
         self._took = time.monotonic() - began
         files = self._named(paths) | changes.changed
-        # Another folder may have taken the place of one, and even its inode: word of a folder is about that.
+        # A folder may be replaced by another one, even with the same inode. Then a notice has its path.
         if changes.folders or any(map(self._tree.is_folder, filter(None, map(self._below, paths)))):
             later = await self._open()
             files |= later.changed
             changes.gone += later.gone
-        there = {name: stat for name in files if (stat := self._tree.stat(name)) is not None}
+        existing = {name: stat for name in files if (stat := self._tree.stat(name)) is not None}
         gone = [name for name in {*changes.gone, *files} if self._tree.stat(name) is None]
-        if there or gone:
-            await self._bring(list(there.items()), gone)
-        return bool(there or gone)
+        if existing or gone:
+            await self._update(list(existing.items()), gone)
+        return bool(existing or gone)
 
-    async def _word(self) -> set[str]:
-        """Return what may have changed, once something may have; nothing if it is time to look at all."""
+    async def _next_notices(self) -> set[str]:
+        """Wait for notices. Return paths that may have changed, none if a full comparison is due."""
         assert self._notices is not None
         if isinstance(self._notices, PollingNotices):
             return await self._notices.next(max(self._times.look, self._took * _SHARE))
         return await self._notices.next(self._times.sweep)
 
-    async def _bring(self, files: Sequence[tuple[str, FileStat]], gone: Sequence[str]) -> None:
+    async def _update(self, files: Sequence[tuple[str, FileStat]], gone: Sequence[str]) -> None:
         began = time.monotonic()
         report = await self._adding.take(self.folder, files, PassOptions(sure=True), self._progress)
         report.removed = await self._adding.remove(self.folder, gone) if gone else 0
@@ -209,7 +317,7 @@ class FolderWatch:
             self._changed = round(time.time(), 3)
 
     def _folders_of(self, paths: Iterable[str]) -> set[str]:
-        """Return the folders that contain changed paths, and those that they may be, below the top."""
+        """Return the changed paths, which may be folders, and the folders above them, relative to the top."""
         found = set()
         for path in paths:
             name = self._below(path)
@@ -218,7 +326,7 @@ class FolderWatch:
         return found
 
     def _named(self, paths: Iterable[str]) -> dict[str, FileStat]:
-        """Return the files among changed paths: they are read, even where they look the same."""
+        """Return the files among changed paths. They are read even if size and time are the same."""
         names = filter(None, map(self._below, paths))
         return {name: stat for name in names if (stat := self._tree.stat(name)) is not None}
 

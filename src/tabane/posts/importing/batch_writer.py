@@ -1,4 +1,4 @@
-"""Records on their way into the collection: a few batches at once, so that none waits for the disk alone."""
+"""Writer of record batches: two at once, so that the import does not wait for the disk."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ MOST_AT_ONCE = 2  # batches
 
 
 class PostBatchWriter:
-    """Writes batches in no order. What the collection refuses is reported, and the rest of it written.
+    """Writes batches in any order. Records that the collection rejects are reported; the others are written.
 
-    Left by an exception, it waits for what was begun, which cannot be taken back.
+    After an exception, it waits for the batches under way, because they cannot be undone.
     """
 
     def __init__(self, collection: Collection, opened: OpenPostSources) -> None:
@@ -41,9 +41,9 @@ class PostBatchWriter:
         await asyncio.gather(*self._under_way, return_exceptions=True)
 
     async def put(self, records: Sequence[Record], models: Mapping[str, str]) -> None:
-        """Begin to write the posts when there is room. Raises the errors of earlier ones.
+        """Start writing the posts as soon as there is room. Raises the errors of earlier batches.
 
-        ``models``: space → model of its vectors; if a space has another model by now, its vectors are left
+        ``models``: space → model of its vectors. If a space has another model by now, its vectors are left
         out.
         """
         while len(self._under_way) >= MOST_AT_ONCE:
@@ -51,7 +51,7 @@ class PostBatchWriter:
         self._under_way.add(asyncio.create_task(self._write(records, models)))
 
     async def settled(self) -> None:
-        """Wait until all of it is written. Raises what went wrong."""
+        """Wait until all batches are written. Raises their errors."""
         while self._under_way:
             await self._some(asyncio.ALL_COMPLETED)
 

@@ -1,4 +1,4 @@
-"""What an import did, and what it could not read."""
+"""Reports of an import: counts, and rows that could not be used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_WRITTEN = 1_000_000  # lines of a report file
 
 
 class UnusableRow(ValueError):
-    """One row, line or file that cannot be used; ``reason`` says why."""
+    """A row, line or file that cannot be used. ``reason`` says why."""
 
     def __init__(self, reason: Message, post_id: int = 0) -> None:
         super().__init__(str(reason))
@@ -27,9 +27,9 @@ class UnusableRow(ValueError):
 
 
 class RejectedRow(NamedTuple):
-    """A row that could not be used. ``line`` is 0 where the whole file is meant.
+    """A row that could not be used. ``line`` is 0 for the whole file.
 
-    ``post_id`` is 0 where it could not be read either.
+    ``post_id`` is 0 if the id could not be read either.
     """
 
     source: str
@@ -43,7 +43,7 @@ class RejectedRow(NamedTuple):
 
 
 class SourceCounts(msgspec.Struct):
-    """What came from one source: ``read`` are its rows that could be used, ``duplicates`` among them.
+    """Counts of one source. ``read`` are its usable rows, ``duplicates`` included.
 
     ``unknown`` are ids of results or vectors that no post has.
     """
@@ -57,10 +57,10 @@ class SourceCounts(msgspec.Struct):
 
 
 class PostsImportReport:
-    """What an import did. Made as it goes on; ``path`` is the file that lists all that is bad, if any.
+    """The result of an import, updated while it runs. ``path`` is the file that lists unusable rows, if any.
 
-    Each post that the sources give counts once, as new, changed or unchanged. ``vectors`` is how many
-    were written. ``whole`` is False where a source could not be read to its end: nothing is removed then.
+    Each post in the sources counts once, as new, changed or unchanged. ``vectors`` is how many were written.
+    ``whole`` is False if a source could not be read to its end. Then nothing is removed.
     """
 
     def __init__(self, path: str | None = None, lang: Lang = "en") -> None:
@@ -82,12 +82,12 @@ class PostsImportReport:
         return sum(each.duplicates for each in self.sources)
 
     def source(self, name: str, kind: str) -> SourceCounts:
-        """The counts of one more source."""
+        """Add a source, and return its counts."""
         self.sources.append(SourceCounts(name, kind))
         return self.sources[-1]
 
     def add(self, bad: RejectedRow, counts: SourceCounts) -> None:
-        """Take in something bad of a source, from any thread."""
+        """Add an unusable row of a source. Any thread may call it."""
         with self._lock:
             self.bad += 1
             counts.bad += 1
@@ -97,17 +97,17 @@ class PostsImportReport:
                 self._unwritten.append(bad)
 
     def count_vectors(self, number: int) -> None:
-        """So many vectors are written; fewer than 0 where some turned out to be none."""
+        """Add to the count of written vectors. A negative number corrects it for invalid vectors."""
         with self._lock:
             self.vectors += number
 
     def write(self) -> None:
-        """Put what came since into the file, a JSON object a line. Blocks; raises OSError."""
+        """Append new rows to the file, one JSON object a line. Blocks; raises OSError."""
         if self.path is None:
             return
         if self._file is None:
             Path(self.path).parent.mkdir(parents=True, exist_ok=True)
-            # Whatever stood in the rows of a private archive is nobody else's business.
+            # The rows come from a private archive, so only the owner may read the file.
             opened = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
             self._file = os.fdopen(opened, "wb")
         with self._lock:
@@ -116,7 +116,7 @@ class PostsImportReport:
         self._file.flush()
 
     def close(self) -> None:
-        """Write the rest and, as the last line, the counts; once. Blocks; raises OSError."""
+        """Write the rest and, as the last line, the counts. Works once. Blocks; raises OSError."""
         closed, self._closed = self._closed, True
         if self.path is not None and not closed:
             self.write()
@@ -126,7 +126,7 @@ class PostsImportReport:
             self._file = None
 
     def plain(self, lang: Lang, *, rows: bool = True) -> dict[str, Any]:
-        """All of it as JSON has it, the reasons in that language."""
+        """Return the report as JSON, with reasons in that language."""
         found: dict[str, Any] = {
             "new": self.new,
             "changed": self.changed,
@@ -147,7 +147,7 @@ _LEVEL = 3
 
 
 class PostOutcome(IntEnum):
-    """What became of a post; it stands above the two bits of its level."""
+    """The outcome for a post, stored above the two bits of its level."""
 
     NEW = 4
     CHANGED = 8
@@ -155,23 +155,23 @@ class PostOutcome(IntEnum):
 
 
 class PostOutcomes:
-    """The posts that were seen. ``ids`` are all of them, also those that no row was about."""
+    """The posts that were seen. ``ids`` are all of them, including posts without a row."""
 
     def __init__(self, report: PostsImportReport) -> None:
         self.ids = PostIdTable("B")
         self._report = report
 
     def level(self, post: int) -> int:
-        """The largest log_type that a row gave the post so far, 0 before the first."""
+        """Return the largest log_type of the post's rows so far, 0 before the first."""
         return self.ids.get(post, 0) & _LEVEL
 
     def give(self, post: int, log_type: int) -> None:
-        """A row of that log_type is about the post."""
+        """Record a row of the post with that log_type."""
         state = self.ids.get(post, 0)
         self.ids[post] = state & ~_LEVEL | max(state & _LEVEL, log_type)
 
     def count(self, post: int, outcome: PostOutcome) -> None:
-        """One that is new or changed stays so, even where a later row leaves it as it is."""
+        """Count an outcome. A new or changed post stays so, even if a later row does not change it."""
         state = self.ids.get(post, 0)
         before = state & ~_LEVEL
         if before in (0, PostOutcome.UNCHANGED) and before != outcome:
@@ -181,7 +181,7 @@ class PostOutcomes:
             self.ids[post] = state & _LEVEL | outcome
 
     def remove(self, post: int) -> None:
-        """The post is removed: no row was about it, though results or vectors may have been."""
+        """Count a removed post. It had no row, but may have had results or vectors."""
         state = self.ids.get(post, 0)
         self._report.unchanged -= state == PostOutcome.UNCHANGED
         self._report.changed -= state == PostOutcome.CHANGED

@@ -1,8 +1,8 @@
-"""The import itself: what the sources say is compared with what there is, and what differs is written.
+"""The import of posts: compares the sources with the stored posts, and writes the differences.
 
-Rows are read in one thread, compared in others, and written by the collection's own: the event loop only
-hands batches on. Nothing is remembered between two imports but the posts: a second one, after the first was
-done or died, finds what is there as it should be and passes over it.
+One thread reads rows, others compare them, and the thread of the collection writes them. The event loop only
+passes batches on. Between two imports, nothing is kept except the posts. If an import is repeated, or run
+again after a crash, posts that are already stored are skipped.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tabane.messages import Lang, say
 from tabane.operations import Progress
 from tabane.posts.importing.batch_writer import PostBatchWriter
 from tabane.posts.importing.import_report import PostOutcome, PostOutcomes, PostsImportReport
-from tabane.posts.importing.merging import enriched, kept, merged
+from tabane.posts.importing.model_results import enriched, merged, unchanged_vectors
 from tabane.posts.importing.open_sources import GivenPost, OpenPostSources, ReadingThread
 from tabane.posts.importing.plan import PostSources, unreadable
 from tabane.posts.post import Post, post_of, record_of
@@ -31,7 +31,7 @@ from tabane.search.records import EmbeddingSpace, Record
 BATCH = 500  # posts that are compared together
 MOST_BYTES = 4_000_000  # of their texts and vectors, about
 _PAGE = 1000
-_YIELDED = 20  # posts after which others get the interpreter
+_YIELDED = 20  # posts after which other threads get the interpreter
 
 
 async def import_posts(
@@ -44,13 +44,13 @@ async def import_posts(
     report_path: str | None = None,
     lang: Lang = "en",
 ) -> PostsImportReport:
-    """Bring the collection in step with the sources, and tell of it in bytes that are read.
+    """Update the collection from the sources. Progress is reported in bytes read.
 
-    ``zone`` is meant by times that name none. ``prune`` removes posts that no row is about, unless a source
-    could not be read to its end. ``report_path`` is a file that will list what is bad, in ``lang``.
-    Cancelled or killed, it leaves what was written; the next import goes on. Raises
-    :class:`~tabane.errors.BadArguments` at once where a source is something else altogether, or where
-    vectors do not fit those that are there; OSError and :class:`~tabane.errors.StoreError`.
+    Times without a zone are in ``zone``. ``prune`` removes posts without a row, unless a source could not be
+    read to its end. ``report_path`` is a file that will list unusable rows, in ``lang``. If the import is
+    cancelled or killed, written posts stay, and the next import continues. Raises
+    :class:`~tabane.errors.BadArguments` at once if a source has another format, or if vectors do not fit the
+    stored ones. Also raises OSError and :class:`~tabane.errors.StoreError`.
     """
     if prune and not sources.posts:
         raise BadArguments(
@@ -58,7 +58,7 @@ async def import_posts(
         )
     report = PostsImportReport(report_path, lang)
     began = time.monotonic()
-    with ThreadPoolExecutor(1, "import") as thread:  # leaving waits for the step under way, no longer
+    with ThreadPoolExecutor(1, "import") as thread:  # on exit, waits only for the current step
         reading = ReadingThread(thread)
         try:
             opened = await reading(lambda: OpenPostSources(sources, zone, report))
@@ -75,7 +75,7 @@ async def import_posts(
 
 
 class _PostChange(NamedTuple):
-    """A post before and after; ``before`` is None where it is new."""
+    """A post before and after the import. ``before`` is None if the post is new."""
 
     before: Post | None
     after: Post
@@ -114,10 +114,10 @@ class _Import:
         self._tell(self._opened.total)
 
     async def _add_spaces(self) -> None:
-        """A space that knows its model more exactly (``name#revision``) is the same one."""
-        there = {space.name: space for space in self._collection.spaces}
+        """Add the spaces of the folders. ``name`` and ``name#revision`` count as the same model."""
+        existing = {space.name: space for space in self._collection.spaces}
         for folder in self._opened.folders:
-            known = there.get(folder.space)
+            known = existing.get(folder.space)
             alike = known is not None and known.model.partition("#")[0] == folder.model
             if known is None or not alike or known.dimension != folder.dimension:
                 await self._collection.add_space(EmbeddingSpace(folder.space, folder.dimension, folder.model))
@@ -137,7 +137,7 @@ class _Import:
     # Posts
 
     async def _take(self, given: Iterator[GivenPost], writing: PostBatchWriter) -> None:
-        """Take in what is given, batch by batch; the next one is read meanwhile."""
+        """Import posts batch by batch. The next batch is read meanwhile."""
 
         def next_batch() -> list[GivenPost]:
             batch: list[GivenPost] = []
@@ -148,7 +148,7 @@ class _Import:
                 if size > MOST_BYTES:
                     break
                 if not number % _YIELDED:
-                    time.sleep(0)  # whoever waits for the interpreter has it now, not 5 ms later
+                    time.sleep(0)  # a waiting thread gets the interpreter now, not 5 ms later
             self._report.write()
             return batch
 
@@ -166,7 +166,7 @@ class _Import:
     async def _take_batch(self, batch: Sequence[GivenPost], writing: PostBatchWriter) -> None:
         ids = dict.fromkeys(each.post_id for each in batch)
         if any(post in self._outcomes.ids for post in ids):
-            await writing.settled()  # it may be about to be written
+            await writing.settled()  # an earlier batch may still be writing one of these posts
         found = await self._collection.get([str(post) for post in ids])
         pairs = await asyncio.to_thread(self._merged, batch, dict(zip(ids, found, strict=True)))
         models = self._spaces_now() | self._models  # before vectors are read
@@ -178,7 +178,7 @@ class _Import:
     def _merged(
         self, batch: Sequence[GivenPost], stored: Mapping[int, Record | None]
     ) -> dict[int, _PostChange]:
-        """What each post was before the batch and is after it. Knows of each that it was seen."""
+        """Return each post before and after the batch. Marks each post as seen."""
         pairs: dict[int, _PostChange] = {}
         for number, each in enumerate(batch, 1):
             if not number % _YIELDED:
@@ -193,7 +193,7 @@ class _Import:
         return pairs
 
     def _after(self, given: GivenPost, known: Post | None) -> Post | None:
-        """The post after what is given, None where there is none."""
+        """Return the post after a row, None if no such post exists."""
         if given.post is None:
             if known is None:
                 self._opened.unknown(given)
@@ -206,7 +206,7 @@ class _Import:
         return enriched(merged(known, given.post, level), given.result)
 
     async def _held(self, pairs: Mapping[int, _PostChange]) -> dict[int, dict[str, bytes]]:
-        """The vectors there are of posts that change or are given some."""
+        """Return the stored vectors of posts that change or get vectors."""
         asked = [
             post
             for post, pair in pairs.items()
@@ -223,14 +223,17 @@ class _Import:
     def _to_write(
         self, pairs: Mapping[int, _PostChange], held: Mapping[int, dict[str, bytes]]
     ) -> list[Record]:
-        """The records that differ from those there are; posts that only lack vectors get them later."""
+        """Return the records that differ from the stored ones.
+
+        Posts that only lack vectors get them later.
+        """
         records = []
         for number, (post, (before, after, given)) in enumerate(pairs.items(), 1):
             if not number % _YIELDED:
                 time.sleep(0)
             had = held.get(post, {})
             same = before == after
-            vectors = {**(kept(before, after, had) if before is not None else {}), **given}
+            vectors = {**(unchanged_vectors(before, after, had) if before is not None else {}), **given}
             if same and all(vectors[space] == vector for space, vector in had.items()):
                 self._lacking |= given.keys() - had.keys()
                 self._outcomes.count(post, PostOutcome.UNCHANGED)
@@ -240,10 +243,10 @@ class _Import:
             records.append(record_of(after, vectors))
         return records
 
-    # What comes after
+    # After all posts
 
     async def _attach(self, space: str) -> None:
-        """Give vectors to the posts that lack them in a space."""
+        """Write the vectors of posts that lack them in a space."""
         model = next(each.model for each in self._collection.spaces if each.name == space)
         after = 0
         while page := await self._collection.lacking(space, after, BATCH):
@@ -261,7 +264,7 @@ class _Import:
             self._tell(self._opened.done)
 
     def _vectors_of(self, posts: Mapping[int, int], space: str) -> dict[int, dict[str, bytes]]:
-        """Row → space → vector, of the rows that are given one."""
+        """Return row → space → vector, for rows that have a vector in the sources."""
         found = {row: self._opened.vectors(post).get(space) for row, post in posts.items()}
         return {row: {space: vector} for row, vector in found.items() if vector is not None}
 
@@ -272,7 +275,7 @@ class _Import:
         return {row: given for row, given in found.items() if given}
 
     async def _prune(self) -> None:
-        """Remove the posts that no row was about, bad rows included."""
+        """Remove the posts without any row, valid or unusable."""
         after: str | None = None
         while True:
             page = await self._collection.select(EVERYTHING, after=after, limit=_PAGE)

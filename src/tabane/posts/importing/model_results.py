@@ -1,13 +1,17 @@
-"""What a model wrote about posts: reasoning, summary and tags, a JSON object a line.
+"""Results of a model for posts (reasoning, summary, tags), and the merging of posts and results.
 
-Its own form is ``{"key": id, "reasoning": …, "summary": …, "tags": […]}``. The form of Gemini's batches
-has the same as a text within ``response.candidates``.
+A file has one JSON object a line: ``{"key": id, "reasoning": …, "summary": …, "tags": […]}``. Gemini's
+batches have the same object as a text within ``response.candidates``.
+
+Merging never removes a value: an empty value in one source keeps the value of another. If two sources
+differ, the larger log_type wins, then the earlier source of the same import. Over values of an earlier
+import, this import wins. Importing the same sources again therefore changes nothing.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import IO, Any, NamedTuple
 
 import msgspec
@@ -16,6 +20,7 @@ from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.posts.importing.import_report import RejectedRow, UnusableRow
 from tabane.posts.importing.post_ids import PostIdTable, post_id
+from tabane.posts.post import SPACES, Post, cleaned
 from tabane.search.records import LONGEST_STRING, MOST_STRINGS
 
 LONGEST_LINE = 1_048_576  # bytes
@@ -25,7 +30,7 @@ _FENCE = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
 
 
 class ModelResult(NamedTuple):
-    """What is known of a post; empty where it is not."""
+    """Results for one post. Unknown members are empty."""
 
     reasoning: str
     summary: str
@@ -33,10 +38,10 @@ class ModelResult(NamedTuple):
 
 
 class ModelResults:
-    """Files of results: :meth:`index` finds where each post's line is, :meth:`of` reads it.
+    """Files of results: :meth:`index` finds the line of each post, :meth:`of` reads it.
 
-    Where several lines are about a post, the last one counts. Raises BadArguments where a file is
-    something else altogether, OSError where it cannot be read.
+    If several lines are about one post, the last one counts. Raises BadArguments if a file has another
+    format, OSError if it cannot be read.
     """
 
     def __init__(self, paths: tuple[str, ...]) -> None:
@@ -54,7 +59,7 @@ class ModelResults:
             raise
 
     def index(self, number: int) -> Iterator[int | RejectedRow]:
-        """Read through a file: each id that a line is about, and each line that is bad."""
+        """Read a file. Yield the id of each valid line, and each unusable line."""
         file, line = self._files[number], 0
         file.seek(0)
         while True:
@@ -72,7 +77,7 @@ class ModelResults:
                 yield RejectedRow(self.paths[number], line, unfit.reason, unfit.post_id)
 
     def of(self, post: int) -> ModelResult | None:
-        """What is known of a post, None where no line is about it."""
+        """Return the result for a post, None if there is none."""
         place = self.places.get(post, -1)
         if place < 0:
             return None
@@ -84,7 +89,7 @@ class ModelResults:
             return None  # the file was written to since
 
     def number(self, post: int) -> int:
-        """Which of the files has the line about a post; 0 where none has."""
+        """Return the number of the file with the line about a post, 0 if there is none."""
         return self.places.get(post, 0) >> _BITS
 
     def close(self) -> None:
@@ -101,7 +106,7 @@ class ModelResults:
         return start, line
 
     def _check(self, path: str, file: IO[bytes]) -> None:
-        """Whether any of the first lines is a result: if not, the first says what is wrong."""
+        """Raise BadArguments if none of the first lines is a result, with the problem of the first line."""
         reason = say("it is empty")
         first = True
         for _ in range(_TRIED):
@@ -113,7 +118,7 @@ class ModelResults:
                 return
             except UnusableRow as unfit:
                 if unfit.post_id:
-                    return  # a result, if not a good one
+                    return  # a result, although an unusable one
                 if first:
                     reason, first = unfit.reason, False
         raise BadArguments(
@@ -128,7 +133,7 @@ class ModelResults:
 
 
 def parsed(line: bytes) -> tuple[int, ModelResult]:
-    """The id and the result of a line of either form. Raises :class:`UnusableRow`."""
+    """Parse a line of either form into id and result. Raises :class:`UnusableRow`."""
     if len(line) >= LONGEST_LINE:
         raise UnusableRow(say("longer than {most} bytes", most=LONGEST_LINE))
     entry = _object(line.removeprefix(b"\xef\xbb\xbf"))
@@ -155,7 +160,7 @@ def _object(text: bytes | str) -> dict[str, Any]:
 
 
 def _answer(entry: dict[str, Any]) -> dict[str, Any]:
-    """The object that holds the result: the entry, or what stands as text in a model's response."""
+    """Return the object with the result: the entry itself, or the text in a model's response."""
     if "response" not in entry:
         if "error" in entry:
             raise UnusableRow(
@@ -197,3 +202,54 @@ def _result(answer: dict[str, Any]) -> ModelResult:
     if not (reasoning or summary or kept):
         raise UnusableRow(say("neither reasoning nor summary nor tags"))
     return ModelResult(reasoning or "", summary or "", kept)
+
+
+def merged(stored: Post | None, given: Post, level: int) -> Post:
+    """Merge the stored post and the post of a row.
+
+    ``level`` is the largest log_type of the post in this import so far, 0 before the first row.
+    """
+    if stored is None:
+        return given
+    wins = given.log_type > level and given.log_type >= stored.log_type
+    return _filled(given, stored) if wins else _filled(stored, given)
+
+
+def _filled(first: Post, second: Post) -> Post:
+    """Return the first post, with empty members filled from the second."""
+    dated = first if first.timestamp or not second.timestamp else second
+    signed = first if first.user or not second.user else second  # the URL belongs to the user it names
+    return msgspec.structs.replace(
+        first,
+        content=first.content or second.content,
+        timestamp=dated.timestamp,
+        at=dated.at,
+        url=signed.url or first.url or second.url,
+        user=signed.user,
+        log_type=max(first.log_type, second.log_type),
+        reasoning=first.reasoning or second.reasoning,
+        summary=first.summary or second.summary,
+        tags=first.tags or second.tags,
+    )
+
+
+def enriched(post: Post, result: ModelResult | None) -> Post:
+    """Return the post with the results of a model."""
+    if result is None:
+        return post
+    return msgspec.structs.replace(
+        post,
+        reasoning=result.reasoning or post.reasoning,
+        summary=result.summary or post.summary,
+        tags=result.tags or post.tags,
+    )
+
+
+def unchanged_vectors(before: Post, after: Post, vectors: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the vectors whose embedded text has not changed."""
+    same = {
+        space
+        for space in SPACES
+        if (old := getattr(before, space)) == (new := getattr(after, space)) or cleaned(old) == cleaned(new)
+    }
+    return {space: vector for space, vector in vectors.items() if space in same}

@@ -1,6 +1,6 @@
-"""All sources of an import, opened: what they say of each post, and how far they are read.
+"""The open sources of an import: their data for each post, and their progress.
 
-Used by one thread at a time. Errors of whole files are raised when they are opened.
+Only one thread may use them at a time. Errors of whole files are raised on opening.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tabane.posts.importing.x_archive import XArchive
 from tabane.posts.post import Post
 from tabane.search.records import EmbeddingSpace, checked_vector
 
-_STEP = 2000  # lines of results, ids of vectors: between two of them the caller tells how far it is
+_STEP = 2000  # lines of results or ids of vectors between two reports of progress
 
 
 class GivenPost(NamedTuple):
-    """What the sources say of a post; ``post`` is None where they have only results or vectors of it."""
+    """The data of one post in the sources. ``post`` is None if they have only its results or vectors."""
 
     post_id: int
     post: Post | None
@@ -37,14 +37,14 @@ class GivenPost(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes that it takes, about."""
+        """Return the approximate size in bytes."""
         texts = len(self.post.content) if self.post is not None else 0
         texts += len(self.result.reasoning) + len(self.result.summary) if self.result is not None else 0
         return 3 * texts + sum(map(len, self.vectors.values()))
 
 
 class OpenPostSources:
-    """The open sources. ``spared`` are posts whose rows are bad: they are known to be there."""
+    """The open sources. ``spared`` are posts with unusable rows: they exist, so they are not removed."""
 
     def __init__(self, sources: PostSources, zone: tzinfo, report: PostsImportReport) -> None:
         self.report = report
@@ -87,13 +87,13 @@ class OpenPostSources:
 
     @property
     def total(self) -> int:
-        """Bytes of all sources, as they are read."""
+        """Return the bytes of all sources."""
         posts = sum(source.size for source, _ in self._posts)
         return posts + sum(self.results.sizes) + sum(folder.size for folder in self.folders)
 
     @property
     def done(self) -> int:
-        """Bytes of them that are read."""
+        """Return how many of these bytes are read."""
         posts = sum(source.done for source, _ in self._posts)
         return min(self.total, posts + self.results.done + self._taken)
 
@@ -102,7 +102,7 @@ class OpenPostSources:
         return all(source.whole for source, _ in self._posts if isinstance(source, XArchive))
 
     def index(self) -> Iterator[None]:
-        """Find out of which posts there are results and vectors; yields now and then."""
+        """Find the posts that have results and vectors. Yields every 2,000 lines, to report progress."""
         for number, counts in enumerate(self._of_results):
             yield from self._indexed(self.results.index(number), self.results.places, counts)
         for folder, counts in zip(self.folders, self._of_folders, strict=True):
@@ -124,7 +124,7 @@ class OpenPostSources:
         counts.duplicates += counts.read - (len(places) - before)
 
     def given(self) -> Iterator[GivenPost]:
-        """What the sources say, row by row, in the order of the rows."""
+        """Yield the data of each row, in the order of the rows."""
         for source, counts in self._posts:
             for each in source:
                 if isinstance(each, Post):
@@ -136,7 +136,7 @@ class OpenPostSources:
                     self.spared[each.post_id] = 1
 
     def rest(self, seen: PostIdTable) -> Iterator[GivenPost]:
-        """What there is of posts that no row was about."""
+        """Yield the data of posts without a row."""
         tables = [self.results.places, *(folder.places for folder in self.folders)]
         for number, table in enumerate(tables):
             for post in table:
@@ -147,7 +147,7 @@ class OpenPostSources:
         return GivenPost(post_id, post, counts, self.results.of(post_id), self.vectors(post_id))
 
     def vectors(self, post_id: int) -> dict[str, bytes]:
-        """The vectors there are of a post: space → float32, little-endian."""
+        """Return the vectors of a post: space → float32, little-endian."""
         vectors = {}
         for folder in self.folders:
             vector = folder.of(post_id)
@@ -157,29 +157,29 @@ class OpenPostSources:
         return vectors
 
     def unknown(self, given: GivenPost) -> None:
-        """No post has this id: count it where it comes from."""
+        """Count an id that no post has, in its sources."""
         if given.result is not None:
             self._of_results[self.results.number(given.post_id)].unknown += 1
         for folder, counts in zip(self.folders, self._of_folders, strict=True):
             counts.unknown += given.post_id in folder.places
 
     def fitting(self, post_id: int, vectors: Mapping[str, bytes]) -> dict[str, bytes]:
-        """Those of a post's vectors that are some; the others go into the report, and are not given again."""
-        found = dict(vectors)
+        """Return the valid vectors of a post. Invalid ones are reported and not returned again."""
+        valid = dict(vectors)
         for folder, counts in zip(self.folders, self._of_folders, strict=True):
             vector = vectors.get(folder.space)
             try:
                 if vector is not None:
                     checked_vector(vector, EmbeddingSpace(folder.space, folder.dimension, folder.model))
             except BadArguments as error:
-                del found[folder.space]
+                del valid[folder.space]
                 place = folder.refuse(post_id)
                 if place is not None:
                     self.report.add(RejectedRow(*place, error.message, post_id), counts)
-        return found
+        return valid
 
     def bad_post(self, post_id: int, reason: Message) -> None:
-        """A post that the collection does not take, by what all sources say of it together."""
+        """Report a post that the collection rejects. It may come from several sources; the first is named."""
         counts = self.report.sources[0]
         self.report.add(RejectedRow(counts.source, 0, reason, post_id), counts)
 
@@ -192,7 +192,7 @@ T = TypeVar("T")
 
 
 class ReadingThread:
-    """Does work in the only thread of a pool, whose owner ends it."""
+    """Runs work in the only thread of a pool. The owner of the pool ends it."""
 
     def __init__(self, thread: ThreadPoolExecutor) -> None:
         self._thread = thread
@@ -201,5 +201,5 @@ class ReadingThread:
         return await self.begin(work)
 
     def begin(self, work: Callable[[], T]) -> asyncio.Future[T]:
-        """Have it done while the caller goes on."""
+        """Start the work without waiting for it."""
         return asyncio.get_running_loop().run_in_executor(self._thread, work)

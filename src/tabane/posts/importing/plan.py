@@ -1,8 +1,8 @@
-"""What the files of an import are: which of them give posts, which results, which vectors.
+"""Kinds of the files of an import: posts, results, or vectors.
 
-A FILE is a twilog.csv, X's archive (zip, or the folder it was unpacked to), results of a model (.jsonl), a
-folder of vectors, or a folder in which the original twilog was set up, with all of these at their places.
-Blocks; raises :class:`~tabane.errors.BadArguments` that says what a file is not.
+A FILE is a twilog.csv, X's archive (zip, or the folder where it was unpacked), results of a model (.jsonl), a
+folder of vectors, or the folder of an installation of the original twilog, with all of these in its layout.
+Blocks; raises :class:`~tabane.errors.BadArguments` that names the problem of a file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tabane.posts.importing.vector_folder import METADATA, VectorMetadata, metad
 from tabane.posts.post import SPACES
 
 PLACES = {"content": "embeddings", "reasoning": "batch/reasoning", "summary": "batch/summary"}
-"""Where the original twilog keeps the vectors of each text, and the flags -e, -r and -s name others."""
+"""Where the original twilog keeps the vectors of each text. The options -e, -r and -s name other folders."""
 
 _CSV = "twilog.csv"
 _RESULTS = "batch/results.jsonl"
@@ -26,9 +26,9 @@ _LISTS = ("tweets.js", "tweet.js", "like.js")
 
 @dataclass(frozen=True, slots=True)
 class PostSources:
-    """What is imported: absolute paths, each once. ``folders`` is space → folder of its vectors.
+    """The sources of an import: absolute paths, each once. ``folders`` is space → folder of its vectors.
 
-    Where two give the same post, the first counts, and all csvs are before all archives.
+    If two sources have the same post, the first counts. All CSV files come before all archives.
     """
 
     csvs: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class PostSources:
 
     @property
     def posts(self) -> bool:
-        """Whether any of them gives posts."""
+        """Return whether any of the sources has posts."""
         return bool(self.csvs or self.archives)
 
 
@@ -71,9 +71,9 @@ def plan(
     reasoning: str | None = None,
     summary: str | None = None,
 ) -> PostSources:
-    """What the arguments name, with what the metadata of folders lead to: the CSV, and results.
+    """Return the sources that the arguments name, and the CSV and results that folder metadata refer to.
 
-    The three flags name folders of vectors. The metadata of all of them must agree about the model.
+    The three options name folders of vectors. The metadata of all folders must agree on the model.
     """
     try:
         found = _planned(files, (embeddings, reasoning, summary))
@@ -85,7 +85,7 @@ def plan(
 
 
 def unreadable(error: OSError) -> BadArguments:
-    """What is said where the system does not let a file be read, or a report be written."""
+    """Return the error for a file that cannot be read, or a report that cannot be written."""
     return BadArguments(
         say("{path}: {reason}", path=error.filename or "–", reason=error.strerror or str(error)), "files"
     )
@@ -138,7 +138,7 @@ def _add(found: _FoundFiles, path: str) -> None:
     elif start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
         found.results.append(path)
     else:
-        found.csvs.append(path)  # says what it is not when it is opened
+        found.csvs.append(path)  # opening it raises an error if it has another format
 
 
 def _add_folder(found: _FoundFiles, path: str) -> None:
@@ -160,7 +160,7 @@ def _add_folder(found: _FoundFiles, path: str) -> None:
 
 
 def _add_setup(found: _FoundFiles, path: str) -> bool:
-    """Take what an original set-up has at its places. False where it has none of it."""
+    """Add the files of an original installation. Return False if it has none."""
     csv, results = os.path.join(path, _CSV), os.path.join(path, _RESULTS)
     folders = {space: os.path.join(path, place) for space, place in PLACES.items()}
     there = {space: folder for space, folder in folders.items() if metadata_path(folder)}
@@ -176,14 +176,14 @@ def _add_setup(found: _FoundFiles, path: str) -> bool:
 
 
 def _space(folder: str) -> str:
-    """What a folder's vectors were made of: its metadata or its name say reasoning or summary, or neither."""
+    """Return the space of a folder: reasoning or summary if its metadata or its name say so, else content."""
     described = metadata(folder).source_type.lower()
     name = os.path.basename(folder).lower()
     return next((space for space in SPACES[1:] if space in (described, name)), SPACES[0])
 
 
 def _follow(found: _FoundFiles, *, csv_wanted: bool) -> None:
-    """Add the CSV that the vectors of the content were made of, and the results beside the others."""
+    """Add the CSV from which the content vectors were made, and the results beside other folders."""
     source = found.described["content"].source if "content" in found.described else None
     if not found.csvs and not found.archives:
         if source is not None and not source.endswith(".jsonl"):
@@ -222,7 +222,7 @@ def _check_agreement(found: _FoundFiles) -> None:
 
 
 def disagreeing(first: str, of_first: object, second: str, of_second: object) -> BadArguments:
-    """What is said where folders of vectors are of two models, or of two dimensions."""
+    """Return the error for folders of vectors with different models or dimensions."""
     return BadArguments(
         say(
             "{first} is of {of_first}, but {second} of {of_second}: vectors of one archive are of one model "

@@ -1,4 +1,4 @@
-"""A number for each of very many posts, in some twenty bytes a post."""
+"""Post ids, and a compact hash table from post ids to numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SMALLEST = 1024
 
 
 def post_id(text: str) -> int | None:
-    """The id that is written so; None where it is none."""
+    """Parse a post id. Return None if the text is not one."""
     if not (0 < len(text) <= 19 and text.isascii() and text.isdigit()):
         return None
     number = int(text)
@@ -20,16 +20,16 @@ def post_id(text: str) -> int | None:
 
 
 class PostIdTable:
-    """Post ids with a whole number each. A dict takes five times the room for the same.
+    """Post ids with an integer each, in about twenty bytes a post. A dict needs five times as much.
 
-    ``typecode`` is the array's: what numbers there can be. One thread may write while others read: they
-    see it as it is or as it was.
+    ``typecode`` is that of the array, and limits the numbers. One thread may write while others read: they
+    see the state before or after the write.
     """
 
     def __init__(self, typecode: str = "Q") -> None:
         self._typecode = typecode
         self._count = 0
-        self._table = self._made(_SMALLEST)
+        self._table = self._allocate(_SMALLEST)
 
     def __len__(self) -> int:
         return self._count
@@ -56,12 +56,12 @@ class PostIdTable:
             if self._count * 8 > len(keys) * 5:
                 self._grow()
 
-    def _made(self, slots: int) -> tuple[array[int], array[int]]:
+    def _allocate(self, slots: int) -> tuple[array[int], array[int]]:
         values = array(self._typecode)
         return array("Q", bytes(8 * slots)), array(self._typecode, bytes(values.itemsize * slots))
 
     def _grow(self) -> None:
-        keys, values = self._made(2 * len(self._table[0]))
+        keys, values = self._allocate(2 * len(self._table[0]))
         for key, value in zip(*self._table, strict=True):
             if key:
                 slot = _slot(keys, key)
@@ -70,7 +70,7 @@ class PostIdTable:
 
 
 def _slot(keys: array[int], post: int) -> int:
-    """Where the id is, or where it would be put: keys are a power of two, and never full."""
+    """Return the slot of the id, or the slot for it. The number of slots is a power of two; some are free."""
     mask = len(keys) - 1
     slot = (post * _GOLDEN >> 24) & mask
     while keys[slot] and keys[slot] != post:

@@ -1,7 +1,7 @@
-"""twilog.csv, a row at a time: five columns, quotes, line breaks in cells, HTML entities.
+"""Reader of twilog.csv, row by row: five columns, quotes, line breaks in cells, HTML entities.
 
-Memory is bounded by the longest row that is accepted. A quote that is never closed costs its own row
-alone: a line that begins as rows do cannot stand inside a cell, where quotes are doubled.
+Memory is bounded by the longest accepted row. An unclosed quote loses only its own row: a line that begins
+like a row cannot be inside a cell, because quotes are doubled there.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tabane.errors import BadArguments
 from tabane.messages import Message, say
 from tabane.posts.importing.import_report import RejectedRow, UnusableRow
 from tabane.posts.importing.post_ids import post_id
-from tabane.posts.importing.post_times import moment, moment_of_id
 from tabane.posts.post import BOOKMARK, LIKE, POST, Post
+from tabane.posts.times import timestamp_of, timestamp_of_id
 
 COLUMNS = ("post_id", "url", "timestamp", "content", "log_type")
 LONGEST_ROW = 131_072  # bytes; the longest posts have 25,000 characters
@@ -26,22 +26,22 @@ EXAMPLE = (
     '"1234567890123456789","https://x.com/alice/status/1234567890123456789","2024-03-15 14:30:25","…","1"'
 )
 
-_TRIED = 20  # rows at the begin: where none of them is one, the file is another
+_TRIED = 20  # first rows: if none of them is valid, the file is rejected
 _BEGINS = re.compile(rb'"\d{1,20}","')
 _ENTITY = re.compile(r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});")
 _ADDRESS = re.compile(
     r"https?://(?:www\.)?(?:twitter|x)\.com/(\w{1,50})/status/(\d+)", re.ASCII | re.IGNORECASE
 )
-_NOBODY = "i"  # x.com/i/status/… leads to a post whoever wrote it
+_NOBODY = "i"  # x.com/i/status/… is the URL of a post without its author
 
 
 def unescaped(text: str) -> str:
-    """The text with its HTML entities resolved; ``&copy=`` in an address is none."""
+    """Return the text with HTML entities resolved. ``&copy=`` in a URL is not an entity."""
     return _ENTITY.sub(lambda found: html.unescape(found[0]), text) if "&" in text else text
 
 
 def user_of(url: str, post: int) -> str:
-    """The user in the address of that very post; empty where it is another's, or has none."""
+    """Return the user in the URL of this post. Empty if the URL is of another post or has no user."""
     found = _ADDRESS.match(url)
     if found is None or found[1] == _NOBODY or post_id(found[2]) != post:
         return ""
@@ -49,7 +49,7 @@ def user_of(url: str, post: int) -> str:
 
 
 def post_of_row(cells: list[str], zone: tzinfo) -> Post:
-    """The post of five cells. Raises :class:`UnusableRow`."""
+    """Return the post of five cells. Raises :class:`UnusableRow`."""
     if len(cells) != len(COLUMNS):
         raise UnusableRow(
             say("{count} columns in place of 5", count=len(cells)), post_id(cells[0].strip()) or 0
@@ -61,7 +61,7 @@ def post_of_row(cells: list[str], zone: tzinfo) -> Post:
     if log_type not in ("1", "2", "3"):
         raise UnusableRow(say("log_type is 1, 2 or 3, not “{text}”", text=log_type[:40]), number)
     timestamp, url = cells[2].strip(), cells[1].strip()
-    at = moment(timestamp, zone) if timestamp else moment_of_id(number)
+    at = timestamp_of(timestamp, zone) if timestamp else timestamp_of_id(number)
     if at is None and timestamp:
         raise UnusableRow(say("“{text}” is no time", text=timestamp[:40]), number)
     return Post(
@@ -76,10 +76,10 @@ def post_of_row(cells: list[str], zone: tzinfo) -> Post:
 
 
 class TwilogCsv:
-    """An open twilog.csv. ``done`` of ``size`` bytes are read. Iterated once; closed by :meth:`close`.
+    """An open twilog.csv. ``done`` of ``size`` bytes are read. Iterate once; :meth:`close` closes it.
 
-    Raises :class:`~tabane.errors.BadArguments` where the file is something else altogether, OSError where
-    it cannot be read. A time that names no zone is meant in ``zone``.
+    Raises :class:`~tabane.errors.BadArguments` if the file has another format, OSError if it cannot be read.
+    A time without a zone is in ``zone``.
     """
 
     def __init__(self, path: str, zone: tzinfo) -> None:
@@ -109,7 +109,7 @@ class TwilogCsv:
     def close(self) -> None:
         self._file.close()
 
-    # The begin of the file: is it one at all?
+    # The beginning of the file: does it have this format?
 
     def _begin(self) -> list[Post | RejectedRow]:
         start = self._file.peek(8192)[:8192]
@@ -122,7 +122,7 @@ class TwilogCsv:
         return self._tried(binary=b"\0" in start)
 
     def _tried(self, *, binary: bool) -> list[Post | RejectedRow]:
-        """What comes up to the first good row: without one among the first rows, it is another file."""
+        """Read up to the first valid row. Raises BadArguments if the first rows have none."""
         first: list[Post | RejectedRow] = []
         headed = False
         for number, record in self._records():
@@ -145,7 +145,7 @@ class TwilogCsv:
         return first
 
     def _is_header(self, record: bytes | UnusableRow) -> bool:
-        """Whether the first line names columns; ours are found in any order."""
+        """Return whether the first line names columns. Our names may be in any order."""
         if isinstance(record, UnusableRow):
             return False
         try:
@@ -155,7 +155,7 @@ class TwilogCsv:
         if sorted(names) == sorted(COLUMNS):
             self._columns = [names.index(name) for name in COLUMNS]
             return True
-        # Names in another language stand in our order; a damaged first row has digits somewhere.
+        # Names in another language are in our order; a damaged first row has digits somewhere.
         return len(names) == len(COLUMNS) and not any(char.isdigit() for name in names for char in name)
 
     def _wrong(self, why: Message) -> BadArguments:
@@ -186,7 +186,7 @@ class TwilogCsv:
             return RejectedRow(self.path, number, unfit.reason, unfit.post_id)
 
     def _records(self) -> Iterator[tuple[int, bytes | UnusableRow]]:
-        """Number of the first line, and the row's bytes, or why it is none."""
+        """Yield the number of each row's first line, and its bytes or the reason why it is unusable."""
         held: deque[tuple[int, bytes]] = deque()
         size = quotes = 0
         while True:
@@ -209,7 +209,7 @@ class TwilogCsv:
                 size = quotes = 0
 
     def _next_line(self) -> tuple[int, bytes]:
-        """The next line, empty at the end; one that is too long is cut, and its rest passed over."""
+        """Return the next line, empty at the end. A line that is too long is cut, and its rest is skipped."""
         if self._waiting:
             return self._waiting.popleft()
         line = self._file.readline(LONGEST_ROW + 1)
@@ -220,7 +220,7 @@ class TwilogCsv:
             while rest and not rest.endswith(b"\n"):
                 rest = self._file.readline(LONGEST_ROW)
                 self.done += len(rest)
-            line = line.replace(b'"', b" ")  # whole, and too long: it says so itself
+            line = line.replace(b'"', b" ")  # without quotes it is a row of its own, rejected as too long
         return self._line, line
 
 
@@ -242,6 +242,6 @@ def _cells(record: bytes) -> list[str]:
 
 
 def _id_at(record: bytes) -> int:
-    """The id that a row begins with, 0 where it begins with none."""
+    """Return the id at the beginning of a row, 0 if there is none."""
     found = re.match(rb'\s*"?(\d{1,19})(?=\D|$)', record)
     return (post_id(found[1].decode()) or 0) if found else 0

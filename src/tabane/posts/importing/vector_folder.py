@@ -1,8 +1,8 @@
-"""Vectors in folders: meta.json beside NNNN.safetensors, read where they lie.
+"""Folders of vectors: meta.json beside NNNN.safetensors.
 
-Each file holds ``post_ids`` int64[n] and ``vectors`` float32[n, dimension] (or of 16 or 64 bits): after
+Each file contains ``post_ids`` int64[n] and ``vectors`` float32[n, dimension] (or of 16 or 64 bits). After
 eight bytes of length comes a JSON header with dtype, shape and offsets of both, then the data
-(https://github.com/huggingface/safetensors). A vector is read by its place when its post comes by.
+(https://github.com/huggingface/safetensors). A vector is read from its file when its post is imported.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _LONGEST_METADATA = 1_048_576
 _READ = 8192  # ids at once
 _AHEAD = 64  # vectors at once
 _BITS = 40  # of the row in a file; above them the file's number
-_REFUSED = 2**63  # the place of a vector that is none
+_REFUSED = 2**63  # the place of an invalid vector
 _WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 
 
 class VectorMetadata(NamedTuple):
-    """What a folder says of its vectors. ``source``: the file they were made of, absolute, if it is there."""
+    """Metadata of a folder. ``source``: absolute path of the file that was embedded, if it exists."""
 
     model: str
     dimension: int | None
@@ -60,13 +60,16 @@ class _TensorEntry:
 
 
 def metadata_path(folder: str) -> str | None:
-    """Where the folder's metadata are, None where it has none."""
+    """Return the path of the folder's metadata, None if it has none."""
     found = (os.path.join(folder, name) for name in METADATA)
     return next((path for path in found if os.path.isfile(path)), None)
 
 
 def metadata(folder: str) -> VectorMetadata:
-    """The folder's metadata. Raises :class:`~tabane.errors.BadArguments`, above all for a missing model."""
+    """Read the folder's metadata.
+
+    Raises :class:`~tabane.errors.BadArguments`, for example without a model.
+    """
     path = metadata_path(folder)
     if path is None:
         raise BadArguments(say("{path} is no folder of vectors: it has no meta.json.", path=folder), "files")
@@ -108,7 +111,7 @@ def _described(found: dict[str, Any], path: str, folder: str) -> VectorMetadata:
 
 
 def _beside(folder: str, named: str) -> str | None:
-    """A path that is relative to the folder's parent; those of batch/* may be to the parent of that."""
+    """Resolve a path relative to the folder's parent, or to the parent of that (for batch/*)."""
     parent = os.path.dirname(os.path.abspath(folder))
     named = named.replace("\\", os.sep)
     for base in (parent, os.path.dirname(parent)):
@@ -119,10 +122,10 @@ def _beside(folder: str, named: str) -> str | None:
 
 
 class VectorFolder:
-    """An open folder: :meth:`index` finds whose vectors there are, :meth:`of` reads one.
+    """An open folder: :meth:`index` finds the posts that have vectors, :meth:`of` reads one.
 
-    ``size`` is what its files hold in bytes, ``bad_files`` are those that are not read. Raises
-    :class:`~tabane.errors.BadArguments` where none can be, OSError where the folder cannot.
+    ``size`` is the size of the data in bytes. ``bad_files`` are files that cannot be read. Raises
+    :class:`~tabane.errors.BadArguments` if no file can be read, OSError if the folder cannot.
     """
 
     def __init__(self, path: str, space: str) -> None:
@@ -140,7 +143,10 @@ class VectorFolder:
         self.size = sum(each.rows * (8 + self._width(each)) for each in self._files)
 
     def index(self) -> Iterator[int | RejectedRow]:
-        """Read the ids of all files: each that has a vector, and each that is none. The last file counts."""
+        """Read the ids of all files.
+
+        Yield valid ids and invalid rows. For a repeated id, the last file counts.
+        """
         for number, each in enumerate(self._files):
             with open(each.path, "rb") as file:
                 file.seek(each.ids_at)
@@ -157,7 +163,7 @@ class VectorFolder:
                             yield RejectedRow(each.path, row, say("“{text}” is no post_id", text=str(post)))
 
     def of(self, post: int) -> bytes | None:
-        """The vector of a post as float32, little-endian; None where it has none. Raises OSError."""
+        """Return the vector of a post as float32, little-endian. None if it has none. Raises OSError."""
         place = self.places.get(post, _REFUSED)
         if place == _REFUSED:
             return None
@@ -166,8 +172,10 @@ class VectorFolder:
         return _single(data, each.dtype) if len(data) == width else None
 
     def _bytes_at(self, place: int, each: _VectorFile, width: int) -> bytes:
-        """The bytes of a vector. Those behind the last one come with some that follow: each read costs
-        the thread its turn, and rows mostly stand in the same order here and there."""
+        """Return the bytes of a vector. If it follows the last one, read some of the next vectors too.
+
+        Each read gives up the interpreter, and the vectors are mostly in the order of the rows.
+        """
         if not 0 <= place - self._ahead_at < len(self._ahead) // width:
             row = place & (1 << _BITS) - 1
             rows = min(_AHEAD, each.rows - row) if place == self._last + 1 else 1
@@ -179,7 +187,7 @@ class VectorFolder:
         return self._ahead[start : start + width]
 
     def refuse(self, post: int) -> tuple[str, int] | None:
-        """The post's vector is none: its file and row, None where it was refused before, or never there."""
+        """Mark the post's vector as invalid. Return its file and row, None if it has no valid vector."""
         place = self.places.get(post, _REFUSED)
         if place == _REFUSED:
             return None
@@ -227,7 +235,10 @@ class VectorFolder:
 
 
 def _header(path: str) -> tuple[_VectorFile, int]:
-    """What a file holds, and the dimension of its vectors. Raises :class:`UnusableRow`."""
+    """Read the header of a file: its layout, and the dimension of its vectors.
+
+    Raises :class:`UnusableRow`.
+    """
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
@@ -254,7 +265,7 @@ def _entry(found: dict[str, Any]) -> _TensorEntry:
 
 
 def _check(ids: _TensorEntry, vectors: _TensorEntry, size: int) -> None:
-    """Dtypes, shapes and offsets have to fit each other, and the file. Raises :class:`UnusableRow`."""
+    """Check that dtypes, shapes and offsets fit each other and the file. Raises :class:`UnusableRow`."""
     if ids.dtype not in ("I64", "U64") or len(ids.shape) != 1:
         raise UnusableRow(
             say("post_ids are {dtype} {shape}, not int64 [n]", dtype=ids.dtype, shape=ids.shape)
@@ -279,7 +290,7 @@ def _check(ids: _TensorEntry, vectors: _TensorEntry, size: int) -> None:
 
 
 def _single(data: bytes, dtype: str) -> bytes:
-    """The numbers as float32, little-endian. A bfloat16 is the upper half of a float32."""
+    """Convert a vector to float32, little-endian. A bfloat16 is the upper half of a float32."""
     if dtype == "F32":
         return data
     if dtype == "BF16":
@@ -287,7 +298,7 @@ def _single(data: bytes, dtype: str) -> bytes:
         wide[2::4], wide[3::4] = data[0::2], data[1::2]
         return bytes(wide)
     code, width = ("e", 2) if dtype == "F16" else ("d", 8)
-    # Too large a float64 becomes infinite, which is refused where vectors are checked.
+    # A float64 that is too large becomes infinite. The check of vectors rejects it.
     numbers = array("f", struct.unpack(f"<{len(data) // width}{code}", data))
     if sys.byteorder == "big":
         numbers.byteswap()

@@ -1,12 +1,13 @@
-"""X's own archive: posts and likes out of the zip, or out of the folder that it was unpacked to.
+"""Reader of X's own archive: posts and likes from the zip, or from the folder where it was unpacked.
 
-Files are scripts that assign a list: ``window.YTD.tweets.part0 = [{"tweet": {…}}, …]``. They are read as
-they are unpacked, an entry at a time; nothing is written to the disk. A list that unpacks to far more than
-posts do is refused on the way.
+Files are scripts that assign a list: ``window.YTD.tweets.part0 = [{"tweet": {…}}, …]``. They are unpacked
+and read entry by entry, because the list may be too long for memory. Nothing is written to the disk. A list
+that unpacks to far more than posts can is rejected on the way.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import zipfile
@@ -15,17 +16,112 @@ from collections.abc import Iterator
 from datetime import tzinfo
 from typing import IO, Any
 
+import msgspec
+
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.posts.importing import x_posts
 from tabane.posts.importing.import_report import RejectedRow, UnusableRow
-from tabane.posts.importing.json_elements import elements
 from tabane.posts.importing.x_posts import LongPosts
 from tabane.posts.post import BOOKMARK, LIKE, POST, Post
 
+LONGEST = 1_048_576  # bytes of an element
+_READ = 65_536
+_LONGEST_HEAD = 1000
+_HEAD = re.compile(rb"\s*;?\s*(?:(?:var\s+|let\s+|const\s+)?[\w.\[\]\"']+\s*=\s*)?(?=\[)")
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:(")|\\?\Z)|[{}\[\]]', re.DOTALL)
+
+
+class _ElementCutter:
+    """Cuts a JSON array into its elements. ``start`` is the start of one; None if it is too long to keep."""
+
+    def __init__(self) -> None:
+        self.buffer = bytearray()
+        self.line = 1
+        self.depth = 0
+        self.at = 0  # everything before it was examined
+        self.start: int | None = None
+        self.began = 1  # line of the element
+        self.ended = False
+
+    def elements(self) -> Iterator[tuple[int, bytes | None]]:
+        """Yield the complete elements so far: line, and bytes or None if they are too long."""
+        counted = 0
+        while not self.ended and (token := _TOKEN.search(self.buffer, self.at)):
+            first = self.buffer[token.start()]
+            if first == 0x22 and token[1] is None:
+                self.at = token.start()  # the rest of the string is still to come
+                break
+            self.at = token.end()
+            if first in b"{[":
+                if self.depth == 1:
+                    self.line += self.buffer.count(b"\n", counted, token.start())
+                    counted = self.start = token.start()
+                    self.began = self.line
+                self.depth += 1
+            elif first in b"}]":
+                self.depth -= 1
+                self.ended = self.depth == 0
+                if self.depth == 1:
+                    yield self.began, None if self.start is None else bytes(self.buffer[self.start : self.at])
+                    self.start = None
+        else:
+            self.at = len(self.buffer)
+        self._forget(counted)
+
+    def _forget(self, counted: int) -> None:
+        keep = self.at if self.start is None else self.start
+        if len(self.buffer) - keep > LONGEST:
+            if self.at <= keep:  # a string of that length: its end cannot be found without keeping it
+                raise UnusableRow(say("longer than {most} bytes", most=LONGEST))
+            keep, self.start = self.at, None
+        self.line += self.buffer.count(b"\n", counted, keep)
+        del self.buffer[:keep]
+        self.at = max(0, self.at - keep)
+        if self.start is not None:
+            self.start -= keep
+
+
+def elements(stream: IO[bytes]) -> Iterator[tuple[int, Any]]:
+    """Yield the line and value of each element. The value is an :class:`UnusableRow` if it is not JSON.
+
+    Raises :class:`UnusableRow` if the file does not contain such an array, or ends before its end.
+    """
+    cut = _ElementCutter()
+    cut.buffer += stream.read(_READ).removeprefix(b"\xef\xbb\xbf")
+    head = _HEAD.match(cut.buffer, 0, _LONGEST_HEAD)
+    if head is None:
+        raise UnusableRow(say("it holds no list of entries"))
+    cut.at, cut.depth = head.end() + 1, 1
+    while True:
+        for line, element in cut.elements():
+            yield line, _value(element)
+        if cut.ended:
+            while stream.read(_READ):
+                pass  # zipfile checks the CRC at the end
+            return
+        more = stream.read(_READ)
+        if not more:
+            raise UnusableRow(say("it ends in the midst of an entry"))
+        cut.buffer += more
+
+
+def _value(element: bytes | None) -> Any:
+    if element is None:
+        return UnusableRow(say("longer than {most} bytes", most=LONGEST))
+    try:
+        return msgspec.json.decode(element)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    try:  # the standard library accepts lone surrogates, which Node emits when it cuts an emoji
+        return json.loads(element.decode("utf-8", "replace"))
+    except (ValueError, RecursionError) as error:
+        return UnusableRow(say("not JSON: {error}", error=str(error)))
+
+
 MOST_UNPACKED = 8_000_000_000  # bytes of one list
 LARGEST_RATIO = 200  # of unpacked to packed: posts as JSON come to some 20
-_ANY_RATIO = 10_000_000  # bytes that are never too much
+_ANY_RATIO = 10_000_000  # bytes that are allowed at any ratio
 LARGEST_DIRECTORY = 400_000_000  # bytes of a zip's table of contents: some four million files
 _ACCOUNT = 1_048_576
 
@@ -37,28 +133,28 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Runti
 
 
 class _CountedFile:
-    """A list as it is unpacked: how far it is, and that it does not come to too much."""
+    """A list while it is unpacked. Counts the bytes read, and raises UnusableRow if they are too many."""
 
     def __init__(self, file: IO[bytes], packed: int) -> None:
         self._file, self._packed = file, packed
         self.read_so_far = 0
 
     def read(self, size: int) -> bytes:
-        found = self._file.read(size)
-        self.read_so_far += len(found)
+        data = self._file.read(size)
+        self.read_so_far += len(data)
         allowed = min(MOST_UNPACKED, max(_ANY_RATIO, LARGEST_RATIO * self._packed))
         if self.read_so_far > allowed:
             raise UnusableRow(
                 say("it unpacks to more than {most} bytes, which no list of posts does", most=allowed)
             )
-        return found
+        return data
 
 
 class XArchive:
-    """An open archive. ``done`` of ``size`` bytes are read, as they are packed. Iterated once.
+    """An open archive. ``done`` of ``size`` packed bytes are read. Iterate once.
 
-    ``whole`` is False once a list could not be read to its end. Raises
-    :class:`~tabane.errors.BadArguments` where it is no such archive, OSError where it cannot be read.
+    ``whole`` is False if a list could not be read to its end. Raises
+    :class:`~tabane.errors.BadArguments` if the file is not such an archive, OSError if it cannot be read.
     """
 
     def __init__(self, path: str, zone: tzinfo) -> None:
@@ -88,10 +184,10 @@ class XArchive:
         if self._zip is not None:
             self._zip.close()
 
-    # What is in it
+    # Contents
 
     def _found(self) -> list[tuple[str, str, int]]:
-        """Kind, name and packed size of the lists, those that others need first."""
+        """Return kind, name and packed size of the lists. Lists that others need come first."""
         found = [(match[1], name, packed) for name, packed in self._names() if (match := _LISTS.search(name))]
         if not any(kind not in ("account", "note-tweet") for kind, _, _ in found):
             raise BadArguments(
@@ -169,7 +265,7 @@ class XArchive:
 
 
 def _opened(path: str) -> zipfile.ZipFile:
-    """The zip, once its table of contents is known to be of a bearable size."""
+    """Open the zip, after checking the size of its table of contents. Raises BadArguments."""
     try:
         with open(path, "rb") as file:
             _check_directory(file, path)
@@ -185,7 +281,10 @@ def _opened(path: str) -> zipfile.ZipFile:
 
 
 def _check_directory(file: IO[bytes], path: str) -> None:
-    """The table is read whole by zipfile: 32 bits of size, or 64 in a record before the end."""
+    """Check the size of the table of contents, which zipfile reads into memory. Raises BadArguments.
+
+    The size is a 32-bit number at the end, or a 64-bit number in a record before it.
+    """
     size = file.seek(0, 2)
     file.seek(max(0, size - 66_000))
     tail = file.read()

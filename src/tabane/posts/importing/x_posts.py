@@ -1,7 +1,7 @@
-"""Posts out of the entries of X's own archive; pure.
+"""Posts from the entries of X's own archive; pure.
 
-What X writes there has changed over the years, so all that can be missing may be missing. A like has no
-date and no user: its date is that of its id, which X gave when the post was made.
+The format has changed over the years, so most members may be missing. A like has no date and no user: its
+date is that of its id, which X assigned when the post was made.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import Any
 from tabane.messages import say
 from tabane.posts.importing import post_ids
 from tabane.posts.importing.import_report import UnusableRow
-from tabane.posts.importing.post_times import moment_of_id, moment_of_x, written
 from tabane.posts.importing.twilog_csv import unescaped, user_of
 from tabane.posts.post import Post
+from tabane.posts.times import timestamp_of_id, timestamp_of_x, twilog_time
 
 MOST_NOTES = 64_000_000  # characters of long posts that are held while the posts are read
 
 _SHORT = re.compile(r"https?://t\.co/\w+", re.ASCII)
-_LIKENESS = 20  # characters that a post and the long text it begins have to share
+_LIKENESS = 20  # characters that a post and its long text must share at the beginning
 _TAILS = re.compile(r"(?:\s*https?://t\.co/\w+)+\s*$|…", re.ASCII)
 _HALVES = re.compile("[\ud800-\udfff]")
 
 
 class LongPosts:
-    """The long posts: lists of posts hold their begins alone, and no list says which belong together."""
+    """Texts of long posts. The lists of posts contain only their beginnings, mostly without a reference."""
 
     def __init__(self) -> None:
         self._of_post: dict[int, str] = {}
@@ -35,11 +35,11 @@ class LongPosts:
         self._room = MOST_NOTES
 
     def add(self, entry: Any) -> None:
-        """Take in an entry of note-tweet.js. Raises :class:`UnusableRow`."""
+        """Add an entry of note-tweet.js. Raises :class:`UnusableRow`."""
         note = _inner(entry, "noteTweet")
         core: dict[str, Any] = next((note[name] for name in _CORES if isinstance(note.get(name), dict)), {})
         text = _whole(core.get("text"))
-        at = moment_of_x(_text(note.get("createdAt")))
+        at = timestamp_of_x(_text(note.get("createdAt")))
         post = _id(note.get("tweetId"))
         if not text or (at is None and post is None):
             raise UnusableRow(say("a long post without text or date"))
@@ -54,7 +54,7 @@ class LongPosts:
             self._at[int(at)].append(text)
 
     def of(self, post: int, at: float | None, begin: str) -> str | None:
-        """The long text of a post that begins so and was made in that second, None where it has none."""
+        """Return the long text of a post with this beginning, made in that second. None if there is none."""
         if post in self._of_post:
             return self._of_post[post]
         head = _plain(begin)
@@ -65,11 +65,11 @@ class LongPosts:
 
 
 def posted(entry: Any, log_type: int, user: str, notes: LongPosts, zone: tzinfo) -> Post:
-    """A post of the archive's owner. Raises :class:`UnusableRow`."""
+    """Return a post of the archive's owner. Raises :class:`UnusableRow`."""
     tweet = _inner(entry, "tweet")
     number = _numbered(tweet, "id_str", "id")
     created = _text(tweet.get("created_at"))
-    at = moment_of_x(created) if created else moment_of_id(number)
+    at = timestamp_of_x(created) if created else timestamp_of_id(number)
     if at is None and created:
         raise UnusableRow(say("“{text}” is no time", text=created[:40]), number)
     text = unescaped(_whole(tweet.get("full_text")) or _whole(tweet.get("text")))
@@ -95,7 +95,7 @@ def liked(entry: Any, log_type: int, zone: tzinfo) -> Post:
     if not text.strip():
         raise UnusableRow(say("the archive has no text of it"), number)
     url = _text(like.get("expandedUrl")) or f"https://x.com/i/status/{number}"
-    at = moment_of_id(number)
+    at = timestamp_of_id(number)
     return Post(
         post_id=number,
         content=text,
@@ -108,7 +108,7 @@ def liked(entry: Any, log_type: int, zone: tzinfo) -> Post:
 
 
 def user_of_account(entry: Any) -> str:
-    """The owner's name; empty where the entry has none."""
+    """Return the owner's name, empty if the entry has none."""
     try:
         name = _text(_inner(entry, "account").get("username"))
     except UnusableRow:
@@ -120,11 +120,11 @@ _CORES = ("core", "noteTweetResults", "noteTweetContents")
 
 
 def _shown(at: float | None, zone: tzinfo) -> str:
-    return "" if at is None else written(at, zone)
+    return "" if at is None else twilog_time(at, zone)
 
 
 def _inner(entry: Any, *names: str) -> dict[str, Any]:
-    """What is wrapped in one of the names, or the entry itself. Raises :class:`UnusableRow`."""
+    """Return the object under one of the names, or the entry itself. Raises :class:`UnusableRow`."""
     if isinstance(entry, dict):
         entry = next((entry[name] for name in names if name in entry), entry)
     if not isinstance(entry, dict):
@@ -153,7 +153,7 @@ def _dict(value: Any) -> dict[str, Any]:
 
 
 def _whole(value: Any) -> str:
-    """The text with halves of characters made visible: they could not be kept."""
+    """Return the text with lone surrogates replaced by U+FFFD, because they cannot be stored."""
     return _HALVES.sub("\ufffd", value) if isinstance(value, str) else ""
 
 
@@ -162,7 +162,7 @@ def _plain(text: str) -> str:
 
 
 def _expanded(text: str, lists: list[Any], short: tuple[str, ...], long: tuple[str, ...]) -> str:
-    """The text with its t.co addresses replaced by those they stand for."""
+    """Return the text with t.co URLs replaced by their targets."""
     known: dict[str, str] = {}
     for entries in lists:
         for entry in entries if isinstance(entries, list) else ():

@@ -18,8 +18,7 @@ import numpy as np
 
 from tabane.search.filters import Filter
 from tabane.search.records import Record
-from tabane.store.lexical import bm25
-from tabane.store.lexical.memory_segment import MemorySegment
+from tabane.store.lexical.memory_segment import MemorySegment, idf, rounded, saturation
 from tabane.store.lexical.query_compiler import ROW, TantivyCompiler
 from tabane.store.lexical.query_plans import (
     MOST_EXPANSIONS,
@@ -164,9 +163,7 @@ class LexicalSearch:
         hits, rows = _looked_up(searcher.searcher, query, fetch)
         kept = self._kept(rows)
         if not self._mixed:
-            found = [
-                (row, bm25.rounded(score)) for row, (score, _) in zip(rows, hits, strict=True) if row in kept
-            ]
+            found = [(row, rounded(score)) for row, (score, _) in zip(rows, hits, strict=True) if row in kept]
         else:
             explain = compiler.scoring(leaf for leaf, _ in leaves).explain if leaves else None
             weights = _weights(leaf for leaf, _ in leaves)
@@ -177,7 +174,7 @@ class LexicalSearch:
             ]
         if len(hits) < fetch:
             return found, None
-        return found, bm25.rounded(hits[-1][0] * self._stretch())
+        return found, rounded(hits[-1][0] * self._stretch())
 
     def _kept(self, rows: Sequence[int]) -> set[int]:
         kept = set(rows) - self._view.dead
@@ -189,7 +186,7 @@ class LexicalSearch:
             return 1.0
         assert self._view.searcher is not None
         having = self._view.searcher.having(term.space, term.token)
-        return self._idf[term] / bm25.idf(self._indexed, having) if having else 0.0
+        return self._idf[term] / idf(self._indexed, having) if having else 0.0
 
     def _stretch(self) -> float:
         """How much more a hit can score here than there: longer averages make its length weigh less."""
@@ -209,7 +206,7 @@ class LexicalSearch:
         except ValueError:
             return 0.0  # found by something else than a leaf
         terms = _evidence(msgspec.json.decode(explained), list(self._view.searcher.averages))
-        return bm25.rounded(sum(weights[term] * self._worth(term, *rest) for term, *rest in terms))
+        return rounded(sum(weights[term] * self._worth(term, *rest) for term, *rest in terms))
 
     # The memory segment
 
@@ -226,19 +223,19 @@ class LexicalSearch:
                 for row, frequency in segment.having(leaf.term).items():
                     if row in scores:
                         scores[row] += leaf.weight * self._worth(leaf.term, frequency, lengths[row])
-            found.extend((row, bm25.rounded(score)) for row, score in scores.items())
+            found.extend((row, rounded(score)) for row, score in scores.items())
         return found
 
     # Statistics of both
 
     def _worth(self, term: TermMatch, frequency: float, length: float) -> float:
-        return self._idf[term] * bm25.saturation(frequency, length, self._average(term.space))
+        return self._idf[term] * saturation(frequency, length, self._average(term.space))
 
     def _rarity(self, term: TermMatch) -> float:
         searcher = self._view.searcher
         having = searcher.having(term.space, term.token) if searcher else 0
         having += sum(len(segment.having(term)) for segment in self._view.segments)
-        return bm25.idf(self._records, having)
+        return idf(self._records, having)
 
     def _ceiling(self) -> float:
         """Return the worth of the query's words, each in the field if it is most usual."""
@@ -247,7 +244,7 @@ class LexicalSearch:
             rarity = self._idf[leaf.term] if self._mixed else self._rarity(leaf.term)
             word, found = (leaf.term.space[0], leaf.term.token), (rarity, leaf.weight * rarity)
             usual[word] = min(usual.get(word, found), found)
-        return bm25.rounded(sum(worth for _, worth in usual.values()))
+        return rounded(sum(worth for _, worth in usual.values()))
 
     def _average(self, space: str) -> float:
         known = self._averages.get(space)

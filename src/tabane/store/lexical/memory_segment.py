@@ -3,11 +3,17 @@
 They are in the database already, so nothing is lost with a memory segment: the next opening reads them from
 there. Tokens are counted by the first search that needs them; a bulk import counts none. The tokens of a
 large change were coded as numbers before it was written (:mod:`tabane.store.lexical.record_analysis`).
+
+BM25 is computed as tantivy computes it, so that records outside the index get exactly the scores that they
+would get inside: Robertson and Zaragoza (2009), with idf = ln(1 + (N - n + 0.5) / (n + 0.5)), k1 = 1.2 and
+b = 0.75. The length of a field is kept in one byte: exact up to 40 tokens, then in eight steps an octave.
 """
 
 from __future__ import annotations
 
+import math
 import time
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +21,6 @@ from typing import TYPE_CHECKING
 
 from tabane.search.analysis import GAP
 from tabane.search.records import Record
-from tabane.store.lexical.bm25 import kept_length
 from tabane.store.lexical.query_plans import PAIRS, AllOf, AnyOf, Match, PhraseMatch, PrefixMatch, TermMatch
 from tabane.store.lexical.record_analysis import (
     Analysis,
@@ -27,6 +32,45 @@ from tabane.store.lexical.record_analysis import (
 
 if TYPE_CHECKING:
     from tabane.store.collection_state import CollectionChange
+
+
+K1 = 1.2
+B = 0.75
+
+_EXACT = 40
+_STEPS = 8
+_OCTAVES = 27
+
+
+def _lengths() -> list[int]:
+    found = list(range(_EXACT + 1))
+    for octave in range(1, _OCTAVES):
+        last = found[-1]
+        found.extend(last + (1 << octave) * step for step in range(1, _STEPS + 1))
+    return found
+
+
+_LENGTHS = tuple(_lengths())
+
+
+def kept_length(length: int) -> int:
+    """Return the length that tantivy stores for a field with so many tokens."""
+    return _LENGTHS[bisect_right(_LENGTHS, length) - 1]
+
+
+def idf(records: float, having: float) -> float:
+    """Return the inverse document frequency of a term that ``having`` of ``records`` contain."""
+    return math.log(1 + (records - having + 0.5) / (having + 0.5))
+
+
+def saturation(frequency: float, length: float, average: float) -> float:
+    """Return the weight of a term's frequency in a field with that stored length: below k1 + 1."""
+    return (K1 + 1) * frequency / (frequency + K1 * (1 - B + B * length / average))
+
+
+def rounded(score: float) -> float:
+    """Round to six significant digits, which do not depend on the order of additions or on 32-bit floats."""
+    return float(f"{score:.6g}")
 
 
 COMMITTED_AFTER = 2.0  # seconds

@@ -46,7 +46,7 @@ class CodedTokens:
         return cls(vocabulary, numbers, begins, (np.diff(begins) - np.diff(gaps)).tolist())
 
     def having(self, tokens: Iterable[str]) -> tuple[Array, Array]:
-        """Return the places of texts that contain one of these tokens, in order, and the counts."""
+        """Return the positions of texts that contain one of these tokens, in order, and the counts."""
         wanted = [self.vocabulary[token] for token in tokens if token in self.vocabulary]
         if not wanted:
             return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
@@ -56,7 +56,7 @@ class CodedTokens:
 
 
 class PreparedTokens(NamedTuple):
-    """A record's texts, ready: their tokens, and their place among the numbers of other texts."""
+    """The analyzed texts of a record: their tokens, and their position among the coded texts."""
 
     analysis: Analysis | None = None
     coded: Mapping[str, CodedTokens] = {}
@@ -64,7 +64,7 @@ class PreparedTokens(NamedTuple):
 
 
 def prepare_tokens(analyses: Sequence[Analysis]) -> list[PreparedTokens]:
-    """Prepare records together, whose texts were analyzed."""
+    """Code the tokens of several analyzed records together."""
     spaces = dict.fromkeys(chain.from_iterable(analyses))
     coded = {space: CodedTokens.of([each.get(space, []) for each in analyses]) for space in spaces}
     return [PreparedTokens(analysis, coded, place) for place, analysis in enumerate(analyses)]
@@ -72,7 +72,7 @@ def prepare_tokens(analyses: Sequence[Analysis]) -> list[PreparedTokens]:
 
 @dataclass(slots=True)
 class CodedRows:
-    """Coded texts and the rows of their records; 0 for those that are elsewhere or gone."""
+    """Coded texts and the rows of their records; 0 for records that moved or were deleted."""
 
     coded: CodedTokens
     rows: Array = field(init=False)
@@ -81,7 +81,7 @@ class CodedRows:
         self.rows = np.zeros(len(self.coded.lengths), dtype=np.int64)
 
     def having(self, tokens: Iterable[str]) -> dict[int, int]:
-        """Return rows that contain one of these tokens, and the counts."""
+        """Return row → count, for rows that contain one of these tokens."""
         places, counts = self.coded.having(tokens)
         rows = self.rows[places]
         return dict(zip(rows[rows > 0].tolist(), counts[rows > 0].tolist(), strict=True))
@@ -92,13 +92,13 @@ class CodedRows:
 
 
 Analysis = Mapping[str, list[str]]
-"""Space → its tokens in order, gaps among them. Without the pairs, which the memory segment seldom wants."""
+"""Space → its tokens in order, with gaps. Without pairs, which the memory segment rarely needs."""
 
-VERSION = 1  # of the analysis: an index of another one is rebuilt
+VERSION = 1  # of the analysis: an index with another version is rebuilt
 
 
 class RecordAnalyzer:
-    """Cuts texts for the spaces of a shape. Pure; for any thread."""
+    """Analyzes texts for the spaces of a shape. Pure; any thread may use it."""
 
     def __init__(self, shape: Shape, japanese: Japanese | None) -> None:
         self._texts = tuple(text.name for text in shape.texts)
@@ -108,7 +108,7 @@ class RecordAnalyzer:
         self.fingerprint = f"{VERSION} {japanese.fingerprint if japanese else '-'}"
 
     def spaces(self) -> list[str]:
-        """Return the names of all spaces, those of the pairs included."""
+        """Return the names of all spaces, including pairs."""
         return [f"{kind}_{name}" for name in self._texts for kind in (*self._cutters, PAIRS)]
 
     def analysis(self, texts: Mapping[str, str]) -> Analysis:

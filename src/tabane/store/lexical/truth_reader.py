@@ -1,4 +1,4 @@
-"""The records as the lexical index reads them: in its own threads, through read-only connections."""
+"""Reader of the stored records for the lexical index: in its own threads, on read-only connections."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOOKED_AT = 32  # records between two pauses for others
 
 
 class TruthReader:
-    """One table, for threads that are not the event loop's. Raises StoreError."""
+    """Reads one table from threads other than the event loop. Raises StoreError."""
 
     def __init__(self, table: CollectionTable) -> None:
         self._table = table
@@ -52,7 +52,7 @@ class TruthReader:
             return self._truth.tombstones(connection, after)
 
     def count(self) -> int:
-        """Return how many records there are."""
+        """Return the number of records."""
         with self.reading() as connection:
             return int(self._table.masks(connection).snapshot.alive.sum())
 
@@ -61,14 +61,14 @@ class TruthReader:
         return self._truth.keys_at(connection, rows)
 
     def masks(self, connection: sqlite3.Connection) -> Masks:
-        """What filters are evaluated with, as of the moment that the connection's transaction has then."""
+        """Return the masks that evaluate filters, for the snapshot of the connection's transaction."""
         return self._table.masks(connection)
 
     def busy(self) -> StoreError:
         return failures.busy(self._path)
 
     def holding(self, connection: sqlite3.Connection, rows: Sequence[int], condition: Contains) -> list[int]:
-        """Return those of the rows whose texts contain it, by looking at them."""
+        """Return the rows whose texts contain the condition's text, by reading the texts."""
         needle = normalise(condition.text)
         found: list[int] = []
         for number, row in enumerate(rows):

@@ -1,8 +1,8 @@
-"""Vectors by number, the rows of their records, and a file that keeps these rows until the next opening.
+"""Vectors by number, the rows of their records, and a file that keeps these rows between two openings.
 
-The database has the same information, vector by vector: reading it takes a second for a million. So the rows
-in memory are written to a file when a collection is closed, with the number of its last write. The file is
-used only if that is still the last write, for exactly these files of vectors.
+The database has the same information, but reading it takes a second for a million vectors. So the rows in
+memory are written to a file when a collection is closed, with the number of its last write. The file is used
+only if that is still the last write, and if the files of vectors are the same.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STEP = 4096  # vectors
 
 
 def read_vectors(file: VectorDatabase, storage: SpaceStorage, numbers: Array) -> tuple[Array, Matrix]:
-    """Return those of the vectors that there are still, each of length 1; ``numbers`` are in order."""
+    """Return the vectors that still exist, normalized, and their numbers. ``numbers`` are in order."""
     wanted = set(numbers.tolist())
     between = file.between(storage, int(numbers[0]), int(numbers[-1])) if wanted else ()
     found = [(number, vector) for number, vector in between if number in wanted]
@@ -34,18 +34,21 @@ def read_vectors(file: VectorDatabase, storage: SpaceStorage, numbers: Array) ->
 
 
 def slots_of_numbers(numbers: Array, wanted: Array) -> tuple[Array, Mask]:
-    """Return where each number is among those in order, and whether it is."""
+    """Return the slot of each wanted number among sorted numbers, and whether it exists."""
     slots = np.searchsorted(numbers, wanted)
-    there = slots < len(numbers)
-    there[there] = numbers[slots[there]] == wanted[there]
-    return slots, there
+    exists = slots < len(numbers)
+    exists[exists] = numbers[slots[exists]] == wanted[exists]
+    return slots, exists
 
 
 def rows_of(numbers: Array, known: Array) -> Array:
-    """The rows of vectors by number, 0 for those that no record has. ``known``: number and row, in order."""
+    """Return the rows of vectors by number, 0 if no record has the vector.
+
+    ``known``: sorted numbers and rows.
+    """
     rows = np.zeros(len(numbers), dtype=np.int64)
-    slots, there = slots_of_numbers(known[:, 0], numbers)
-    rows[there] = known[slots[there], 1]
+    slots, exists = slots_of_numbers(known[:, 0], numbers)
+    rows[exists] = known[slots[exists], 1]
     return rows
 
 
@@ -54,8 +57,9 @@ FORMAT = 1
 
 
 class OwnersStamp(msgspec.Struct, frozen=True):
-    """What rows are of: the files of a space by birth, generation, count and CRC of their numbers, after
-    write number ``changes`` of the collection.
+    """Identity of the vectors that rows belong to: birth, generation, count, and CRC of their numbers.
+
+    The rows are those after write number ``changes`` of the collection.
     """
 
     birth: int
@@ -72,7 +76,7 @@ class _OwnersHeader(msgspec.Struct, frozen=True):
 
 
 def write(folder: str, mark: OwnersStamp, rows: Array) -> None:
-    """Put the file in place whole. Raises OSError."""
+    """Write the file atomically. Raises OSError."""
     raw = rows.astype(np.int64, copy=False).tobytes()
     partial = os.path.join(folder, NAME + ".part")
     with open(partial, "wb") as file:
@@ -82,7 +86,7 @@ def write(folder: str, mark: OwnersStamp, rows: Array) -> None:
 
 
 def read(folder: str, mark: OwnersStamp) -> Array | None:
-    """The rows of the vectors in order; None if they are another moment's or torn: these are deleted."""
+    """Return the rows of the vectors in order. A file that is outdated or damaged is deleted: None."""
     path = os.path.join(folder, NAME)
     try:
         with open(path, "rb") as file:

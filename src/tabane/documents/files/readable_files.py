@@ -1,29 +1,36 @@
-"""Files opened so that nothing between a folder and them leads elsewhere.
+"""Files that may be read, and their texts.
 
-Each folder on the way is opened from the one above it, and no link is followed, so that it does not matter
-who changes what meanwhile. Blocks.
+A path cannot lead outside an allowed folder. Each folder on the way is opened from the folder above it, and
+no symbolic link is followed. So changes made meanwhile by another program do no harm. Reading blocks.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from tabane.documents import document_names
+from tabane.documents.document import Draft
+from tabane.documents.document_names import kind_of
+from tabane.documents.files.file_sources import Converter, FileText
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
+from tabane.text.encodings import decode_strictly, is_binary
+from tabane.text.japanese_encodings import Decoded
 
 MOST_BYTES = 50 << 20
-"""Bytes of a file that is read; a larger one is refused."""
+"""Bytes of a file at most. A larger one is rejected."""
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class FileBytes(NamedTuple):
-    """A file that was read: if it is, its bytes, and its time in nanoseconds since 1970."""
+    """A file that was read: path, bytes, and modification time in nanoseconds since 1970."""
 
     path: str
     data: bytes
@@ -31,7 +38,10 @@ class FileBytes(NamedTuple):
 
 
 class ReadableRoots:
-    """The folders that assistants may have files read from. ``setting`` is where the person names them."""
+    """The folders from which assistants may read files.
+
+    ``setting`` is the name of the setting that lists them.
+    """
 
     def __init__(
         self,
@@ -42,7 +52,7 @@ class ReadableRoots:
         self._allowed, self._setting, self._most = allowed, setting, most_bytes
 
     def read(self, path: str) -> FileBytes:
-        """The file at an absolute path. Raises BadArguments that says why it is not read, and what to do."""
+        """Read the file at an absolute path. Raises BadArguments with the reason and what to do."""
         roots = [os.path.abspath(os.path.expanduser(root)) for root in self._allowed()]
         real, root = self._place(path, roots)
         try:
@@ -51,7 +61,10 @@ class ReadableRoots:
             raise _refused(unreadable(path, error)) from None
 
     def _place(self, path: str, roots: Sequence[str]) -> tuple[str, str]:
-        """Where the path leads, and the allowed folder that is in; nothing outside of them is opened."""
+        """Return the real path and the allowed folder that contains it.
+
+        Opens nothing outside those folders.
+        """
         self._check_name(path, roots)
         path = os.path.normpath(os.path.expanduser(path))
         real_roots = [os.path.realpath(root) for root in roots]
@@ -98,9 +111,9 @@ class ReadableRoots:
 
 
 def read_beneath(top: str, parts: Sequence[str], most_bytes: int = MOST_BYTES) -> FileBytes:
-    """Return the file at ``parts`` below the folder ``top``, where no link is on the way.
+    """Read the file at ``parts`` below the folder ``top``, without following links.
 
-    Raises :class:`~tabane.errors.BadArguments` that names what is no file, or too large; OSError.
+    Raises :class:`~tabane.errors.BadArguments` if it is not a file or is too large. Raises OSError.
     """
     path = os.path.join(top, *parts)
     fd = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -135,7 +148,7 @@ def too_large(path: str, size: int, most: int) -> Message:
 
 
 def unreadable(path: str, error: OSError) -> Message:
-    """Return what is said of a file that the system does not give."""
+    """Return the message for a file that the system cannot read."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         return say("{path} is not there.", path=path)
     if isinstance(error, PermissionError):
@@ -144,7 +157,7 @@ def unreadable(path: str, error: OSError) -> Message:
 
 
 def _whole(read_into: Callable[[memoryview], int | None], expected: int, most: int) -> bytes:
-    """All that a file gives, which may have grown since it was looked at; one byte more than most at most."""
+    """Read a file to its end, at most ``most`` + 1 bytes. It may have grown since its size was read."""
     data = bytearray(min(expected, most) + 1)
     done = 0
     while got := read_into(memoryview(data)[done:]):
@@ -157,7 +170,7 @@ def _whole(read_into: Callable[[memoryview], int | None], expected: int, most: i
 
 
 def _check(found: os.stat_result, path: str, *, folder: bool = False) -> None:
-    """Raises BadArguments that says what there is in place of a file, or of a folder on the way to it."""
+    """Raise BadArguments if this is not a file, or not a folder on the way to it."""
     mode = found.st_mode
     if stat.S_ISLNK(mode):
         raise _refused(
@@ -186,3 +199,79 @@ def _is_below(path: str, folder: str) -> bool:
 
 def _refused(message: Message) -> BadArguments:
     return BadArguments(message, "path")
+
+
+class FileTextReader:
+    """Reads files as texts: decodes text files, and converts files of other formats."""
+
+    def __init__(self, converter: Converter | None = None) -> None:
+        self._converter = converter
+
+    async def read(
+        self, name: str, data: bytes, encoding: str | None = None, file_type: str | None = None
+    ) -> tuple[FileText, str]:
+        """Return the text of a file, and its file type. ``encoding`` is used if the text is not Unicode.
+
+        Raises TabaneError with the reason if there is no text, without the file's name.
+        """
+        if self._converter is not None and document_names.is_converted(name, data):
+            page = await self._converter(data, name)
+            text = _require_text(FileText(page.markdown, "markdown", page.title))
+        else:
+            text = await asyncio.to_thread(_text, name, data, encoding)
+        return text, file_type or document_names.file_type_of(name, data, text.kind)
+
+
+class ReadableFiles:
+    """Reads the files that assistants may name, as texts."""
+
+    def __init__(self, roots: ReadableRoots, texts: FileTextReader) -> None:
+        self._roots, self._texts = roots, texts
+
+    async def read(self, path: str) -> FileText:
+        """Return the text of the file at an absolute path.
+
+        Raises TabaneError with the reason if it cannot.
+        """
+        read = await asyncio.to_thread(self._roots.read, path)
+        try:
+            text, _ = await self._texts.read(read.path, read.data)
+        except BadArguments as error:
+            raise BadArguments(
+                say("{path} cannot be put: {why}", path=path, why=error.message), "path"
+            ) from None
+        return text
+
+
+def draft_of(key: str, text: FileText, file_type: str | None, source: str) -> Draft:
+    """Return the draft of a file's document."""
+    return Draft(key, text.text, file_type=file_type, kind=text.kind, title=text.title, source=source)
+
+
+def binary() -> Message:
+    return say("not a text, nor of a format that can be converted")
+
+
+def _text(name: str, data: bytes, encoding: str | None) -> FileText:
+    found = _decoded(data, encoding)
+    return _require_text(FileText(found.text, kind_of(name, found.text)))
+
+
+def _require_text(text: FileText) -> FileText:
+    """Return the text. Raise BadArguments if it is empty: a scan without words is a problem of the file."""
+    if not text.text.strip():
+        raise BadArguments(say("empty"))
+    return text
+
+
+def _decoded(data: bytes, encoding: str | None) -> Decoded:
+    found = decode_strictly(data, encoding)
+    if found is not None:
+        return found
+    if is_binary(data):
+        raise BadArguments(binary())
+    if encoding is not None:
+        raise BadArguments(say("not in the encoding {encoding}", encoding=encoding))
+    raise BadArguments(
+        say("its encoding cannot be told. Save it as UTF-8, or name it: --encoding shift_jis, for example")
+    )
