@@ -12,7 +12,6 @@ from msgspec import Raw
 
 from tabane.errors import TabaneError, UnknownName, UpstreamUnavailable
 from tabane.gateway.catalogs import ServerCatalogs
-from tabane.gateway.health import HealthChecks
 from tabane.gateway.lookup import CatalogLookup, UnlistedServers, lists_of
 from tabane.gateway.offers.prompts import Prompt
 from tabane.gateway.offers.resources import ResourceSource
@@ -25,7 +24,7 @@ from tabane.gateway.tools.listings import ServerListing
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.tools.validation import ArgumentValidator
 from tabane.gateway.upstreams.handshake import Peer
-from tabane.gateway.upstreams.instances import Instances, ServerSharing
+from tabane.gateway.upstreams.instances import HealthChecks, Instances, ServerSharing
 from tabane.gateway.upstreams.lists import LISTS
 from tabane.gateway.upstreams.upstream import Connect, Upstream, UpstreamLimits
 from tabane.messages import Message, say

@@ -27,8 +27,7 @@ from tabane.reader.worker import (
     decode_result,
     pack,
 )
-from tabane.workers.pool import Budget, Pool
-from tabane.workers.turns import Capacity
+from tabane.workers.pool import Budget, Capacity, Pool
 from tabane.workers.worker import Program, environment, module
 
 _SECONDS = 10.0  # of CPU time

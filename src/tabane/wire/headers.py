@@ -27,7 +27,7 @@ from tabane.wire.era import (
     check_envelope,
 )
 from tabane.wire.json import InvalidJson, Members, fields, member
-from tabane.wire.mirrors import HeaderMirror, mirror_fault, mirrors
+from tabane.wire.mirrored_arguments import HeaderMirror, mirror_fault, mirrors
 
 __all__ = [
     "HeaderMirror",

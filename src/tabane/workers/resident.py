@@ -11,8 +11,7 @@ import msgspec
 from tabane.errors import WorkerEnded, WorkerError, WorkerUnavailable
 from tabane.messages import say
 from tabane.workers.frames import AnswerKind, WorkerRefusal
-from tabane.workers.restarting import STARTS, RestartPolicy
-from tabane.workers.worker import Program, Worker, WorkerAnswer, WorkerSilent
+from tabane.workers.worker import STARTS, Program, RestartPolicy, Worker, WorkerAnswer, WorkerSilent
 
 DEATHS = 3
 """Processes that may end while they work on one request before it is given up."""

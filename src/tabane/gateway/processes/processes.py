@@ -18,8 +18,8 @@ from itertools import count
 from typing import Any, TypeVar
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.processes import orphans, process_table
-from tabane.gateway.processes.keeper_link import KeeperLink
+from tabane.gateway.processes import process_table
+from tabane.gateway.processes.keeper_link import KeeperLink, Subreaper, end_orphans, kill_if_alive
 from tabane.gateway.processes.launch_errors import launch_error
 from tabane.messages import Message, say
 
@@ -124,7 +124,7 @@ class ChildProcesses:
         self._link: KeeperLink | None = None
         self._requests: dict[int, _SpawnRequest] = {}
         self._children: dict[int, ChildProcess] = {}
-        self._adoption: orphans.Subreaper | None = None
+        self._adoption: Subreaper | None = None
         self._sweep: asyncio.Task[None] | None = None
         self._clear = asyncio.Event()  # there is no keeper, and nothing left of one
         self._clear.set()
@@ -192,7 +192,7 @@ class ChildProcesses:
 
     def _kill_keeper(self) -> None:
         if self._link is not None:
-            orphans.send(os.kill, self._link.pid)
+            kill_if_alive(os.kill, self._link.pid)
 
     async def _keeper(self) -> KeeperLink:
         """Return the keeper, or a new one once what the last one left is ended."""
@@ -207,7 +207,7 @@ class ChildProcesses:
 
     def _start(self) -> KeeperLink:
         if self._adoption is None:
-            self._adoption = orphans.Subreaper()
+            self._adoption = Subreaper()
         before = os.umask(self.umask) if self.umask is not None else None
         try:
             return KeeperLink(asyncio.get_running_loop(), self._report, self._lost, self._log_fd)
@@ -297,7 +297,7 @@ class ChildProcesses:
 
     async def _end_leavings(self, keeper: int, children: dict[int, ChildProcess]) -> None:
         try:
-            await orphans.end_orphans(keeper, {child.pid for child in children.values()}, self._token)
+            await end_orphans(keeper, {child.pid for child in children.values()}, self._token)
         finally:
             for child in children.values():
                 _settle(child.gone, None)

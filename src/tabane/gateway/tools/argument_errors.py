@@ -22,7 +22,7 @@ from tabane.gateway.tools.schemas import literal
 from tabane.messages import Message, say
 from tabane.text.cutting import shortened
 from tabane.text.nearest_names import nearest
-from tabane.workers import codec
+from tabane.workers import frames
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -251,9 +251,9 @@ def result_of(error: BadArguments | None) -> ValidationResult:
     return ValidationResult(error.message, error.parameter) if error else ValidationResult()
 
 
-_ENCODER = msgspec.msgpack.Encoder(enc_hook=codec.encode_message)
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=frames.encode_message)
 _CASES = msgspec.msgpack.Decoder(ValidationRequest)
-_VERDICTS = msgspec.msgpack.Decoder(ValidationResult, dec_hook=codec.decode_message)
+_VERDICTS = msgspec.msgpack.Decoder(ValidationResult, dec_hook=frames.decode_message)
 
 
 def packed(value: ValidationRequest | ValidationResult) -> bytes:

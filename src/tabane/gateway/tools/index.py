@@ -16,8 +16,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from tabane.gateway.tools.name_matching import measure
-from tabane.gateway.tools.ranking import FIELDS, LOOKED_AT, ToolRanking, field_weights, fits_query
+from tabane.gateway.tools.ranking import (
+    FIELDS,
+    LOOKED_AT,
+    ToolRanking,
+    field_weights,
+    fits_query,
+    name_similarity,
+)
 from tabane.gateway.tools.schemas import texts
 from tabane.search.analysis import identifier_tokens, is_cjk, normalise, tokens
 from tabane.search.concepts import concepts
@@ -138,7 +144,7 @@ class ToolIndex:
         """The tools that match, best first."""
         if query.match == "relevance":
             return self._relevant(query)
-        return _best(self._named(query, measure(query.match)), query.limit)
+        return _best(self._named(query, name_similarity(query.match)), query.limit)
 
     def _relevant(self, query: ToolQuery) -> ToolHits:
         allowed = dict(self._select("number, alias", query))

@@ -1,16 +1,18 @@
-"""How well tools answer a question: BM25 over weighted fields, one best variant per concept.
+"""Ranking of tools for a query: BM25 over weighted fields, one best variant per concept; or by their names.
 
-BM25F (Zaragoza et al., 2004) with a term counted once per field, as descriptions of tools are short.
+BM25F (Zaragoza et al., 2004) with a term counted once per field, since descriptions of tools are short.
 The weights were tuned on halves of two public sets (benchmarks/tools/recall.py) and hardly matter
-within a factor of two; what matters are the glossary and that a concept counts once.
+within a factor of two. What matters is the glossary, and that a concept counts once.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal
 
 from tabane.search.concepts import Concept, Variant
+from tabane.text.nearest_names import Similarity, similarity
 
 # field: weight, how much its length counts (b), its usual length in tokens. A fixed usual length, not
 # the collection's average, keeps a tool's score from moving when an unrelated server comes or goes.
@@ -186,3 +188,26 @@ def _covered(ranking: ToolRanking, objects: Sequence[Concept], number: int) -> f
     """Return the share of the object that a tool is about, in 0..1."""
     said = sum(concept.weight * ranking.covered(concept, number) for concept in objects)
     return said / sum(concept.weight for concept in objects)
+
+
+NameMatch = Literal["partial", "prefix", "exact", "fuzzy"]
+_SIMILAR = 0.6
+
+
+def name_similarity(match: NameMatch) -> Similarity:
+    """Return the function that compares a wanted name with a candidate in that way of matching."""
+    if match == "fuzzy":
+        return similarity(_SIMILAR)
+    return {"partial": _partial, "prefix": _prefix, "exact": _exact}[match]
+
+
+def _partial(wanted: str, candidate: str) -> float:
+    return len(wanted) / len(candidate) if wanted in candidate else 0.0
+
+
+def _prefix(wanted: str, candidate: str) -> float:
+    return len(wanted) / len(candidate) if candidate.startswith(wanted) else 0.0
+
+
+def _exact(wanted: str, candidate: str) -> float:
+    return float(wanted == candidate)

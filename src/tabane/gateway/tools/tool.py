@@ -14,7 +14,7 @@ from tabane.errors import BadArguments, CallerError, TabaneError
 from tabane.messages import Lang, say
 from tabane.wire.json import InvalidJson, Members, decode, encode, fields, join, member, quote
 from tabane.wire.json import text as json_text
-from tabane.wire.mirrors import HeaderMirror, mirrors
+from tabane.wire.mirrored_arguments import HeaderMirror, mirrors
 
 if TYPE_CHECKING:
     from tabane.gateway.servers.server import Server

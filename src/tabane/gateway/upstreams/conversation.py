@@ -14,9 +14,9 @@ from typing import NamedTuple
 from msgspec import UNSET, Raw
 
 from tabane.errors import TabaneError, UpstreamDied, UpstreamError, UpstreamOverloaded, UpstreamTimeout
-from tabane.gateway.upstreams.backpressure import ReplyDelivery
 from tabane.gateway.upstreams.call import Call, InputBacklogFull, UpstreamReply, UpstreamTransport
 from tabane.gateway.upstreams.handshake import CLIENT, Handshake, Peer, UpstreamRefused
+from tabane.gateway.upstreams.reply_delivery import ReplyDelivery
 from tabane.gateway.upstreams.server_requests import ServerRequests
 from tabane.messages import say
 from tabane.wire import era as eras

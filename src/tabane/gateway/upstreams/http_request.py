@@ -19,8 +19,10 @@ from tabane.errors import TabaneError, UpstreamError, UpstreamUnavailable
 from tabane.gateway.upstreams.call import Call
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable, UpstreamHttpClient
-from tabane.gateway.upstreams.http_errors import (
+from tabane.gateway.upstreams.http_failures import (
+    BUSY,
     OTHER_KIND,
+    HttpRetryPolicy,
     broke_in_flight,
     busy,
     failed_inside,
@@ -40,7 +42,6 @@ from tabane.gateway.upstreams.http_responses import (
     kind_of,
     read,
 )
-from tabane.gateway.upstreams.http_retry import BUSY, HttpRetryPolicy
 from tabane.gateway.upstreams.http_session import POSTED, UpstreamHttpSession, UpstreamSessionExpired
 from tabane.messages import say
 from tabane.wire import era as eras

@@ -15,8 +15,8 @@ from msgspec import UNSET
 
 from tabane.errors import UpstreamError, UpstreamUnavailable
 from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable, UpstreamHttpClient
+from tabane.gateway.upstreams.http_failures import BUSY
 from tabane.gateway.upstreams.http_responses import EVENTS, JSON, Done, StreamPosition, after, kind_of, read
-from tabane.gateway.upstreams.http_retry import BUSY
 from tabane.messages import say
 from tabane.wire import json
 from tabane.wire.headers import VERSION

@@ -18,7 +18,9 @@ from tabane.gateway.upstreams.call import Call
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.handshake import UpstreamRefused
 from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable, UpstreamHttpClient
-from tabane.gateway.upstreams.http_errors import (
+from tabane.gateway.upstreams.http_failures import (
+    BUSY,
+    HttpRetryPolicy,
     broke_in_flight,
     busy,
     failed_inside,
@@ -37,7 +39,6 @@ from tabane.gateway.upstreams.http_responses import (
     one_line,
     read_events,
 )
-from tabane.gateway.upstreams.http_retry import BUSY, HttpRetryPolicy
 from tabane.gateway.upstreams.http_routing import is_same_origin
 from tabane.messages import Message, say
 from tabane.wire import era as eras

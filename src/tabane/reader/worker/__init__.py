@@ -9,7 +9,7 @@ import msgspec
 
 from tabane.messages import Message
 from tabane.reader.page import Page
-from tabane.workers import codec
+from tabane.workers import frames
 from tabane.workers.frames import LONGEST
 
 
@@ -52,12 +52,12 @@ class ConversionFailure(msgspec.Struct, frozen=True, tag=True):
 
 ConversionResult = ConvertedPage | ConversionFailure
 
-_ENCODER = msgspec.msgpack.Encoder(enc_hook=codec.encode_message)
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=frames.encode_message)
 _ASKS: msgspec.msgpack.Decoder[ConversionRequest | CleaningRequest] = msgspec.msgpack.Decoder(
-    ConversionRequest | CleaningRequest, dec_hook=codec.decode_message
+    ConversionRequest | CleaningRequest, dec_hook=frames.decode_message
 )
 _REPORTS: msgspec.msgpack.Decoder[ConversionResult] = msgspec.msgpack.Decoder(
-    ConversionResult, dec_hook=codec.decode_message
+    ConversionResult, dec_hook=frames.decode_message
 )
 
 
