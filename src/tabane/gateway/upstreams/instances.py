@@ -1,4 +1,4 @@
-"""Instances of servers: shared by all callers, by callers with the same roots, or by none; and health checks."""
+"""Instances of servers, one for all callers or one for each set of roots or client; and health checks."""
 
 from __future__ import annotations
 
