@@ -1,4 +1,4 @@
-"""Instances of servers, one for all callers or one for each set of roots or client; and health checks."""
+"""Instances of servers (one for all callers, for each set of roots or for each client), and health checks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Key = tuple[str, str]
 
 
 class Instances:
-    """All instances, by server and by whom they serve.
+    """All instances, by server and by the clients they serve.
 
     ``make`` builds an instance for a server whose placeholders are filled in. An instance of
     ``share: client`` ends with its client, or like one of ``share: roots`` after ten idle minutes.
@@ -37,8 +37,8 @@ class Instances:
     def get(self, server: Server, caller: Caller | None = None) -> Upstream:
         """Return the instance for that caller, made if there is none. Raises UpstreamOverloaded.
 
-        Without a caller (health, start by hand) it is the instance that is shared by all.
-        Raises UpstreamUnavailable if the server works in a client's folder and none is known.
+        Without a caller (for health checks and manual starts) return the instance that all share. Raises
+        UpstreamUnavailable if the server works in a client's folder and none is known.
         """
         key = (server.name, _whom(server, caller))
         instance = self._by_key.get(key)
@@ -58,12 +58,12 @@ class Instances:
         return iter(list(self._by_key.values()))
 
     def leave(self, session: str) -> None:
-        """A client is gone: end what ran for it alone."""
+        """End the instances of a client that has gone."""
         for key in [key for key in self._by_key if key[1] == f"client:{session}"]:
             self._close(key)
 
     def expire(self) -> None:
-        """End what nobody has used for a while, of those not shared by all."""
+        """End the instances that nobody has used for a while, unless all clients share them."""
         now = self._loop.time()
         for key, instance in list(self._by_key.items()):
             busy = instance.in_flight or instance.watched
@@ -72,7 +72,7 @@ class Instances:
                 self._close(key)
 
     def retire(self, server: str, *, shared_only: bool = False) -> None:
-        """Let go of the instances of one server: each is ended when its calls in flight are answered.
+        """Release the instances of one server: each ends when its calls in flight are answered.
 
         ``shared_only`` means the one that is shared by all.
         """
@@ -110,7 +110,7 @@ def _whom(server: Server, caller: Caller | None) -> str:
 
 
 def _roots(caller: Caller) -> tuple[str, ...]:
-    """Return the folders a caller works in, as file URIs; its working directory where it names none."""
+    """Return the folders a caller works in, as file URIs; its working directory if it names none."""
     if caller.roots or not caller.cwd:
         return tuple(sorted(caller.roots))
     from urllib.parse import quote
@@ -119,7 +119,7 @@ def _roots(caller: Caller) -> tuple[str, ...]:
 
 
 def _placed(server: Server, caller: Caller | None) -> Server:
-    """The server with the folders of the clients it runs for, also in its texts where they name one."""
+    """Return the server with its clients' folders, filled in wherever its texts name one."""
     if caller is not None and server.share != "hub":
         server = replace(server, roots=_roots(caller))
     if caller is not None and server.share == "client":
