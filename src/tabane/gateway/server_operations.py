@@ -69,7 +69,7 @@ def server_detail(
 
 
 def state_of(server: Server, instances: list[Upstream]) -> str:
-    """One word for a server: disabled, or the most alive state of its instances."""
+    """Return the state of a server: disabled, or the most active state of its instances."""
     if server.disabled:
         return "disabled"
     states: set[UpstreamState] = {instance.state for instance in instances}
@@ -86,7 +86,7 @@ def state_of(server: Server, instances: list[Upstream]) -> str:
 
 
 def _offered(listing: ServerListing | None) -> dict[str, int | None]:
-    """Return how much else it listed; None for what it was not asked for yet."""
+    """Return the sizes of its other lists; None for a list that was not read yet."""
     lists = listing.lists if listing else {}
     return {name: len(lists[name]) if name in lists else None for name in _OFFERED}
 
@@ -106,7 +106,7 @@ def _error(server: Server, instances: list[Upstream], lang: Lang, obstacle: Mess
 
 
 class ServerOperations:
-    """Looking after upstream servers."""
+    """Shows, checks, starts and stops upstream servers."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -150,7 +150,7 @@ class ServerOperations:
         return await self.start(caller, params)
 
     async def test(self, caller: Caller, params: NameParams) -> dict[str, Any]:
-        """Start it where it is not running; its era, version and tools."""
+        """Start the server if it is not running; return its era, version and tools."""
         instance = await self._gateway.start(params.name)
         tools = self._gateway.catalogue.of_server(params.name)
         detail = server_detail(self._gateway, instance.server, caller.lang)

@@ -1,4 +1,4 @@
-"""Declarations of the gateway's operations. Their handlers are imported with the first call."""
+"""Declarations of the gateway's operations. Handlers are imported on first use."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PERSON = frozenset({Face.RPC, Face.CLI})
 
 
 class PartReader(Protocol):
-    """Reads on in long results."""
+    """Reads further parts of long results."""
 
     async def read(self, caller: Caller, params: given.ReadMore) -> Raw: ...
 

@@ -31,7 +31,7 @@ from tabane.wire import json
 Permit = Callable[[Caller, str], None]
 
 OwnTools = Callable[[Caller, str, bytes], Awaitable[Raw]]
-"""Calls one of the hub's own tools by name with arguments, and returns the result as MCP has it."""
+"""Calls one of the hub's own tools by name with arguments, and returns its result in MCP's form."""
 
 
 MOST_TOOLS = 50
@@ -43,7 +43,7 @@ class ToolAnswer(SearchAnswer[Tool]):
     """The best tools, and how many match in all.
 
     ``nearest``: no tool fits, and these are the nearest. ``waiting`` are servers that are starting,
-    ``failed`` says why others have listed nothing.
+    ``failed`` is why others have listed nothing.
     """
 
     total: int = 0
@@ -53,7 +53,7 @@ class ToolAnswer(SearchAnswer[Tool]):
 
 
 class ToolSource:
-    """Tools found by the words of their definitions, as the index of the catalog ranks them."""
+    """Search of tools by the words of their definitions, ranked by the index of the catalog."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
@@ -77,7 +77,7 @@ class ToolSource:
 
 
 class TimeSlices:
-    """Slices of time on the event loop: other requests are served between two of them."""
+    """Slices of time on the event loop. Between two slices it serves other requests."""
 
     def __init__(self, seconds: float = 0.004) -> None:
         self._seconds = seconds
@@ -110,14 +110,14 @@ class ToolDescriptions(Struct, frozen=True):
 
 
 class ToolOperations:
-    """Finding, reading and calling tools. ``permit`` raises Forbidden if a caller may not call one."""
+    """Finds, describes and calls tools. ``permit`` raises Forbidden if a caller may not call one."""
 
     def __init__(self, gateway: Gateway, permit: Permit, own: OwnTools) -> None:
         self._gateway, self._permit, self._own = gateway, permit, own
         self._source = ToolSource(gateway)
 
     async def search(self, caller: Caller, params: SearchTools) -> ToolSearchResult:
-        """Ranked tools; waits at most two seconds for servers that never listed theirs."""
+        """Return ranked tools. Waits at most two seconds for servers that never listed theirs."""
         found = await self._source.find(
             caller,
             ToolQuery(
@@ -197,7 +197,7 @@ class ToolOperations:
     async def perform(
         self, caller: Caller, name: str, arguments: dict[str, Any], *, read_only: bool = False
     ) -> Raw:
-        """Call a tool and give its result. Raises TabaneError; giving up cancels the call."""
+        """Call a tool and return its result. Raises TabaneError. Canceling this cancels the call."""
         tool = await self._gateway.find(caller, name)
         inner = ToolCallRequest(name, {"arguments": Raw(json.encode(arguments))}, read_only)
         self._permit(caller, tool.alias)
@@ -212,7 +212,7 @@ class ToolOperations:
 
 
 async def request(gateway: Gateway, caller: Caller, tool: Tool, inner: ToolCallRequest) -> Raw:
-    """Call a tool and wait for its result. Raises TabaneError; a caller that gives up cancels it upstream."""
+    """Call a tool and return its result. Raises TabaneError. If the caller gives up, cancels it upstream."""
     answer: asyncio.Future[UpstreamReply] = asyncio.get_running_loop().create_future()
 
     def settle(reply: UpstreamReply) -> None:

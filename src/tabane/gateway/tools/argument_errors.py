@@ -5,7 +5,7 @@ is ever fetched) or names an unknown dialect, or if the arguments are not plain 
 those itself. Nothing is coerced, and formats are not asserted.
 
 A hostile schema can make any function here run for hours. Callers must have proven that this one cannot
-(``cost``), or run in a process that may be killed (``judge``).
+(``schema_cost``), or run in a process that may be killed (``validation_worker``).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST_NAMES = 20
 _UNJUDGED = ("BacktrackLimitExceeded", "RegexEngineFailure", "Referencing")
 
 UNREADABLE = object()
-"""Marks arguments that are not plain JSON."""
+"""Stands for arguments that are not plain JSON."""
 
 
 def read(arguments: bytes | msgspec.Raw) -> Any:

@@ -151,7 +151,7 @@ _MEMORY = 1_000_000_000  # bytes of address space
 
 
 class ValidationPool:
-    """Asks the judge: one judgment at a time for each tool, and never all processes for one server.
+    """Validates in processes: one call at a time for each tool, never all processes for one server.
 
     ``environ`` is the hub's, ``errors`` the descriptor that a process writes its stderr to. The first
     judgment starts a process.
