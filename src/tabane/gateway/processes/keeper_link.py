@@ -34,8 +34,8 @@ _LOADER = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # where an interpreter may n
 class KeeperLink:
     """A running keeper.
 
-    ``report`` is given each of its reports; ``lost`` is called once when its end of the socket is
-    closed, which it is when the keeper has ended.
+    ``report`` is called with each of its reports. ``lost`` is called once when the keeper has ended, which
+    closes its end of the socket.
     """
 
     def __init__(
@@ -68,14 +68,14 @@ class KeeperLink:
             self._flush()
 
     def end(self) -> None:
-        """Let the keeper see that the hub is gone: it ends everything, then itself."""
+        """Close the hub's side, so that the keeper ends everything and then itself."""
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError:
-            return  # it has gone before
+            return  # it has ended already
 
     def close(self) -> None:
-        """Let go of the socket and of what was not sent. May be called twice."""
+        """Close the socket and drop what was not sent. May be called twice."""
         if self._socket.fileno() < 0:
             return
         self._loop.remove_reader(self._socket)
@@ -106,7 +106,7 @@ class KeeperLink:
             self._block(True)
             return
         except OSError:
-            return  # it is gone, as the reader is about to learn
+            return  # it has ended, as the reader will notice
         self._block(False)
 
     def _send_first(self) -> None:
@@ -127,9 +127,9 @@ class KeeperLink:
 
 
 def _start(channel: int, log_fd: int | None) -> int:
-    """Start a keeper whose descriptor 0 is ``channel`` and whose stderr goes to ``log_fd``; its pid.
+    """Start a keeper whose descriptor 0 is ``channel`` and whose stderr is ``log_fd``; return its pid.
 
-    It starts with the signals blocked that would end it before it can refuse them.
+    Signals that would end it before it can ignore them are blocked at its start.
     """
     log = (
         (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)
@@ -157,7 +157,7 @@ def _close(fds: Sequence[int]) -> None:
 CLEANUP_LIMIT = 5.0
 """Seconds after which the hub gives up on processes that cannot be killed."""
 
-_PAUSE = 0.002, 0.05  # seconds between two looks, the first and at most
+_PAUSE = 0.002, 0.05  # seconds between two checks, at first and at most
 
 
 class Subreaper:

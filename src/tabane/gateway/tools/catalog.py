@@ -89,7 +89,7 @@ class ToolCatalog:
         return self._by_alias.get(alias)
 
     def find(self, name: str) -> Tool | None:
-        """Return the tool of that name: an alias, or ``server.tool`` or ``server__tool`` with its own name."""
+        """Return the tool of that name: an alias, or ``server.tool`` or ``server__tool`` with its name."""
         tool = self._by_alias.get(name)
         if tool is None:
             tool = self._by_alias.get(self.aliases.resolve(name) or "")

@@ -242,7 +242,7 @@ def _line(parameter: SchemaParameter, kind: str, most: int) -> str:
 
 
 def limits(schema: Schema) -> str:
-    """Return a value's limits: `` 1..1000``, `` ≥ 0``, `` (≤ 40000 chars)``, `` /^[A-Z]{2}$/``, `` <uri>``."""
+    """Return the limits: `` 1..1000``, `` ≥ 0``, `` (≤ 40000 chars)``, `` /^[A-Z]{2}$/``, `` <uri>``."""
     found = [
         _range(schema.get("minimum"), schema.get("maximum")),
         _range(schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum"), strict=True),
