@@ -29,8 +29,10 @@ _MOST_MILLISECONDS = (1 << 32) - 1
 
 
 class AnswerKind(IntEnum):
-    """What an answer is: a result; a result after which the worker ends; progress of a request that is not
-    answered yet; or a :class:`WorkerRefusal`.
+    """The kind of an answer.
+
+    A result; a result after which the worker ends; progress of a request that is not answered yet; or a
+    :class:`WorkerRefusal`.
     """
 
     RESULT = 0
@@ -53,7 +55,7 @@ class AnswerHead(NamedTuple):
 
 
 class WorkerRefusal(msgspec.Struct, frozen=True):
-    """Why a worker cannot do what it was asked. ``package`` is the name of a missing package, or ""."""
+    """Why a worker cannot do what was requested. ``package`` is the name of a missing package, or ""."""
 
     reason: str
     package: str = ""
@@ -99,14 +101,14 @@ class SentMessage(msgspec.Struct, frozen=True):
 
 
 def encode_message(value: Any) -> SentMessage:
-    """Turn a Message into what MessagePack can hold. An ``enc_hook``."""
+    """Convert a Message for MessagePack. An ``enc_hook``."""
     if isinstance(value, Message):
         return SentMessage(value.template, {name: _field(field) for name, field in value.fields.items()})
     raise NotImplementedError(f"nothing sends a {type(value).__name__}")
 
 
 def decode_message(_kind: type, value: Any) -> Message:
-    """Turn it back into a Message. A ``dec_hook``."""
+    """Convert it back into a Message. A ``dec_hook``."""
     return _message(msgspec.convert(value, SentMessage))
 
 

@@ -66,11 +66,11 @@ class Server:
 
     @property
     def namespace(self) -> str:
-        """Return what stands before ``__`` in the names of its tools; empty for none."""
+        """Return the text before ``__`` in the names of its tools; empty for none."""
         return self.name if self.prefix is None else self.prefix
 
     def in_folder(self, folder: str) -> Server:
-        """This server for clients that work in ``folder`` (an absolute path): nothing is left to put in."""
+        """Return this server for clients that work in ``folder`` (an absolute path), without placeholders."""
         if not self.needs_folder:
             return self
         return replace(
@@ -87,11 +87,11 @@ class Server:
         )
 
     def runs_like(self, other: Server) -> bool:
-        """Return whether a process started for the one serves the other: they differ in policy at most."""
+        """Return whether a process started for one also fits the other: only their policies may differ."""
         return all(getattr(self, name) == getattr(other, name) for name in _PROCESS)
 
     def with_policy_of(self, other: Server) -> Server:
-        """This server, its process as it is, under what another configuration of it says of its tools."""
+        """Return this server with the same process and the policy of another configuration of it."""
         return replace(other, **{name: getattr(self, name) for name in _PROCESS})
 
 
@@ -114,16 +114,16 @@ _HUB_PORT = 8765
 
 @dataclass(frozen=True, slots=True)
 class ServerUrlFault:
-    """What is wrong, and the key that it stands under."""
+    """A fault, and its key in the configuration."""
 
     key: str
     why: Message
 
 
 def unusable(server: Server, values: Iterable[str]) -> ServerUrlFault | None:
-    """Return why a server at a URL cannot be asked, None if it can. ``values`` are those of its headers.
+    """Return why a server at a URL cannot be used, None if it can. ``values`` are those of its headers.
 
-    Secrets are not repeated in what it says.
+    The text contains no secrets.
     """
     if not is_web(server.url):
         return ServerUrlFault("url", say("its URL is not one of http:// or https://."))
@@ -143,8 +143,8 @@ def unusable(server: Server, values: Iterable[str]) -> ServerUrlFault | None:
 
 
 def is_web(url: str) -> bool:
-    """Return whether a URL is one of HTTP that names a host."""
-    from urllib.parse import urlsplit  # needed where there is a server at a URL
+    """Return whether a URL is an HTTP URL with a host."""
+    from urllib.parse import urlsplit  # needed only for a server at a URL
 
     if _BREAKS.search(url) or " " in url.strip():
         return False
@@ -160,7 +160,7 @@ def is_loopback(host: str) -> bool:
     host = host.lower().rstrip(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True
-    from ipaddress import ip_address  # needed where a server is at a URL
+    from ipaddress import ip_address  # needed only for a server at a URL
 
     try:
         return ip_address(host.strip("[]").partition("%")[0]).is_loopback
@@ -169,7 +169,7 @@ def is_loopback(host: str) -> bool:
 
 
 def tells_secrets(server: Server) -> bool:
-    """Return whether a server is sent secrets over a network on which others can read them."""
+    """Return whether secrets are sent to a server over a network where others can read them."""
     from urllib.parse import urlsplit
 
     if server.transport == "stdio" or not is_web(server.url):
@@ -179,7 +179,7 @@ def tells_secrets(server: Server) -> bool:
 
 
 def is_hub(url: str) -> bool:
-    """Return whether a URL is that of a hub on this computer, as it is where nobody has set another port."""
+    """Return whether a URL is that of a hub on this computer, at the default port."""
     from urllib.parse import urlsplit
 
     if not is_web(url):
