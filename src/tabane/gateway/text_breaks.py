@@ -61,7 +61,7 @@ def path(text: bytes, place: TextPosition) -> str:
     if levels and isinstance(levels[-1], bytes) and before == b"," and not place.inside:
         following = _key.match(text, place.at, place.at + 8 * _LONGEST_KEY)
         levels = (*levels[:-1], following[1] if following else b"")
-    return "".join(map(_named, levels)).removeprefix(".")
+    return "".join(map(_label_text, levels)).removeprefix(".")
 
 
 # -- plain text --------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ _high_surrogate = re.compile(rb"\\u[dD][89abAB]")
 _low_surrogate = re.compile(rb"\\u[dD][c-fC-F]")
 
 
-def _named(label: Label) -> str:
+def _label_text(label: Label) -> str:
     if isinstance(label, int):
         return f"[{label}]"
     name = json.text(label) or "…"

@@ -232,7 +232,7 @@ async def request(gateway: Gateway, caller: Caller, tool: Tool, inner: ToolCallR
         raise reply.failure
     if reply.result is None:
         raise UpstreamError(
-            say("{tool} answered with an error: {error}", tool=tool.alias, error=_said(reply))
+            say("{tool} answered with an error: {error}", tool=tool.alias, error=_error_text(reply))
         )
     return reply.result
 
@@ -251,7 +251,7 @@ def _row(tool: Tool) -> dict[str, Any]:
     }
 
 
-def _said(reply: UpstreamReply) -> str:
+def _error_text(reply: UpstreamReply) -> str:
     try:
         body = json.decode(reply.error) if reply.error is not None else None
     except json.InvalidJson:

@@ -127,7 +127,7 @@ def check_headers(
     Checked in this order: headers that occur twice, missing members of the envelope, headers that differ from
     the body, the values of the envelope, marked arguments.
     """
-    sent, repeated = _folded(headers)
+    sent, repeated = _by_lower_name(headers)
     for header in (VERSION, METHOD, NAME):
         if header.lower() in repeated:
             raise _mismatch(header, "was sent more than once")
@@ -144,7 +144,7 @@ def _is_wrapped(text: str) -> bool:
     return text.startswith(_PREFIX) and text.endswith(_SUFFIX) and len(text) >= len(_PREFIX + _SUFFIX)
 
 
-def _folded(headers: Headers) -> tuple[dict[str, str], set[str]]:
+def _by_lower_name(headers: Headers) -> tuple[dict[str, str], set[str]]:
     """Return the values by lower-cased name (the last of several), and the names that occur twice."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     values: dict[str, str] = {}

@@ -72,7 +72,7 @@ def _read(definition: bytes) -> tuple[tuple[HeaderMirror, ...], str | None]:
     found: dict[str, HeaderMirror] = {}
     for step, schema in _positions(tool.get("inputSchema") if isinstance(tool, dict) else None):
         if MARK in schema:
-            mirror = _marked(_path(step), schema)
+            mirror = _mirror_of(_path(step), schema)
             if isinstance(mirror, str):
                 return (), mirror
             twin = found.setdefault(mirror.header.lower(), mirror)
@@ -82,7 +82,7 @@ def _read(definition: bytes) -> tuple[tuple[HeaderMirror, ...], str | None]:
     return tuple(found.values()), None
 
 
-def _marked(path: _Path, schema: dict[str, Any]) -> HeaderMirror | str:
+def _mirror_of(path: _Path, schema: dict[str, Any]) -> HeaderMirror | str:
     """Return the mirror for a marked position, or what is wrong with it."""
     if not path:
         return f"{MARK}: a mark stands where no chain of properties alone leads"

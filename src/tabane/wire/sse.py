@@ -62,7 +62,7 @@ def encode_event(
         head += b"retry: %d\n" % retry
     data = data.removesuffix(b"\n")
     if b"\n" in data or b"\r" in data:
-        data = b"\ndata: ".join(_unified(data).split(b"\n"))
+        data = b"\ndata: ".join(_unify_line_breaks(data).split(b"\n"))
     return b"".join((head, b"data: ", data, b"\n\n"))
 
 
@@ -98,7 +98,7 @@ class EventParser:
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Return the events that ``chunk`` completes. Raises :class:`EventTooLarge` after reading it all."""
-        chunk = self._opened(chunk)
+        chunk = self._without_bom(chunk)
         if self._skip_newline and chunk:
             self._skip_newline = False
             chunk = chunk.removeprefix(b"\n")
@@ -106,9 +106,9 @@ class EventParser:
             return []
         self._skip_newline = chunk.endswith(b"\r")
         events: list[Event] = []
-        *lines, rest = _unified(chunk).split(b"\n")
+        *lines, rest = _unify_line_breaks(chunk).split(b"\n")
         for line in lines:
-            self._take(self._whole(line), events)
+            self._take(self._take_line(line), events)
         self._keep(rest)
         if self._heads:
             heads, self._heads = self._heads, []
@@ -122,7 +122,7 @@ class EventParser:
         self._id: str | None = None
         self._too_large = False
 
-    def _opened(self, chunk: bytes) -> bytes:
+    def _without_bom(self, chunk: bytes) -> bytes:
         """Return the chunk without the byte order mark that may begin a stream."""
         if self._opening is None:
             return chunk
@@ -131,7 +131,7 @@ class EventParser:
         self._opening = chunk if unsure else None
         return b"" if unsure else chunk.removeprefix(_BOM)
 
-    def _whole(self, end: bytes) -> bytes | bytearray:
+    def _take_line(self, end: bytes) -> bytes | bytearray:
         if not self._line:
             return end
         # Moved, not copied: a line may be as long as a message.
@@ -197,7 +197,7 @@ def _value(line: bytes | bytearray) -> bytes:
     return bytes(memoryview(line)[at + 1 if line[at : at + 1] == b" " else at :])
 
 
-def _unified(text: bytes) -> bytes:
+def _unify_line_breaks(text: bytes) -> bytes:
     """Return the text with newlines as its only line breaks."""
     return text.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in text else text
 

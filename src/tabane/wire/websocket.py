@@ -104,7 +104,7 @@ class WebSocketDecoder:
         """Return the events that a chunk completes, in order. Raises Fault after the last event before it."""
         self._buffer += data
         while not self._closed:
-            frame = self._frame or self._begun()
+            frame = self._frame or self._next_frame()
             if frame is None:
                 return
             self._take(frame)
@@ -116,7 +116,7 @@ class WebSocketDecoder:
                 yield event
         self._buffer.clear()
 
-    def _begun(self) -> _WebSocketFrame | None:
+    def _next_frame(self) -> _WebSocketFrame | None:
         """Return the next frame, once its head is complete."""
         buffer = self._buffer
         if len(buffer) < 2:

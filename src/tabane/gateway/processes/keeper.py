@@ -85,15 +85,15 @@ class Keeper:
                 self._settle(instance)
             self._reap()
             self._advance()
-            self._look()
+            self._report_gone()
             self._flush()
 
     def end(self) -> None:
         """Kill whatever is left below this process."""
         for pid in process_table.descendants(process_table.processes(), [os.getpid()]):
-            _sent(os.kill, pid, signal.SIGKILL)
+            _signal_sent(os.kill, pid, signal.SIGKILL)
         for instance in self._instances.values():
-            _sent(os.killpg, instance.pid, signal.SIGKILL)
+            _signal_sent(os.killpg, instance.pid, signal.SIGKILL)
 
     # What the keeper waits for
 
@@ -211,7 +211,7 @@ class Keeper:
             if instance.deadline is not None and instance.deadline <= now:
                 self._signal(instance, signal.SIGKILL if instance.sent else signal.SIGTERM)
 
-    def _look(self) -> None:
+    def _report_gone(self) -> None:
         """Report the servers that have ended and of which nothing is left."""
         for instance in [i for i in self._instances.values() if not i.alive]:
             if not self._left(instance):
@@ -220,7 +220,7 @@ class Keeper:
 
     def _left(self, instance: SupervisedProcess) -> bool:
         if not launch.LINUX:
-            return _sent(os.killpg, instance.pid, 0)
+            return _signal_sent(os.killpg, instance.pid, 0)
         return bool(self._members(instance))
 
     def _members(self, instance: SupervisedProcess) -> set[int]:
@@ -245,12 +245,12 @@ class Keeper:
         outside = {pid for pid in members if table[pid].group != instance.pid}
         # A group without members has ended, and its number may belong to another group now.
         if instance.alive or not launch.LINUX or len(outside) < len(members):
-            if _sent(os.killpg, instance.pid, number):
+            if _signal_sent(os.killpg, instance.pid, number):
                 outside.discard(instance.pid)
             elif instance.alive:
                 outside.add(instance.pid)  # it has not created its group yet
         for pid in outside:
-            _sent(os.kill, pid, number)
+            _signal_sent(os.kill, pid, number)
 
     def _schedule(self, instance: SupervisedProcess, number: int) -> None:
         if number == signal.SIGTERM:
@@ -271,7 +271,7 @@ class Keeper:
                 instance.grace = GRACE
                 self._signal(instance, signal.SIGTERM)
         for pid in strays:
-            _sent(os.kill, pid, signal.SIGTERM)
+            _signal_sent(os.kill, pid, signal.SIGTERM)
 
     # What the hub is told
 
@@ -307,7 +307,7 @@ def _ended() -> tuple[int, int] | None:
     return (pid, status) if pid else None
 
 
-def _sent(send: Callable[[int, int], None], target: int, number: int) -> bool:
+def _signal_sent(send: Callable[[int, int], None], target: int, number: int) -> bool:
     """Return whether there was a process to send the signal to."""
     try:
         send(target, number)

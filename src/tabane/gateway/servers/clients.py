@@ -54,7 +54,7 @@ class Client:
         ``platform`` is ``sys.platform``; ``config`` is the folder that stands for ``~/.config``
         (XDG_CONFIG_HOME), which macOS has no use for. The files need not exist.
         """
-        user = _placed(self.user, platform, home, config)
+        user = _resolved_path(self.user, platform, home, config)
         found = [ClientFile(user, "user", self.key)]
         if cwd is not None and self.project is not None:
             found.append(ClientFile(cwd / self.project, "project", self.key))
@@ -83,7 +83,7 @@ def client_named(name: str) -> Client | None:
     return next((client for client in CLIENTS if client.name == name), None)
 
 
-def _placed(where: str, platform: str, home: Path, config: Path | None) -> Path:
+def _resolved_path(where: str, platform: str, home: Path, config: Path | None) -> Path:
     first, _, rest = where.partition("/")
     if first != _CONFIG:
         return home / where

@@ -249,23 +249,23 @@ def _has_doubles(path: Path, document: JsonDocument) -> bool:
 
 
 def _lines(name: str, definition: Table) -> str:
-    return f"{_quoted(name)}: {_laid_out(definition)}"
+    return f"{_quoted(name)}: {_formatted(definition)}"
 
 
 def _encoded(root: Table) -> bytes:
-    return (_laid_out(root) + "\n").encode()
+    return (_formatted(root) + "\n").encode()
 
 
-def _laid_out(value: Any, margin: str = "") -> str:
+def _formatted(value: Any, margin: str = "") -> str:
     """Return JSON in the layout of this file: two spaces, and a list of plain values on one line."""
     inner = margin + "  "
     if isinstance(value, dict) and value:
-        parts = [f"{inner}{_quoted(key)}: {_laid_out(part, inner)}" for key, part in value.items()]
+        parts = [f"{inner}{_quoted(key)}: {_formatted(part, inner)}" for key, part in value.items()]
         return "{\n" + ",\n".join(parts) + f"\n{margin}}}"
     if isinstance(value, list) and any(isinstance(part, dict | list) for part in value):
-        return "[\n" + ",\n".join(inner + _laid_out(part, inner) for part in value) + f"\n{margin}]"
+        return "[\n" + ",\n".join(inner + _formatted(part, inner) for part in value) + f"\n{margin}]"
     if isinstance(value, list):
-        return "[" + ", ".join(_laid_out(part) for part in value) + "]"
+        return "[" + ", ".join(_formatted(part) for part in value) + "]"
     return _quoted(value)
 
 

@@ -100,7 +100,7 @@ def source_of(path: Path) -> ImportSource:
     """Return one named file. It belongs to no project, since it may be a copy from anywhere."""
     if not path.exists():
         return ImportSource(path.name, path, problem=say("There is no file {path}.", path=path))
-    return _read(path, path.name, _word(path.stem), None, per_project=True)
+    return _read(path, path.name, _name_part(path.stem), None, per_project=True)
 
 
 def _read(path: Path, title: str, origin: str, folder: Path | None, per_project: bool) -> ImportSource:
@@ -124,7 +124,7 @@ def _of_projects(root: Any, title: str, path: Path) -> Iterator[ImportCandidate]
         folder = Path(name)
         for server, definition in _entries([table]):
             yield ImportCandidate(
-                server, definition, f"{title} ({folder.name})", _word(folder.name), path, folder
+                server, definition, f"{title} ({folder.name})", _name_part(folder.name), path, folder
             )
 
 
@@ -270,7 +270,7 @@ def _url(definition: Mapping[str, Any]) -> str:
     return str(definition.get("url") or definition.get("serverUrl") or definition.get("httpUrl") or "")
 
 
-def _word(text: str) -> str:
+def _name_part(text: str) -> str:
     """Return a text in a form that fits into a server's name."""
     return re.sub(r"[^\w.-]+", "-", text).strip("-.") or "2"
 

@@ -46,7 +46,7 @@ class InstallChange:
 
 
 def entry(client: Client | None, launcher: Sequence[str], arguments: Sequence[str]) -> Entry:
-    """Return Tabane's definition for a client; ``launcher`` starts ``tabane``, ``arguments`` follow ``mcp``."""
+    """Return Tabane's definition for a client; ``launcher`` runs ``tabane``, ``arguments`` follow ``mcp``."""
     command, *first = launcher
     found: Entry = {"command": command, "args": [*first, "mcp", *arguments]}
     return {"type": "stdio", **found} if client is not None and client.typed else found

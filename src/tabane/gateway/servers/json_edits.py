@@ -118,7 +118,7 @@ class _JsonText:
         return _ObjectSpan(member.start, member.end - 1, members, margin, outer)
 
     def added(self, place: _ObjectSpan, key: str, value: Any) -> str:
-        written = f"{json.dumps(key, ensure_ascii=not _encodes(key))}: {self._laid_out(value, place.margin)}"
+        written = f"{json.dumps(key, ensure_ascii=not _encodes(key))}: {self._formatted(value, place.margin)}"
         if not place.members:
             return self._in_empty(place, written)
         last = place.members[-1]
@@ -132,7 +132,7 @@ class _JsonText:
     def replaced(self, place: _ObjectSpan, member: JsonMember, value: Any) -> str:
         if member.value == value:
             return self.text
-        return self.text[: member.start] + self._laid_out(value, place.margin) + self.text[member.end :]
+        return self.text[: member.start] + self._formatted(value, place.margin) + self.text[member.end :]
 
     def removed(self, place: _ObjectSpan, index: int) -> str:
         member = place.members[index]
@@ -192,7 +192,7 @@ class _JsonText:
         start = len(self.text[:position].rstrip(_BLANK))
         return self.text[start:position] if self.text[start - 1 : start] == "\n" else None
 
-    def _laid_out(self, value: Any, margin: str | None) -> str:
+    def _formatted(self, value: Any, margin: str | None) -> str:
         plain = not _encodes(json.dumps(value, ensure_ascii=False))
         if margin is None:
             return json.dumps(value, ensure_ascii=plain)

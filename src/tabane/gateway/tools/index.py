@@ -111,7 +111,7 @@ class ToolIndex:
     """
 
     def __init__(self, path: str) -> None:
-        self._db = _opened(path)
+        self._db = _open_database(path)
         self._db.execute(_POSTINGS)
         self._figures: _IndexFigures | None = None
 
@@ -145,7 +145,7 @@ class ToolIndex:
         """Return the tools that match, best first."""
         if query.match == "relevance":
             return self._relevant(query)
-        return _best(self._named(query, name_similarity(query.match)), query.limit)
+        return _best(self._match_names(query, name_similarity(query.match)), query.limit)
 
     def _relevant(self, query: ToolQuery) -> ToolHits:
         allowed = dict(self._select("number, alias", query))
@@ -155,7 +155,7 @@ class ToolIndex:
             return _best([ToolHit(alias, 0.0) for alias in allowed.values()], query.limit)
         ranking = ToolRanking(self._postings, figures.weights, figures.name_parts)
         scores = ranking.scores(asked)
-        called = self._called(query.query)
+        called = self._named_exactly(query.query)
         scores.update((number, 1.0) for number in called)
         # Rounded before they are sorted: the order is that of the scores a reader sees.
         found = {ToolHit(allowed[n], round(score, 3)): n for n, score in scores.items() if n in allowed}
@@ -164,7 +164,7 @@ class ToolIndex:
             return ToolHits(best.hits[: query.limit], best.total)
         return ToolHits((), 0, tuple(hit.alias for hit in best.hits[:_MOST_NEAREST]))
 
-    def _called(self, query: str) -> list[int]:
+    def _named_exactly(self, query: str) -> list[int]:
         """Return the tools whose name equals the query."""
         wanted = _storable(query).strip()
         rows = self._db.execute(
@@ -172,7 +172,7 @@ class ToolIndex:
         )
         return [number for (number,) in rows]
 
-    def _named(self, query: ToolQuery, likeness: Similarity) -> list[ToolHit]:
+    def _match_names(self, query: ToolQuery, likeness: Similarity) -> list[ToolHit]:
         wanted = normalise(query.query).strip()
         found = []
         for alias, server, name, title in self._select("alias, server, name, title", query):
@@ -307,7 +307,7 @@ def _digest(tools: Sequence[Tool]) -> bytes:
     return digest.digest()
 
 
-def _opened(path: str) -> sqlite3.Connection:
+def _open_database(path: str) -> sqlite3.Connection:
     """Return the database with its tables. One that cannot be read, or of another version, is rebuilt."""
     try:
         db = _connected(path)

@@ -79,11 +79,11 @@ def resolved(node: Any, root: SchemaRoot) -> Schema:
             return {}
         reference = node.get("$ref", node.get("$dynamicRef"))
         if not isinstance(reference, str):
-            return _together(node, root)
+            return _merged(node, root)
         if not root.spend(len(node)):
             return {}
         beside = {key: value for key, value in node.items() if key not in ("$ref", "$dynamicRef")}
-        target = _pointed(reference, root)
+        target = _dereferenced(reference, root)
         followed = isinstance(target, dict) and root.spend(len(target))
         node = {**target, **beside} if followed else beside
     return {}
@@ -154,7 +154,7 @@ def _types(node: Schema, root: SchemaRoot, detail: TypeDetail, level: int) -> li
             if isinstance(kind, str) and (detail.null or kind != "null")
         ]
         return [name for kind in kept for name in _kind(kind, node, root, detail, level)]
-    return _kind(kinds if isinstance(kinds, str) else _guessed(node), node, root, detail, level)
+    return _kind(kinds if isinstance(kinds, str) else _inferred_type(node), node, root, detail, level)
 
 
 def _kind(kind: str, node: Schema, root: SchemaRoot, detail: TypeDetail, level: int) -> list[str]:
@@ -198,7 +198,7 @@ def _values(values: list[Any], detail: TypeDetail) -> list[str]:
     return [*shown, "…"] if len(values) > detail.values else shown
 
 
-def _guessed(node: Schema) -> str:
+def _inferred_type(node: Schema) -> str:
     """Return the type of a schema that names none."""
     if "properties" in node or "additionalProperties" in node:
         return "object"
@@ -228,7 +228,7 @@ def _beginning(value: Any, left: list[int]) -> Any:
     return value
 
 
-def _pointed(reference: str, root: SchemaRoot) -> Any:
+def _dereferenced(reference: str, root: SchemaRoot) -> Any:
     """Return what a local reference points to; None for a remote one or none that is there."""
     if reference == "#":
         return root.schema
@@ -247,7 +247,7 @@ def _pointed(reference: str, root: SchemaRoot) -> Any:
     return node
 
 
-def _together(node: Schema, root: SchemaRoot) -> Schema:
+def _merged(node: Schema, root: SchemaRoot) -> Schema:
     parts = node.get("allOf")
     if not isinstance(parts, list) or not root.spend(len(node)):
         return node
@@ -269,7 +269,7 @@ def _together(node: Schema, root: SchemaRoot) -> Schema:
 
 def _followed(node: Any, root: SchemaRoot) -> Schema:
     if isinstance(node, dict) and isinstance(reference := node.get("$ref"), str):
-        node = _pointed(reference, root)
+        node = _dereferenced(reference, root)
     return node if isinstance(node, dict) else {}
 
 

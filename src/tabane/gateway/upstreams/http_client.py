@@ -76,11 +76,11 @@ class UpstreamHttpClient:
             raise UpstreamUnavailable(say("its URL is not one of http:// or https://.")) from None
         self.url = self.url.with_fragment(None)
         self._proxies = self._known_proxies()
-        self._session = self._opened()
+        self._session = self._open_session()
         self.turns = asyncio.Lock()
         """Turns of this server's streams that have data to read."""
 
-    def _opened(self) -> ClientSession:
+    def _open_session(self) -> ClientSession:
         from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
         headers = self._headers()
@@ -116,7 +116,7 @@ class UpstreamHttpClient:
         """
         at = self.url if url is None else url
         for _ in range(MOST + 1):
-            response = await self._sent(method, headers, body, at)
+            response = await self._send_once(method, headers, body, at)
             location = response.headers.get("Location") if response.status in REDIRECTS else None
             if location is None:
                 return response
@@ -129,7 +129,7 @@ class UpstreamHttpClient:
             say("{server} redirects again and again ({count} times).", server=self._server.name, count=MOST)
         )
 
-    async def _sent(
+    async def _send_once(
         self, method: str, headers: Mapping[str, str], body: bytes | None, url: URL
     ) -> ClientResponse:
         from aiohttp import ClientError
@@ -138,7 +138,7 @@ class UpstreamHttpClient:
             response = await self._session.request(
                 method, url, data=body, allow_redirects=False, **self._route(url, headers)
             )
-            _read_little(response)
+            _limit_reads(response)
             return response
         except (ClientError, OSError, TimeoutError) as error:
             raise _failure(error, url) from None
@@ -180,7 +180,7 @@ class UpstreamHttpClient:
         await self._session.close()
 
 
-def _read_little(response: ClientResponse) -> None:
+def _limit_reads(response: ClientResponse) -> None:
     """Reduce how much the event loop reads at once from that connection, if its transport allows it."""
     transport: Any = response.connection.transport if response.connection else None
     if hasattr(transport, "max_size"):

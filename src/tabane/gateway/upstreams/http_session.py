@@ -189,7 +189,7 @@ class UpstreamHttpSession:
         while not self._closed:
             began = self._loop.time()
             try:
-                status = await self._hear(position)
+                status = await self._read_stream(position)
                 if status == 404 and opened:
                     self._renewal()
                     return
@@ -206,7 +206,7 @@ class UpstreamHttpSession:
             wait = FIRST_WAIT if self._loop.time() - began > LASTING else min(wait * 2, LONGEST_WAIT)
             await asyncio.sleep(wait if position.wait is None else max(position.wait, 0.05))
 
-    async def _hear(self, position: StreamPosition) -> int:
+    async def _read_stream(self, position: StreamPosition) -> int:
         """Read one stream to its end. Return its status, 415 if it is not a stream of events."""
         response = await self.resume(position)
         try:

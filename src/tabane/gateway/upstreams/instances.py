@@ -40,14 +40,14 @@ class Instances:
         Without a caller (for health checks and manual starts) return the instance that all share. Raises
         UpstreamUnavailable if the server works in a client's folder and none is known.
         """
-        key = (server.name, _whom(server, caller))
+        key = (server.name, _sharing_key(server, caller))
         instance = self._by_key.get(key)
         if instance is None:
             if len(list(self.of(server.name))) >= self.limits.instances:
                 raise UpstreamOverloaded(say(
                     "{server} runs {count} times already, once for each client or set of folders. "
                     "Close some of them.", server=server.name, count=self.limits.instances))  # fmt: skip
-            instance = self._by_key[key] = self._make(_placed(server, caller))
+            instance = self._by_key[key] = self._make(_with_folders(server, caller))
         return instance
 
     def of(self, server: str) -> Iterator[Upstream]:
@@ -101,7 +101,7 @@ class Instances:
         task.add_done_callback(self._closing.discard)
 
 
-def _whom(server: Server, caller: Caller | None) -> str:
+def _sharing_key(server: Server, caller: Caller | None) -> str:
     if caller is None or server.share == "hub":
         return ""
     if server.share == "client":
@@ -118,7 +118,7 @@ def _roots(caller: Caller) -> tuple[str, ...]:
     return ("file://" + quote(caller.cwd),)
 
 
-def _placed(server: Server, caller: Caller | None) -> Server:
+def _with_folders(server: Server, caller: Caller | None) -> Server:
     """Return the server with its clients' folders, filled in wherever its texts name one."""
     if caller is not None and server.share != "hub":
         server = replace(server, roots=_roots(caller))

@@ -141,14 +141,14 @@ class SseTransport:
 
     async def _carry(self, call: Call, line: bytes) -> None:
         try:
-            await self._sent(call, line)
+            await self._post_until_accepted(call, line)
         except TabaneError as failure:
             self._conversation.fail(call.number, failure)
         except Exception:
             log.exception("%s: a call could not be carried", self._name)
             self._conversation.fail(call.number, failed_inside(self._name))
 
-    async def _sent(self, call: Call, line: bytes) -> None:
+    async def _post_until_accepted(self, call: Call, line: bytes) -> None:
         """Post a request until the server accepts it. Raises its error."""
         patience, waits = HttpRetryPolicy(call.safe), iter(_RETRIES)
         while not (call.over or self._closed):
