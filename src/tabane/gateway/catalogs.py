@@ -231,4 +231,4 @@ class ServerCatalogs:
 
 def _log_failure(future) -> None:  # type: ignore[no-untyped-def]
     if future.exception():
-        log.error("the catalogue's files: %s", future.exception())
+        log.error("the catalog's files: %s", future.exception())

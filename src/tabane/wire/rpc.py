@@ -88,7 +88,7 @@ def part(request_id: bytes, value: object, more: bool) -> bytes:
     return _beside(request_id, json.encode(value), b'"more":' + (b"true" if more else b"false"))
 
 
-def warned(request_id: bytes, result: bytes, warning: str) -> bytes:
+def with_warning(request_id: bytes, result: bytes, warning: str) -> bytes:
     """Return an answer with a warning, for a result that is not an object and is incomplete."""
     return _beside(request_id, result, b'"warning":' + json.encode(warning))
 
@@ -120,12 +120,12 @@ def oversized(request_id: bytes | None, most: int) -> bytes:
     return _error(request_id, INVALID_REQUEST, f"a message may have {most} bytes at most", {"limit": most})
 
 
-def alone(request_id: bytes, method: str) -> bytes:
+def refused_in_batch(request_id: bytes, method: str) -> bytes:
     """Return the answer to a request in a batch whose answer would come in parts."""
     return _error(request_id, INVALID_REQUEST, f"{method} answers in parts, and so cannot be in a batch")
 
 
-def together(answers: list[bytes]) -> bytes:
+def batch_answer(answers: list[bytes]) -> bytes:
     """Return the answers to a batch as one line."""
     return b"[" + b",".join(answer.rstrip(b"\n") for answer in answers) + b"]\n"
 

@@ -117,7 +117,7 @@ class ResourceWatches:
             if instance is not watch.instance:
                 await watch.begin(instance)
         except TabaneError as error:
-            log.info("%s: %s is not watched any more: %s", watch.source.server, watch.source.uri, error)
+            log.info("%s: %s is no longer watched: %s", watch.source.server, watch.source.uri, error)
 
     def _check_room(self, session: str) -> None:
         if len(self._by_session.get(session, ())) >= MOST_OF_SESSION:

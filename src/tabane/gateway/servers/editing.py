@@ -96,7 +96,7 @@ def edit_servers(path: str | os.PathLike[str], change: Change) -> None:
     target = Path(os.path.realpath(path))
     try:
         os.makedirs(target.parent, mode=0o700, exist_ok=True)
-        with alone(target):
+        with folder_lock(target):
             _edit(target, change)
     except OSError as error:
         raise ConfigurationError(
@@ -105,7 +105,7 @@ def edit_servers(path: str | os.PathLike[str], change: Change) -> None:
 
 
 @contextmanager
-def alone(path: Path, limit: float = PATIENCE) -> Iterator[None]:
+def folder_lock(path: Path, limit: float = PATIENCE) -> Iterator[None]:
     """Lock the folder of a file, so that only one program at a time changes the files in it.
 
     The folder itself is locked, so that no lock file is left behind. Raises ConfigurationError if another

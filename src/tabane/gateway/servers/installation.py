@@ -17,7 +17,7 @@ from typing import Any, Literal
 from tabane.errors import BadArguments, ConfigurationError
 from tabane.gateway.servers.clients import Client
 from tabane.gateway.servers.commented_json import JsonSyntaxError, read_document
-from tabane.gateway.servers.editing import alone
+from tabane.gateway.servers.editing import folder_lock
 from tabane.gateway.servers.importing import LIMIT, is_tabane
 from tabane.gateway.servers.json_edits import NotAnObject, UnsafeJsonEdit, with_member, without_member
 from tabane.messages import Message, say
@@ -146,7 +146,7 @@ def _changed(
         if dry and not target.parent.exists():
             return InstallChange("installed")
         os.makedirs(target.parent, mode=0o700, exist_ok=True)
-        with alone(target):
+        with folder_lock(target):
             before = _read(target)
             mark = "\ufeff" if before.startswith("\ufeff") else ""
             table = installed(target, key)

@@ -168,7 +168,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def tells_secrets(server: Server) -> bool:
+def exposes_secrets(server: Server) -> bool:
     """Return whether secrets are sent to a server over a network where others can read them."""
     from urllib.parse import urlsplit
 

@@ -240,7 +240,7 @@ class Conversation:
             self._unreadable(line, found.fault)
             return None
         if found.repaired:
-            log.warning("%s: an answer was not UTF-8; its stray bytes were replaced", self._name)
+            log.warning("%s: an answer was not UTF-8; the invalid bytes were replaced", self._name)
             self.garbage += 1
         if frame.method is UNSET:
             return self._answered(frame, line)

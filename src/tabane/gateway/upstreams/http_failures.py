@@ -60,14 +60,14 @@ def busy(server: str, status: int, seconds: float | None) -> UpstreamError:
     return UpstreamOverloaded(what) if status == 429 else UpstreamUnavailable(what)
 
 
-def broke_in_flight(server: str, why: Message) -> UpstreamDied:
+def broken_in_flight(server: str, why: Message) -> UpstreamDied:
     """Return the error of a call whose connection broke before its answer arrived."""
     return UpstreamDied(say(
         "The connection to {server} broke while the call was in flight ({why}). Whether it took effect "
         "is not known.", server=server, why=why))  # fmt: skip
 
 
-def takes_no_calls(server: str, why: Message) -> UpstreamUnavailable:
+def cannot_connect(server: str, why: Message) -> UpstreamUnavailable:
     """Return the error of a call for which no connection could be made."""
     return UpstreamUnavailable(say("{server} takes no more calls: {why}.", server=server, why=why))
 

@@ -23,13 +23,13 @@ from tabane.gateway.upstreams.http_failures import (
     BUSY,
     OTHER_KIND,
     HttpRetryPolicy,
-    broke_in_flight,
+    broken_in_flight,
     busy,
+    cannot_connect,
     failed_inside,
     is_expired,
     refusal,
     shown_text,
-    takes_no_calls,
 )
 from tabane.gateway.upstreams.http_responses import (
     EVENTS,
@@ -121,7 +121,7 @@ class UpstreamHttpRequest:
             endpoint.conversation.fail(number, failure)
         except Exception:
             # Every caller gets an answer, also if there is a defect here.
-            log.exception("%s: a call could not be carried", endpoint.name)
+            log.exception("%s: a call failed inside Tabane", endpoint.name)
             endpoint.conversation.fail(number, failed_inside(endpoint.name))
 
     async def _answered(self) -> None:
@@ -138,7 +138,7 @@ class UpstreamHttpRequest:
             except HttpConnectionBroken as fault:
                 await self._resume()
                 if not self.call.over and not patience.survives_break():
-                    raise broke_in_flight(self._endpoint.name, fault.problem) from None
+                    raise broken_in_flight(self._endpoint.name, fault.problem) from None
             except ServerBusy as fault:
                 await self._wait_while(fault, patience)
             except UpstreamSessionExpired as fault:
@@ -156,7 +156,7 @@ class UpstreamHttpRequest:
             if not self._endpoint.unreached(fault):
                 raise UpstreamUnavailable(fault.problem) from None
         except HttpConnectionBroken as fault:
-            raise broke_in_flight(self._endpoint.name, fault.problem) from None
+            raise broken_in_flight(self._endpoint.name, fault.problem) from None
         except ServerBusy as fault:
             raise busy(self._endpoint.name, fault.status, fault.seconds) from None
 
@@ -280,7 +280,7 @@ class UpstreamHttpRequest:
         if self._endpoint.unreached(fault):
             return
         if now - since > LONGEST_AWAY:
-            raise takes_no_calls(self._endpoint.name, fault.problem)
+            raise cannot_connect(self._endpoint.name, fault.problem)
         await asyncio.sleep(min(0.05 + (now - since) / 2, 1.0))
         self.away = False
 

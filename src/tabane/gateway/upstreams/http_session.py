@@ -143,7 +143,7 @@ class UpstreamHttpSession:
             task.exception()  # The waiting requests get the error. If none waits any more, it is ignored.
 
     async def _replace(self) -> None:
-        log.info("%s: its session is gone; a new one is begun", self._name)
+        log.info("%s: the session was lost; starting a new one", self._name)
         self._stop_listening()
         await self._introduce()
         await self._settle()

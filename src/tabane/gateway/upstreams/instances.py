@@ -68,7 +68,7 @@ class Instances:
         for key, instance in list(self._by_key.items()):
             busy = instance.in_flight or instance.watched
             if key[1] and not busy and now - instance.vitals.used > self.limits.instance_idle:
-                log.info("%s: an instance was idle for %g s; it is ended", key[0], self.limits.instance_idle)
+                log.info("%s: ending an instance that was idle for %g s", key[0], self.limits.instance_idle)
                 self._close(key)
 
     def retire(self, server: str, *, shared_only: bool = False) -> None:

@@ -161,7 +161,7 @@ class ModernSubscriber:
             waiting.cancel()
         if current.ended.done():
             self._current, self._gap = None, True
-            log.info("%s ended the subscription to its changes; it is opened again", self._server)
+            log.info("%s ended the subscription to its changes; opening it again", self._server)
             await self._pause()
 
     async def _open(self, wanted: SubscriptionFilter) -> None:
@@ -191,7 +191,7 @@ class ModernSubscriber:
         """Handle a refused subscription: it is tried again later, or when other changes are watched."""
         self._refuse(reply.failure or self._refusal(), wanted.uris)
         if self._delay == FIRST:
-            log.warning("%s did not take a subscription to its changes", self._server)
+            log.warning("%s did not accept a subscription to its changes", self._server)
         if self._current is None:
             self._gap = True
         await self._pause()

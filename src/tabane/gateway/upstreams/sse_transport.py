@@ -21,12 +21,12 @@ from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnrea
 from tabane.gateway.upstreams.http_failures import (
     BUSY,
     HttpRetryPolicy,
-    broke_in_flight,
+    broken_in_flight,
     busy,
+    cannot_connect,
     failed_inside,
     refusal,
     shown_text,
-    takes_no_calls,
 )
 from tabane.gateway.upstreams.http_responses import (
     EVENTS,
@@ -145,7 +145,7 @@ class SseTransport:
         except TabaneError as failure:
             self._conversation.fail(call.number, failure)
         except Exception:
-            log.exception("%s: a call could not be carried", self._name)
+            log.exception("%s: a call failed inside Tabane", self._name)
             self._conversation.fail(call.number, failed_inside(self._name))
 
     async def _post_until_accepted(self, call: Call, line: bytes) -> None:
@@ -158,11 +158,11 @@ class SseTransport:
             except HttpUnreachable as fault:
                 wait = next(waits, None)
                 if wait is None:
-                    raise takes_no_calls(self._name, fault.problem) from None
+                    raise cannot_connect(self._name, fault.problem) from None
                 await asyncio.sleep(wait)
             except HttpConnectionBroken as fault:
                 if not patience.survives_break():
-                    raise broke_in_flight(self._name, fault.problem) from None
+                    raise broken_in_flight(self._name, fault.problem) from None
 
     async def _post(self, call: Call, line: bytes) -> None:
         patience = HttpRetryPolicy(call.safe)

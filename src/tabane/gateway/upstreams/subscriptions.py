@@ -166,7 +166,7 @@ class LegacySubscriber:
 
     def _note(self, uri: str, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.info("%s: about changes of %s: %s", self._server, uri, error)
+            log.info("%s: subscription to changes of %s failed: %s", self._server, uri, error)
 
 
 def _holds(watched: str, uri: str) -> bool:

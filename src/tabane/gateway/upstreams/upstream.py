@@ -453,7 +453,7 @@ class Upstream:
     async def _reap(self, connection: UpstreamConnection) -> None:
         """Stop the rest of a process that ended, and note how it ended."""
         said = _last_words(await connection.stop(), connection)
-        log.warning("%s: %s; it will be started again", self.server.name, said)
+        log.warning("%s: %s; it will be restarted", self.server.name, said)
         if self._connection is None and self.state in (UpstreamState.WAITING, UpstreamState.OPEN):
             self.vitals.error = said
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from tabane.errors import TabaneError
 from tabane.gateway.processes.processes import child_environment
 from tabane.gateway.servers.configuration import why_disabled
-from tabane.gateway.servers.server import Server, tells_secrets
+from tabane.gateway.servers.server import Server, exposes_secrets
 from tabane.gateway.servers.variables import PLAIN
 from tabane.hub.doctor.files import closing
 from tabane.hub.doctor.installation import (
@@ -165,7 +165,7 @@ def commands(installation: Installation) -> Iterator[DoctorFinding]:
 def urls(installation: Installation) -> Iterator[DoctorFinding]:
     """Whether servers at a URL are asked in a way that keeps secrets, and their own authorities are there."""
     for server in installation.enabled:
-        if tells_secrets(server):
+        if exposes_secrets(server):
             yield warning(
                 say("{server} is sent secrets over plain http, which others on the way can read",
                     server=server.name),
