@@ -137,7 +137,7 @@ def _past_space(text: bytes, place: TextPosition, end: int) -> TextPosition:
 
 
 def _outside_escape(text: bytes, start: int, at: int) -> int:
-    """The last place up to ``at`` that does not cut ``\\n``, ``\\u3042`` or a pair of surrogates."""
+    """Return the last offset up to ``at`` that does not cut ``\\n``, ``\\u3042`` or a pair of surrogates."""
     backslash = text.rfind(b"\\", max(start, at - 6), at)
     if backslash < 0:
         return at

@@ -1,6 +1,6 @@
 """Cursors of everything that is returned in pages, and the pages of our own lists; pure.
 
-A cursor holds where the next page begins (:class:`CursorCodec`), in a form that means nothing to others. It
+A cursor holds where the next page begins (:class:`CursorCodec`), in an opaque form. It
 is stateless: it outlives a restart of the hub, and a new version of the form refuses the cursors of the old.
 
 A list's cursor holds the key of the last item that was listed, so that a list may change between two pages

@@ -2,9 +2,9 @@
 
 Intermediaries route by headers and servers act by the body, so the two must say the same:
 ``MCP-Protocol-Version``, ``Mcp-Method``, ``Mcp-Name``, and ``Mcp-Param-*`` for the arguments that a
-tool's schema marks with ``x-mcp-header``. A hub that renames a tool writes them anew.
+tool's schema marks with ``x-mcp-header``. A hub that renames a tool writes new headers.
 
-Source: the specification 2026-07-28, Streamable HTTP, "Request Metadata"; where it leaves a choice,
+Source: the specification 2026-07-28, Streamable HTTP, "Request Metadata"; if it leaves a choice,
 the official SDK's (``mcp.shared.inbound``), which the tests compare with.
 """
 

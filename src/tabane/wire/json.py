@@ -318,7 +318,7 @@ _gap = re.compile(rb"[\[,\s]*+")
 
 
 def _masked(line: bytes, refusal: Exception) -> bytes:
-    """Return a text of the same length that is JSON where the line is. Raises :class:`InvalidJson`."""
+    """Return a text of the same length that is valid JSON if the line is. Raises :class:`InvalidJson`."""
     if isinstance(refusal, RecursionError):
         raise InvalidJson("it is nested too deeply") from None
     pieces, at = [], 0

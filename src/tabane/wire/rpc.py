@@ -40,7 +40,7 @@ _legal_id = re.compile(rb'"|-?[0-9]|null$').match
 class Request(NamedTuple):
     """A method to call. ``id`` is verbatim, None in a notification, which is not answered.
 
-    ``params`` is a JSON object or array, ``{}`` where there were none.
+    ``params`` is a JSON object or array, ``{}`` if there were none.
     """
 
     id: bytes | None

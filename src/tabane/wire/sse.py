@@ -34,7 +34,7 @@ class Event(NamedTuple):
 
 
 class EventTooLarge(ValueError):
-    """Events were larger than the limit. They are dropped, and the stream goes on after them.
+    """Events were larger than the limit. They are dropped, and the stream continues.
 
     ``events`` are the whole events of the same chunk; ``heads`` the first bytes of the data of each
     that was dropped.

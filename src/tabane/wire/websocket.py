@@ -101,7 +101,7 @@ class WebSocketDecoder:
         self._closed = False
 
     def feed(self, data: bytes) -> Iterator[Event]:
-        """Return the events that a chunk completes, in order. Raises Fault after the last event before it."""
+        """Yield the events that a chunk completes, in order. Raises Fault after the last event before it."""
         self._buffer += data
         while not self._closed:
             frame = self._frame or self._next_frame()

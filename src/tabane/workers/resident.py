@@ -21,7 +21,7 @@ _OPENING = 0  # the number of the first request
 
 
 class RequestRefused(Exception):
-    """The process cannot do what it was asked, and goes on; or it cannot load what its opening says."""
+    """The process cannot do what was requested, and continues; or it could not load (``opening``)."""
 
     def __init__(self, refusal: WorkerRefusal, *, opening: bool) -> None:
         super().__init__(refusal.reason)

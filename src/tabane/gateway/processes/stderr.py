@@ -49,8 +49,7 @@ _CONTROL = re.compile(
 
 
 def file_name(server: str) -> str:
-    """The name of a server's log, safe whatever the server is called, and its own even where case is
-    not told apart."""
+    """Return the name of a server's log: safe for any server name, and unique also if case is ignored."""
     if _SAFE.fullmatch(server):
         return f"{server}.log"
     readable = _UNSAFE.sub("_", server).strip("._-")[:48] or "server"

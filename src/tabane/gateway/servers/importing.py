@@ -26,8 +26,9 @@ Definition = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ImportCandidate:
-    """A server as it stands in a file of another program: ``title`` is the program's own name, and
-    ``origin`` the short word that tells it apart; ``folder`` is the project it is of, if it is of one.
+    """A server in a file of another program. ``title`` is the program's own name.
+
+    ``origin`` is the short word that distinguishes it from others; ``folder`` is its project, if it has one.
     """
 
     name: str

@@ -173,7 +173,7 @@ class _JsonText:
         before = self.text[len(self._bare[:start].rstrip()) : start]
         if self.text[start - 1 : start] != "\n":
             return start if index else begin
-        # Of a line that something else stands on the beginning stays, or a comment would swallow that.
+        # If something follows on this line, keep the line break: a comment before it would swallow that.
         if alone or (last and "//" not in before):
             return len(self.text[: start - 1].removesuffix("\r"))
         return begin

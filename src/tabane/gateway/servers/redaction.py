@@ -132,7 +132,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def _secret_parts(value: str) -> Iterator[str]:
-    """The value, and for ``Bearer abc`` the word after the scheme; nothing that is put in by a variable."""
+    """Yield the value, and the token in ``Bearer abc``, but nothing that a variable inserts."""
     for part in dict.fromkeys((value, value.rpartition(" ")[2])):
         if "${" not in part and len(part) >= SHORTEST:
             yield part
@@ -156,7 +156,7 @@ def _masked_arguments(args: tuple[str, ...]) -> list[str]:
 
 
 def _arguments(args: tuple[str, ...]) -> Iterator[tuple[str, str, bool]]:
-    """Yield each argument as (what stands before the value, the value, whether that is a secret by name)."""
+    """Yield each argument as (text before the value, the value, whether its name indicates a secret)."""
     before = ""
     for argument in args:
         flag, equals, value = argument.partition("=")

@@ -18,20 +18,22 @@ Share = Literal["hub", "roots", "client"]
 class Server:
     """One upstream server of mcp-servers.json, variables expanded.
 
-    ``disabled`` says why it may not be started (by the user, a missing variable, a key that is not
-    built yet …); None means it may. ``secrets`` are the values that came from variables or stand under
-    a name such as API_KEY, to be redacted wherever text about this server is shown or logged.
-    ``fingerprint`` is a hash of all that decides what the server lists (command, arguments,
-    environment, url) as it is written, so never of a secret. ``timeout`` is in seconds;
-    ``max_result_tokens`` None stands for the setting ``result_tokens``.
-    ``ca`` is the path of a file of authorities that are trusted beside the system's, ``proxy`` the URL of
-    the proxy that its URL is reached through where the environment's is not meant. ``transport_given``
-    tells whether the file says ``type``; if it does not, a URL may be of either kind.
-    ``needs_folder`` is True if the client's folder is still to be put into the texts: such a server
-    is started as :meth:`in_folder` gives it. ``share_given`` tells whether the file says ``share``;
-    where it does not, what the server asks its client decides. ``roots`` are the folders (file URIs) of
-    the clients that an instance serves; None if it serves all. ``capabilities`` (a JSON object) are
-    those of the one client that an instance serves.
+    ``disabled`` is why it may not be started (by the user, a missing variable, a key that is not supported
+    yet …); None means it may. ``secrets`` are the values that came from variables or have a name such as
+    API_KEY. They are redacted wherever text about this server is shown or logged. ``fingerprint`` is a hash
+    of all that decides what the server lists (command, arguments, environment, url) as it is written, so
+    never of a secret. ``timeout`` is in seconds. If ``max_result_tokens`` is None, the setting
+    ``result_tokens`` applies.
+
+    ``ca`` is the path of a file of authorities that are trusted besides the system's. ``proxy`` is the URL of
+    its proxy, if not the environment's. ``transport_given`` is whether the file contains ``type``; if not, a
+    URL may be of either kind.
+
+    ``needs_folder`` is True if the client's folder must still be put into the texts: such a server is started
+    as :meth:`in_folder` returns it. ``share_given`` is whether the file contains ``share``; if not, the
+    server's requests to its client decide. ``roots`` are the folders (file URIs) of the clients that an
+    instance serves; None if it serves all. ``capabilities`` (a JSON object) are those of the one client that
+    an instance serves.
     """
 
     name: str

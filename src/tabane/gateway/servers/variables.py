@@ -106,7 +106,7 @@ class Expansion:
         return any(isinstance(part, FolderPlaceholder) for part in self.parts)
 
     def text(self) -> str:
-        """Return the finished text; to be asked for where nothing of the server needs a folder."""
+        """Return the finished text. Use it only if nothing of the server needs a folder."""
         return "".join(part for part in self.parts if isinstance(part, str))
 
     def template(self) -> str:
@@ -257,13 +257,13 @@ def parse_secrets(text: str, path: str) -> dict[str, str]:
 
 
 def keyring_lookup() -> Lookup:
-    """Asks the system's keyring, where the setting ``keyring`` is on.
+    """Look up names in the system's keyring, if the setting ``keyring`` is on.
 
     Raises ConfigurationError if the package is not installed; what it gives back raises it where
     the keyring cannot be read.
     """
     try:
-        keyring = import_module("keyring")  # slow, and installed only where it is wanted
+        keyring = import_module("keyring")  # slow, and not always installed
     except ImportError:
         raise ConfigurationError(
             say(

@@ -111,7 +111,7 @@ def parameters(schema: Any, root: SchemaRoot, most: int = _MOST_PARAMETERS) -> l
 
 
 def type_of(node: Any, root: SchemaRoot, detail: TypeDetail) -> str:
-    """A schema as a type: ``string``, ``"a"|"b"``, ``integer[]``, ``{path: string, mode?: string}``."""
+    """Return a schema's type: ``string``, ``"a"|"b"``, ``integer[]``, ``{path: string, mode?: string}``."""
     return "|".join(dict.fromkeys(_types(resolved(node, root), root, detail, 0))) or "any"
 
 
@@ -253,7 +253,7 @@ def _merged(node: Schema, root: SchemaRoot) -> Schema:
         return node
     merged: Schema = {key: value for key, value in node.items() if key != "allOf"}
     for part in parts[:_MOST_REFERENCES]:
-        # One level: an allOf inside an allOf is rare, and endless where it names itself.
+        # One level: an allOf inside an allOf is rare, and endless if it refers to itself.
         part = _followed(part, root)
         if not root.spend(_width(part) + _width(merged)):
             break

@@ -90,7 +90,7 @@ class Call:
 
     ``unsent`` tells how many bytes of earlier answers its client has not read yet.
     ``session`` names the client it is made for. ``mirrored`` are the arguments that HTTP repeats in
-    headers. A ``safe`` call may be sent again where its answer was lost.
+    headers. A ``safe`` call may be sent again if its answer was lost.
     """
 
     __slots__ = (

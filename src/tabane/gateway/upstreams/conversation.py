@@ -260,7 +260,7 @@ class Conversation:
             call.answer(UpstreamReply(failure=failure))
 
     def unsent(self, number: int, failure: TabaneError) -> None:
-        """Return a request that was not acted on to its instance, for another connection; else fail it."""
+        """Hand a request that was not acted on back to its instance, for another connection; else fail it."""
         call = self._take(number)
         if call is not None:
             self._questions.drop(call, "the connection is gone")

@@ -21,8 +21,8 @@ CLIENT = json.encode({"name": "tabane", "title": "Tabane", "version": __version_
 """How the hub introduces itself to upstreams."""
 
 CAPABILITIES = b'{"elicitation":{"form":{},"url":{}},"sampling":{}}'
-"""What a legacy upstream that all clients share is told its client can do: questions reach the one
-client whose call is in flight, if it can answer them; else they are refused with a word."""
+"""Client capabilities announced to a legacy upstream that all clients share. Its questions go to the one
+client whose call is in flight, if that can answer them; otherwise they are refused with a reason."""
 
 KINDS = ("tools", "prompts", "resources")
 """What is offered in lists, each with a capability of its own."""

@@ -1,6 +1,6 @@
 """The HTTP client for one server at a URL: its connections, TLS, proxy, and redirects.
 
-The HTTP client costs 16 MB and a third of a second to import, so it is imported where the first such
+The HTTP client costs 16 MB and a third of a second to import, so it is imported when the first such
 server is connected to.
 """
 

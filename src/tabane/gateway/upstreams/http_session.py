@@ -181,7 +181,7 @@ class UpstreamHttpSession:
         except (HttpUnreachable, HttpConnectionBroken, UpstreamError) as fault:
             log.warning("%s: what it was told before could not be told again: %s", self._name, fault)
 
-    # -- what the server says by itself ----------------------------------------------------------
+    # -- unprompted messages of the server ----------------------------------------------------------
 
     async def _listen(self) -> None:
         """Keep open the stream of unprompted messages; some servers have none (405)."""

@@ -31,7 +31,7 @@ MOST = 256
 
 
 class SendLine(Protocol):
-    """Sends a line to the upstream, on the stream of call ``about`` where there is one."""
+    """Sends a line to the upstream, on the stream of call ``about`` if there is one."""
 
     def __call__(self, line: bytes, about: int | None = None) -> None: ...
 

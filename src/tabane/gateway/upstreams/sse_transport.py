@@ -251,7 +251,7 @@ class SseTransport:
         self._endpoint.set_result(endpoint)
 
     def _break(self) -> None:
-        """The stream is over: what did not reach the server, or may be asked twice, is asked again once."""
+        """Handle the end of the stream: calls not sent yet, or safe to repeat, are sent again once."""
         if self._closed:
             return
         problem = self.problem or say("it closed its stream")

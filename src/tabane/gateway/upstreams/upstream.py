@@ -178,7 +178,7 @@ class Upstream:
         self._tick()
 
     def cancel(self, call: Call, reason: str) -> None:
-        """Drop a call: it gets no reply. The upstream is told if the call was sent."""
+        """Drop a call: it gets no reply. The upstream is notified if the call was sent."""
         call.done = True
         if call.number and self._connection:
             self._connection.conversation.cancel(call, reason)
