@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tabane.gateway.server_status import server_row
+from tabane.gateway.server_operations import server_row
 from tests.dataplane.place import Json, Line, child, place, run, text, until
 
 BULKY = str(Path(__file__).parent.parent / "gateway" / "children" / "bulky.py")

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 from msgspec import Raw
 
-from tabane.gateway.upstreams.backpressure import LOOK, MOST_AT_ONCE, ROOM, SMALL, ReplyDelivery
 from tabane.gateway.upstreams.call import Call, UpstreamReply
 from tabane.gateway.upstreams.conversation import Conversation
+from tabane.gateway.upstreams.reply_delivery import LOOK, MOST_AT_ONCE, ROOM, SMALL, ReplyDelivery
 from tabane.wire.era import Era
 
 LONG = 60.0

@@ -16,9 +16,9 @@ from tabane.gateway.servers.configuration import read_configuration
 from tabane.gateway.servers.editing import (
     add_server,
     add_servers,
-    alone,
     check_addable,
     enable_server,
+    folder_lock,
     remove_server,
 )
 from tabane.gateway.servers.variables import Variables
@@ -227,9 +227,13 @@ def test_a_change_waits_for_another_and_loses_nothing_of_it(path: Path) -> None:
 
 
 def test_a_change_gives_up_where_another_does_not_end(path: Path) -> None:
-    with alone(path), pytest.raises(ConfigurationError, match="Another program"), alone(path, limit=0.05):
+    with (
+        folder_lock(path),
+        pytest.raises(ConfigurationError, match="Another program"),
+        folder_lock(path, limit=0.05),
+    ):
         pass
-    with alone(path, limit=0):
+    with folder_lock(path, limit=0):
         pass
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-HANDLERS = {"tabane.gateway.operations", "tabane.gateway.parallel", "tabane.gateway.server_status"}
+HANDLERS = {
+    "tabane.gateway.tool_operations",
+    "tabane.gateway.parallel_calls",
+    "tabane.gateway.server_operations",
+}
 
 DECLARE = """
 import sys

@@ -11,9 +11,8 @@ from yarl import URL
 
 from tabane.errors import UpstreamUnavailable
 from tabane.gateway.servers.server import is_hub
-from tabane.gateway.upstreams.http_errors import is_expired
+from tabane.gateway.upstreams.http_failures import BUSY, HttpRetryPolicy, is_expired
 from tabane.gateway.upstreams.http_responses import error_in, messages, one_line
-from tabane.gateway.upstreams.http_retry import BUSY, HttpRetryPolicy
 from tabane.gateway.upstreams.http_routing import is_permanent, redirect_target
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))

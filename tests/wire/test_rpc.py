@@ -83,7 +83,7 @@ def test_nothing_a_peer_sends_raises(line: bytes) -> None:
 
 def test_answers() -> None:
     assert rpc.result(b'"a"', {"x": [1]}) == b'{"jsonrpc":"2.0","id":"a","result":{"x":[1]}}\n'
-    together = rpc.together([rpc.result(b"1", 1), rpc.result(b"2", 2)])
+    together = rpc.batch_answer([rpc.result(b"1", 1), rpc.result(b"2", 2)])
     assert [answer["id"] for answer in json.loads(together)] == [1, 2]
     assert together.count(b"\n") == 1
 

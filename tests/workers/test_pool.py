@@ -15,8 +15,7 @@ import pytest
 
 from tabane.errors import WorkerBusy, WorkerEnded, WorkerError, WorkerSpent, WorkerUnavailable
 from tabane.workers.frames import LONGEST
-from tabane.workers.pool import Budget, Pool
-from tabane.workers.turns import Capacity
+from tabane.workers.pool import Budget, Capacity, Pool
 from tabane.workers.worker import Program, environment
 
 COMMAND = (sys.executable, "-m", "tests.workers.child")

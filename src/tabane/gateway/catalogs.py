@@ -1,4 +1,4 @@
-"""Everything that servers offer, kept in step: listings, catalogs, their files, and the index of tools."""
+"""Catalogs of what servers offer, kept consistent: listings and their file, and the index of tools."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _OWN = ""  # the hub's own tools in the index: no server has this name
 class ServerCatalogs:
     """Tools, prompts and resources of all servers.
 
-    One thread of its own owns the index and the listings' file; the loop never waits for either.
-    ``reserved`` are names that no tool is given.
+    A separate thread owns the index and the listings' file; the event loop never waits for either.
+    ``reserved`` are names that no server's tool gets.
     """
 
     def __init__(self, folder: Path, loop: asyncio.AbstractEventLoop, reserved: frozenset[str]) -> None:
@@ -45,7 +45,7 @@ class ServerCatalogs:
         self.resources = ResourceCatalog()
         self._listed: dict[str, ServerListing] = {}
         self._tried: dict[str, ServerListing] = {}
-        # What the catalogs hold of a server, were it listed under another configuration.
+        # The same for a server that was listed under another configuration.
         self._known: dict[str, set[str]] = {}
         self._unsaved: set[str] = set()
         self._kept = {of: len(entries) for of, entries in self._aliases().items()}
@@ -56,7 +56,7 @@ class ServerCatalogs:
     # -- what is known ---------------------------------------------------------------------------
 
     def open(self, servers: Iterable[Server]) -> None:
-        """Take what these servers listed before from disk."""
+        """Load from disk what these servers listed before."""
         listings = self._listings.load()
         for server in servers:
             listing = listings.get(server.name)
@@ -78,7 +78,7 @@ class ServerCatalogs:
 
     @property
     def versions(self) -> dict[str, int]:
-        """Return a number for each kind, another whenever what a client could see is."""
+        """Return a number for each kind, which changes whenever what a client could see changes."""
         return {
             "tools": self.tools.version,
             "prompts": self.prompts.version,
@@ -86,7 +86,7 @@ class ServerCatalogs:
         }
 
     async def search(self, query: ToolQuery) -> ToolHits:
-        """Ranked tools for a query."""
+        """Return ranked tools for a query."""
         return await self._loop.run_in_executor(self._worker, lambda: self._ready_index().search(query))
 
     # -- what comes and goes ---------------------------------------------------------------------
@@ -142,7 +142,7 @@ class ServerCatalogs:
         self._keep_aliases()
 
     def remove(self, server: str) -> None:
-        """Offer nothing of a server; what its tools and prompts were called is kept."""
+        """Remove what a server offers. The names of its tools and prompts are kept."""
         self._known.pop(server, None)
         self.prompts.remove(server)
         self.resources.remove(server)
@@ -150,14 +150,14 @@ class ServerCatalogs:
             self._index_later(server)
 
     def learned(self) -> dict[tuple[str, str], str]:
-        """Return how servers have to be shared that showed it: by name and fingerprint. Reads the file."""
+        """Return how servers have to be shared, as learned from their requests: by name and fingerprint."""
         return self._listings.learned()
 
     def learn(self, server: str, fingerprint: str, share: str) -> None:
         self._later(lambda: self._listings.learn(server, fingerprint, share))
 
     async def close(self) -> None:
-        """Finish what is to be written, and close the files."""
+        """Write what is pending, and close the files."""
         await self._loop.run_in_executor(self._worker, self._close_files)
         self._worker.shutdown()
 
@@ -212,7 +212,7 @@ class ServerCatalogs:
         return self._index
 
     def _index_later(self, name: str) -> None:
-        # Before the first search there is no index to keep in step: it is made from the catalog.
+        # Before the first search there is no index to update: it is built from the catalog.
         if self._index is not None:
             tools = self.tools.of_server(name)
             if self.tools.has(name):
@@ -231,4 +231,4 @@ class ServerCatalogs:
 
 def _log_failure(future) -> None:  # type: ignore[no-untyped-def]
     if future.exception():
-        log.error("the catalogue's files: %s", future.exception())
+        log.error("the catalog's files: %s", future.exception())

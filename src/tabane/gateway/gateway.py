@@ -1,4 +1,4 @@
-"""The gateway: every upstream server behind one catalog, and the way to call its tools."""
+"""The gateway: all upstream servers behind one catalog, and calls of their tools."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from msgspec import Raw
 
 from tabane.errors import TabaneError, UnknownName, UpstreamUnavailable
 from tabane.gateway.catalogs import ServerCatalogs
-from tabane.gateway.health import HealthChecks
 from tabane.gateway.lookup import CatalogLookup, UnlistedServers, lists_of
 from tabane.gateway.offers.prompts import Prompt
 from tabane.gateway.offers.resources import ResourceSource
@@ -25,7 +24,7 @@ from tabane.gateway.tools.listings import ServerListing
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.tools.validation import ArgumentValidator
 from tabane.gateway.upstreams.handshake import Peer
-from tabane.gateway.upstreams.instances import Instances, ServerSharing
+from tabane.gateway.upstreams.instances import HealthChecks, Instances, ServerSharing
 from tabane.gateway.upstreams.lists import LISTS
 from tabane.gateway.upstreams.upstream import Connect, Upstream, UpstreamLimits
 from tabane.messages import Message, say
@@ -33,7 +32,7 @@ from tabane.operations import Caller
 from tabane.text.nearest_names import nearest
 
 HOLDS = 60.0
-"""Seconds for which a list may be kept if no server says less. Servers announce changes besides."""
+"""Seconds for which a list may be cached if no server says less. Servers also announce changes."""
 
 STARTS = 16
 """Servers that are being started at the same time."""
@@ -45,8 +44,9 @@ FEW = 100
 class Gateway:
     """Upstream servers, their tools, and calls to them.
 
-    ``on_changed`` is called with the kind (tools, prompts, resources) of which a client could now see
-    others; ``on_log`` with a server's name and the parameters of a log message of it that belongs to no call.
+    ``on_changed`` is called with the kind (tools, prompts, resources) if what clients can see of it may have
+    changed. ``on_log`` is called with a server's name and the parameters of a log message that belongs to no
+    call.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Gateway:
     # -- life ------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Load the earlier listings from disk. From here on the catalog answers."""
+        """Load the earlier listings from disk. Then the catalog answers."""
         self.sharing.restore(self._catalogs.learned())
         self._catalogs.open(self.enabled())
         self.health.start()
@@ -134,7 +134,7 @@ class Gateway:
         await self._catalogs.close()
 
     def leave(self, session: str) -> None:
-        """Release what a client used: its subscriptions and its own instances."""
+        """Release the resources of a client: its subscriptions and its own instances."""
         self._watches.leave(session)
         self._instances.leave(session)
 
@@ -197,7 +197,7 @@ class Gateway:
         return self._lookup.sources(caller, uri)
 
     def holds(self, kind: str) -> float:
-        """Return the seconds that a client may keep lists of that kind: the least that a server gives."""
+        """Return the seconds for which a client may cache such lists: the least that a server gives."""
         names = lists_of(kind)
         given = [instance.holds(name) for instance in self._instances for name in names]
         return min((seconds for seconds in given if seconds is not None), default=HOLDS)
@@ -243,7 +243,7 @@ class Gateway:
         return self._instances.get(self.sharing.shared(server), caller)
 
     def instance(self, name: str) -> Upstream:
-        """Return the instance that is shared by all, made if there is none yet."""
+        """Return the instance that is shared by all. It is created if there is none."""
         return self._instances.get(self.server(name))
 
     def instances(self, name: str) -> list[Upstream]:
@@ -292,7 +292,7 @@ class Gateway:
             self._catalogs.put(server, listing)
         elif not ran:
             self._catalogs.remove(server.name)
-        # One that ran goes on running, and one whose tools are not known is asked for them.
+        # A running instance continues. One whose tools are not known is asked for them.
         if not server.needs_folder and not same and (ran or not self.catalogue.has(server.name)):
             self.spawn(self._lookup.listed_by(server, None))
 

@@ -1,4 +1,4 @@
-"""What is left of long results, for as long as somebody may ask for it: the tool read_more."""
+"""Remaining parts of long results, kept until they are read or expire: the tool read_more."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from tabane.messages import Lang, say
 from tabane.operations import Caller
 
 LIFE = 600.0
-"""Seconds after the last part was given."""
+"""Seconds to keep a result after its last read."""
 
 MOST = 256
-"""Results of which something is kept; the oldest make way."""
+"""Results that are kept; the oldest are dropped."""
 
 MOST_BYTES = 64 << 20
 
 
 @dataclass(slots=True)
 class _KeptResult:
-    """A long result, whose it is, and where the parts begin that were given or may be asked for next."""
+    """A long result, its owner, and the starts of parts that were given or may be asked for next."""
 
     session: str
     long: LongResult
@@ -46,9 +46,9 @@ class _KeptResult:
 
 
 class LongResults:
-    """Gives long results in parts. A handle is its session's own and names one part, which may be read again.
+    """Gives long results in parts. A handle belongs to one session and one part, which may be read again.
 
-    What is kept is bounded: ten minutes after it was last read, 256 results, 64 MiB of text.
+    Limits: ten minutes after the last read, 256 results, 64 MiB of text.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class LongResults:
         self._timer: asyncio.TimerHandle | None = None
 
     def first_part(self, caller: Caller, result: Raw, tokens: int) -> Raw:
-        """Return a result as it is, or its first part where its text passes the budget."""
+        """Return a result unchanged, or its first part if its text exceeds the budget."""
         long = read_long(result, tokens)
         if long is None:
             return result
@@ -82,7 +82,7 @@ class LongResults:
         return Raw(await asyncio.to_thread(first_result, long, part, *ending))
 
     async def read(self, caller: Caller, params: ReadMore) -> Raw:
-        """The part that a handle names, as the result of a tool. Raises CallerError if there is none."""
+        """Return the part for a handle, as the result of a tool. Raises CallerError if there is none."""
         key, _, number = params.handle.strip().partition(".")
         kept = self._kept.get(key)
         if kept is None or kept.session != caller.session or kept.until <= self._loop.time():
@@ -99,7 +99,7 @@ class LongResults:
         return Raw(self._further(kept, part, key, int(number), caller.lang))
 
     def leave(self, session: str) -> None:
-        """A client is gone, and what was kept for it."""
+        """Drop what was kept for a client that has gone."""
         for key in [key for key, kept in self._kept.items() if kept.session == session]:
             del self._kept[key]
 
@@ -131,7 +131,7 @@ class LongResults:
     def _make_room(self, now: float) -> None:
         for key in [key for key, kept in self._kept.items() if kept.until <= now]:
             del self._kept[key]
-        # The newest stays, whatever its size: its client was told just now that there is more.
+        # The newest stays, whatever its size: its client has just got a handle for the rest.
         size = sum(kept.footprint for kept in self._kept.values())
         for key in list(self._kept)[:-1]:
             if len(self._kept) <= self._most and size <= self._most_bytes:
@@ -150,7 +150,7 @@ class LongResults:
 def _ending(
     long: LongResult, part: ResultPart, handle: str, number: int, lang: Lang
 ) -> tuple[str, dict[str, Any]]:
-    """Return how to go on: in words at the end of a part, and for programs in its ``_meta``."""
+    """Return how to continue: as text at the end of a part, and for programs in its ``_meta``."""
     meta: dict[str, Any] = {"part": number, "bytes": part.end.given, "of": long.size}
     dropped = number == 1 and leaves_structure_out(long)
     if dropped:

@@ -1,4 +1,4 @@
-"""Lookup of tools, prompts and resources by name, which waits for servers that have never listed theirs."""
+"""Lookup of tools, prompts and resources by name. It waits for servers that have never listed theirs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ServerInstances(Protocol):
 
 
 class CatalogLookup:
-    """Finds what servers offer. Waiting is bounded, and what is not done by then continues."""
+    """Finds what servers offer. Waiting is limited; unfinished listings continue in the background."""
 
     def __init__(
         self, servers: ServerInstances, catalogs: ServerCatalogs, loop: asyncio.AbstractEventLoop
@@ -107,8 +107,8 @@ class CatalogLookup:
     async def sources(self, caller: Caller, uri: str) -> tuple[ResourceSource, ...]:
         """Return the servers to ask for a resource or a template, the likeliest first; eight at most.
 
-        If nothing that is listed indicates a server, those that never listed are waited for, and then every
-        server that reads resources may know the URI. ``shown`` is the URI as it is given here.
+        If nothing that is listed indicates a server, wait for those that never listed. After that, any server
+        that reads resources may know the URI. ``shown`` is the URI as it is given here.
         """
         at = addressed(uri)
         if at is not None:
@@ -134,9 +134,9 @@ class CatalogLookup:
     async def refresh(self, kind: str, caller: Caller) -> None:
         """Bring the lists of that kind (tools, prompts, resources) up to date, within the time to wait.
 
-        Servers that never listed are waited for. A running server that does not announce changes is asked
-        again if its list is older than the server allows, or than five seconds. What an idle one listed last
-        counts: a list starts no server that is known.
+        Wait for servers that never listed. A running server that does not announce changes is asked again if
+        its list is older than the server allows, or than five seconds. For a server that is not running, its
+        last listing counts: a list does not start a known server.
         """
         names = lists_of(kind)
         waits = [self.listed_by(s, caller, name) for name in names for s in self._unlisted(name)]
@@ -153,7 +153,7 @@ class CatalogLookup:
             log.debug("%s: %s", server.name, error)
 
     def _unlisted(self, name: str = "tools") -> list[Server]:
-        """Servers whose list of that name is not known."""
+        """Return the servers whose list of that name is not known."""
         return [server for server in self._servers.enabled() if not self._catalogs.has(server.name, name)]
 
     async def _wait_owners(self, kind: str, caller: Caller, name: str) -> None:
@@ -173,7 +173,7 @@ class CatalogLookup:
         works: Sequence[Coroutine[None, None, None]],
         enough: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Wait that long at most, or until it is enough; what is not done by then goes on."""
+        """Wait at most that many seconds, or until there is enough. Unfinished work continues."""
         waiting = {self._servers.spawn(work) for work in works}
         end = self._loop.time() + seconds
         while waiting and not enough() and (left := end - self._loop.time()) > 0:

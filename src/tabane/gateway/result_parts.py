@@ -1,8 +1,8 @@
-"""Long results in parts: which result is too long, and what stands in each part of it; pure.
+"""Parts of long results: which results are too long, and the content of each part; pure.
 
-Text blocks alone are counted and cut, tokens estimated as bytes / 4. The first part keeps every other
-member of the result and every other block; the further parts are text. Put together, the text of the
-parts is the text of the result.
+Only text blocks are counted and cut; tokens are estimated as bytes / 4. The first part keeps every other
+member of the result and every other block. The further parts are text. The texts of all parts together are
+the text of the result.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ SHORT = LEAST_TOKENS * BYTES_OF_TOKEN
 """A result of so many bytes of JSON or fewer is never cut: its text is no longer than its JSON."""
 
 ROOM_FOR_NOTE = 256
-"""Bytes of a part that are left to the note at its end."""
+"""Bytes of a part that are reserved for the note at its end."""
 
 META = "io.github.tabane/part"
-"""The member of ``_meta`` that says the same as the note, for programs."""
+"""The member of ``_meta`` with the content of the note, for programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +53,16 @@ class LongResult:
 
     @property
     def size(self) -> int:
-        """Bytes of text in all."""
+        """Return the bytes of all text."""
         return sum(len(block.text) for block in self.content if isinstance(block, TextBlock))
 
     @property
     def footprint(self) -> int:
-        """About how many bytes it takes while it is kept, blocks that are not text aside."""
+        """Return about how many bytes it takes while it is kept, without blocks that are not text."""
         return self.size + 256 * len(self.content)
 
     def to_keep(self) -> LongResult:
-        """Return what the further parts need of it, holding on to nothing else."""
+        """Return what the further parts need, without references to anything else."""
         members = {key: self.members[key].copy() for key in ("isError",) if key in self.members}
         content = tuple(block if isinstance(block, TextBlock) else Raw(b"") for block in self.content)
         return replace(self, members=members, content=content)
@@ -77,7 +77,7 @@ class PartStart(NamedTuple):
 
 
 class ResultPart(NamedTuple):
-    """One part: its blocks as JSON, where it ends, and whether that is the end of all."""
+    """One part: its blocks as JSON, its end, and whether it is the last."""
 
     blocks: list[bytes]
     end: PartStart
@@ -85,7 +85,7 @@ class ResultPart(NamedTuple):
 
 
 def read_long(result: bytes | Raw, tokens: int) -> LongResult | None:
-    """Return a result whose text blocks pass a budget; None if they do not, or where it is no such result."""
+    """Return a result whose text blocks exceed a budget; None for any other."""
     budget = tokens * BYTES_OF_TOKEN
     if len(result) <= budget:
         return None
@@ -125,18 +125,18 @@ def part_at(long: LongResult, start: PartStart) -> ResultPart:
 
 
 def start_label(long: LongResult, point: PartStart) -> str:
-    """Return what a part begins with, such as ``results[120]``; empty in a text that is not JSON."""
+    """Return the label of a part's start, such as ``results[120]``; empty in a text that is not JSON."""
     block = long.content[point.block] if point.block < len(long.content) else None
     return path(block.text, point.place) if isinstance(block, TextBlock) and block.of_json else ""
 
 
 def omits_structure(long: LongResult) -> bool:
-    """Return whether structuredContent is left out: it is if it alone passes the budget."""
+    """Return whether structuredContent is left out: only if it alone exceeds the budget."""
     return len(long.members.get("structuredContent", b"")) > long.budget
 
 
 def first_result(long: LongResult, part: ResultPart, note: str, meta: dict[str, Any]) -> bytes:
-    """Return the result that stands for a long one: all its members, its first part, the note."""
+    """Return the result that replaces a long one: all its members, its first part, the note."""
     members = {
         key: value
         for key, value in long.members.items()
@@ -146,7 +146,7 @@ def first_result(long: LongResult, part: ResultPart, note: str, meta: dict[str, 
 
 
 def further_result(long: LongResult, part: ResultPart, note: str, meta: dict[str, Any]) -> bytes:
-    """Return the result of reading on: a further part, a failure where the whole is one."""
+    """Return the result of reading on: a further part, or a failure if the whole result is one."""
     members: Members = {"content": _content(part, note), "_meta": _meta(None, meta)}
     if "isError" in long.members:
         members["isError"] = long.members["isError"]
@@ -168,7 +168,7 @@ def _end_in(
 ) -> TextPosition:
     if len(block.text) - place.at <= room:
         return TextPosition(len(block.text))
-    # What little room is left is not worth a cut: the block begins the next part.
+    # Too little room is left for a cut: the block begins the next part.
     if partial and room < long.limit // 4:
         return place
     return next_break(block.text, place, room, of_json=block.of_json)

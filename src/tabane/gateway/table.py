@@ -1,4 +1,4 @@
-"""Declarations of the gateway's operations. Their handlers are imported with the first call."""
+"""Declarations of the gateway's operations. Handlers are imported on first use."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from tabane.operations import Caller, Face, Operation, Privilege
 
 if TYPE_CHECKING:
     from tabane.gateway.gateway import Gateway
-    from tabane.gateway.operations import ServerOperations, ToolOperations
-    from tabane.gateway.parallel import ParallelCalls
+    from tabane.gateway.parallel_calls import ParallelCalls
+    from tabane.gateway.server_operations import ServerOperations
+    from tabane.gateway.tool_operations import ToolOperations
 
 MODEL = frozenset({Face.MCP, Face.RPC, Face.CLI})
 PERSON = frozenset({Face.RPC, Face.CLI})
 
 
 class PartReader(Protocol):
-    """Reads on in long results."""
+    """Reads further parts of long results."""
 
     async def read(self, caller: Caller, params: given.ReadMore) -> Raw: ...
 
@@ -40,19 +41,19 @@ def gateway_table(
 
     @cache
     def tools() -> ToolOperations:
-        from tabane.gateway.operations import ToolOperations
+        from tabane.gateway.tool_operations import ToolOperations
 
         return ToolOperations(gateway, permit, call_own)
 
     @cache
     def servers() -> ServerOperations:
-        from tabane.gateway.operations import ServerOperations
+        from tabane.gateway.server_operations import ServerOperations
 
         return ServerOperations(gateway)
 
     @cache
     def parallel() -> ParallelCalls:
-        from tabane.gateway.parallel import ParallelCalls
+        from tabane.gateway.parallel_calls import ParallelCalls
 
         return ParallelCalls(tools().perform)
 

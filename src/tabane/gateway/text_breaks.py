@@ -1,8 +1,7 @@
-"""Where a long result may be cut so that each part reads well; pure.
+"""Positions at which to cut a long result so that each part reads well; pure.
 
-A text is UTF-8, and cut as :mod:`tabane.text.cutting` says. JSON is cut between the
-elements of its outermost array or object, or of their children if one is too long; the parts put together are
-always the text itself.
+A text is UTF-8, and cut as :mod:`tabane.text.cutting` does. JSON is cut between the elements of its outermost
+array or object, or of their children if one is too long. The parts together are always the text itself.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from tabane.text.cutting import cut_at
 from tabane.wire import json
 
 DEEPEST = 32
-"""Levels of nesting between whose elements a JSON text is cut."""
+"""Levels of nesting at which a JSON text may be cut between elements."""
 
 _LINES_IN_JSON = ("\n", "\\n")
 _LONGEST_KEY = 40
 
 Label = int | bytes
-"""Where one stands in an array (an index) or an object (a key, as it is written)."""
+"""A position in an array (an index) or an object (a key, as it is written)."""
 
 
 class TextPosition(NamedTuple):
-    """Where reading stands: an offset in bytes and, in JSON, the labels of what is open there.
+    """A position in a text: an offset in bytes and, in JSON, the labels of what is open there.
 
     ``inside`` is True within a string.
     """
@@ -37,7 +36,7 @@ class TextPosition(NamedTuple):
 
 
 def is_json(text: bytes) -> bool:
-    """Whether a text is one JSON array or object."""
+    """Return whether a text is one JSON array or object."""
     if text.lstrip(b" \t\r\n")[:1] not in (b"[", b"{"):
         return False
     try:
@@ -48,7 +47,7 @@ def is_json(text: bytes) -> bool:
 
 
 def next_break(text: bytes, place: TextPosition, limit: int, *, of_json: bool) -> TextPosition:
-    """Where the part that begins at ``place`` ends: at most ``limit`` bytes further, and always further."""
+    """Return the end of the part that begins at ``place``: at least 1, at most ``limit`` bytes further."""
     end = place.at + limit
     if end >= len(text):
         return TextPosition(len(text))
@@ -56,13 +55,13 @@ def next_break(text: bytes, place: TextPosition, limit: int, *, of_json: bool) -
 
 
 def path(text: bytes, place: TextPosition) -> str:
-    """What a place in JSON is called, such as ``results[120].name``; empty at the outermost level."""
+    """Return the label of a place in JSON, such as ``results[120].name``; empty at the outermost level."""
     levels = place.levels
     before = text[max(0, place.at - 64) : place.at].rstrip()[-1:]
     if levels and isinstance(levels[-1], bytes) and before == b"," and not place.inside:
         following = _key.match(text, place.at, place.at + 8 * _LONGEST_KEY)
         levels = (*levels[:-1], following[1] if following else b"")
-    return "".join(map(_named, levels)).removeprefix(".")
+    return "".join(map(_label_text, levels)).removeprefix(".")
 
 
 # -- plain text --------------------------------------------------------------------------------------
@@ -78,7 +77,7 @@ def _in_text(text: bytes, start: int, end: int, lines: tuple[str, ...] = ("\n",)
 
 
 def _letter_at(text: bytes, at: int) -> int:
-    """Return where the letter begins that a place is in."""
+    """Return the start of the character at a position."""
     while text[at] & 0xC0 == 0x80:
         at -= 1
     return at
@@ -107,7 +106,7 @@ def _in_json(text: bytes, place: TextPosition, end: int) -> TextPosition:
 
 
 def _walk(text: bytes, place: TextPosition, end: int) -> tuple[dict[int, TextPosition], TextPosition]:
-    """The last border between elements at each depth up to ``end``, and what is open there."""
+    """Return the last border between elements at each depth up to ``end``, and what is open there."""
     borders: dict[int, TextPosition] = {}
     levels, at, inside, word = list(place.levels), place.at, place.inside, b""
     if inside and (rest := _rest.match(text, at, end)):
@@ -138,7 +137,7 @@ def _past_space(text: bytes, place: TextPosition, end: int) -> TextPosition:
 
 
 def _outside_escape(text: bytes, start: int, at: int) -> int:
-    """The last place up to ``at`` that does not cut ``\\n``, ``\\u3042`` or a pair of surrogates."""
+    """Return the last offset up to ``at`` that does not cut ``\\n``, ``\\u3042`` or a pair of surrogates."""
     backslash = text.rfind(b"\\", max(start, at - 6), at)
     if backslash < 0:
         return at
@@ -159,7 +158,7 @@ _high_surrogate = re.compile(rb"\\u[dD][89abAB]")
 _low_surrogate = re.compile(rb"\\u[dD][c-fC-F]")
 
 
-def _named(label: Label) -> str:
+def _label_text(label: Label) -> str:
     if isinstance(label, int):
         return f"[{label}]"
     name = json.text(label) or "…"

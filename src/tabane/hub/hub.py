@@ -10,7 +10,7 @@ from typing import Any
 
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.processes.processes import ChildProcesses
-from tabane.gateway.tool_search import ToolSource
+from tabane.gateway.tool_operations import ToolSource
 from tabane.hub.archive import PostArchive, given_archive
 from tabane.hub.clients.methods import client_methods
 from tabane.hub.clients.sessions import ClientSessions

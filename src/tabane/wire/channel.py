@@ -1,7 +1,7 @@
-"""Lines over file descriptors: the thin shell under stdio and the Unix socket.
+"""Line channels over file descriptors, for stdio and the Unix socket.
 
-Reads and writes happen in the event loop's readiness callbacks, without streams or tasks between:
-a forwarded call is two reads and two writes. What is sent while a batch of lines is handled goes out
+Reads and writes happen in the readiness callbacks of the event loop, without streams or tasks between: a
+forwarded call is two reads and two writes. Lines that are sent while a batch of lines is handled are written
 together when the batch ends.
 """
 
@@ -29,13 +29,12 @@ SLICE = 0.002
 
 
 class LineSplitter:
-    """Bytes in, whole lines out; pure.
+    """Splits bytes into whole lines; pure.
 
-    ``feed`` returns the lines that a chunk completes, without their newline; blank ones are left
-    out. A line longer than ``limit`` bytes is dropped as it streams in: its first 4,096 bytes (or
-    ``limit``, where that is less) are appended to ``oversized``, so that its owner can be told.
-    However the stream is cut into chunks, the lines are the same, and no more than ``limit`` bytes
-    and a chunk are held.
+    ``feed`` returns the lines that a chunk completes, without their newline; blank lines are left out. A line
+    longer than ``limit`` bytes is dropped while it is read: its first 4,096 bytes (or ``limit``, if that is
+    less) are appended to ``oversized``, so that its owner can be notified. However the stream is cut into
+    chunks, the lines are the same, and at most ``limit`` bytes and a chunk are held.
     """
 
     def __init__(self, limit: int) -> None:
@@ -56,7 +55,7 @@ class LineSplitter:
         return [line for line in lines if line and not line.isspace()]
 
     def end(self) -> bytes:
-        """What stands after the last newline when the stream has ended; empty where that is blank."""
+        """Return the text after the last newline when the stream has ended; empty if it is blank."""
         line = self._finish(b"")
         return b"" if line.isspace() else line
 
@@ -81,7 +80,7 @@ class LineSplitter:
 
     def _drop(self) -> None:
         self._settle()
-        # Of two parts that follow each other one is HEAD_SIZE long, so the head is in the first two.
+        # One of two consecutive parts is HEAD_SIZE long, so the first two contain the head.
         head = b"".join(part[:HEAD_SIZE] for part in self._parts[:2])
         self.oversized.append(head[: min(HEAD_SIZE, self._limit)])
         self._parts, self._size, self._dropping = [], 0, True
@@ -112,7 +111,7 @@ class LineBatch:
                 channel.flush()
 
     def add(self, channel: LineChannel) -> bool:
-        """Whether the channel will be flushed later; False when no batch is open."""
+        """Return whether the channel will be flushed later; False if no batch is open."""
         if self._depth:
             self._dirty.append(channel)
             return True
@@ -122,18 +121,18 @@ class LineBatch:
 class LineChannel:
     """A two-way line stream over one or two non-blocking file descriptors.
 
-    ``on_line`` gets each line; ``on_oversized`` the head of a line that passed ``max_line``, after
-    the whole lines that were read with it; ``on_close`` is called once, when the peer is gone, the
-    outbox passed ``max_outbox`` bytes, or :meth:`close` was called, with a word on why. What a
-    callback raises goes to the loop's exception handler, and the next line is read. Where ``on_line``
-    returns a future, the next line is handled, and more is read, when that is done.
+    ``on_line`` gets each line. ``on_oversized`` gets the head of a line longer than ``max_line``, after the
+    whole lines that were read with it. ``on_close`` is called once, with the reason: the peer has gone, the
+    outbox exceeded ``max_outbox`` bytes, or :meth:`close` was called. What a callback raises goes to the
+    loop's exception handler, and the next line is read. If ``on_line`` returns a future, the next line is
+    handled, and more is read, when that future is done.
 
-    End of file closes the channel, unless there is an ``on_end``: that is called instead, once, what
-    is sent still goes out, and closing is its owner's affair.
+    End of file closes the channel, unless there is an ``on_end``. That is called instead, once; what was sent
+    is still written, and the owner closes the channel.
 
-    Above ``pause_at`` bytes in the outbox reading stops until it has drained: a peer that does not
-    read cannot ask for more. That is for a peer that asks. One that answers must be read on while
-    it does not read, or both wait for ever: give None there.
+    If the outbox holds more than ``pause_at`` bytes, reading stops until it has drained: a peer that does not
+    read cannot ask for more. This is for a peer that sends requests. For a peer that answers requests give
+    None: it must be read even while it does not read, or both wait forever.
     """
 
     def __init__(
@@ -168,12 +167,12 @@ class LineChannel:
         self.closed = False
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start to read."""
         self._started = True
         self._resume()
 
     def send(self, line: bytes) -> None:
-        """Queue a line (with its newline). A channel that is closed or ended writing drops it."""
+        """Queue a line (with its newline). It is dropped if the channel is closed or no longer writes."""
         if self.closed or self._write_fd == -1:
             return
         self._outbox.append(line)
@@ -189,13 +188,13 @@ class LineChannel:
                 self.flush()
 
     def flush(self) -> None:
-        """Write what the descriptor takes now; the rest when it is ready again."""
+        """Write what the descriptor accepts now; the rest when it is ready again."""
         self._dirty = False
         if not self.closed and not self._writing:
             self._write()
 
     def close(self, why: str) -> None:
-        """Stop reading and writing, close the descriptors, tell ``on_close`` once."""
+        """Stop reading and writing, close the descriptors, and call ``on_close`` once."""
         if self.closed:
             return
         self.closed = True
@@ -207,9 +206,9 @@ class LineChannel:
         self._call(self._on_close, why)
 
     def end_writing(self) -> None:
-        """Send end of file to the peer, where writing has a descriptor of its own.
+        """Send end of file to the peer, if writing has a descriptor of its own.
 
-        What the peer does not take at once is dropped; what it sends is still read.
+        Bytes that the peer does not accept at once are dropped. What the peer sends is still read.
         """
         if self._write_fd not in (self._read_fd, -1):
             self.flush()
@@ -222,7 +221,7 @@ class LineChannel:
 
     @property
     def unsent(self) -> int:
-        """Bytes that wait in the outbox."""
+        """Return how many bytes wait in the outbox."""
         return self._size
 
     def finish(self, why: str) -> None:

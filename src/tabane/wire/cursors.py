@@ -1,6 +1,6 @@
-"""Cursors of everything that is given in pages, and the pages of our own lists; pure.
+"""Cursors of everything that is returned in pages, and the pages of our own lists; pure.
 
-A cursor holds where the next page begins (:class:`CursorCodec`), in a form that means nothing to others. It
+A cursor holds where the next page begins (:class:`CursorCodec`), in an opaque form. It
 is stateless: it outlives a restart of the hub, and a new version of the form refuses the cursors of the old.
 
 A list's cursor holds the key of the last item that was listed, so that a list may change between two pages
@@ -26,14 +26,14 @@ LONGEST = 1 << 16
 """Characters of a cursor that is decoded; a longer one is not ours."""
 
 _VERSION = b"\x01"
-_CHECK = 4  # bytes at the end by which a cursor is told from what only looks like one
+_CHECK = 4  # bytes at the end that distinguish a cursor from other text
 _AGAIN = "list again from the start, without a cursor"
 
 PlaceT = TypeVar("PlaceT")
 
 
 class ForeignCursor(ValueError):
-    """The text is not a cursor of this kind and version."""
+    """A text that is not a cursor of this kind and version."""
 
 
 class CursorCodec(Generic[PlaceT]):

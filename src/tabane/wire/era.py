@@ -63,7 +63,7 @@ class ProtocolRefusal(Exception):
 
 
 def negotiate(requested: str | None) -> str:
-    """The handshake version to answer ``initialize`` with: the one asked for where it is known."""
+    """Return the handshake version to answer ``initialize`` with: the requested one if it is known."""
     return requested if requested in LEGACY else LEGACY[0]
 
 
@@ -76,7 +76,7 @@ def refuses_arguments(version: str | None) -> bool:
 
 
 def take_meta(params: Members) -> Members:
-    """Remove ``_meta`` from ``params`` and return its members; {} where there is none or it is no object."""
+    """Remove ``_meta`` from ``params`` and return its members; {} if it is absent or not an object."""
     raw = params.pop("_meta", None)
     if raw is None:
         return {}
@@ -87,12 +87,12 @@ def take_meta(params: Members) -> Members:
 
 
 def has_envelope(meta: Members) -> bool:
-    """Whether a request opens a modern connection: the version key alone is the sign."""
+    """Return whether a request opens a modern connection: only the version key decides."""
     return META_VERSION in meta
 
 
 def check_envelope(meta: Members) -> None:
-    """Raises :class:`ProtocolRefusal` where a modern request lacks what it must carry."""
+    """Raise :class:`ProtocolRefusal` if a modern request lacks a required member."""
     version = member(meta, META_VERSION)
     if not isinstance(version, str):
         raise ProtocolRefusal(INVALID_PARAMS, f"_meta lacks {META_VERSION}: a string such as {MODERN!r}")
@@ -106,18 +106,18 @@ def check_envelope(meta: Members) -> None:
 
 
 def log_level(meta: Members) -> int | None:
-    """The place in LOG_LEVELS from which a request asks for log messages; None where it wants none."""
+    """Return the index in LOG_LEVELS from which a request wants log messages; None if it wants none."""
     level = text(meta.get(META_LOG_LEVEL))
     return LOG_LEVELS.index(level) if level in LOG_LEVELS else None
 
 
 def without_envelope(meta: Members) -> Members:
-    """The members of ``_meta`` that are not the envelope's: what a legacy peer is sent."""
+    """Return the members of ``_meta`` for a legacy peer: all but the envelope's."""
     return {key: value for key, value in meta.items() if key not in ENVELOPE}
 
 
 def enveloped(meta: Members, client: bytes | Raw, capabilities: bytes | Raw = b"{}") -> Members:
-    """``_meta`` for a modern peer: the caller's own envelope, or one that declares nothing."""
+    """Return ``_meta`` for a modern peer: with the caller's own envelope, or one that declares nothing."""
     if has_envelope(meta):
         return meta
     return {
@@ -129,7 +129,7 @@ def enveloped(meta: Members, client: bytes | Raw, capabilities: bytes | Raw = b"
 
 
 def with_meta(params: Members, meta: Members) -> bytes:
-    """The JSON of ``params`` with ``_meta`` put back where it is not empty."""
+    """Return the JSON of ``params`` with ``_meta`` put back unless it is empty."""
     if meta:
         return join({**params, "_meta": Raw(join(meta))})
     return join(params)
@@ -143,12 +143,12 @@ _typed = msgspec.json.Decoder(_Typed)
 
 
 def result_type(result: bytes | Raw) -> str | None:
-    """The ``resultType`` of a result, None where it has none."""
+    """Return the ``resultType`` of a result; None if it has none."""
     return text(_type_member(result))
 
 
 def completed(result: bytes | Raw) -> bytes:
-    """A result as a modern client must get it: ``resultType`` is ``complete`` where it was absent."""
+    """Return a result for a modern client: an absent ``resultType`` becomes ``complete``."""
     kind = _type_member(result)
     if text(kind) is not None:
         return bytes(result)
@@ -156,16 +156,16 @@ def completed(result: bytes | Raw) -> bytes:
     if not body.startswith(b"{"):
         return body
     if kind is not None:
-        # Not a string: replaced, since of two members with one name each reader takes another.
+        # Not a string: replaced. If a name occurs twice, readers differ in which value they take.
         return join({**fields(body), "resultType": Raw(b'"complete"')})
     rest = body[1:].lstrip()
     return b'{"resultType":"complete"' + (rest if rest == b"}" else b"," + rest)
 
 
 def cacheable(result: bytes) -> bytes:
-    """What was read, as a modern client must get it: with how long it may be kept, and by whom.
+    """Return a result that was read, for a modern client: with how long and by whom it may be cached.
 
-    An older server says neither, so the answer is nobody's but this client's, and old at once.
+    An older server says neither. Then only this client may keep the result, and it is stale at once.
     """
     try:
         members = fields(result)

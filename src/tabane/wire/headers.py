@@ -1,10 +1,10 @@
-"""What a modern HTTP request says twice, in its body and in its headers; pure.
+"""Headers of modern HTTP requests that repeat parts of the body; pure.
 
 Intermediaries route by headers and servers act by the body, so the two must say the same:
 ``MCP-Protocol-Version``, ``Mcp-Method``, ``Mcp-Name``, and ``Mcp-Param-*`` for the arguments that a
-tool's schema marks with ``x-mcp-header``. A hub that renames a tool writes them anew.
+tool's schema marks with ``x-mcp-header``. A hub that renames a tool writes new headers.
 
-Source: the specification 2026-07-28, Streamable HTTP, "Request Metadata"; where it leaves a choice,
+Source: the specification 2026-07-28, Streamable HTTP, "Request Metadata"; if it leaves a choice,
 the official SDK's (``mcp.shared.inbound``), which the tests compare with.
 """
 
@@ -27,7 +27,7 @@ from tabane.wire.era import (
     check_envelope,
 )
 from tabane.wire.json import InvalidJson, Members, fields, member
-from tabane.wire.mirrors import HeaderMirror, mirror_fault, mirrors
+from tabane.wire.mirrored_arguments import HeaderMirror, mirror_fault, mirrors
 
 __all__ = [
     "HeaderMirror",
@@ -67,7 +67,7 @@ _integer = re.compile(rb"-?[0-9]+").fullmatch
 
 
 def encode_value(text: str) -> str:
-    """A header value that gives ``text`` back: itself where that is safe, else ``=?base64?…?=``."""
+    """Return a header value that decodes to ``text``: the text itself if safe, else ``=?base64?…?=``."""
     if _plain(text) and text == text.strip(" ") and not _is_wrapped(text):
         return text
     packed = binascii.b2a_base64(text.encode(errors="surrogatepass"), newline=False)
@@ -75,10 +75,10 @@ def encode_value(text: str) -> str:
 
 
 def decode_value(text: str) -> str | None:
-    """The inverse of :func:`encode_value`; None where the value is malformed.
+    """Decode what :func:`encode_value` returned; None if the value is malformed.
 
-    Malformed is base64 that is not canonical or not UTF-8, and any character that no header value
-    may have.
+    Malformed are base64 that is not canonical or not UTF-8, and any character that header values may not
+    contain.
     """
     if not _legal(text):
         return None
@@ -93,7 +93,7 @@ def decode_value(text: str) -> str | None:
 
 
 def standard_headers(method: str, params: Members, version: str) -> list[tuple[str, str]]:
-    """The headers that each modern request to an upstream carries."""
+    """Return the headers that each modern request to an upstream carries."""
     headers = [(VERSION, version), (METHOD, encode_value(method))]
     key = _SENT_NAMED.get(method)
     name = json.text(params.get(key)) if key else None
@@ -103,7 +103,7 @@ def standard_headers(method: str, params: Members, version: str) -> list[tuple[s
 
 
 def param_headers(mirrors: Sequence[HeaderMirror], arguments: bytes | Raw) -> list[tuple[str, str]]:
-    """The ``Mcp-Param-*`` headers of a call: one for each marked argument that is there and not null."""
+    """Return the ``Mcp-Param-*`` headers of a call: one for each marked argument that is not null."""
     if not mirrors:
         return []
     try:
@@ -121,13 +121,13 @@ def param_headers(mirrors: Sequence[HeaderMirror], arguments: bytes | Raw) -> li
 def check_headers(
     headers: Headers, method: str, params: Members, meta: Members, mirrors: Sequence[HeaderMirror] = ()
 ) -> None:
-    """Raises :class:`~tabane.wire.era.Refusal` where a modern HTTP request may not be served.
+    """Raise :class:`~tabane.wire.era.ProtocolRefusal` if a modern HTTP request must be refused.
 
-    ``params`` is without ``_meta``, whose members are ``meta``; ``mirrors`` are those of the tool that
-    is called. In this order: a header that came twice, what the envelope lacks, headers that do not
-    equal the body, the envelope's values, marked arguments.
+    ``params`` is without ``_meta``, whose members are ``meta``; ``mirrors`` are those of the called tool.
+    Checked in this order: headers that occur twice, missing members of the envelope, headers that differ from
+    the body, the values of the envelope, marked arguments.
     """
-    sent, repeated = _folded(headers)
+    sent, repeated = _by_lower_name(headers)
     for header in (VERSION, METHOD, NAME):
         if header.lower() in repeated:
             raise _mismatch(header, "was sent more than once")
@@ -144,8 +144,8 @@ def _is_wrapped(text: str) -> bool:
     return text.startswith(_PREFIX) and text.endswith(_SUFFIX) and len(text) >= len(_PREFIX + _SUFFIX)
 
 
-def _folded(headers: Headers) -> tuple[dict[str, str], set[str]]:
-    """The values by lower-cased name, the last where there are more; the names that there are more of."""
+def _by_lower_name(headers: Headers) -> tuple[dict[str, str], set[str]]:
+    """Return the values by lower-cased name (the last of several), and the names that occur twice."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     values: dict[str, str] = {}
     repeated: set[str] = set()
@@ -189,7 +189,7 @@ def _check_arguments(
     try:
         members = {} if bytes(arguments) == b"null" else fields(arguments)
     except InvalidJson:
-        return  # No object: refused for that where the tool is called.
+        return  # Not an object: the call of the tool refuses it.
     for mirror in mirrors:
         header = PARAM + mirror.header
         if header.lower() in repeated:
@@ -224,7 +224,7 @@ def _cut(value: object) -> str:
 
 
 def _value_at(members: Members, path: tuple[str, ...]) -> _Scalar | None:
-    """The argument at a path; None where there is none, and where it is null or no scalar."""
+    """Return the argument at a path; None if it is absent, null or not a scalar."""
     for step in path[:-1]:
         try:
             members = fields(members.get(step, b"null"))
@@ -253,7 +253,7 @@ def _spelt(value: _Scalar) -> str:
 
 
 def _whole(value: _Scalar) -> int | None:
-    """The integer that a number is, 42.0 as well; None of anything else."""
+    """Return the integer that a number is, also for 42.0; None for anything else."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,4 +1,4 @@
-"""Rules of MCP over HTTP that need no connection: statuses, media types, versions, and who may knock; pure.
+"""Rules of MCP over HTTP that need no connection: statuses, media types, versions, access; pure.
 
 Source: the specification's pages on Streamable HTTP of 2025-03-26 to 2026-07-28.
 """
@@ -29,7 +29,7 @@ JSON = "application/json"
 EVENTS = "text/event-stream"
 
 UNSAID_VERSION = "2025-03-26"
-"""What a legacy request speaks that has no version header, and no session that knows better."""
+"""Version of a legacy request without a version header and without a session that agreed on one."""
 
 LISTEN = "subscriptions/listen"
 
@@ -45,22 +45,22 @@ _bearer = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*) *", re.IGNORECASE).fullmat
 
 
 class AcceptedTypes(NamedTuple):
-    """The kinds of answer that a client takes."""
+    """The media types that a client accepts in answers."""
 
     json: bool
     events: bool
 
 
 def status_of(code: int) -> int:
-    """The HTTP status of a modern answer with that JSON-RPC error; 200 where none is prescribed.
+    """Return the HTTP status for a modern answer with that JSON-RPC error; 200 if none is prescribed.
 
-    Once a stream of events was begun its status is 200 whatever comes.
+    Once a stream of events has begun, its status is 200 in any case.
     """
     return _STATUS.get(code, 200)
 
 
 def accepted(header: str | None) -> AcceptedTypes:
-    """What an ``Accept`` header takes. None and blank take anything, as HTTP has it."""
+    """Return what an ``Accept`` header accepts. None and blank accept anything, as in HTTP."""
     if not header or not header.strip():
         return AcceptedTypes(True, True)
     ranges = {kind for kind, *settings in map(_parts, header.split(",")) if not _refused(settings)}
@@ -71,32 +71,32 @@ def accepted(header: str | None) -> AcceptedTypes:
 
 
 def may_post(kinds: AcceptedTypes, method: str | None = None) -> bool:
-    """Whether a POST can be answered at all; where not, the status is 406. ``method`` is the message's.
+    """Return whether a POST can be answered; if not, the status is 406. ``method`` is the message's.
 
-    Clients must take JSON and events in both eras. One that takes one of them is served all the same:
-    with JSON its notifications are left out, and only what is a stream by nature needs events.
+    Clients must accept JSON and events in both eras. A client that accepts only one of them is served too.
+    With JSON only, it gets no notifications, and no answer that is always a stream.
     """
     return kinds.events or (kinds.json and method != LISTEN)
 
 
 def answers_json(kinds: AcceptedTypes, method: str | None = None, begun: bool = False) -> bool:
-    """Whether an answer goes out as one JSON object rather than as an event.
+    """Return whether an answer is sent as one JSON object, not as an event.
 
-    ``begun``: something was sent before it, as an event. Legacy sessions that can resume a stream may
-    always choose events.
+    ``begun``: something was sent before it, as an event. Legacy sessions that can resume a stream may always
+    choose events.
     """
     return kinds.json and not begun and method != LISTEN
 
 
 def media_type(header: str | None) -> str:
-    """The type of a ``Content-Type`` header in lower case, without its parameters; "" where there is none."""
+    """Return the type of a ``Content-Type`` header in lower case, without parameters; "" if absent."""
     return _parts(header)[0] if header else ""
 
 
 def is_json(header: str | None) -> bool:
-    """Whether a body of that ``Content-Type`` is JSON in UTF-8; where not, the status is 415.
+    """Return whether a body of that ``Content-Type`` is JSON in UTF-8; if not, the status is 415.
 
-    Browsers send other types across origins without asking, so they are not read as JSON.
+    Browsers may send other types to other origins without a preflight request, so these are not read as JSON.
     """
     kind, *settings = _parts(header or "")
     charsets = [
@@ -106,18 +106,18 @@ def is_json(header: str | None) -> bool:
 
 
 def era_of(version: str | None, enveloped: bool = False) -> Era:
-    """The era of a POST: by its ``MCP-Protocol-Version`` header, and by whether the body is enveloped.
+    """Return the era of a POST, from its ``MCP-Protocol-Version`` header and whether it has an envelope.
 
-    Modern is what carries the envelope, or names any version but a legacy one: the modern checks then
-    say what is missing, or which versions there are.
+    A request is modern if it has the envelope, or names any version that is not legacy. The modern checks
+    then report what is missing, or which versions are supported.
     """
     return Era.LEGACY if not enveloped and (version is None or version in LEGACY) else Era.MODERN
 
 
 def legacy_version(header: str | None, negotiated: str | None = None) -> str:
-    """The version a legacy request speaks: what it says, else what its session settled, else 2025-03-26.
+    """Return the version of a legacy request: its header's, else its session's, else 2025-03-26.
 
-    Raises :class:`~tabane.wire.era.Refusal` for a version that is none; the status is 400.
+    Raises :class:`~tabane.wire.era.ProtocolRefusal` for an unknown version; the status is 400.
     """
     if header is None:
         return negotiated or UNSAID_VERSION
@@ -128,15 +128,15 @@ def legacy_version(header: str | None, negotiated: str | None = None) -> str:
 
 
 def offered(header: str | None) -> list[str]:
-    """The subprotocols that a ``Sec-WebSocket-Protocol`` header offers, in its order."""
+    """Return the subprotocols that a ``Sec-WebSocket-Protocol`` header offers, in its order."""
     return [name for name in ((part.strip(" \t")) for part in (header or "").split(",")) if name]
 
 
 def allowed_host(host: str | None, port: int, allowed: Collection[str] = ()) -> bool:
-    """Whether a request with that ``Host`` header is meant for us, and not for a name rebound to us.
+    """Return whether that ``Host`` header names this hub (a defense against DNS rebinding).
 
-    Names of the loopback are, with any port (it may be forwarded). ``allowed`` has more: ``name`` with
-    our own ``port`` or none, ``name:8443``, or ``name:*``.
+    Loopback names are allowed with any port, since it may be forwarded. ``allowed`` contains more: ``name``
+    with the hub's own ``port`` or none, ``name:8443``, or ``name:*``.
     """
     match = _host((host or "").lower())
     if not match:
@@ -179,15 +179,15 @@ def own_origin(origin: str | None, host: str | None) -> bool:
 
 
 def bearer(authorization: str | None) -> str | None:
-    """The token of an ``Authorization: Bearer`` header; None where there is none, or it is malformed."""
+    """Return the token of an ``Authorization: Bearer`` header; None if it is absent or malformed."""
     match = _bearer(authorization) if authorization else None
     return match[1] if match else None
 
 
 def same_token(given: str | None, token: str) -> bool:
-    """Whether the token given is ours, in a time that does not tell how much of it is right.
+    """Compare a given token with the hub's in constant time.
 
-    An empty ``token`` is nobody's.
+    An empty ``token`` equals nothing.
     """
     return bool(token) and given is not None and hmac.compare_digest(_bytes(given), _bytes(token))
 
@@ -201,7 +201,7 @@ def _parts(header: str) -> list[str]:
 
 
 def _refused(settings: list[str]) -> bool:
-    """Whether a media range says q=0: anything but this."""
+    """Return whether a media range says q=0: anything but this."""
     return any(re.fullmatch(r"q *= *0(\.0{0,3})?", setting) for setting in settings)
 
 

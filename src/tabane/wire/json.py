@@ -1,4 +1,4 @@
-"""JSON that is taken apart and put together without being re-modelled.
+"""Parsing and building of JSON messages whose parts stay verbatim.
 
 A message is decoded one level deep: what is not needed stays :class:`msgspec.Raw`, the bytes as the
 peer wrote them. What msgspec refuses though peers emit it (lone surrogates, which Node writes when it
@@ -53,7 +53,7 @@ _elements = msgspec.json.Decoder(list[Raw])
 
 
 def decode_frame(line: bytes) -> JsonRpcFrame:
-    """One line as a frame. Raises :class:`InvalidJson`; the caller counts it and goes on."""
+    """Parse one line. Raises :class:`InvalidJson`; the caller counts it and continues."""
     if not line.isascii():
         _check_utf_8(line)
     try:
@@ -70,7 +70,7 @@ def repaired(line: bytes) -> bytes:
 
 
 def fields(raw: bytes | Raw) -> Members:
-    """The members of a JSON object, verbatim. Raises :class:`InvalidJson` where it is not an object."""
+    """Return the members of a JSON object, verbatim. Raises :class:`InvalidJson` if it is not an object."""
     try:
         return _members.decode(raw)
     except _REFUSED as refusal:
@@ -78,7 +78,7 @@ def fields(raw: bytes | Raw) -> Members:
 
 
 def elements(raw: bytes | Raw) -> list[Raw]:
-    """The elements of a JSON array, verbatim. Raises :class:`InvalidJson` where it is not an array."""
+    """Return the elements of a JSON array, verbatim. Raises :class:`InvalidJson` if it is not an array."""
     try:
         return _elements.decode(raw)
     except _REFUSED as refusal:
@@ -86,7 +86,7 @@ def elements(raw: bytes | Raw) -> list[Raw]:
 
 
 def join(members: Members) -> bytes:
-    """The JSON object of verbatim members, each a Raw: the inverse of :func:`fields`."""
+    """Build a JSON object from verbatim members, each a Raw: the inverse of :func:`fields`."""
     try:
         return msgspec.json.encode(members)
     except UnicodeEncodeError:
@@ -95,7 +95,7 @@ def join(members: Members) -> bytes:
 
 
 def quote(text: str) -> bytes:
-    """A JSON string. Lone surrogates are escaped, so any str is taken."""
+    """Return a JSON string. Lone surrogates are escaped, so any str is accepted."""
     try:
         return msgspec.json.encode(text)
     except UnicodeEncodeError:
@@ -103,7 +103,7 @@ def quote(text: str) -> bytes:
 
 
 def text(raw: bytes | Raw | None) -> str | None:
-    """The value of a JSON string, or None where it is absent or something else."""
+    """Return the value of a JSON string; None if it is absent or of another type."""
     try:
         value = decode(raw) if raw is not None else None
     except InvalidJson:
@@ -112,7 +112,7 @@ def text(raw: bytes | Raw | None) -> str | None:
 
 
 def decode(raw: bytes | Raw) -> Any:
-    """Any JSON value as Python's. Raises :class:`InvalidJson`."""
+    """Return any JSON value as a Python value. Raises :class:`InvalidJson`."""
     try:
         return msgspec.json.decode(raw)
     except _REFUSED:
@@ -126,7 +126,7 @@ def decode(raw: bytes | Raw) -> Any:
 
 
 def member(members: Members, key: str) -> Any:
-    """The value of one member; None where it is absent or cannot be read."""
+    """Return the value of one member; None if it is absent or cannot be read."""
     raw = members.get(key)
     if raw is None:
         return None
@@ -137,7 +137,7 @@ def member(members: Members, key: str) -> Any:
 
 
 def encode(value: Any) -> bytes:
-    """A Python value as JSON, a Raw in it verbatim; lone surrogates, which msgspec refuses, are escaped."""
+    """Return a Python value as JSON: any Raw verbatim, lone surrogates (refused by msgspec) escaped."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -153,13 +153,13 @@ def notification_line(method: str, params: bytes | Raw = b"{}") -> bytes:
 
 
 def id_in(head: bytes) -> bytes | None:
-    """The id in the first bytes of a message that is too long to be read, None where it is not found."""
+    """Return the id in the first bytes of a message that is too long to be read; None if it is not found."""
     match = _id_in_head.match(head)
     return match[1] if match else None
 
 
 def result_line(request_id: bytes | Raw, result: bytes | Raw) -> bytes:
-    """An answer. Its id comes first and in this spelling: the bridge reads ids off the head."""
+    """Return an answer as a line. The id comes first, in this form: the bridge reads only the head."""
     return b"".join((b'{"jsonrpc":"2.0","id":', request_id, b',"result":', result, b"}\n"))
 
 
@@ -168,7 +168,7 @@ def error_line(request_id: bytes | Raw | None, error: bytes | Raw) -> bytes:
 
 
 def error_object(code: int, message: str, data: Any = None) -> bytes:
-    """A JSON-RPC error object. ``data`` is left out where it is None."""
+    """Return a JSON-RPC error object, without ``data`` if that is None."""
     body: dict[str, Any] = {"code": code, "message": message}
     if data is not None:
         body["data"] = data
@@ -197,7 +197,7 @@ def _check_utf_8(line: bytes) -> None:
 _utf_8 = codecs.getincrementaldecoder("utf-8")
 _PIECE = 256 << 10
 
-# Only an id that stands before the first nested value can be told from one that is data.
+# Only an id before the first nested value is certainly the message's; a later one may be data.
 _id_in_head = re.compile(rb'\s*\{[^{}\[\]]{0,512}?"id"\s*:\s*(-?\d{1,18}\b|"[^"\\]{0,128}")')
 
 
@@ -318,7 +318,7 @@ _gap = re.compile(rb"[\[,\s]*+")
 
 
 def _masked(line: bytes, refusal: Exception) -> bytes:
-    """Return a text of the same length that is JSON where the line is. Raises :class:`InvalidJson`."""
+    """Return a text of the same length that is valid JSON if the line is. Raises :class:`InvalidJson`."""
     if isinstance(refusal, RecursionError):
         raise InvalidJson("it is nested too deeply") from None
     pieces, at = [], 0
@@ -333,7 +333,7 @@ def _masked(line: bytes, refusal: Exception) -> bytes:
 
 
 def _cut(line: bytes, at: int, reach: int = _PIECE) -> int:
-    """Return a place from ``at`` on, at most a little beyond ``reach``, that no mask lies across.
+    """Return a position at or after ``at``, at most a little beyond ``reach``, that is not inside a mask.
 
     Text without a border, such as that of an image, is cut all the same: one long piece would hold the
     interpreter for as long as all its pieces take together.
@@ -373,7 +373,7 @@ def _masked_members(line: bytes, refusal: Exception) -> Members:
         key = decode(b'"' + line[name.start(1) : name.end(1)] + b'"')
         at = name.end() + len(value)
         members[key] = Raw(line[name.end() : at])
-    # Of a repeated name msgspec tells the last value alone, and the walk ends before the object does.
+    # For a repeated name msgspec returns only the last value, so the walk ends before the object does.
     if found and not _closing.match(masked, at):
         raise InvalidJson("it repeats a name")
     return members

@@ -7,7 +7,7 @@ import re
 import time
 
 LONGEST = 366 * 86_400.0
-"""Seconds. A longer wait is cut to this one, so that nobody overflows a timer or a date with it."""
+"""Seconds. A longer wait is cut to this one, so that it cannot overflow a timer or a date."""
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _CLOCK = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
@@ -20,7 +20,7 @@ _FORMS = tuple(
         rf"[a-z]{{3}} (?P<month>[a-z]{{3}}) (?P<day>[ \d]\d) {_CLOCK} (?P<year>\d{{4}})",
     )
 )
-"""The date of today's servers, the obsolete one of RFC 850, and that of C's asctime, which is GMT too."""
+"""Date formats: of today's servers, of RFC 850 (obsolete), and of C's asctime, which is in GMT too."""
 
 
 def retry_after(value: str | None, now: float) -> float | None:

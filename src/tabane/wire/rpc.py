@@ -1,7 +1,7 @@
-"""JSON-RPC 2.0 for programs: what a message asks for, and how it is answered; pure.
+"""JSON-RPC 2.0 for programs: requests, batches and answers; pure.
 
-Source: the specification of JSON-RPC 2.0, sections 4 to 6. Every legal id is taken (a string, a
-number, null) and given back as it was written.
+Source: the specification of JSON-RPC 2.0, sections 4 to 6. Every legal id (a string, a number, null) is
+accepted and returned as it was written.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _legal_id = re.compile(rb'"|-?[0-9]|null$').match
 class Request(NamedTuple):
     """A method to call. ``id`` is verbatim, None in a notification, which is not answered.
 
-    ``params`` is a JSON object or array, ``{}`` where there were none.
+    ``params`` is a JSON object or array, ``{}`` if there were none.
     """
 
     id: bytes | None
@@ -49,7 +49,7 @@ class Request(NamedTuple):
 
 
 class InvalidRequest(NamedTuple):
-    """Something that is no request: ``answer`` is the line it is answered with."""
+    """A message that is not a request. ``answer`` is the line to answer it with."""
 
     answer: bytes
 
@@ -62,7 +62,7 @@ class RpcMessage(NamedTuple):
 
 
 def read(line: bytes) -> RpcMessage:
-    """A message of a client. Never raises: what is wrong with it becomes the answer to it."""
+    """Parse a message of a client. Never raises: any fault becomes the answer to it."""
     try:
         line.decode()
         if line.lstrip(_SPACE)[:1] != b"[":
@@ -79,59 +79,59 @@ def read(line: bytes) -> RpcMessage:
 
 
 def result(request_id: bytes, value: object) -> bytes:
-    """The answer to a request, a line. ``value`` is anything that msgspec encodes."""
+    """Return the answer to a request, as a line. ``value`` is anything that msgspec encodes."""
     return json.result_line(request_id, json.encode(value))
 
 
 def part(request_id: bytes, value: object, more: bool) -> bytes:
-    """One of several answers to a request, a line: the extension for streams, ``more`` beside the result."""
+    """Return one of several answers to a request, as a line: our extension for streams, with ``more``."""
     return _beside(request_id, json.encode(value), b'"more":' + (b"true" if more else b"false"))
 
 
-def warned(request_id: bytes, result: bytes, warning: str) -> bytes:
-    """The answer with a word on why its result, which is no object, is not all that could be had."""
+def with_warning(request_id: bytes, result: bytes, warning: str) -> bytes:
+    """Return an answer with a warning, for a result that is not an object and is incomplete."""
     return _beside(request_id, result, b'"warning":' + json.encode(warning))
 
 
 def shortened(request_id: bytes, result: bytes, left_out: Sequence[str], warning: str = "") -> bytes:
-    """The answer with a result from which members of those names were left out; ``truncated`` has them."""
+    """Return an answer whose result lacks the members of those names; they are listed in ``truncated``."""
     said = b',"warning":' + json.encode(warning) if warning else b""
     return _beside(request_id, result, b'"truncated":' + json.encode(left_out) + said)
 
 
 def failure(request_id: bytes | None, error: TabaneError, lang: Lang) -> bytes:
-    """The answer to a request that failed, a line, in the caller's language."""
+    """Return the answer to a request that failed, as a line, in the caller's language."""
     return json.error_line(request_id, error_of(error, lang))
 
 
 def internal(request_id: bytes | None) -> bytes:
-    """The answer to a request that failed for no reason the caller should hear about."""
+    """Return the answer to a request that failed for a reason that the caller should not see."""
     text = "internal error; see the hub's log: tabane logs"
     return _error(request_id, INTERNAL_ERROR, text, {"reason": "internal"})
 
 
 def unknown_method(request_id: bytes, error: UnknownName, lang: Lang) -> bytes:
-    """The answer to a request for a method that does not exist."""
+    """Return the answer to a request for a method that does not exist."""
     return _error(request_id, METHOD_NOT_FOUND, error.text(lang), _data(error))
 
 
 def oversized(request_id: bytes | None, most: int) -> bytes:
-    """The answer to a message that was too long to be read; its id is known where it stood early."""
+    """Return the answer to a message that was too long to be read; its id is known if it came early."""
     return _error(request_id, INVALID_REQUEST, f"a message may have {most} bytes at most", {"limit": most})
 
 
-def alone(request_id: bytes, method: str) -> bytes:
-    """The answer to a request in a batch whose answer would come in parts."""
+def refused_in_batch(request_id: bytes, method: str) -> bytes:
+    """Return the answer to a request in a batch whose answer would come in parts."""
     return _error(request_id, INVALID_REQUEST, f"{method} answers in parts, and so cannot be in a batch")
 
 
-def together(answers: list[bytes]) -> bytes:
-    """The answers to a batch as one line."""
+def batch_answer(answers: list[bytes]) -> bytes:
+    """Return the answers to a batch as one line."""
     return b"[" + b",".join(answer.rstrip(b"\n") for answer in answers) + b"]\n"
 
 
 def error_of(error: TabaneError, lang: Lang) -> bytes:
-    """The JSON-RPC error object of one of our own errors: the one place where they are mapped.
+    """Return the JSON-RPC error object for one of our own errors: the only place where they are mapped.
 
     ``data`` has ``reason``, the nearest names as ``near``, the offending ``parameter``, and of a page
     that could not be read the ``cause``, with ``status`` and ``wait`` where they are known.
@@ -140,7 +140,7 @@ def error_of(error: TabaneError, lang: Lang) -> bytes:
 
 
 def _cut(text: str) -> str:
-    """An error's text within bounds: it may repeat what the client sent, of any length."""
+    """Return an error's text, shortened: it may repeat what the client sent, of any length."""
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
 
 
@@ -183,7 +183,7 @@ def _part(text: bytes) -> Request | InvalidRequest:
 
 
 def _members(text: bytes) -> Members | None:
-    """The members of an object; None for JSON of another kind. Raises Garbage where it is no JSON."""
+    """Return the members of an object; None for other JSON. Raises InvalidJson if it is not JSON."""
     if text.lstrip(_SPACE)[:1] == b"{":
         return json.fields(text)
     json.decode(text)

@@ -1,4 +1,4 @@
-"""Server-sent events: messages as a stream of text, and back; pure.
+"""Server-sent events: encoding and parsing; pure.
 
 Source: the WHATWG HTML standard, "Server-sent events", its grammar and its rules for interpreting
 a stream.
@@ -26,7 +26,7 @@ _SLACK = len(b"data: ")
 
 
 class Event(NamedTuple):
-    """One event. ``id`` is the one that came with it, None where none did; ``data`` is not decoded."""
+    """One event. ``id`` is its own id, None if it had none; ``data`` is not decoded."""
 
     event: str
     data: bytes
@@ -34,7 +34,7 @@ class Event(NamedTuple):
 
 
 class EventTooLarge(ValueError):
-    """Events were larger than the limit. They are dropped, and the stream goes on after them.
+    """Events were larger than the limit. They are dropped, and the stream continues.
 
     ``events`` are the whole events of the same chunk; ``heads`` the first bytes of the data of each
     that was dropped.
@@ -48,10 +48,10 @@ class EventTooLarge(ValueError):
 def encode_event(
     data: bytes, event_id: str | None = None, retry: int | None = None, event: str | None = None
 ) -> bytes:
-    """An event whose data is ``data`` without its last newline. ``retry`` is in milliseconds.
+    """Return an event whose data is ``data`` without its last newline. ``retry`` is in milliseconds.
 
-    Line breaks within the data (JSON has them between its tokens alone) arrive as newlines. Raises
-    ValueError for an id or event name that would break the line it stands in.
+    Line breaks within the data (in JSON they occur only between tokens) arrive as newlines. Raises ValueError
+    for an id or event name with a line break.
     """
     head = b""
     if event_id is not None:
@@ -62,7 +62,7 @@ def encode_event(
         head += b"retry: %d\n" % retry
     data = data.removesuffix(b"\n")
     if b"\n" in data or b"\r" in data:
-        data = b"\ndata: ".join(_unified(data).split(b"\n"))
+        data = b"\ndata: ".join(_unify_line_breaks(data).split(b"\n"))
     return b"".join((head, b"data: ", data, b"\n\n"))
 
 
@@ -89,7 +89,7 @@ class EventParser:
         self.retry: int | None = None
         """Milliseconds to wait before connecting again, as the peer last said."""
         self.last_id = ""
-        """What ``Last-Event-ID`` is to be when connecting again; where it is empty, none is sent."""
+        """The ``Last-Event-ID`` to send when connecting again; if it is empty, none is sent."""
         self._opening: bytes | None = b""
         self._skip_newline = False
         self._line = bytearray()
@@ -97,8 +97,8 @@ class EventParser:
         self._begin()
 
     def feed(self, chunk: bytes) -> list[Event]:
-        """The events that ``chunk`` completes. Raises :class:`EventTooLarge` after all of it was read."""
-        chunk = self._opened(chunk)
+        """Return the events that ``chunk`` completes. Raises :class:`EventTooLarge` after reading it all."""
+        chunk = self._without_bom(chunk)
         if self._skip_newline and chunk:
             self._skip_newline = False
             chunk = chunk.removeprefix(b"\n")
@@ -106,9 +106,9 @@ class EventParser:
             return []
         self._skip_newline = chunk.endswith(b"\r")
         events: list[Event] = []
-        *lines, rest = _unified(chunk).split(b"\n")
+        *lines, rest = _unify_line_breaks(chunk).split(b"\n")
         for line in lines:
-            self._take(self._whole(line), events)
+            self._take(self._take_line(line), events)
         self._keep(rest)
         if self._heads:
             heads, self._heads = self._heads, []
@@ -122,8 +122,8 @@ class EventParser:
         self._id: str | None = None
         self._too_large = False
 
-    def _opened(self, chunk: bytes) -> bytes:
-        """The chunk without the byte order mark that a stream may open with."""
+    def _without_bom(self, chunk: bytes) -> bytes:
+        """Return the chunk without the byte order mark that may begin a stream."""
         if self._opening is None:
             return chunk
         chunk = self._opening + chunk
@@ -131,7 +131,7 @@ class EventParser:
         self._opening = chunk if unsure else None
         return b"" if unsure else chunk.removeprefix(_BOM)
 
-    def _whole(self, end: bytes) -> bytes | bytearray:
+    def _take_line(self, end: bytes) -> bytes | bytearray:
         if not self._line:
             return end
         # Moved, not copied: a line may be as long as a message.
@@ -140,7 +140,7 @@ class EventParser:
         return line
 
     def _keep(self, part: bytes) -> None:
-        """Hold the beginning of a line; of a line that will be dropped, that there is one."""
+        """Keep the beginning of a line; of a line that will be dropped, keep only that there is one."""
         self._line += part
         if not self._too_large and len(self._line) > self.limit - self._size:
             self._measure(self._line)
@@ -157,7 +157,7 @@ class EventParser:
             self._read(line)
 
     def _measure(self, line: bytes | bytearray) -> bool:
-        """Whether a line, or the beginning of one, is within the limit; where not, its event is dropped."""
+        """Return whether a line, or the beginning of one, is within the limit; if not, drop its event."""
         data = line.startswith(b"data:")
         size = len(line) - len(b"data:") - (line[5:6] == b" ") + self._size if data else len(line) - _SLACK
         if size > self.limit:
@@ -190,15 +190,15 @@ class EventParser:
 
 
 def _value(line: bytes | bytearray) -> bytes:
-    """What stands after a line's colon, without the space that may follow it; nothing where no colon is."""
+    """Return the text after a line's colon, without one leading space; nothing if there is no colon."""
     at = line.find(b":") + 1
     if not at:
         return b""
     return bytes(memoryview(line)[at + 1 if line[at : at + 1] == b" " else at :])
 
 
-def _unified(text: bytes) -> bytes:
-    """The text with newlines alone as its line breaks."""
+def _unify_line_breaks(text: bytes) -> bytes:
+    """Return the text with newlines as its only line breaks."""
     return text.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in text else text
 
 

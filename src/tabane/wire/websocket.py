@@ -1,7 +1,7 @@
-"""WebSocket as pure rules: bytes become messages, messages become frames, a request becomes a connection.
+"""The WebSocket protocol without I/O: the opening request, frames and messages; pure.
 
-Source: RFC 6455. Extensions are none, and permessage-deflate is not offered: on one machine it costs time,
-and what it saves nobody pays for. Both ends are here, so that the hub and its own client share one reading.
+Source: RFC 6455. No extensions are supported. permessage-deflate is not offered, since on one computer it
+costs time and saves nothing. Both ends are here, so that the hub and its own client share one implementation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
 
 NORMAL, GOING_AWAY, PROTOCOL_ERROR, BAD_TEXT, INTERNAL = 1000, 1001, 1002, 1007, 1011
 NO_CODE = 1005
-"""What a close frame without a code counts as; it is never sent (RFC 6455, 7.4.1)."""
+"""The code of a close frame without one; it is never sent (RFC 6455, 7.4.1)."""
 
 VERSION = "13"
 MOST_CONTROL = 125
@@ -47,19 +47,19 @@ class WebSocketMessage(NamedTuple):
 
 
 class OversizedMessage(NamedTuple):
-    """A message that was longer than is taken, and was passed over: the first bytes of it."""
+    """The first bytes of a message that was longer than the limit and was dropped."""
 
     head: bytes
 
 
 class WebSocketPing(NamedTuple):
-    """To be answered with a pong of the same bytes."""
+    """A ping. It is to be answered with a pong of the same bytes."""
 
     data: bytes
 
 
 class WebSocketPong(NamedTuple):
-    """The answer to a ping; unasked, it is a sign of life."""
+    """The answer to a ping, or an unsolicited sign of life."""
 
     data: bytes
 
@@ -85,7 +85,7 @@ class _WebSocketFrame:
 
 
 class WebSocketDecoder:
-    """Bytes in, events out, however the stream is cut into chunks.
+    """Turns bytes into events, however the stream is cut into chunks.
 
     ``masked``: the peer is a client, which has to mask what it sends; a server must not. No more than
     ``limit`` bytes of a message are held, and a chunk: the rest of a longer one is dropped as it streams in.
@@ -101,10 +101,10 @@ class WebSocketDecoder:
         self._closed = False
 
     def feed(self, data: bytes) -> Iterator[Event]:
-        """What a chunk completes, in order. Raises Fault after the last event before it."""
+        """Yield the events that a chunk completes, in order. Raises Fault after the last event before it."""
         self._buffer += data
         while not self._closed:
-            frame = self._frame or self._begun()
+            frame = self._frame or self._next_frame()
             if frame is None:
                 return
             self._take(frame)
@@ -116,8 +116,8 @@ class WebSocketDecoder:
                 yield event
         self._buffer.clear()
 
-    def _begun(self) -> _WebSocketFrame | None:
-        """The next frame, once its head is here."""
+    def _next_frame(self) -> _WebSocketFrame | None:
+        """Return the next frame, once its head is complete."""
         buffer = self._buffer
         if len(buffer) < 2:
             return None
@@ -152,7 +152,7 @@ class WebSocketDecoder:
             raise Fault(PROTOCOL_ERROR, "the rest of a message that never began")
 
     def _take(self, frame: _WebSocketFrame) -> None:
-        """Move what is here of the frame's payload to where it belongs."""
+        """Take the received part of the frame's payload."""
         count = min(len(self._buffer), frame.left)
         if not count:
             return
@@ -195,7 +195,7 @@ class WebSocketDecoder:
 
 
 def frame(payload: bytes | memoryview, opcode: int = TEXT, key: bytes = b"") -> bytes:
-    """A whole message as one frame. ``key``: four random bytes where a client sends it."""
+    """Return a whole message as one frame. ``key`` is four random bytes if a client sends it."""
     size, mask = len(payload), 0x80 if key else 0
     if size <= MOST_CONTROL:
         head = struct.pack("!BB", 0x80 | opcode, mask | size)
@@ -209,7 +209,7 @@ def frame(payload: bytes | memoryview, opcode: int = TEXT, key: bytes = b"") -> 
 
 
 def close_frame(code: int, reason: str = "", key: bytes = b"") -> bytes:
-    """The frame that closes; a reason that is too long for it is cut. 1005 is a frame without a code."""
+    """Return a close frame; a reason that is too long is cut. For 1005 the frame has no code."""
     if code == NO_CODE:
         return frame(b"", CLOSE, key)
     said = reason.encode()[: MOST_CONTROL - 2].decode(errors="ignore").encode()
@@ -217,7 +217,7 @@ def close_frame(code: int, reason: str = "", key: bytes = b"") -> bytes:
 
 
 def masked_with(data: bytes, key: bytes, at: int = 0) -> bytes:
-    """``data`` masked, or unmasked, from byte ``at`` of its frame (RFC 6455, 5.3)."""
+    """Return ``data`` masked, or unmasked, from byte ``at`` of its frame (RFC 6455, 5.3)."""
     size = len(data)
     turned = key[at % 4 :] + key[: at % 4]
     mask = (turned * (size // 4 + 1))[:size]
@@ -226,14 +226,14 @@ def masked_with(data: bytes, key: bytes, at: int = 0) -> bytes:
 
 
 def accept_of(key: str) -> str:
-    """What a server answers the ``Sec-WebSocket-Key`` of a client with."""
+    """Return the ``Sec-WebSocket-Accept`` value for a client's ``Sec-WebSocket-Key``."""
     return base64.b64encode(hashlib.sha1(key.encode() + _GUID, usedforsecurity=False).digest()).decode()
 
 
 def fault_in(method: str, headers: Mapping[str, str]) -> str | None:
-    """Why a request to become a WebSocket is none (RFC 6455, 4.2.1); None where it is one.
+    """Return why a request cannot open a WebSocket (RFC 6455, 4.2.1); None if it can.
 
-    ``headers`` are by lower-case name. Its version is looked at apart: see :data:`VERSION`.
+    ``headers`` are by lower-case name. The version is checked separately: see :data:`VERSION`.
     """
     if method != "GET":
         return "a WebSocket begins with a GET"

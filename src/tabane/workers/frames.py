@@ -1,18 +1,23 @@
-"""Frames between the hub and a worker, over two pipes.
+"""Frames between the hub and a worker, over two pipes, and hooks that encode messages for people in them.
 
 A request is four bytes of length, four with its number, four with the CPU time it may take in milliseconds
 (0 for any), a byte that is 1 if it is urgent, and a body. An answer is four bytes of length, four with the
 number of its request, a byte with its kind, and a body. All numbers are big-endian. The first answer is
 empty: the worker is ready.
+
+Bodies are the callers' own. Those in MessagePack pass :func:`encode_message` and :func:`decode_message` to
+msgspec if they contain a Message.
 """
 
 from __future__ import annotations
 
 import struct
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
+
+from tabane.messages import Message
 
 LONGEST = 128 * 1024 * 1024
 """Bytes of a body."""
@@ -24,8 +29,10 @@ _MOST_MILLISECONDS = (1 << 32) - 1
 
 
 class AnswerKind(IntEnum):
-    """What an answer is: a result; a result after which the worker ends; progress of a request that is not
-    answered yet; or a :class:`WorkerRefusal`.
+    """The kind of an answer.
+
+    A result; a result after which the worker ends; progress of a request that is not answered yet; or a
+    :class:`WorkerRefusal`.
     """
 
     RESULT = 0
@@ -48,7 +55,7 @@ class AnswerHead(NamedTuple):
 
 
 class WorkerRefusal(msgspec.Struct, frozen=True):
-    """Why a worker cannot do what it was asked. ``package`` is the name of a missing package, or ""."""
+    """Why a worker cannot do what was requested. ``package`` is the name of a missing package, or ""."""
 
     reason: str
     package: str = ""
@@ -84,3 +91,36 @@ def _checked(length: int) -> int:
     if length > LONGEST:
         raise ValueError(f"a frame of {length} bytes")
     return length
+
+
+class SentMessage(msgspec.Struct, frozen=True):
+    """A Message in transit."""
+
+    template: str
+    fields: dict[str, str | int | float | SentMessage | None]
+
+
+def encode_message(value: Any) -> SentMessage:
+    """Convert a Message for MessagePack. An ``enc_hook``."""
+    if isinstance(value, Message):
+        return SentMessage(value.template, {name: _field(field) for name, field in value.fields.items()})
+    raise NotImplementedError(f"nothing sends a {type(value).__name__}")
+
+
+def decode_message(_kind: type, value: Any) -> Message:
+    """Convert it back into a Message. A ``dec_hook``."""
+    return _message(msgspec.convert(value, SentMessage))
+
+
+def _field(value: object) -> str | int | float | SentMessage | None:
+    if isinstance(value, Message):
+        return encode_message(value)
+    return value if isinstance(value, str | int | float | None) else str(value)
+
+
+def _message(said: SentMessage) -> Message:
+    fields = {
+        name: _message(field) if isinstance(field, SentMessage) else field
+        for name, field in said.fields.items()
+    }
+    return Message(said.template, **fields)

@@ -11,8 +11,7 @@ import msgspec
 from tabane.errors import WorkerEnded, WorkerError, WorkerUnavailable
 from tabane.messages import say
 from tabane.workers.frames import AnswerKind, WorkerRefusal
-from tabane.workers.restarting import STARTS, RestartPolicy
-from tabane.workers.worker import Program, Worker, WorkerAnswer, WorkerSilent
+from tabane.workers.worker import STARTS, Program, RestartPolicy, Worker, WorkerAnswer, WorkerSilent
 
 DEATHS = 3
 """Processes that may end while they work on one request before it is given up."""
@@ -22,7 +21,7 @@ _OPENING = 0  # the number of the first request
 
 
 class RequestRefused(Exception):
-    """The process cannot do what it was asked, and goes on; or it cannot load what its opening says."""
+    """The process cannot do what was requested, and continues; or it could not load (``opening``)."""
 
     def __init__(self, refusal: WorkerRefusal, *, opening: bool) -> None:
         super().__init__(refusal.reason)

@@ -1,1 +1,1 @@
-"""What servers offer besides tools: prompts, resources and templates, and who watches which resource."""
+"""What servers offer besides tools: prompts, resources and templates, and subscriptions to resources."""

@@ -1,4 +1,4 @@
-"""All prompts of all upstreams under their public names."""
+"""Catalog of all prompts of all upstreams under their public names."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from tabane.gateway.tools.tool import by_key, original_name
 from tabane.wire.json import fields, join, quote
 
 MOST = 20_000
-"""Prompts that are taken of one server."""
+"""Prompts that are accepted from one server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One prompt: ``name`` is its server's own, ``alias`` the public one, which ``definition`` has."""
+    """One prompt: ``name`` is its server's own, ``alias`` the public one, as in ``definition``."""
 
     server: str
     name: str
@@ -40,9 +40,9 @@ class PromptCatalog:
         self._items: tuple[tuple[str, bytes], ...] | None = None
 
     def put(self, server: Server, definitions: Iterable[Raw]) -> bool:
-        """Take what a server listed; whether anything changed.
+        """Store what a server listed; return whether anything changed.
 
-        A definition that is not one, or repeats a name, is left out and logged.
+        An invalid definition, or one with a repeated name, is left out and logged.
         """
         named = by_key(server.name, "prompt", definitions, original_name, MOST)
         self.aliases = self.aliases.with_names(server.name, server.namespace, named)
@@ -55,7 +55,7 @@ class PromptCatalog:
         return self._set(server.name, tuple(prompts))
 
     def remove(self, server: str) -> bool:
-        """Drop the prompts of a server; their names stay its own."""
+        """Remove the prompts of a server. Their names stay reserved."""
         return self._set(server, None)
 
     def has(self, server: str) -> bool:
@@ -66,7 +66,7 @@ class PromptCatalog:
         return self._by_server.get(server, ())
 
     def find(self, name: str) -> Prompt | None:
-        """The prompt of that name: an alias, or ``server.prompt`` and ``server__prompt`` with its own."""
+        """Return the prompt of that name: an alias, or ``server.prompt`` or ``server__prompt``."""
         return self._by_alias.get(name) or self._by_alias.get(self.aliases.resolve(name) or "")
 
     @property
@@ -74,7 +74,7 @@ class PromptCatalog:
         return list(self._by_alias)
 
     def items(self) -> Sequence[tuple[str, bytes]]:
-        """(alias, definition) of all, by server and then as their servers list them."""
+        """Return (alias, definition) of all, by server and then as their servers list them."""
         if self._items is None:
             prompts = (prompt for of_server in self._by_server.values() for prompt in of_server)
             self._items = tuple((prompt.alias, prompt.definition) for prompt in prompts)
@@ -89,7 +89,7 @@ class PromptCatalog:
         if prompts is None:
             del self._by_server[server]
         else:
-            # Servers in order of name: a list must not depend on which of them was fastest.
+            # Servers in order of name: a list must not depend on which server started first.
             self._by_server = dict(sorted({**self._by_server, server: prompts}.items()))
         self._by_alias.update((prompt.alias, prompt) for prompt in prompts or ())
         self._items = None

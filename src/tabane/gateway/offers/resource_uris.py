@@ -1,10 +1,10 @@
-"""URIs of resources: addresses that name a server, and matching against URI templates; pure.
+"""URIs of resources: addresses that contain a server's name, and matching of URI templates; pure.
 
-A resource is shown under its own URI if only one server has that URI. Otherwise it is shown under its
-address, ``tabane://upstream/<server>/<its URI>``, which is understood for every resource. The URI is
-percent-encoded there, so that it is one segment of the path. A template appears verbatim in an address, since
-an encoded expression would not be one, and so does what a client expanded from it: a rest with a scheme of
-its own is verbatim, any other is decoded.
+A resource has its own URI here if only one server lists that URI. Otherwise it has its address,
+``tabane://upstream/<server>/<its URI>``, which is accepted for every resource. The URI in an address is
+percent-encoded, so that it is one segment of the path. A template in an address is verbatim, since an encoded
+expression would not be one. So is a URI that a client expanded from it: a remainder that has a scheme is
+taken verbatim, any other is decoded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from urllib.parse import quote, unquote_to_bytes
 
 OWN = "tabane:"
-"""The scheme of the hub's own addresses: no server's URI is shown bare that begins with it."""
+"""The scheme of the hub's own addresses. A server's URI of this scheme is always shown as an address."""
 
 ROOT = "tabane://upstream/"
 
@@ -22,17 +22,17 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def address(server: str, uri: str) -> str:
-    """Return the spelling of that server's resource."""
+    """Return the address of that server's resource."""
     return f"{ROOT}{_escaped(server)}/{_escaped(uri)}"
 
 
 def template_address(server: str, template: str) -> str:
-    """Return the spelling of that server's template: what it expands to is an address again."""
+    """Return the address of that server's template. It expands to addresses."""
     return f"{ROOT}{_escaped(server)}/{template}"
 
 
 def addressed(uri: str) -> tuple[str, str] | None:
-    """(server, its own URI) of an address; None if it is another URI."""
+    """Return (server, its own URI) of an address; None for any other URI."""
     if uri[: len(ROOT)].lower() != ROOT:
         return None
     server, slash, rest = uri[len(ROOT) :].partition("/")
@@ -43,7 +43,7 @@ def addressed(uri: str) -> tuple[str, str] | None:
 
 
 def is_own(uri: str) -> bool:
-    """Return whether a URI is of the hub's own scheme, so that bare it could be taken for an address."""
+    """Return whether a URI has the hub's own scheme, so that it could be mistaken for an address."""
     return uri[: len(OWN)].lower() == OWN
 
 
@@ -54,7 +54,7 @@ def scheme(uri: str) -> str:
 
 
 def authority(uri: str) -> str:
-    """Scheme and authority of a URI, its scheme alone where it has no authority; empty for none."""
+    """Return scheme and authority of a URI, its scheme if it has no authority, or an empty text."""
     start = scheme(uri)
     rest = uri[len(start) :]
     if not start or rest[:2] != "//":
@@ -77,10 +77,10 @@ def _unescaped(text: str) -> str:
 # -- URI templates (RFC 6570, levels 1 to 3) --------------------------------------------------------
 
 LONGEST_MATCHED = 2048
-"""Characters of a template or URI that is matched; a longer one matches nothing."""
+"""Maximum characters of a template or URI for matching; a longer one matches nothing."""
 
 MOST_EXPRESSIONS = 32
-"""Expressions of a template that is matched."""
+"""Maximum expressions of a template for matching."""
 
 _VARIABLE = r"[A-Za-z0-9_%.-]+(?::\d{1,4}|\*)?"
 _EXPRESSION = re.compile(rf"\{{([+#./;?&]?){_VARIABLE}(?:,{_VARIABLE})*\}}")
@@ -91,7 +91,7 @@ _LEADS = {"": "", "+": "", "#": "#", ".": ".", "/": "/", ";": ";", "?": "?", "&"
 
 
 class UriTemplate:
-    """A URI template, read once. ``prefix`` is the text before its first expression."""
+    """A parsed URI template. ``prefix`` is the text before its first expression."""
 
     __slots__ = ("_parts", "prefix")
 
@@ -101,7 +101,7 @@ class UriTemplate:
         self.prefix = first if isinstance(first, str) else ""
 
     def matches(self, uri: str) -> bool:
-        """Return whether some values make that URI of it."""
+        """Return whether the template expands to that URI for some values."""
         if self._parts is None or len(uri) > LONGEST_MATCHED or not uri.startswith(self.prefix):
             return False
         places = 1

@@ -1,4 +1,4 @@
-"""All resources and templates of all upstreams, and which of them a URI belongs to."""
+"""Catalog of all resources and templates of all upstreams, and the servers that a URI belongs to."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST = 20_000
 """Resources, and as many templates, that are taken of one server."""
 
 MOST_MATCHED = 1000
-"""Templates of one server that a URI is compared with; those beyond are listed alone."""
+"""Templates of one server that a URI is compared with; any others are only listed."""
 
 MOST_SOURCES = 8
 """Servers that may be asked for one URI."""
@@ -32,7 +32,7 @@ MOST_SOURCES = 8
 
 @dataclass(frozen=True, slots=True)
 class ResourceSource:
-    """A resource ``uri`` of ``server``, which may have it. ``shown`` is what the client calls it."""
+    """A server that may have a resource ``uri``. ``shown`` is the URI that the client uses."""
 
     server: str
     uri: str
@@ -41,7 +41,7 @@ class ResourceSource:
 
 @dataclass(frozen=True, slots=True)
 class _ServerResources:
-    """What one server listed, by URI and by template. ``capable``: it answers resources/read at all."""
+    """One server's resources by URI and templates. ``capable``: it answers resources/read."""
 
     resources: Mapping[str, Raw] = field(default_factory=dict)
     templates: Mapping[str, Raw] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class _ServerResources:
 
 
 class ResourceCatalog:
-    """Resources by URI, unchanged unless several servers list the same, or one that looks like ours.
+    """Resources by URI. The URI is an address if several servers list it or it looks like an address.
 
     ``version`` changes whenever what a client sees has changed. The configuration's ``allow`` and
     ``deny`` are about tools: every resource is offered.
@@ -72,9 +72,9 @@ class ResourceCatalog:
         *,
         capable: bool = True,
     ) -> bool:
-        """Take what a server listed, None for what it did not list again; whether anything changed.
+        """Store what a server listed, None for lists it did not send again; return whether anything changed.
 
-        A definition that is not one, or repeats a URI, is left out and logged.
+        An invalid definition, or one with a repeated URI, is left out and logged.
         """
         before = self._by_server.get(server, _ServerResources())
         listed, formed = before.resources, before.templates
@@ -87,7 +87,7 @@ class ResourceCatalog:
         return self._set(server, _ServerResources(listed, formed, capable))
 
     def remove(self, server: str) -> bool:
-        """Drop what a server offers."""
+        """Remove what a server offers."""
         return self._set(server, None)
 
     def has(self, server: str) -> bool:
@@ -100,14 +100,14 @@ class ResourceCatalog:
         return len(offered.resources), len(offered.templates)
 
     def items(self) -> Sequence[tuple[str, bytes]]:
-        """(URI as shown, definition) of all resources, by server and then as their servers list them."""
+        """Return (URI as shown, definition) of all resources, by server and then as servers list them."""
         if self._items is None:
             listed = {server: offered.resources for server, offered in self._by_server.items()}
             self._items = tuple(_shown(listed, "uri", address))
         return self._items
 
     def template_items(self) -> Sequence[tuple[str, bytes]]:
-        """(template as shown, definition) of all templates, in the same order."""
+        """Return (template as shown, definition) of all templates, in the same order."""
         if self._template_items is None:
             formed = {server: offered.templates for server, offered in self._by_server.items()}
             self._template_items = tuple(_shown(formed, "uriTemplate", template_address))
@@ -116,15 +116,15 @@ class ResourceCatalog:
     def find(self, uri: str) -> tuple[ResourceSource, ...]:
         """Return where to read a URI, the likeliest first; empty if no server reads resources.
 
-        An address belongs to the server in it, a listed URI or template to those that list it. Otherwise
-        it may be of those whose templates make it, then of those that list something of the same
-        authority or scheme. If no template makes it either, a tool may have named it: then every
+        An address belongs to the server in it, a listed URI or template to the servers that list it.
+        Otherwise, servers whose templates match come first, then those that list something of the same
+        authority or scheme. If no template matches, the URI may come from a result of a tool: then every
         server is a candidate.
         """
         return self.known(uri) or self.guessed(uri)
 
     def known(self, uri: str) -> tuple[ResourceSource, ...]:
-        """As :meth:`find`, but only if something that is listed speaks for a server."""
+        """Return as :meth:`find` does, but only if a listed resource or template indicates a server."""
         at = addressed(uri)
         if at is not None and at[0] in self._by_server:
             return (ResourceSource(*at, uri),)
@@ -144,7 +144,7 @@ class ResourceCatalog:
         return _sources([*self._neighbours(uri), *capable], uri)
 
     def _neighbours(self, uri: str) -> Iterator[str]:
-        """Servers that list something under the same authority, then something of the same scheme."""
+        """Yield servers that list a URI of the same authority, then of the same scheme."""
         for wanted in (authority(uri), scheme(uri)):
             for server, offered in self._by_server.items():
                 if wanted and offered.capable and wanted in self._kinds(server):
@@ -177,7 +177,7 @@ class ResourceCatalog:
         if offered is None:
             del self._by_server[server]
         else:
-            # Servers in order of name: a list must not depend on which of them was fastest.
+            # Servers in order of name: a list must not depend on which server started first.
             self._by_server = dict(sorted({**self._by_server, server: offered}.items()))
         self._items = self._template_items = self._owners = None
         self._schemes.pop(server, None)
@@ -203,7 +203,7 @@ def _owners(listed: Mapping[str, Mapping[str, Raw]]) -> dict[str, list[str]]:
 def _shown(
     listed: Mapping[str, Mapping[str, Raw]], member: str, spelled: Callable[[str, str], str]
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield each definition with what it is shown as, which ``member`` holds."""
+    """Yield each definition with its URI as shown, which is also its ``member``."""
     owners = _owners(listed)
     for server, definitions in listed.items():
         for key, definition in definitions.items():

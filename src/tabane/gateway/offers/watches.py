@@ -1,4 +1,4 @@
-"""Resources that clients watch, on whichever instances serve those clients."""
+"""Subscriptions of clients to changes of resources, on the instances that serve those clients."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ log = logging.getLogger(__name__)
 
 MOST_OF_SESSION = 1024
 MOST = 20_000
-"""Resources that are watched, by one session and by all."""
+"""Maximum watched resources, of one session and of all."""
 
 OnUpdated = Callable[[str, Raw], None]
-"""Given the watched URI as its client calls it, and the notification's params for that client."""
+"""Gets the watched URI as its client knows it, and the notification's params for that client."""
 
 
 class InstanceRoute(Protocol):
@@ -57,10 +57,9 @@ class ResourceWatch:
 
 
 class ResourceWatches:
-    """The watched resources of all sessions, bounded.
+    """The watched resources of all sessions, limited in number.
 
-    They follow a server to the instance that takes the place of another. ``spawn`` runs what goes on
-    while nobody waits.
+    If another instance of a server replaces one, they move to it. ``spawn`` runs background work.
     """
 
     def __init__(self, route: InstanceRoute, spawn: Callable[[Coroutine[None, None, None]], object]) -> None:
@@ -71,7 +70,7 @@ class ResourceWatches:
     async def watch(
         self, session: str, caller: Caller, source: ResourceSource, on_updated: OnUpdated
     ) -> None:
-        """Tell ``on_updated`` whenever the resource changes; instead of another of the session's for it.
+        """Call ``on_updated`` whenever the resource changes; replaces the session's former watch.
 
         Raises TabaneError if its server cannot be reached or refuses, or there are too many.
         """
@@ -87,14 +86,14 @@ class ResourceWatches:
             self._forget(session, watch)
             raise
         finally:
-            # The new one stands before the old is given up, so the server is asked for nothing twice.
+            # The old watch ends after the new one began, so the subscription at the server continues.
             if before is not None:
                 before.end()
         if self._by_session.get(session, {}).get(source.shown) is not watch:
             watch.end()
 
     def unwatch(self, session: str, uri: str) -> None:
-        """Watch that URI, as the client calls it, no more."""
+        """Stop watching that URI, as the client knows it."""
         watch = self._by_session.get(session, {}).get(uri)
         if watch is not None:
             self._forget(session, watch)
@@ -106,7 +105,7 @@ class ResourceWatches:
             self.unwatch(session, uri)
 
     def moved(self, server: str) -> None:
-        """Instances of a server may have been let go of: their successors are watched in their place."""
+        """Watch again on the new instances, after instances of a server may have been replaced."""
         for watches in self._by_session.values():
             for watch in watches.values():
                 if watch.source.server == server:
@@ -118,7 +117,7 @@ class ResourceWatches:
             if instance is not watch.instance:
                 await watch.begin(instance)
         except TabaneError as error:
-            log.info("%s: %s is not watched any more: %s", watch.source.server, watch.source.uri, error)
+            log.info("%s: %s is no longer watched: %s", watch.source.server, watch.source.uri, error)
 
     def _check_room(self, session: str) -> None:
         if len(self._by_session.get(session, ())) >= MOST_OF_SESSION:
@@ -140,7 +139,7 @@ class ResourceWatches:
 
 
 def renamed(params: Raw, source: ResourceSource, uri: str) -> Raw:
-    """A notification as the client is told it: its own URI, and nothing of the server's subscription."""
+    """Return the notification for the client: with its own URI, without the hub's subscription id."""
     try:
         members = json.fields(params)
     except InvalidJson:

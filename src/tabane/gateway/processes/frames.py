@@ -1,7 +1,7 @@
-"""Messages between the hub and its keeper: dictionaries in frames, by ``marshal``.
+"""Frames between the hub and its keeper: dictionaries, encoded by ``marshal``.
 
-Both ends run the same interpreter and trust each other; json would cost the keeper a megabyte, and
-could not carry the bytes of an environment.
+Both ends run the same interpreter and trust each other. The json module would cost the keeper a megabyte, and
+cannot encode the bytes of an environment.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def pack(message: dict[str, Any]) -> bytes:
 
 
 class KeeperFrames:
-    """Takes bytes as they come and gives the messages that are complete."""
+    """Collects bytes and returns the messages that are complete."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

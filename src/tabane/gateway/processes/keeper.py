@@ -1,20 +1,20 @@
 """The keeper: a small process that starts the hub's upstream servers, and ends them when the hub is gone.
 
-It is the parent of every upstream, so it learns of each death at once; it is their subreaper on
-Linux, so that what leaves a server's group (npx → sh → node, setsid, double fork) comes back to it;
-and it holds a socket to the hub, whose end of file means that the hub is gone, however it went.
-Should the keeper itself be killed, the kernel kills the servers it started (PR_SET_PDEATHSIG), and
-the hub what they leave behind.
+It is the parent of every upstream, so it notices each death at once. On Linux it is their subreaper, so that
+processes that leave a server's group (npx → sh → node, setsid, double fork) come back to it. It holds a
+socket to the hub, whose end of file means that the hub has ended, for whatever reason. If the keeper itself
+is killed, the kernel kills the servers it started (PR_SET_PDEATHSIG), and the hub kills what they leave
+behind.
 
-Requests and reports are dictionaries in frames over that socket; what the system is to see is bytes.
-From the hub: ``spawn`` {key, argv, env, cwd, marker} with three file descriptors (stdin, stdout,
-stderr), ``stop`` {key, grace}, ``kill`` {key}, ``ping``. To the hub: ``spawned`` {key, pid} or
-``failed`` {key, step: cwd|exec|fork, errno}; ``exited`` {key, code, signal} when the server itself has
-ended; ``gone`` {key} when nothing of it is left; ``pong``.
+Requests and reports are dictionaries in frames over that socket; texts for the system are bytes. From the
+hub: ``spawn`` {key, argv, env, cwd, marker} with three file descriptors (stdin, stdout, stderr), ``stop``
+{key, grace}, ``kill`` {key}, ``ping``. To the hub: ``spawned`` {key, pid} or ``failed`` {key, step:
+cwd|exec|fork, errno}; ``exited`` {key, code, signal} when the server itself has ended; ``gone`` {key} when
+nothing of it is left; ``pong``.
 
-Memory is what counts here: standard library alone, and of that ``_socket``, ``_signal`` and
-``marshal`` rather than socket, signal and json, whose imports (enum, selectors, re) would cost a
-sixth more memory and twice the time to start. Both ends of the socket run the same interpreter.
+The keeper must use little memory. So it uses only the standard library, and of that ``_socket``, ``_signal``
+and ``marshal`` instead of socket, signal and json, whose imports (enum, selectors, re) would take a sixth
+more memory and twice the time to start. Both ends of the socket run the same interpreter.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 else:
     import _signal as signal
 
-GRACE = 2.0  # seconds between SIGTERM and SIGKILL, where the hub named none
+GRACE = 2.0  # seconds between SIGTERM and SIGKILL, if the hub named none
 PATIENCE = 4.0  # seconds from the end of the hub to the end of everything
 _AGAIN = 0.02, 1.0  # seconds between two rounds of SIGKILL, the first and at most: it may fork as we look
 _CHUNK = 1 << 16
 
 
 class SupervisedProcess:
-    """A server that was asked for, until nothing of it is left."""
+    """A server that the hub requested, until nothing of it is left."""
 
     __slots__ = ("again", "alive", "deadline", "grace", "key", "marker", "pid", "pipe", "sent")
 
@@ -85,15 +85,15 @@ class Keeper:
                 self._settle(instance)
             self._reap()
             self._advance()
-            self._look()
+            self._report_gone()
             self._flush()
 
     def end(self) -> None:
         """Kill whatever is left below this process."""
         for pid in process_table.descendants(process_table.processes(), [os.getpid()]):
-            _sent(os.kill, pid, signal.SIGKILL)
+            _signal_sent(os.kill, pid, signal.SIGKILL)
         for instance in self._instances.values():
-            _sent(os.killpg, instance.pid, signal.SIGKILL)
+            _signal_sent(os.killpg, instance.pid, signal.SIGKILL)
 
     # What the keeper waits for
 
@@ -111,14 +111,14 @@ class Keeper:
         return ready
 
     def _timeout(self) -> float | None:
-        """Milliseconds until the next deadline; None if there is none."""
+        """Return the milliseconds until the next deadline; None if there is none."""
         deadlines = [i.deadline for i in self._instances.values() if i.deadline is not None]
         return max(0.0, min(deadlines) - time.monotonic()) * 1000 + 1 if deadlines else None
 
     # What the hub asks for
 
     def _receive(self) -> bool:
-        """Handle what the hub has sent. False if it is gone, or can no longer be understood."""
+        """Handle requests of the hub. Return False if the hub has ended, or sends what cannot be parsed."""
         try:
             data, ancillary, flags, _ = self._channel.recvmsg(
                 _CHUNK, _socket.CMSG_SPACE(64), getattr(_socket, "MSG_CMSG_CLOEXEC", 0)
@@ -131,7 +131,7 @@ class Keeper:
             for start in range(0, len(fds) - 3, 4):
                 self._fds.append(int.from_bytes(fds[start : start + 4], sys.byteorder))
                 os.set_inheritable(self._fds[-1], False)
-        # A lost descriptor would give the next server another's pipes: better no server at all.
+        # A lost descriptor would give the next server another's pipes. Starting no server is better.
         if not data or flags & _socket.MSG_CTRUNC:
             return False
         for request in self._frames.feed(data):
@@ -167,7 +167,7 @@ class Keeper:
     # What becomes of the servers
 
     def _settle(self, instance: SupervisedProcess) -> None:
-        """Read how exec went: a pipe that ends without a word means well."""
+        """Read the result of exec: a pipe that ends without data means success."""
         if instance.pipe is None:
             return
         said = os.read(instance.pipe, _CHUNK)
@@ -205,13 +205,13 @@ class Keeper:
             self._signal(instance, signal.SIGTERM)
 
     def _advance(self) -> None:
-        """Go one step further with all that had its time: SIGTERM, SIGKILL, and SIGKILL again."""
+        """Take the next step for all that had their time: SIGTERM, SIGKILL, and SIGKILL again."""
         now = time.monotonic()
         for instance in self._instances.values():
             if instance.deadline is not None and instance.deadline <= now:
                 self._signal(instance, signal.SIGKILL if instance.sent else signal.SIGTERM)
 
-    def _look(self) -> None:
+    def _report_gone(self) -> None:
         """Report the servers that have ended and of which nothing is left."""
         for instance in [i for i in self._instances.values() if not i.alive]:
             if not self._left(instance):
@@ -220,11 +220,11 @@ class Keeper:
 
     def _left(self, instance: SupervisedProcess) -> bool:
         if not launch.LINUX:
-            return _sent(os.killpg, instance.pid, 0)
+            return _signal_sent(os.killpg, instance.pid, 0)
         return bool(self._members(instance))
 
     def _members(self, instance: SupervisedProcess) -> set[int]:
-        """Its processes, wherever they went. One whose owner cannot be told is the last server's."""
+        """Return its processes, in whatever group. One whose owner is unknown counts as the last server's."""
         table, keeper = self._processes(), os.getpid()
         if len(self._instances) == 1:
             return process_table.descendants(table, [keeper])
@@ -243,14 +243,14 @@ class Keeper:
         self._schedule(instance, number)
         table, members = self._processes(), self._members(instance)
         outside = {pid for pid in members if table[pid].group != instance.pid}
-        # A group without a member is no more, and its number may be another's.
+        # A group without members has ended, and its number may belong to another group now.
         if instance.alive or not launch.LINUX or len(outside) < len(members):
-            if _sent(os.killpg, instance.pid, number):
+            if _signal_sent(os.killpg, instance.pid, number):
                 outside.discard(instance.pid)
             elif instance.alive:
-                outside.add(instance.pid)  # it has not made its group yet
+                outside.add(instance.pid)  # it has not created its group yet
         for pid in outside:
-            _sent(os.kill, pid, number)
+            _signal_sent(os.kill, pid, number)
 
     def _schedule(self, instance: SupervisedProcess, number: int) -> None:
         if number == signal.SIGTERM:
@@ -262,7 +262,7 @@ class Keeper:
         instance.deadline = time.monotonic() + wait
 
     def _abandon(self) -> None:
-        """The hub is gone: end everything."""
+        """End everything, because the hub has ended."""
         self._over = time.monotonic() + PATIENCE
         strays = process_table.descendants(self._processes(), [os.getpid()])
         for instance in self._instances.values():
@@ -271,7 +271,7 @@ class Keeper:
                 instance.grace = GRACE
                 self._signal(instance, signal.SIGTERM)
         for pid in strays:
-            _sent(os.kill, pid, signal.SIGTERM)
+            _signal_sent(os.kill, pid, signal.SIGTERM)
 
     # What the hub is told
 
@@ -283,9 +283,9 @@ class Keeper:
             while self._unsent:
                 del self._unsent[: self._channel.send(self._unsent)]
         except BlockingIOError:
-            return  # the hub is busy; a server brings three reports at most, so this stays small
+            return  # the hub is busy; a server causes three reports at most, so this stays small
         except OSError:
-            self._unsent.clear()  # it is gone, as the next read will tell
+            self._unsent.clear()  # the hub has ended, as the next read will show
 
 
 def _alarm() -> int:
@@ -307,8 +307,8 @@ def _ended() -> tuple[int, int] | None:
     return (pid, status) if pid else None
 
 
-def _sent(send: Callable[[int, int], None], target: int, number: int) -> bool:
-    """Return whether there was something to send the signal to."""
+def _signal_sent(send: Callable[[int, int], None], target: int, number: int) -> bool:
+    """Return whether there was a process to send the signal to."""
     try:
         send(target, number)
     except (ProcessLookupError, PermissionError):
@@ -317,7 +317,7 @@ def _sent(send: Callable[[int, int], None], target: int, number: int) -> bool:
 
 
 def _hub() -> _socket.socket:
-    """The socket to the hub, which comes as descriptor 0; null takes the places of stdin and stdout."""
+    """Return the socket to the hub, from descriptor 0; /dev/null replaces stdin and stdout."""
     channel = _socket.socket(fileno=os.dup(0))
     channel.setblocking(False)
     null = os.open(os.devnull, os.O_RDWR)
@@ -337,7 +337,7 @@ def _inherit_nothing() -> None:
 
 
 def main() -> None:
-    """Run as the keeper: descriptor 0 is the socket, descriptor 2 takes what goes wrong."""
+    """Run as the keeper: descriptor 0 is the socket, descriptor 2 gets error messages."""
     os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)

@@ -1,19 +1,28 @@
-"""The hub's end of the socket to a keeper: starts it, sends it requests, hands on its reports."""
+"""The hub's end of the socket to a keeper, and the cleanup after a keeper that was lost.
+
+On Linux the hub is a subreaper while it has children. If the keeper is killed, the kernel kills the servers
+that the keeper started, and the processes that those had started become children of the hub, which kills
+and reaps them. On other systems the hub kills the process groups of the servers: it can find nothing else.
+"""
 
 from __future__ import annotations
 
 import array
 import asyncio
+import logging
 import os
 import signal
 import socket
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from tabane.gateway.processes import launch, process_table
 from tabane.gateway.processes.frames import KeeperFrames, pack
+
+log = logging.getLogger(__name__)
 
 _CHUNK = 1 << 16
 _PACKAGE = str(Path(__file__).resolve().parents[3])
@@ -25,8 +34,8 @@ _LOADER = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # where an interpreter may n
 class KeeperLink:
     """A running keeper.
 
-    ``report`` is given each of its reports; ``lost`` is called once when its end of the socket is
-    closed, which it is when the keeper has ended.
+    ``report`` is called with each of its reports. ``lost`` is called once when the keeper has ended, which
+    closes its end of the socket.
     """
 
     def __init__(
@@ -59,14 +68,14 @@ class KeeperLink:
             self._flush()
 
     def end(self) -> None:
-        """Let the keeper see that the hub is gone: it ends everything, then itself."""
+        """Close the hub's side, so that the keeper ends everything and then itself."""
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError:
-            return  # it has gone before
+            return  # it has ended already
 
     def close(self) -> None:
-        """Let go of the socket and of what was not sent. May be called twice."""
+        """Close the socket and drop what was not sent. May be called twice."""
         if self._socket.fileno() < 0:
             return
         self._loop.remove_reader(self._socket)
@@ -97,7 +106,7 @@ class KeeperLink:
             self._block(True)
             return
         except OSError:
-            return  # it is gone, as the reader is about to learn
+            return  # it has ended, as the reader will notice
         self._block(False)
 
     def _send_first(self) -> None:
@@ -118,9 +127,9 @@ class KeeperLink:
 
 
 def _start(channel: int, log_fd: int | None) -> int:
-    """Start a keeper whose descriptor 0 is ``channel`` and whose stderr goes to ``log_fd``; its pid.
+    """Start a keeper whose descriptor 0 is ``channel`` and whose stderr is ``log_fd``; return its pid.
 
-    It starts with the signals blocked that would end it before it can refuse them.
+    Signals that would end it before it can ignore them are blocked at its start.
     """
     log = (
         (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)
@@ -143,3 +152,85 @@ def _start(channel: int, log_fd: int | None) -> int:
 def _close(fds: Sequence[int]) -> None:
     for fd in fds:
         os.close(fd)
+
+
+CLEANUP_LIMIT = 5.0
+"""Seconds after which the hub gives up on processes that cannot be killed."""
+
+_PAUSE = 0.002, 0.05  # seconds between two checks, at first and at most
+
+
+class Subreaper:
+    """Makes this process the parent of orphans below it, if the system supports that."""
+
+    def __init__(self) -> None:
+        self._control = launch.prctl() if launch.LINUX else None
+        self._before = 0
+        if self._control is not None:
+            import ctypes  # which prctl has imported
+
+            before = ctypes.c_int()
+            self._control(launch.GET_SUBREAPER, ctypes.byref(before))
+            self._before = before.value
+            self._control(launch.SET_SUBREAPER, 1)
+
+    def end(self) -> None:
+        """Restore the setting from before."""
+        if self._control is not None:
+            self._control(launch.SET_SUBREAPER, self._before)
+
+
+async def end_orphans(keeper: int, leaders: Collection[int], token: str) -> None:
+    """Kill and reap the keeper, and what is left of the servers it had started.
+
+    ``leaders`` are the servers' pids, ``token`` is part of the marker in their environments. Takes at
+    most :data:`CLEANUP_LIMIT`.
+    """
+    kill_if_alive(os.kill, keeper)
+    if not launch.LINUX:
+        for leader in leaders:
+            kill_if_alive(os.killpg, leader)
+    marker = process_table.marker(token)
+    pause, until = _PAUSE[0], asyncio.get_running_loop().time() + CLEANUP_LIMIT
+    while not (_reap(keeper) and not _end_some(leaders, marker)):
+        if asyncio.get_running_loop().time() > until:
+            log.warning("a process that keeper %d left behind cannot be killed", keeper)
+            return
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _PAUSE[1])
+
+
+def kill_if_alive(kill: Callable[[int, int], None], target: int) -> None:
+    """Send SIGKILL to a process or group that may have ended already."""
+    try:
+        kill(target, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def _end_some(leaders: Collection[int], marker: bytes) -> bool:
+    """Kill what is running and reap what has ended. Return whether there was any such process."""
+    table, hub = process_table.processes(), os.getpid()
+    if hub not in table:
+        return False
+    members = process_table.belonging(table, hub, leaders, lambda pid: process_table.carries(pid, marker))
+    left = False
+    for process in table.values():
+        # A zombie shows no marker. The hub's own children stay in its session; an orphan has another.
+        orphan = process.zombie and process.parent == hub and process.session != table[hub].session
+        if process.pid not in members and not orphan:
+            continue
+        left = True
+        if not process.zombie:
+            kill_if_alive(os.kill, process.pid)
+        elif process.parent == hub:
+            _reap(process.pid)
+    return left
+
+
+def _reap(pid: int) -> bool:
+    """Return whether a child has ended and is reaped, now or before."""
+    try:
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    except ChildProcessError:
+        return True

@@ -1,7 +1,7 @@
-"""Starting one process: fork, a clean slate, exec. Run by the keeper, which is small enough to fork.
+"""Start of one process by fork and exec, in the keeper, which is small enough to fork.
 
-The child gets a session (and so a group) of its own, the three descriptors and nothing else, every
-signal at its default, and on Linux a promise of the kernel to be killed when the keeper dies.
+The child gets its own session (and so its own group), the three descriptors and no others, and the default
+for every signal. On Linux the kernel kills it when the keeper dies.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SET_PDEATHSIG, SET_NAME, SET_SUBREAPER, GET_SUBREAPER = 1, 15, 36, 37
 
 
 def prctl() -> Callable[..., int]:
-    """Linux's prctl(2). Its arguments after the first are unsigned longs or pointers."""
+    """Return Linux's prctl(2). Its arguments after the first are unsigned longs or pointers."""
     import ctypes  # the hub imports this module and may never need it
 
     call: Callable[..., int] = ctypes.CDLL(None, use_errno=True).prctl
@@ -31,7 +31,7 @@ def prctl() -> Callable[..., int]:
 
 
 def candidates(command: bytes, env: dict[bytes, bytes]) -> list[bytes]:
-    """The paths that ``command`` may mean, in order: itself where it is a path, else along env's PATH."""
+    """Return the possible paths of ``command``, in order: itself if it is a path, else along env's PATH."""
     if b"/" in command:
         return [command]
     folders = env.get(b"PATH", os.defpath.encode()).split(b":")
@@ -45,11 +45,11 @@ def launch(
     stdio: Sequence[int],
     control: Callable[..., int] | None,
 ) -> tuple[int, int]:
-    """Start a process; its pid, and a pipe that says how exec went.
+    """Start a process; return its pid, and a pipe that reports how exec went.
 
-    The pipe ends without a word once the program runs, else with the marshalled pair (step, errno),
-    step being ``cwd`` or ``exec``. ``control`` is prctl, on Linux. Raises OSError if the system
-    has no room for another process.
+    The pipe ends without data once the program runs. Otherwise it contains the marshalled pair (step, errno),
+    where step is ``cwd`` or ``exec``. ``control`` is prctl, on Linux. Raises OSError if the system cannot
+    create another process.
     """
     said, say = os.pipe()
     parent = os.getpid()
@@ -74,14 +74,14 @@ def _become(
     say: int,
     parent: int,
 ) -> None:
-    """The child's half of :func:`launch`; does not return."""
+    """Run the child's half of :func:`launch`; does not return."""
     step = "exec"
     try:
         os.setsid()
         if control is not None:
             control(SET_PDEATHSIG, signal.SIGKILL)
             if os.getppid() != parent:
-                return  # too late for the kernel's promise
+                return  # the keeper died before prctl took effect
         for number, fd in enumerate(stdio):
             os.dup2(fd, number)
         _forget_signals()
@@ -108,9 +108,9 @@ def _forget_signals() -> None:
 
 
 def _exec(argv: list[bytes], env: dict[bytes, bytes]) -> None:
-    """execve along PATH. Raises the first error that is more than "not in this folder", else ENOENT.
+    """Run execve along PATH. Raises the first error other than "not in this folder", else ENOENT.
 
-    os.execvpe would do, and import ``warnings`` for each child.
+    os.execvpe does the same, but imports ``warnings`` for each child.
     """
     refused: OSError | None = None
     for path in candidates(argv[0], env):

@@ -17,7 +17,7 @@ from tabane.messages import Message, say
 def launch_error(
     argv: list[bytes], env: dict[bytes, bytes], cwd: bytes | None, step: str, number: int
 ) -> Message:
-    """Return what to tell about a start that failed at ``step`` (cwd, exec, fork) with errno ``number``."""
+    """Return the message for a start that failed at ``step`` (cwd, exec, fork) with errno ``number``."""
     if step == "fork":
         return say(
             "The system has no room for another process ({detail}). End some, or raise the limit.",
@@ -81,7 +81,7 @@ def _missing(command: bytes, env: dict[bytes, bytes], cwd: bytes | None) -> Mess
 
 
 def _named_interpreter(path: bytes) -> str:
-    """Return what stands after ``#!``; the program's own name where it is no script, and lacks its loader."""
+    """Return the text after ``#!``; the program's name if it is not a script (its loader is missing)."""
     try:
         with open(path, "rb") as file:
             first = file.readline(256)
@@ -129,7 +129,7 @@ def _executing(path: bytes) -> int:
 
 
 def _without_interpreter(path: bytes, command: str, env: dict[bytes, bytes]) -> Message | None:
-    """Return what is missing after ``#!/usr/bin/env NAME``; the exec itself succeeds there."""
+    """Return what is missing after ``#!/usr/bin/env NAME``; there the exec itself succeeds."""
     words = _interpreter(path)
     if len(words) < 2 or os.path.basename(words[0]) != "env":
         return None

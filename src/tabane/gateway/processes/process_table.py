@@ -1,8 +1,8 @@
-"""Who descends from whom: the process table as Linux shows it in /proc, and rules over it.
+"""The process table, as Linux shows it in /proc, and rules for which processes belong to a server.
 
-A process that left its group (setsid, double fork) is still found, by what it cannot shed: its
-ancestors while they live, and the marker that its environment inherited. The keeper and the hub
-both use these rules, so this imports next to nothing. If there is no /proc the table is empty.
+A process that left its group (setsid, double fork) is still found by what it cannot change: its ancestors
+while they live, and the marker in the environment that it inherited. Both the keeper and the hub use these
+rules, so this module imports almost nothing. Without /proc the table is empty.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ProcessEntry:
 
 
 def parse(stat: bytes) -> ProcessEntry:
-    """Return a Process from the text of /proc/PID/stat. Raises ValueError if it is none.
+    """Return a ProcessEntry from the text of /proc/PID/stat. Raises ValueError if the text is not one.
 
     The second field is the command's name in parentheses and may hold spaces and parentheses.
     """
@@ -47,7 +47,7 @@ def parse(stat: bytes) -> ProcessEntry:
 
 
 def processes() -> dict[int, ProcessEntry]:
-    """Return every process that is there now, by pid."""
+    """Return every running process, by pid."""
     try:
         names = os.listdir("/proc")
     except OSError:
@@ -58,7 +58,7 @@ def processes() -> dict[int, ProcessEntry]:
             try:
                 table[int(name)] = parse(_read(f"/proc/{name}/stat"))
             except (OSError, ValueError):
-                continue  # ended since the folder was listed, or no Linux
+                continue  # ended since the folder was listed, or not Linux
     return table
 
 

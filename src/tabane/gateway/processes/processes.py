@@ -1,9 +1,9 @@
-"""The child processes of upstream servers, as the hub sees them: started, noticed when they end, ended.
+"""Child processes of upstream servers, as the hub sees them: their start, their exit, their end.
 
-The hub starts none of them itself: the keeper does, and reports their deaths, so that there is one
-small process more but no thread, no signal handler and no child watcher in the hub, and nothing is
-left behind however the hub goes. When the keeper is lost every child counts as ended, what it left
-is ended, and the next spawn starts a new keeper.
+The hub does not start them itself: the keeper does, and reports their deaths. This costs one small process,
+but the hub needs no thread, no signal handler and no child watcher, and nothing is left behind however the
+hub ends. When the keeper is lost, every child counts as ended, the hub kills what it left, and the next spawn
+starts a new keeper.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from itertools import count
 from typing import Any, TypeVar
 
 from tabane.errors import UpstreamUnavailable
-from tabane.gateway.processes import orphans, process_table
-from tabane.gateway.processes.keeper_link import KeeperLink
+from tabane.gateway.processes import process_table
+from tabane.gateway.processes.keeper_link import KeeperLink, Subreaper, end_orphans, kill_if_alive
 from tabane.gateway.processes.launch_errors import launch_error
 from tabane.messages import Message, say
 
 _T = TypeVar("_T")
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
-"""What a child's environment has of the hub's; the rest is what its configuration names."""
+"""Variables of the hub's that a child's environment gets, besides those in its configuration."""
 
 GRACE = 2.0
 """Seconds from end of file to SIGTERM, and from there to SIGKILL."""
@@ -46,13 +46,13 @@ def child_environment(hub_env: Mapping[str, str], configured: Mapping[str, str])
 
 @dataclass(frozen=True)
 class ChildExit:
-    """How a child ended: its status, or the signal that killed it; neither where nobody saw it."""
+    """How a child ended: its status, or the signal that killed it; neither if unknown."""
 
     code: int | None = None
     signal: int | None = None
 
     def describe(self) -> Message:
-        """For the second half of a sentence about the server."""
+        """Return the second half of a sentence about the server."""
         if self.signal is not None:
             return say("it was killed by {signal}", signal=_signal_name(self.signal))
         if self.code is not None:
@@ -66,9 +66,9 @@ class ChildExit:
 class ChildProcess:
     """A running child.
 
-    The three descriptors are the hub's ends of its pipes, non-blocking; they belong to the caller,
-    who closes them. ``exited`` is done as soon as the process has ended, ``gone`` when nothing is
-    left of it, neither in its group nor outside.
+    The three descriptors are the hub's ends of its pipes, non-blocking. They belong to the caller, who closes
+    them. ``exited`` is done as soon as the process has ended, ``gone`` when nothing of it is left, neither in
+    its group nor outside.
     """
 
     def __init__(self, key: int, pid: int, fds: Sequence[int], processes: ChildProcesses) -> None:
@@ -81,9 +81,9 @@ class ChildProcess:
         self._processes = processes
 
     async def stop(self, grace: float = GRACE) -> ChildExit:
-        """End it: after ``grace`` seconds SIGTERM, after as many more SIGKILL, to all that is left of it.
+        """End it: after ``grace`` seconds by SIGTERM, after as many more by SIGKILL to all of it.
 
-        Close its stdin first: the first seconds are what end of file is given. Returns when nothing is
+        Close its stdin first: the first wait is for its reaction to end of file. Returns when nothing is
         left, at the latest :data:`SLACK` and a second after the SIGKILL. Never raises.
         """
         self._processes.ask({"do": "stop", "key": self.key, "grace": float(grace)})
@@ -92,13 +92,13 @@ class ChildProcess:
         return self.exited.result() if self.exited.done() else ChildExit()
 
     def kill(self) -> None:
-        """SIGKILL, to all of it, at once."""
+        """Send SIGKILL to all of it, at once."""
         self._processes.ask({"do": "kill", "key": self.key})
 
 
 @dataclass(frozen=True)
 class _SpawnRequest:
-    """A start that the keeper was asked for, the hub's ends of the pipes, and who waits for it."""
+    """A start that was requested from the keeper, the hub's ends of the pipes, and the future."""
 
     argv: list[bytes]
     env: dict[bytes, bytes]
@@ -110,9 +110,10 @@ class _SpawnRequest:
 class ChildProcesses:
     """Starts and ends children through a keeper, which is started with the first of them.
 
-    ``log_fd`` takes the keeper's stderr, which is silent unless it fails. A start that takes more
-    than ``timeout`` seconds is given up. ``umask`` is the children's, if it is not the hub's own:
-    what Tabane writes is private, what a server writes for its user is as that user wants it.
+    ``log_fd`` gets the keeper's stderr, which is empty unless it fails. A start that takes more than
+    ``timeout`` seconds is given up. ``umask`` is the children's, if it differs from the hub's: Tabane's own
+    files are private, but a server's files follow the user's umask.
+
     Belongs to one event loop, in the main thread.
     """
 
@@ -124,9 +125,9 @@ class ChildProcesses:
         self._link: KeeperLink | None = None
         self._requests: dict[int, _SpawnRequest] = {}
         self._children: dict[int, ChildProcess] = {}
-        self._adoption: orphans.Subreaper | None = None
+        self._adoption: Subreaper | None = None
         self._sweep: asyncio.Task[None] | None = None
-        self._clear = asyncio.Event()  # there is no keeper, and nothing left of one
+        self._clear = asyncio.Event()  # there is no keeper, and no process of an earlier one
         self._clear.set()
         self._pong = asyncio.Event()
         self._closed = False
@@ -139,10 +140,10 @@ class ChildProcesses:
     async def spawn(
         self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None = None
     ) -> ChildProcess:
-        """Start a program, in a session of its own, with ``env`` and the marker alone.
+        """Start a program, in its own session, with only ``env`` and the marker as environment.
 
-        ``argv[0]`` is looked up on the PATH of ``env``. Raises UpstreamUnavailable, whose message
-        says what is missing, if it could not be started.
+        ``argv[0]`` is looked up on the PATH of ``env``. Raises UpstreamUnavailable, whose message names what
+        is missing, if it could not be started.
         """
         command = _encoded(argv, env, cwd)
         link = await self._keeper()
@@ -160,7 +161,7 @@ class ChildProcesses:
             raise
 
     async def close(self, grace: float = GRACE) -> None:
-        """End every child as :meth:`Child.stop` does, and then the keeper. Bounded, and final."""
+        """End every child as :meth:`ChildProcess.stop` does, then the keeper. Limited in time; final."""
         self._closed = True
         await asyncio.gather(*(child.stop(grace) for child in list(self._children.values())))
         if self._link is not None:
@@ -175,12 +176,12 @@ class ChildProcesses:
             self._adoption = None
 
     def ask(self, request: dict[str, Any]) -> None:
-        """Ask the keeper something about a child; nothing where it is gone already."""
+        """Send the keeper a request about a child; nothing if the child is already gone."""
         if self._link is not None and (request["key"] in self._children or request["key"] in self._requests):
             self._link.send(request)
 
     async def prod(self) -> None:
-        """Ask the keeper for a sign of life. One that gives none in a second is killed, and all it keeps."""
+        """Ask the keeper for a sign of life. Without one in a second, it is killed, with all its children."""
         if self._link is None:
             return
         self._pong.clear()
@@ -192,10 +193,10 @@ class ChildProcesses:
 
     def _kill_keeper(self) -> None:
         if self._link is not None:
-            orphans.send(os.kill, self._link.pid)
+            kill_if_alive(os.kill, self._link.pid)
 
     async def _keeper(self) -> KeeperLink:
-        """Return the keeper, or a new one once what the last one left is ended."""
+        """Return the keeper; start a new one if the last was lost and its processes have ended."""
         while self._link is None:
             await self._clear.wait()
             if self._closed:
@@ -207,7 +208,7 @@ class ChildProcesses:
 
     def _start(self) -> KeeperLink:
         if self._adoption is None:
-            self._adoption = orphans.Subreaper()
+            self._adoption = Subreaper()
         before = os.umask(self.umask) if self.umask is not None else None
         try:
             return KeeperLink(asyncio.get_running_loop(), self._report, self._lost, self._log_fd)
@@ -246,7 +247,7 @@ class ChildProcesses:
         return key, request
 
     def _withdraw(self, key: int, request: _SpawnRequest) -> None:
-        """Nobody waits for this start any more: end what became of it."""
+        """End the process of a start that nobody waits for any more."""
         self.ask({"do": "kill", "key": key})
         if request.answer.cancelled() or request.answer.exception() is None:
             _close(request.fds)
@@ -283,7 +284,7 @@ class ChildProcesses:
             request.answer.set_exception(error)
 
     def _lost(self) -> None:
-        """The keeper has ended: so has every child, and what is left of them is ended."""
+        """Handle the end of the keeper: every child has ended, and their remaining processes are killed."""
         link, self._link = self._link, None
         if link is None:
             return
@@ -297,7 +298,7 @@ class ChildProcesses:
 
     async def _end_leavings(self, keeper: int, children: dict[int, ChildProcess]) -> None:
         try:
-            await orphans.end_orphans(keeper, {child.pid for child in children.values()}, self._token)
+            await end_orphans(keeper, {child.pid for child in children.values()}, self._token)
         finally:
             for child in children.values():
                 _settle(child.gone, None)
@@ -312,7 +313,7 @@ class ChildProcesses:
 def _encoded(
     argv: Sequence[str], env: Mapping[str, str], cwd: str | None
 ) -> tuple[list[bytes], dict[bytes, bytes], bytes | None]:
-    """Return the command as the system takes it. Raises UpstreamUnavailable if it has no way to."""
+    """Return the command as bytes for the system. Raises UpstreamUnavailable if it cannot be encoded."""
     try:
         command = [os.fsencode(part) for part in argv]
         variables = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
@@ -329,7 +330,7 @@ def _encoded(
 
 
 def _pipes() -> tuple[list[int], list[int]]:
-    """Three pipes: the hub's ends, non-blocking, and the child's, each as stdin, stdout, stderr."""
+    """Return three pipes: the hub's ends, non-blocking, and the child's, each as stdin, stdout, stderr."""
     made: list[tuple[int, int]] = []
     try:
         made.extend(os.pipe() for _ in range(3))

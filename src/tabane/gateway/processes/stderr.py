@@ -1,7 +1,7 @@
-"""What upstream servers write to stderr: a small log for each, its last lines at hand for error messages.
+"""The stderr of upstream servers: a small log for each, with its last lines for error messages.
 
-Bounded on every side: a line is cut, the file rotates, memory holds the last lines, and a server
-that floods is slowed down and kept in parts. Secrets are hidden before anything is kept.
+Everything is limited: a line is cut, the file rotates, memory holds the last lines. A server that floods is
+slowed down, and only parts of its output are kept. Secrets are hidden before anything is kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tabane.gateway.processes.log_files import RotatingFile, last_lines
 log = logging.getLogger(__name__)
 
 FILE_LIMIT = 1 << 20
-"""Bytes at which a log becomes NAME.log.1 and another is begun."""
+"""Bytes at which a log becomes NAME.log.1 and a new one is begun."""
 
 LINE_LIMIT = 4096
 """Characters of a line that are kept."""
@@ -30,7 +30,7 @@ KEPT_LINES = 50
 """Lines that are held in memory."""
 
 RATE, BURST = 256 << 10, 1 << 20
-"""Bytes a second that are logged in the long run, and at once."""
+"""Bytes per second that are logged in the long run, and the maximum at once."""
 
 _CHUNK = 1 << 15  # bytes read in one go, between which the loop does other things
 _OVERLAP = 1024  # bytes read beyond the limit of a line: no longer secret is cut in two there
@@ -49,8 +49,7 @@ _CONTROL = re.compile(
 
 
 def file_name(server: str) -> str:
-    """The name of a server's log, safe whatever the server is called, and its own even where case is
-    not told apart."""
+    """Return the name of a server's log: safe for any server name, and unique also if case is ignored."""
     if _SAFE.fullmatch(server):
         return f"{server}.log"
     readable = _UNSAFE.sub("_", server).strip("._-")[:48] or "server"
@@ -58,7 +57,7 @@ def file_name(server: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Lines without colours and other orders to a terminal, each as it would look after its last ``\\r``."""
+    """Return lines without colors and other terminal sequences, each as it looks after its last ``\r``."""
     text = _CONTROL.sub("", text)
     if "\r" not in text:
         return text
@@ -66,7 +65,7 @@ def plain(text: str) -> str:
 
 
 class StderrLines:
-    """Takes bytes as they come and gives the lines that are complete, each with whether it was cut."""
+    """Collects bytes and returns the complete lines, each with whether it was cut."""
 
     def __init__(self) -> None:
         self._part = bytearray()
@@ -90,17 +89,17 @@ class StderrLines:
         return lines
 
     def rest(self) -> list[tuple[bytes, bool]]:
-        """What has come of a line that has not ended."""
+        """Return the received part of a line that has not ended."""
         return [(bytes(self._part), False)] if self._part else []
 
     def skip(self) -> None:
-        """Forget what has come of a line: the bytes that follow are of another."""
+        """Forget the received part of a line: the bytes that follow belong to another."""
         self._part.clear()
         self._skipping = False
 
 
 def readable(lines: Iterable[tuple[bytes, bool]], redact: Callable[[str], str]) -> list[str]:
-    """Lines as text with secrets hidden, all at once for those that are written over several lines."""
+    """Return lines as text with secrets hidden, at once for secrets of several lines."""
     lines = list(lines)
     if not lines:
         return []
@@ -119,14 +118,14 @@ def _short(text: str, cut: bool) -> str:
 
 
 class StderrRateLimit:
-    """So many bytes a second, and so many at once after a rest."""
+    """A limit of bytes per second, and of bytes at once after a pause."""
 
     def __init__(self, rate: float, burst: float, now: float) -> None:
         self._rate, self._burst = rate, burst
         self._left, self._then = burst, now
 
     def take(self, size: int, now: float) -> bool:
-        """Whether ``size`` bytes at the time ``now`` (seconds) are within it; they count if they are."""
+        """Return whether ``size`` bytes at time ``now`` (seconds) are within the limit; if so, count them."""
         self._left = min(self._burst, self._left + (now - self._then) * self._rate)
         self._then = now
         if self._left < size:
@@ -136,7 +135,7 @@ class StderrRateLimit:
 
 
 class ServerLogFile:
-    """A server's log in ``folder``, one predecessor beside it; both readable by the user alone."""
+    """A server's log in ``folder`` and one predecessor, both readable only by the user."""
 
     def __init__(self, folder: str | os.PathLike[str], server: str) -> None:
         self.path = os.path.join(folder, file_name(server))
@@ -144,7 +143,7 @@ class ServerLogFile:
         self._complained = False
 
     def append(self, lines: Iterable[str]) -> None:
-        """Add lines with the time. A file that cannot be written loses them, and says so once."""
+        """Append lines with the time. If the file cannot be written, they are lost, with one warning."""
         stamp = time.strftime("%Y-%m-%d %H:%M:%S ")
         text = "".join(f"{stamp}{line}\n" for line in lines).encode("utf-8", "replace")
         try:
@@ -159,7 +158,7 @@ class ServerLogFile:
             self._complained = True
 
     def last(self, count: int) -> list[str]:
-        """The last ``count`` lines, of the predecessor too where this one has fewer."""
+        """Return the last ``count`` lines, also from the predecessor if this file has fewer."""
         lines: list[str] = []
         for path in (self.path, f"{self.path}.1"):
             with contextlib.suppress(OSError):
@@ -176,8 +175,8 @@ class ServerLogFile:
 class StderrLog:
     """Reads a child's stderr, non-blocking ``fd``, into the log of ``server`` in ``folder``.
 
-    The descriptor is this object's, and closed at its end or by :meth:`close`. ``redact`` hides
-    secrets in text of whole lines.
+    The object owns the descriptor, and closes it at its end or in :meth:`close`. ``redact`` hides secrets in
+    text of whole lines.
     """
 
     def __init__(
@@ -200,20 +199,20 @@ class StderrLog:
         loop.add_reader(fd, self._readable)
 
     def lines(self) -> list[str]:
-        """The last lines, up to what has been written by now; a question without end counts as a line."""
+        """Return the last lines that were written so far; an unfinished line, such as a prompt, counts."""
         self._drain()
         if self._loop.time() - self._heard < _AT_REST:
             return list(self._kept)
         return [*self._kept, *readable(self._lines.rest(), self._redact)][-KEPT_LINES:]
 
     def last_words(self) -> str:
-        """The last few lines that say something, for an error message; empty where there are none."""
+        """Return the last few lines with content, for an error message; empty if there are none."""
         count, characters = _LAST_WORDS
         said = [line for line in self.lines() if line.strip()]
         return "\n".join(said[-count:])[-characters:]
 
     def close(self) -> None:
-        """Read what is there, and let go of the descriptor. May be called twice."""
+        """Read the available data, and close the descriptor. May be called twice."""
         self._drain()
         self._end()
 
@@ -228,7 +227,7 @@ class StderrLog:
         self._loop.add_reader(self._fd, self._readable)
 
     def _read(self) -> bytes:
-        """What is there; empty where nothing is, or nothing will be any more."""
+        """Return the available data; empty if there is none now or any more."""
         try:
             data = os.read(self._fd, _CHUNK)
         except BlockingIOError:
@@ -246,7 +245,7 @@ class StderrLog:
             self._take(data)
 
     def _take(self, data: bytes) -> bool:
-        """Keep a chunk, or of a flood its end alone. Whether it was kept whole."""
+        """Keep a chunk, or only its end in a flood. Return whether all was kept."""
         self._heard = self._loop.time()
         if self._allowance.take(len(data) + _LINE_COST * data.count(b"\n"), self._heard):
             self._keep(self._lines.feed(data), logged=True)

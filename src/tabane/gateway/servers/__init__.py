@@ -1,1 +1,1 @@
-"""What the user configured: the servers file read, checked, edited; variables and secrets."""
+"""Configuration of servers: the servers file (read, checked, edited), variables and secrets."""

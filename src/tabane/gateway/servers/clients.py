@@ -1,6 +1,6 @@
-"""The programs that people have set their MCP servers up in, and the files they keep them in.
+"""Programs in which people configure MCP servers, and the paths of their files.
 
-Nothing is read here: home, folder and platform are handed in, and paths come out.
+Nothing is read here: home, folder and platform are arguments, and paths are results.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ Scope = Literal["user", "project"]
 """Whose servers a file holds: the user's, or one project's (the folder that is worked in)."""
 
 _CONFIG = "@config"
-"""Stands in a path for the platform's folder of application settings."""
+"""Placeholder in a path for the platform's folder of application settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientFile:
-    """A file of a client, there or not: its path, whose servers it holds, and the key they stand under."""
+    """A file of a client, existing or not: its path, its scope, and the key of its servers."""
 
     path: Path
     scope: Scope
@@ -29,12 +29,12 @@ class ClientFile:
 class Client:
     """A program that MCP servers are set up in.
 
-    ``name`` is what the command line calls it, ``title`` its own name (never translated), ``key`` the
-    key of the object that holds its servers. ``user`` and ``project`` are paths below the user's home
-    (or, after ``@config``, the platform's folder of settings) and below the folder that is worked in.
-    ``typed`` clients want ``"type"`` in each entry; ``per_project`` ones keep, in the user's file, further
-    servers under ``projects.<folder>.mcpServers``. ``traces`` are further paths below the home by which
-    it is seen to be installed.
+    ``name`` is its name on the command line, ``title`` its own name (never translated), ``key`` the key of
+    the object with its servers. ``user`` and ``project`` are paths below the user's home (or, after
+    ``@config``, below the platform's folder of settings) and below the project folder. ``typed`` clients want
+    ``"type"`` in each entry. ``per_project`` clients keep further servers in the user's file, under
+    ``projects.<folder>.mcpServers``. ``traces`` are further paths below the home that show that the client is
+    installed.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Client:
         ``platform`` is ``sys.platform``; ``config`` is the folder that stands for ``~/.config``
         (XDG_CONFIG_HOME), which macOS has no use for. The files need not exist.
         """
-        user = _placed(self.user, platform, home, config)
+        user = _resolved_path(self.user, platform, home, config)
         found = [ClientFile(user, "user", self.key)]
         if cwd is not None and self.project is not None:
             found.append(ClientFile(cwd / self.project, "project", self.key))
@@ -83,7 +83,7 @@ def client_named(name: str) -> Client | None:
     return next((client for client in CLIENTS if client.name == name), None)
 
 
-def _placed(where: str, platform: str, home: Path, config: Path | None) -> Path:
+def _resolved_path(where: str, platform: str, home: Path, config: Path | None) -> Path:
     first, _, rest = where.partition("/")
     if first != _CONFIG:
         return home / where

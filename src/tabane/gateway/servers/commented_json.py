@@ -1,8 +1,8 @@
-"""JSON as people write it, with comments and trailing commas, and with the line of everything in it.
+"""JSON with comments and trailing commas, with the line of every member.
 
-Comments and trailing commas are blanked with spaces, so that every offset stays what it was; the rest
-is read strictly by the standard library. (The libraries that read JSON with comments either give no
-column or take longer to import than the whole of this file takes to run.)
+Comments and trailing commas are replaced by spaces, so that every offset stays the same. The rest is read
+strictly by the standard library. (Libraries for JSON with comments either give no column, or their import
+takes longer than this whole file takes to run.)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DECODER = json.JSONDecoder()
 
 
 class JsonSyntaxError(ValueError):
-    """Text that is not JSON. ``line`` and ``column`` count from 1; ``expected`` says what belongs there."""
+    """Text that is not JSON. ``line`` and ``column`` count from 1; ``expected`` is what belongs there."""
 
     def __init__(self, text: str, position: int, expected: Message) -> None:
         super().__init__(expected)
@@ -50,7 +50,7 @@ class JsonMember:
 
 @dataclass(frozen=True, slots=True)
 class JsonDocument:
-    """A file that was read: its value, and the means to find the lines of its parts.
+    """A file that was read: its value, and access to the lines of its parts.
 
     ``commented`` says whether it has comments, which a rewritten file would lose.
     """
@@ -62,7 +62,7 @@ class JsonDocument:
     def members(self, start: int = 0) -> tuple[JsonMember, ...]:
         """Return the members of the object at that offset, in the file's order, doubled keys included.
 
-        Empty if what begins there is no object.
+        Empty if the value at that offset is not an object.
         """
         return tuple(_members(self.text, start))
 
@@ -85,7 +85,7 @@ def read_document(text: str) -> JsonDocument:
 
 
 def blank_comments(text: str) -> str:
-    """The text with spaces where ``//`` and ``/* */`` comments were: as long, with the same line breaks.
+    """Return the text with spaces in place of comments: same length, same line breaks.
 
     Raises :class:`JsonSyntaxError` at a comment that does not end.
     """
@@ -102,9 +102,9 @@ def blank_comments(text: str) -> str:
 
 
 def blank_trailing_commas(text: str) -> str:
-    """Return the text with a space for each comma that stands between an element and a closing bracket.
+    """Return the text with a space for each comma between an element and a closing bracket.
 
-    A comma with nothing before it, as in ``[,]``, is a mistake and stays one.
+    A comma with nothing before it, as in ``[,]``, is an error and remains one.
     """
 
     def blanked(token: re.Match[str]) -> str:

@@ -1,7 +1,7 @@
-"""The servers file, mcp-servers.json: what assistants already use, read into Servers.
+"""The servers file, mcp-servers.json: the format that assistants use, read into Servers.
 
-Comments, trailing commas and a byte order mark are read. A file that is no JSON is refused with line
-and column; a single server that is wrong is disabled with a word, and the others live.
+Comments, trailing commas and a byte order mark are accepted. A file that is not JSON is refused with line and
+column. A single invalid server is disabled with a reason, and the others work.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tabane.settings.files import read_trusted
 from tabane.text.nearest_names import nearest
 
 TABLES = ("mcpServers", "servers")
-"""The keys under which servers stand: ours and most programs', and VS Code's."""
+"""Keys of the objects with servers: ours and most programs', and VS Code's."""
 
 _IGNORED = ("inputs", "$schema")
 
 
 @dataclass(frozen=True, slots=True)
 class ServersConfiguration:
-    """What the servers file says: its servers in the file's order, disabled ones too, and warnings."""
+    """The content of the servers file: servers in its order, also disabled ones, and warnings."""
 
     path: Path
     servers: tuple[Server, ...] = ()
@@ -43,10 +43,10 @@ class ServersConfiguration:
 def read_configuration(
     path: str | os.PathLike[str], variables: Variables, *, required: bool = False
 ) -> ServersConfiguration:
-    """Read the servers file. ``required`` is for a file that the user named: it has to exist.
+    """Read the servers file. ``required`` is True if the user named the file: then it must exist.
 
-    Raises ConfigurationError if the file is missing though required, may be written by others, or is
-    not the JSON it should be: then with path, line, column and what was expected there.
+    Raises ConfigurationError if the file is missing though required, writable by others, or not valid JSON;
+    for the last with path, line, column and what was expected there.
     """
     path = Path(os.path.abspath(path))
     try:
@@ -62,16 +62,16 @@ def read_configuration(
 def configuration_of(
     path: str | os.PathLike[str], definitions: Mapping[str, object], variables: Variables
 ) -> ServersConfiguration:
-    """What the servers file at ``path`` would say if it held these definitions: nothing is read or written.
+    """Return the content of a servers file at ``path`` with these definitions, without reading it.
 
-    Lines in its messages mean nothing.
+    Line numbers in its messages have no meaning.
     """
     path = Path(os.path.abspath(path))
     return _configured(path, read_document(json.dumps({TABLES[0]: definitions})), variables)
 
 
 def why_disabled(server: Server) -> Message | None:
-    """Return why the server may not be started, without the file and line that say so; None if it may."""
+    """Return why the server may not be started, without file and line; None if it may."""
     why = server.disabled.fields.get("why") if server.disabled else None
     return why if isinstance(why, Message) else server.disabled
 
@@ -88,7 +88,7 @@ def open_document(path: Path, read: Callable[[Path], bytes] = read_trusted) -> J
 
 
 def server_tables(path: Path, document: JsonDocument) -> tuple[JsonMember, ...]:
-    """Return the objects of the file that hold servers. Raises ConfigurationError if one is no object."""
+    """Return the file's objects that hold servers. Raises ConfigurationError if one is not an object."""
     if not isinstance(document.value, dict):
         raise _broken(path, 1, 1, say('expected an object such as {"mcpServers": {}}'))
     tables = tuple(member for member in document.members() if member.key in TABLES)

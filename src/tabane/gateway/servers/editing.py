@@ -1,8 +1,8 @@
-"""Changes to the servers file that the commands `tabane servers add|remove|enable|disable` make.
+"""Changes to the servers file by the commands `tabane servers add|remove|enable|disable`.
 
-The file is replaced in one step, mode 0600, and what it was stays beside it as ``….bak``. Keys keep
-their order, unknown ones too. In a file with comments only the text of what changes is touched; one that
-cannot be changed without a loss is left alone, and the user is shown what to write instead.
+The file is replaced in one step, with mode 0600, and a backup is saved as ``….bak``. Keys keep their order,
+also unknown ones. In a file with comments, only the changed text is replaced. If that is impossible without a
+loss, the file stays unchanged and the user is shown what to write.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tabane.text.nearest_names import nearest
 
 Table = dict[str, Any]
 Change = Callable[[Table], Message]
-"""Changes the object of servers in place, and says what a person would have to write by hand."""
+"""Changes the object of servers in place, and returns what a person would have to write by hand."""
 
 PATIENCE = 10.0
 """Seconds to wait for another command that changes the same file; one takes some milliseconds."""
@@ -39,7 +39,7 @@ _EMPTY = '{"mcpServers": {}}'
 
 
 def add_server(path: str | os.PathLike[str], name: str, definition: Mapping[str, Any]) -> None:
-    """Add a server at the end of the file, which is made if there is none.
+    """Add a server at the end of the file, which is created if it does not exist.
 
     Raises BadArguments if the name is empty or taken, and as :func:`edit_servers`.
     """
@@ -47,13 +47,13 @@ def add_server(path: str | os.PathLike[str], name: str, definition: Mapping[str,
 
 
 def add_servers(path: str | os.PathLike[str], definitions: Mapping[str, Mapping[str, Any]]) -> None:
-    """Add several servers at once. Raises as :func:`add_server`, and then has added none."""
+    """Add several servers at once. Raises as :func:`add_server`; then none is added."""
 
     edit_servers(path, _additions(definitions))
 
 
 def check_addable(path: str | os.PathLike[str], definitions: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise what :func:`add_servers` would raise now, and change nothing."""
+    """Raise what :func:`add_servers` would raise now, without changing anything."""
     target = Path(os.path.realpath(path))
     try:
         document = open_document(target)
@@ -63,7 +63,7 @@ def check_addable(path: str | os.PathLike[str], definitions: Mapping[str, Mappin
 
 
 def remove_server(path: str | os.PathLike[str], name: str) -> None:
-    """Take a server out of the file. Raises UnknownName, and as :func:`edit_servers`."""
+    """Remove a server from the file. Raises UnknownName, and as :func:`edit_servers`."""
 
     def change(table: Table) -> Message:
         _known(table, name)
@@ -88,15 +88,15 @@ def enable_server(path: str | os.PathLike[str], name: str, enabled: bool) -> Non
 
 
 def edit_servers(path: str | os.PathLike[str], change: Change) -> None:
-    """Let ``change`` alter the servers of the file, and write it back with a copy of the old one.
+    """Change the servers of the file with ``change``, write the file, and save a backup.
 
-    Raises what ``change`` raises, and ConfigurationError where the file is broken, names a server twice,
-    cannot be changed without losing a comment, or cannot be written.
+    Raises what ``change`` raises, and ConfigurationError if the file is broken, names a server twice, cannot
+    be changed without losing a comment, or cannot be written.
     """
     target = Path(os.path.realpath(path))
     try:
         os.makedirs(target.parent, mode=0o700, exist_ok=True)
-        with alone(target):
+        with folder_lock(target):
             _edit(target, change)
     except OSError as error:
         raise ConfigurationError(
@@ -105,11 +105,11 @@ def edit_servers(path: str | os.PathLike[str], change: Change) -> None:
 
 
 @contextmanager
-def alone(path: Path, limit: float = PATIENCE) -> Iterator[None]:
-    """Only one program at a time is within such a block for files of the same folder.
+def folder_lock(path: Path, limit: float = PATIENCE) -> Iterator[None]:
+    """Lock the folder of a file, so that only one program at a time changes the files in it.
 
-    The folder itself is locked, so that no file is left behind. Raises ConfigurationError if another
-    program stays within for ``limit`` seconds, and OSError.
+    The folder itself is locked, so that no lock file is left behind. Raises ConfigurationError if another
+    program holds the lock for ``limit`` seconds, and OSError.
     """
     folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -154,7 +154,7 @@ def _edit(path: Path, change: Change) -> None:
 
 
 def _spliced(path: Path, previous: bytes, key: str, before: Table, after: Table, by_hand: Message) -> bytes:
-    """Return the former text with what changed between the two tables put in and taken out, comments kept."""
+    """Return the former text with the differences between both tables applied, comments kept."""
     text = previous.decode("utf-8-sig")
     try:
         for place, value in _differences((key,), before, after):
@@ -165,7 +165,7 @@ def _spliced(path: Path, previous: bytes, key: str, before: Table, after: Table,
 
 
 def _differences(path: tuple[str, ...], before: Table, after: Table) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield the members that are to be set or taken out, the deepest that differ."""
+    """Yield the members to set or to remove, only the deepest that differ."""
     for key in before.keys() - after.keys():
         yield (*path, key), _GONE
     for key, value in after.items():
@@ -187,7 +187,7 @@ def _lost(path: Path, by_hand: Message) -> ConfigurationError:
 
 
 def _table(path: Path, document: JsonDocument) -> Table:
-    """Return the object that holds the servers: the one in the file, else a new one."""
+    """Return the object with the servers: the file's, or a new one."""
     table: Table = document.value.setdefault(_key(path, document), {})
     return table
 
@@ -249,23 +249,23 @@ def _has_doubles(path: Path, document: JsonDocument) -> bool:
 
 
 def _lines(name: str, definition: Table) -> str:
-    return f"{_quoted(name)}: {_laid_out(definition)}"
+    return f"{_quoted(name)}: {_formatted(definition)}"
 
 
 def _encoded(root: Table) -> bytes:
-    return (_laid_out(root) + "\n").encode()
+    return (_formatted(root) + "\n").encode()
 
 
-def _laid_out(value: Any, margin: str = "") -> str:
-    """JSON as people write this file: two spaces, and a list of plain values on one line."""
+def _formatted(value: Any, margin: str = "") -> str:
+    """Return JSON in the layout of this file: two spaces, and a list of plain values on one line."""
     inner = margin + "  "
     if isinstance(value, dict) and value:
-        parts = [f"{inner}{_quoted(key)}: {_laid_out(part, inner)}" for key, part in value.items()]
+        parts = [f"{inner}{_quoted(key)}: {_formatted(part, inner)}" for key, part in value.items()]
         return "{\n" + ",\n".join(parts) + f"\n{margin}}}"
     if isinstance(value, list) and any(isinstance(part, dict | list) for part in value):
-        return "[\n" + ",\n".join(inner + _laid_out(part, inner) for part in value) + f"\n{margin}]"
+        return "[\n" + ",\n".join(inner + _formatted(part, inner) for part in value) + f"\n{margin}]"
     if isinstance(value, list):
-        return "[" + ", ".join(_laid_out(part) for part in value) + "]"
+        return "[" + ", ".join(_formatted(part) for part in value) + "]"
     return _quoted(value)
 
 

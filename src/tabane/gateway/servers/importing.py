@@ -1,4 +1,4 @@
-"""Servers that were set up in other programs: read from their files, folded, and made ready for ours."""
+"""Import of servers from other programs: their files are read, merged, and converted to ours."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ Definition = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ImportCandidate:
-    """A server as it stands in a file of another program: ``title`` is the program's own name, and
-    ``origin`` the short word that tells it apart; ``folder`` is the project it is of, if it is of one.
+    """A server in a file of another program. ``title`` is the program's own name.
+
+    ``origin`` is the short word that distinguishes it from others; ``folder`` is its project, if it has one.
     """
 
     name: str
@@ -40,7 +41,7 @@ class ImportCandidate:
 
 @dataclass(frozen=True, slots=True)
 class ImportSource:
-    """A file that was looked at: the servers in it, or why it could not be read."""
+    """A file that was read: its servers, or why it could not be read."""
 
     title: str
     path: Path
@@ -50,7 +51,7 @@ class ImportSource:
 
 @dataclass(frozen=True, slots=True)
 class ImportedServer:
-    """A server that is to be added, where it was found, and the keys that are left behind."""
+    """A server to be added, where it was found, and the keys that are not imported."""
 
     name: str
     definition: Definition = field(repr=False)
@@ -85,7 +86,7 @@ class ServerImportPlan:
 def sources(
     clients: Iterable[Client], platform: str, home: Path, cwd: Path, config: Path | None = None
 ) -> Iterator[ImportSource]:
-    """Yield the files of the clients that exist. A broken one says so, and the others are read."""
+    """Yield the existing files of the clients. A broken one has an error, and the others are read."""
     seen: set[Path] = set()
     for client in clients:
         for file in client.files(platform, home, cwd, config):
@@ -97,10 +98,10 @@ def sources(
 
 
 def source_of(path: Path) -> ImportSource:
-    """One file that was named. Of no project: it may have been copied from anywhere."""
+    """Return one named file. It belongs to no project, since it may be a copy from anywhere."""
     if not path.exists():
         return ImportSource(path.name, path, problem=say("There is no file {path}.", path=path))
-    return _read(path, path.name, _word(path.stem), None, per_project=True)
+    return _read(path, path.name, _name_part(path.stem), None, per_project=True)
 
 
 def _read(path: Path, title: str, origin: str, folder: Path | None, per_project: bool) -> ImportSource:
@@ -124,7 +125,7 @@ def _of_projects(root: Any, title: str, path: Path) -> Iterator[ImportCandidate]
         folder = Path(name)
         for server, definition in _entries([table]):
             yield ImportCandidate(
-                server, definition, f"{title} ({folder.name})", _word(folder.name), path, folder
+                server, definition, f"{title} ({folder.name})", _name_part(folder.name), path, folder
             )
 
 
@@ -203,9 +204,9 @@ class _ServerImportPlanner:
 
 
 def adopted(found: ImportCandidate) -> tuple[Definition, tuple[str, ...]]:
-    """Return the definition with our keys alone, and the names of those that were left behind.
+    """Return the definition with only the keys that Tabane knows, and the names of the others.
 
-    A project's server goes on running in its folder, where that makes a difference.
+    A project's server still runs in its folder, if that makes a difference.
     """
     definition: Definition = {}
     left = []
@@ -220,7 +221,7 @@ def adopted(found: ImportCandidate) -> tuple[Definition, tuple[str, ...]]:
 
 
 def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> Definition | None:
-    """Return both definitions as one, if they are of the same server; None if they are not."""
+    """Return both definitions as one if they are the same server; None if they are not."""
     if _identity(one) != _identity(other):
         return None
     whole = dict(one)
@@ -237,7 +238,7 @@ def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> Definition | Non
 
 
 def is_tabane(definition: Mapping[str, Any]) -> bool:
-    """Whether a definition of an assistant's file is this hub: importing it would make it call itself."""
+    """Return whether a definition is this hub: importing it would make the hub call itself."""
     if is_hub(_url(definition)):
         return True
     args = definition.get("args")
@@ -270,8 +271,8 @@ def _url(definition: Mapping[str, Any]) -> str:
     return str(definition.get("url") or definition.get("serverUrl") or definition.get("httpUrl") or "")
 
 
-def _word(text: str) -> str:
-    """Return a text as a part of a server's name."""
+def _name_part(text: str) -> str:
+    """Return a text in a form that fits into a server's name."""
     return re.sub(r"[^\w.-]+", "-", text).strip("-.") or "2"
 
 

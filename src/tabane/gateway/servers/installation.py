@@ -1,7 +1,7 @@
-"""Tabane as an entry in an assistant's own file: put there, changed, taken out, the rest left as it was.
+"""Tabane's entry in an assistant's own file: add, update, remove, without other changes.
 
-The file is replaced in one step and keeps its mode, and what it was stays beside it as ``….bak``.
-Comments stay: the text is changed, not written again.
+The file is replaced in one step and keeps its mode, and a backup is saved as ``….bak``. Comments are
+preserved, since the text is edited, not generated again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Literal
 from tabane.errors import BadArguments, ConfigurationError
 from tabane.gateway.servers.clients import Client
 from tabane.gateway.servers.commented_json import JsonSyntaxError, read_document
-from tabane.gateway.servers.editing import alone
+from tabane.gateway.servers.editing import folder_lock
 from tabane.gateway.servers.importing import LIMIT, is_tabane
 from tabane.gateway.servers.json_edits import NotAnObject, UnsafeJsonEdit, with_member, without_member
 from tabane.messages import Message, say
@@ -38,7 +38,7 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class InstallChange:
-    """What was, or would be, done to a file. ``others`` counts the other servers that stand in it."""
+    """A change that was, or would be, made to a file. ``others`` counts the other servers in it."""
 
     status: Status
     backup: Path | None = None
@@ -46,21 +46,21 @@ class InstallChange:
 
 
 def entry(client: Client | None, launcher: Sequence[str], arguments: Sequence[str]) -> Entry:
-    """The definition of Tabane for a client; ``launcher`` starts ``tabane``, ``arguments`` follow ``mcp``."""
+    """Return Tabane's definition for a client; ``launcher`` runs ``tabane``, ``arguments`` follow ``mcp``."""
     command, *first = launcher
     found: Entry = {"command": command, "args": [*first, "mcp", *arguments]}
     return {"type": "stdio", **found} if client is not None and client.typed else found
 
 
 def present(client: Client, path: Path, home: Path) -> bool:
-    """Whether the client seems to be installed: its file, the folder of that, or a trace of it is there."""
+    """Return whether the client seems to be installed: its file, that file's folder, or a trace exists."""
     if path.exists() or any((home / trace).exists() for trace in client.traces):
         return True
     return path.parent != home and path.parent.is_dir()
 
 
 def installed(path: Path, key: str) -> dict[str, Any]:
-    """Return the servers that stand in an assistant's file by name, empty if there is none.
+    """Return the servers in an assistant's file by name; empty if there are none.
 
     Raises ConfigurationError if the file cannot be read.
     """
@@ -77,11 +77,11 @@ def installed(path: Path, key: str) -> dict[str, Any]:
 def install(
     path: Path, key: str, name: str, wanted: Entry, *, force: bool, dry: bool = False
 ) -> InstallChange:
-    """Put Tabane into an assistant's file under ``name``, or bring what stands there up to date.
+    """Add Tabane to an assistant's file under ``name``, or update its entry.
 
-    What a person added to the entry stays. Raises BadArguments if another server has that name
-    (``force`` replaces it), and ConfigurationError where the file cannot be read, changed or written;
-    then with the lines to add by hand. ``dry`` writes nothing.
+    Additions by the user to the entry are preserved. Raises BadArguments if another server has that name
+    (``force`` replaces it). Raises ConfigurationError if the file cannot be read, changed or written; then
+    with the lines to add by hand. ``dry`` writes nothing.
     """
     status: list[Status] = []
 
@@ -104,7 +104,7 @@ def install(
 
 
 def uninstall(path: Path, key: str, name: str, *, dry: bool = False) -> InstallChange:
-    """Take Tabane out of an assistant's file. Where only :func:`install` changed it, it is as before.
+    """Remove Tabane from an assistant's file. If only :func:`install` changed the file, it is restored.
 
     Raises BadArguments if another server has that name, and ConfigurationError as there.
     """
@@ -146,7 +146,7 @@ def _changed(
         if dry and not target.parent.exists():
             return InstallChange("installed")
         os.makedirs(target.parent, mode=0o700, exist_ok=True)
-        with alone(target):
+        with folder_lock(target):
             before = _read(target)
             mark = "\ufeff" if before.startswith("\ufeff") else ""
             table = installed(target, key)
@@ -173,7 +173,7 @@ def _ours(definition: object) -> bool:
 
 
 def _before(path: Path, text: str, place: tuple[str, str], there: object) -> str | None:
-    """Return what the file was before Tabane was put in, if nothing else has changed since."""
+    """Return the content before Tabane was added, if nothing else has changed since."""
     backup = _read(_backup(Path(os.path.realpath(path)))).removeprefix("\ufeff")
     try:
         was = read_document(backup or "{}").value
@@ -186,7 +186,7 @@ def _before(path: Path, text: str, place: tuple[str, str], there: object) -> str
 
 
 def _write(target: Path, before: str, after: str) -> Path | None:
-    """Replace the file, and keep what it was; the path of that, None if there was no file."""
+    """Replace the file and save a backup; return the backup's path, None if there was no file."""
     mode, backup = 0o600, None
     if target.exists():
         mode = stat.S_IMODE(target.stat().st_mode)

@@ -1,7 +1,7 @@
-"""Changes to JSON that leave every other character of it as it was, comments and layout included; pure.
+"""Edits of JSON text that preserve every other character, including comments and layout; pure.
 
-A member is put in or taken out in the text itself, so that nothing is read and written again: numbers,
-escapes, doubled keys and line ends stay. New text is laid out as the object around it is.
+A member is added or removed in the text itself, without parsing and writing the rest: numbers, escapes,
+repeated keys and line endings are preserved. New text has the layout of the object around it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BLANK = " \t"
 
 
 class NotAnObject(ValueError):
-    """What stands at ``key`` has to be an object to hold the rest of the path, and is none."""
+    """The value at ``key`` must be an object to hold the rest of the path, and is not."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -27,13 +27,13 @@ class NotAnObject(ValueError):
 
 
 class UnsafeJsonEdit(ValueError):
-    """The changed text would not say what it should; nothing is to be written."""
+    """The changed text would not have the intended value; it must not be written."""
 
 
 def with_member(text: str, path: Sequence[str], value: Any) -> str:
-    """Return the text with the member at ``path`` set to ``value``. Objects missing on the way are made.
+    """Return the text with the member at ``path`` set to ``value``. Missing objects on the path are added.
 
-    An empty text counts as an empty object. Raises Broken (no JSON), NoObject and Unsafe.
+    An empty text counts as an empty object. Raises JsonSyntaxError, NotAnObject and UnsafeJsonEdit.
     """
     source = _JsonText(text if text.strip() else "{}\n")
     place = source.root
@@ -49,9 +49,9 @@ def with_member(text: str, path: Sequence[str], value: Any) -> str:
 
 
 def without_member(text: str, path: Sequence[str]) -> str:
-    """The text without the member at ``path``, however often it stands there; the same where it does not.
+    """Return the text without the member at ``path``, also if repeated; unchanged if it has none.
 
-    The object that held it stays, empty or not. Raises as :func:`with_member`.
+    The object that contained it stays, even if empty. Raises as :func:`with_member`.
     """
     while text.strip():
         source = _JsonText(text)
@@ -71,7 +71,7 @@ def without_member(text: str, path: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _ObjectSpan:
-    """An object in a text: where its brackets stand, and how its members are laid out.
+    """An object in a text: the positions of its brackets, and the layout of its members.
 
     ``margin`` is the white space before each member, None if they follow one another on a line;
     ``outer`` is that of the line with the closing bracket.
@@ -84,12 +84,12 @@ class _ObjectSpan:
     outer: str
 
     def last(self, key: str) -> JsonMember | None:
-        """Return the member of that key that counts: of several, the last."""
+        """Return the member of that key that counts: the last, if there are several."""
         return next((member for member in reversed(self.members) if member.key == key), None)
 
 
 class _JsonText:
-    """A text, and what is needed to change it."""
+    """A text, and the state for editing it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -106,7 +106,7 @@ class _JsonText:
         self.root = _ObjectSpan(begin, end - 1, members, first, "")
 
     def inner(self, place: _ObjectSpan, member: JsonMember) -> _ObjectSpan:
-        """Return the object that is the value of ``member``. Raises NoObject."""
+        """Return the object that is the value of ``member``. Raises NotAnObject."""
         if not isinstance(member.value, dict):
             raise NotAnObject(member.key)
         members = self._document.members(member.start)
@@ -118,7 +118,7 @@ class _JsonText:
         return _ObjectSpan(member.start, member.end - 1, members, margin, outer)
 
     def added(self, place: _ObjectSpan, key: str, value: Any) -> str:
-        written = f"{json.dumps(key, ensure_ascii=not _encodes(key))}: {self._laid_out(value, place.margin)}"
+        written = f"{json.dumps(key, ensure_ascii=not _encodes(key))}: {self._formatted(value, place.margin)}"
         if not place.members:
             return self._in_empty(place, written)
         last = place.members[-1]
@@ -132,7 +132,7 @@ class _JsonText:
     def replaced(self, place: _ObjectSpan, member: JsonMember, value: Any) -> str:
         if member.value == value:
             return self.text
-        return self.text[: member.start] + self._laid_out(value, place.margin) + self.text[member.end :]
+        return self.text[: member.start] + self._formatted(value, place.margin) + self.text[member.end :]
 
     def removed(self, place: _ObjectSpan, index: int) -> str:
         member = place.members[index]
@@ -167,13 +167,13 @@ class _JsonText:
         return self.text[:at] + before + written + after + self.text[at:]
 
     def _lead(self, begin: int, end: int, index: int, last: bool) -> int:
-        """Return where the white space before a member begins that goes with it."""
+        """Return the start of the white space before a member that belongs to it."""
         start = len(self.text[:begin].rstrip(_BLANK))
         alone = self.text[end:].lstrip(_BLANK)[:1] in ("", "\r", "\n")
         before = self.text[len(self._bare[:start].rstrip()) : start]
         if self.text[start - 1 : start] != "\n":
             return start if index else begin
-        # Of a line that something else stands on the beginning stays, or a comment would swallow that.
+        # If something follows on this line, keep the line break: a comment before it would swallow that.
         if alone or (last and "//" not in before):
             return len(self.text[: start - 1].removesuffix("\r"))
         return begin
@@ -192,7 +192,7 @@ class _JsonText:
         start = len(self.text[:position].rstrip(_BLANK))
         return self.text[start:position] if self.text[start - 1 : start] == "\n" else None
 
-    def _laid_out(self, value: Any, margin: str | None) -> str:
+    def _formatted(self, value: Any, margin: str | None) -> str:
         plain = not _encodes(json.dumps(value, ensure_ascii=False))
         if margin is None:
             return json.dumps(value, ensure_ascii=plain)

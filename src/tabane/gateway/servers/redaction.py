@@ -16,11 +16,11 @@ _HIDDEN = "***"
 
 
 class Redactor:
-    """Replaces the given values by ``***``: as they stand, and as JSON, URLs and base64 write them.
+    """Replaces given values by ``***``, also in the forms in which JSON, URLs and base64 write them.
 
-    The longest is replaced first, so that a secret that holds another leaves nothing of itself. The
-    values of several lines are also hidden line by line, since logs are written so. A redactor
-    without values gives back what it is given.
+    The longest is replaced first, so that nothing remains of a secret that contains another. Values of
+    several lines are also hidden line by line, since logs are written so. A redactor without values returns
+    its input.
     """
 
     __slots__ = ("_texts",)
@@ -47,7 +47,7 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _written(value: str) -> Iterator[str]:
-    import json  # these three are imported where there is a secret to hide
+    import json  # these three are imported only if there is a secret to hide
     from urllib.parse import quote, quote_plus
 
     yield value
@@ -69,7 +69,7 @@ def _lower_hex(text: str) -> str:
 
 
 def _base64(data: bytes) -> Iterator[str]:
-    """Yield what stands in base64 wherever the value begins in what is encoded, as in ``user:secret``."""
+    """Yield the base64 of a value at each possible offset, as in ``user:secret``."""
     import base64
 
     if len(data) < _SHORTEST_LINE:
@@ -97,10 +97,10 @@ _URL_SECRETS = re.compile(
 
 
 def fingerprint(transport: str, values: Mapping[str, Any]) -> str:
-    """Return a hash of what decides which tools a server lists, as it is written: 32 hexadecimal digits.
+    """Return a hash of everything in the file that decides which tools a server lists: 32 hex digits.
 
-    Variables enter by name, not by value, and a value whose name says that it is secret not at all, so
-    that nothing can be learned of a secret from the hash.
+    Variables count by name, not by value. A value whose name indicates a secret does not count at all, so
+    that the hash reveals nothing about a secret.
     """
     parts = [
         transport,
@@ -116,7 +116,7 @@ def fingerprint(transport: str, values: Mapping[str, Any]) -> str:
 
 
 def written_secrets(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the values that stand in clear under a name such as API_KEY, ``--token`` or Authorization."""
+    """Return the values in plain text under a name such as API_KEY, ``--token`` or Authorization."""
     named = (pair for key in ("env", "headers") for pair in values.get(key, {}).items())
     found = [value for name, value in named if is_secret_name(name)]
     found += [value for _, value, secret in _arguments(values.get("args", ())) if secret]
@@ -132,7 +132,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def _secret_parts(value: str) -> Iterator[str]:
-    """The value, and for ``Bearer abc`` the word after the scheme; nothing that is put in by a variable."""
+    """Yield the value, and the token in ``Bearer abc``, but nothing that a variable inserts."""
     for part in dict.fromkeys((value, value.rpartition(" ")[2])):
         if "${" not in part and len(part) >= SHORTEST:
             yield part
@@ -156,7 +156,7 @@ def _masked_arguments(args: tuple[str, ...]) -> list[str]:
 
 
 def _arguments(args: tuple[str, ...]) -> Iterator[tuple[str, str, bool]]:
-    """Yield each argument as (what stands before the value, the value, whether that is a secret by name)."""
+    """Yield each argument as (text before the value, the value, whether its name indicates a secret)."""
     before = ""
     for argument in args:
         flag, equals, value = argument.partition("=")

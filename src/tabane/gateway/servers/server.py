@@ -18,20 +18,22 @@ Share = Literal["hub", "roots", "client"]
 class Server:
     """One upstream server of mcp-servers.json, variables expanded.
 
-    ``disabled`` says why it may not be started (by the user, a missing variable, a key that is not
-    built yet …); None means it may. ``secrets`` are the values that came from variables or stand under
-    a name such as API_KEY, to be redacted wherever text about this server is shown or logged.
-    ``fingerprint`` is a hash of all that decides what the server lists (command, arguments,
-    environment, url) as it is written, so never of a secret. ``timeout`` is in seconds;
-    ``max_result_tokens`` None stands for the setting ``result_tokens``.
-    ``ca`` is the path of a file of authorities that are trusted beside the system's, ``proxy`` the URL of
-    the proxy that its URL is reached through where the environment's is not meant. ``transport_given``
-    tells whether the file says ``type``; if it does not, a URL may be of either kind.
-    ``needs_folder`` is True if the client's folder is still to be put into the texts: such a server
-    is started as :meth:`in_folder` gives it. ``share_given`` tells whether the file says ``share``;
-    where it does not, what the server asks its client decides. ``roots`` are the folders (file URIs) of
-    the clients that an instance serves; None if it serves all. ``capabilities`` (a JSON object) are
-    those of the one client that an instance serves.
+    ``disabled`` is why it may not be started (by the user, a missing variable, a key that is not supported
+    yet …); None means it may. ``secrets`` are the values that came from variables or have a name such as
+    API_KEY. They are redacted wherever text about this server is shown or logged. ``fingerprint`` is a hash
+    of all that decides what the server lists (command, arguments, environment, url) as it is written, so
+    never of a secret. ``timeout`` is in seconds. If ``max_result_tokens`` is None, the setting
+    ``result_tokens`` applies.
+
+    ``ca`` is the path of a file of authorities that are trusted besides the system's. ``proxy`` is the URL of
+    its proxy, if not the environment's. ``transport_given`` is whether the file contains ``type``; if not, a
+    URL may be of either kind.
+
+    ``needs_folder`` is True if the client's folder must still be put into the texts: such a server is started
+    as :meth:`in_folder` returns it. ``share_given`` is whether the file contains ``share``; if not, the
+    server's requests to its client decide. ``roots`` are the folders (file URIs) of the clients that an
+    instance serves; None if it serves all. ``capabilities`` (a JSON object) are those of the one client that
+    an instance serves.
     """
 
     name: str
@@ -66,11 +68,11 @@ class Server:
 
     @property
     def namespace(self) -> str:
-        """Return what stands before ``__`` in the names of its tools; empty for none."""
+        """Return the text before ``__`` in the names of its tools; empty for none."""
         return self.name if self.prefix is None else self.prefix
 
     def in_folder(self, folder: str) -> Server:
-        """This server for clients that work in ``folder`` (an absolute path): nothing is left to put in."""
+        """Return this server for clients that work in ``folder`` (an absolute path), without placeholders."""
         if not self.needs_folder:
             return self
         return replace(
@@ -87,11 +89,11 @@ class Server:
         )
 
     def runs_like(self, other: Server) -> bool:
-        """Return whether a process started for the one serves the other: they differ in policy at most."""
+        """Return whether a process started for one also fits the other: only their policies may differ."""
         return all(getattr(self, name) == getattr(other, name) for name in _PROCESS)
 
     def with_policy_of(self, other: Server) -> Server:
-        """This server, its process as it is, under what another configuration of it says of its tools."""
+        """Return this server with the same process and the policy of another configuration of it."""
         return replace(other, **{name: getattr(self, name) for name in _PROCESS})
 
 
@@ -114,16 +116,16 @@ _HUB_PORT = 8765
 
 @dataclass(frozen=True, slots=True)
 class ServerUrlFault:
-    """What is wrong, and the key that it stands under."""
+    """A fault, and its key in the configuration."""
 
     key: str
     why: Message
 
 
 def unusable(server: Server, values: Iterable[str]) -> ServerUrlFault | None:
-    """Return why a server at a URL cannot be asked, None if it can. ``values`` are those of its headers.
+    """Return why a server at a URL cannot be used, None if it can. ``values`` are those of its headers.
 
-    Secrets are not repeated in what it says.
+    The text contains no secrets.
     """
     if not is_web(server.url):
         return ServerUrlFault("url", say("its URL is not one of http:// or https://."))
@@ -143,8 +145,8 @@ def unusable(server: Server, values: Iterable[str]) -> ServerUrlFault | None:
 
 
 def is_web(url: str) -> bool:
-    """Return whether a URL is one of HTTP that names a host."""
-    from urllib.parse import urlsplit  # needed where there is a server at a URL
+    """Return whether a URL is an HTTP URL with a host."""
+    from urllib.parse import urlsplit  # needed only for a server at a URL
 
     if _BREAKS.search(url) or " " in url.strip():
         return False
@@ -160,7 +162,7 @@ def is_loopback(host: str) -> bool:
     host = host.lower().rstrip(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True
-    from ipaddress import ip_address  # needed where a server is at a URL
+    from ipaddress import ip_address  # needed only for a server at a URL
 
     try:
         return ip_address(host.strip("[]").partition("%")[0]).is_loopback
@@ -168,8 +170,8 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def tells_secrets(server: Server) -> bool:
-    """Return whether a server is sent secrets over a network on which others can read them."""
+def exposes_secrets(server: Server) -> bool:
+    """Return whether secrets are sent to a server over a network where others can read them."""
     from urllib.parse import urlsplit
 
     if server.transport == "stdio" or not is_web(server.url):
@@ -179,7 +181,7 @@ def tells_secrets(server: Server) -> bool:
 
 
 def is_hub(url: str) -> bool:
-    """Return whether a URL is that of a hub on this computer, as it is where nobody has set another port."""
+    """Return whether a URL is that of a hub on this computer, at the default port."""
     from urllib.parse import urlsplit
 
     if not is_web(url):

@@ -1,4 +1,4 @@
-"""The keys of a server in the servers file, and what each may hold."""
+"""Keys of a server in the servers file, and their allowed values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOST_TOKENS = 1_000_000
 
 
 class InvalidKeyValue(ValueError):
-    """A value that its key may not hold: what is allowed, and where inside the value it went wrong."""
+    """A value that its key does not allow: what is allowed, and the position inside the value."""
 
     def __init__(self, allowed: Message, inside: str = "") -> None:
         super().__init__(allowed)
@@ -32,7 +32,7 @@ class InvalidKeyValue(ValueError):
 
 
 def text(value: object) -> str:
-    """Return a text that a process can be given: no NUL, no half of a surrogate pair."""
+    """Return a text that can be passed to a process: no NUL, no lone surrogate."""
     if isinstance(value, str) and is_plain(value):
         return value
     raise InvalidKeyValue(say("a text in quotes"))
@@ -122,7 +122,7 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
 }
 
 SYNONYMS = {"serverUrl": "url", "httpUrl": "url"}
-"""Keys that other programs write for one of ours, with the same meaning."""
+"""Other programs' names for keys of ours, with the same meaning."""
 
 ELSEWHERE = {
     "disabledTools": "deny",
@@ -132,7 +132,7 @@ ELSEWHERE = {
     "workingDirectory": "cwd",
     "transport": "type",
 }
-"""Keys of other programs that mean one of ours; in our own file they are pointed out, not obeyed."""
+"""Other programs' keys for one of ours. In our own file they cause a warning, and have no effect."""
 
 
 def unknown_key(key: str) -> Message:

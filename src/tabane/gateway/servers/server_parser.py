@@ -1,4 +1,4 @@
-"""One server of the servers file: from its JSON object to a Server, with a word on all that is wrong."""
+"""Parser of one server in the servers file, from its JSON object to a Server, with all its faults."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXPANDED = ("command", "args", "env", "cwd", "url", "headers", "ca", "proxy")
 
 @dataclass(frozen=True, slots=True)
 class DefinitionSource:
-    """Where definitions stand: the file's absolute path, and its text."""
+    """The source of definitions: the file's absolute path, and its text."""
 
     path: str
     document: JsonDocument
@@ -34,7 +34,7 @@ def read_server(
 ) -> tuple[Server, tuple[Message, ...]]:
     """Return the server that ``member`` of the servers file defines, and the warnings about it.
 
-    Never raises: what is wrong disables that one server, with the line and what is allowed.
+    Never raises: a fault disables only that server, with the line and what is allowed.
     """
     found = _DefinitionReader(member, place)
     found.read()
@@ -49,7 +49,7 @@ def read_server(
 
 @dataclass(frozen=True, slots=True)
 class _ServerProblem:
-    """Why a server may not be started, and the line that says so."""
+    """Why a server may not be started, and the line."""
 
     line: int
     why: Message
@@ -57,7 +57,7 @@ class _ServerProblem:
 
 @dataclass(slots=True)
 class _DefinitionReader:
-    """The keys of one definition as they are read: checked values, their lines, what is wrong."""
+    """Reads the keys of one definition: checked values, their lines, faults."""
 
     member: JsonMember
     place: DefinitionSource
@@ -134,7 +134,7 @@ class _DefinitionReader:
         )
 
     def problem(self) -> _ServerProblem | None:
-        """Return why it may not be started, as far as the definition itself says; None if it may."""
+        """Return why it may not be started, as far as the definition shows; None if it may."""
         off = self._switched_off()
         if off or self.mistyped:
             return off or self.mistyped[0]
@@ -170,7 +170,7 @@ class _DefinitionReader:
         return "http" if self.values.get("url") else "stdio"
 
     def described(self) -> Server:
-        """Return the server as it is written, before anything is put into its texts."""
+        """Return the server as written, before variables are expanded."""
         values = self.values
         # An empty list of allowed tools allows none; a Server without one allows all.
         deny = values.get("deny", ()) if values.get("allow", True) else ("*",)
@@ -206,7 +206,7 @@ class _DefinitionReader:
 def _with_variables(
     server: Server, found: _DefinitionReader, variables: Variables
 ) -> tuple[Server, _ServerProblem | None]:
-    """Return the server with its variables put in, or as it was and why they cannot be."""
+    """Return the server with its variables expanded, or unchanged with the reason for failing."""
     texts = {key: _texts_of(found.values.get(key)) for key in _EXPANDED}
     expanded = {key: [expand(text, variables) for text in texts[key]] for key in _EXPANDED}
     for key, parts in expanded.items():

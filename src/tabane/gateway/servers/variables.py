@@ -34,7 +34,7 @@ PLAIN = frozenset(
         *("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"),
     )
 )
-"""Variables whose values are no secrets: hiding them would make every path in a log unreadable."""
+"""Variables whose values are not secret: hiding them would make every path in a log unreadable."""
 
 _PLAIN_VALUES = frozenset(("true", "false", "none", "null", "localhost", "production", "development"))
 _PATTERN = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{[A-Za-z0-9_]*")
@@ -45,9 +45,8 @@ _FOLDERS = ("workspaceFolder", "workspaceFolderBasename")
 class Variables:
     """Looks variables up: the secrets file, then the keyring, then the hub's environment.
 
-    ``secrets`` is the content of TABANE_HOME/secrets.env; ``environ`` is the hub's own environment,
-    never that of an assistant's connection; ``keyring`` is asked for a name and answers None if it
-    has none.
+    ``secrets`` is the content of TABANE_HOME/secrets.env. ``environ`` is the hub's own environment, never
+    that of an assistant's connection. ``keyring`` is called with a name and returns None if it has no value.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class Variables:
         self._keyring = keyring
 
     def get(self, name: str) -> str | None:
-        """Return the variable's value; None if it is nowhere."""
+        """Return the variable's value; None if it is not set anywhere."""
         if name in self._secrets:
             return self._secrets[name]
         kept = self._keyring(name) if self._keyring else None
@@ -80,7 +79,7 @@ class Variables:
 
 @dataclass(frozen=True, slots=True)
 class FolderPlaceholder:
-    """A place in a text that is filled when the client's folder is known."""
+    """A placeholder in a text that is filled when the client's folder is known."""
 
     name: str
 
@@ -90,10 +89,10 @@ Part = str | FolderPlaceholder
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """A text with its variables put in.
+    """A text after expansion of its variables.
 
-    ``missing`` are the names of variables that are nowhere, ``faults`` say what is no variable at all;
-    where there is either, the text is not to be used.
+    ``missing`` are the names of variables that are not set, ``faults`` describe invalid variables. If there
+    are any of these, the text must not be used.
     """
 
     parts: tuple[Part, ...]
@@ -106,7 +105,7 @@ class Expansion:
         return any(isinstance(part, FolderPlaceholder) for part in self.parts)
 
     def text(self) -> str:
-        """Return the finished text; to be asked for where nothing of the server needs a folder."""
+        """Return the finished text. Use it only if nothing of the server needs a folder."""
         return "".join(part for part in self.parts if isinstance(part, str))
 
     def template(self) -> str:
@@ -218,7 +217,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$"}
 def load_variables(
     home: str | os.PathLike[str], environ: Mapping[str, str], keyring: Lookup | None = None
 ) -> Variables:
-    """Return the variables as the hub sees them: secrets.env of ``home``, then ``keyring``, then ``environ``.
+    """Return the hub's variables: from secrets.env of ``home``, then ``keyring``, then ``environ``.
 
     Raises ConfigurationError if secrets.env may be read by others or a line of it is wrong.
     """
@@ -231,7 +230,7 @@ def load_variables(
 
 
 def parse_secrets(text: str, path: str) -> dict[str, str]:
-    """Return the entries of a secrets file; of a name that stands twice, the last.
+    """Return the entries of a secrets file. If a name occurs twice, the last counts.
 
     Raises ConfigurationError with the line of the first that cannot be read, and without its content.
     """
@@ -257,13 +256,13 @@ def parse_secrets(text: str, path: str) -> dict[str, str]:
 
 
 def keyring_lookup() -> Lookup:
-    """Asks the system's keyring, where the setting ``keyring`` is on.
+    """Look up names in the system's keyring, if the setting ``keyring`` is on.
 
     Raises ConfigurationError if the package is not installed; what it gives back raises it where
     the keyring cannot be read.
     """
     try:
-        keyring = import_module("keyring")  # slow, and installed only where it is wanted
+        keyring = import_module("keyring")  # slow, and not always installed
     except ImportError:
         raise ConfigurationError(
             say(

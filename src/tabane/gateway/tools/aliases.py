@@ -1,9 +1,9 @@
 """Public names of tools: ``server__tool``, short, plain, and never the same for two tools.
 
-Clients take different names, so only what all of them take is given out: a letter, then at most 47
-letters, digits, ``_`` or ``-``. A name that fits is used as it is; one that does not is made safe and
-gets a short hash of what it was. Names that were given are kept, so that they never change between
-starts, and are looked up, never split.
+Clients accept different names, so aliases use only what all of them accept: a letter, then at most 47
+letters, digits, ``_`` or ``-``. A name that fits is used unchanged; any other is made safe and gets a short
+hash of the original. Assigned names are kept, so that they never change between starts. They are looked up,
+never split.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LONGEST = 48
 
 SEPARATOR = "__"
 MOST = 20_000
-"""Names an AliasMap remembers; beyond it those given first are forgotten."""
+"""Names an AliasMap remembers; beyond that the oldest are forgotten."""
 
 Entry = tuple[str, str, str]
 """(server, original name, namespace)"""
@@ -28,16 +28,16 @@ _HASH = 6
 
 
 def is_alias(name: str) -> bool:
-    """Return whether every client takes that name."""
+    """Return whether every client accepts that name."""
     return _VALID.fullmatch(name) is not None
 
 
 def alias(namespace: str, original: str, taken: Container[str], owner: str | None = None) -> str:
     """Return the public name of the tool that its server calls ``original``; none of ``taken``.
 
-    Without a namespace it is the original name where that is valid and free. ``owner`` is the server,
-    where two have the same namespace. The result depends on ``taken`` only if the name would
-    otherwise be another's, so not on the order in which servers come up.
+    Without a namespace it is the original name if that is valid and free. ``owner`` is the server, if two
+    servers have the same namespace. The result depends on ``taken`` only if the name would otherwise be
+    another tool's, so not on the order in which servers start.
     """
     plain = namespace + SEPARATOR + original if namespace else original
     if is_alias(plain) and plain not in taken and _splits_back(plain, namespace):
@@ -53,7 +53,7 @@ def alias(namespace: str, original: str, taken: Container[str], owner: str | Non
 
 
 class AliasMap:
-    """Which alias stands for which tool of which server. A value: giving names makes a new one.
+    """The alias of each tool of each server. Immutable: assigning names returns a new map.
 
     ``reserved`` are names of the hub's own tools, never given to another. A tool whose namespace was
     changed gets a new alias and is still found by the old one. ``entries`` maps each alias to (server,
@@ -77,7 +77,7 @@ class AliasMap:
             return self
         entries = dict(self.entries)
         taken = {*self.reserved, *entries}
-        # Names that fit as they are come first, so that no made-up name can take one of theirs.
+        # Names that fit unchanged come first, so that no generated name can take one of theirs.
         for original in sorted(new, key=lambda name: (not is_alias(name), name)):
             name = alias(namespace, original, taken, server)
             entries[name] = (server, original, namespace)
@@ -98,8 +98,8 @@ class AliasMap:
     def resolve(self, name: str) -> str | None:
         """Return the alias that a person or a model meant; None if no tool has that name.
 
-        Understood are the alias itself, and ``server__tool`` and ``server.tool`` with the names as
-        the server has them, even if the alias had to be another.
+        Accepted are the alias itself, and ``server__tool`` and ``server.tool`` with the server's own names,
+        even if the alias differs.
         """
         if name in self.entries:
             return name
@@ -112,7 +112,7 @@ class AliasMap:
 
 
 def _by_parts(entries: Mapping[str, Entry]) -> dict[tuple[str, str], str]:
-    """(server or namespace, original) → alias; a server's own name wins over another's namespace."""
+    """Map (server or namespace, original) to alias; a server's own name wins over another's namespace."""
     found = {(namespace, original): name for name, (_, original, namespace) in entries.items()}
     found.update({(server, original): name for name, (server, original, _) in entries.items()})
     return found
@@ -127,7 +127,7 @@ def _splits(name: str) -> Iterator[tuple[str, str]]:
 
 
 def _splits_back(plain: str, namespace: str) -> bool:
-    """Whether the first separator is the one between namespace and name: then no other pair makes it."""
+    """Return whether the first separator is between namespace and name, so that the split is unique."""
     return not namespace or plain.find(SEPARATOR) == len(namespace)
 
 
@@ -143,7 +143,7 @@ def _plain(part: str) -> str:
 
 
 def _fitted(safe: str, digits: str) -> str:
-    """Return the safe name with its hash behind it, or in its middle where it is too long."""
+    """Return the safe name with its hash at the end, or in the middle if it is too long."""
     if len(safe) + 1 + len(digits) <= LONGEST:
         return f"{safe}_{digits}"
     half = (LONGEST - len(digits) - 2) // 2

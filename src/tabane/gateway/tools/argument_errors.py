@@ -5,7 +5,7 @@ is ever fetched) or names an unknown dialect, or if the arguments are not plain 
 those itself. Nothing is coerced, and formats are not asserted.
 
 A hostile schema can make any function here run for hours. Callers must have proven that this one cannot
-(``cost``), or run in a process that may be killed (``judge``).
+(``schema_cost``), or run in a process that may be killed (``validation_worker``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tabane.gateway.tools.schemas import literal
 from tabane.messages import Message, say
 from tabane.text.cutting import shortened
 from tabane.text.nearest_names import nearest
-from tabane.workers import codec
+from tabane.workers import frames
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -37,7 +37,7 @@ _MOST_NAMES = 20
 _UNJUDGED = ("BacktrackLimitExceeded", "RegexEngineFailure", "Referencing")
 
 UNREADABLE = object()
-"""Marks arguments that are not plain JSON."""
+"""Stands for arguments that are not plain JSON."""
 
 
 def read(arguments: bytes | msgspec.Raw) -> Any:
@@ -112,7 +112,7 @@ def _bad_arguments(schema: dict[str, Any], faults: list[ValidationError]) -> Bad
 def _problems(schema: dict[str, Any], faults: Iterable[ValidationError]) -> Iterator[tuple[str, Message]]:
     """Yield each fault as (path of the parameter, description). One fault may name several parameters."""
     for fault in faults:
-        place = _walked(schema, fault.schema_path[:-1])
+        place = _subschema(schema, fault.schema_path[:-1])
         details = fault.kind.as_dict()
         if fault.kind.name == "required":
             yield _missing(fault, place, details["property"])
@@ -124,8 +124,8 @@ def _problems(schema: dict[str, Any], faults: Iterable[ValidationError]) -> Iter
             yield path, say("{parameter}: nothing may be given here.", parameter=path)
         else:
             path = _path(fault.instance_path)
-            problem = _said(fault, details)
-            line = _line(_named(fault.instance_path), place)
+            problem = _described(fault, details)
+            line = _schema_line(_named(fault.instance_path), place)
             yield (
                 path,
                 say("{parameter}: {problem} Schema: {line}", parameter=path, problem=problem, line=line),
@@ -137,7 +137,7 @@ def _missing(fault: ValidationError, place: Any, name: str) -> tuple[str, Messag
     member = _members(place).get(name)
     if member is None:
         return path, say("{parameter}: required, but missing.", parameter=path)
-    line = _line(name, member)
+    line = _schema_line(name, member)
     return path, say("{parameter}: required, but missing. Schema: {line}", parameter=path, line=line)
 
 
@@ -145,7 +145,7 @@ def _unknown(fault: ValidationError, place: Any, name: str) -> tuple[str, Messag
     path = _path([*fault.instance_path, name])
     members = _members(place)
     if near := nearest(name, members, 1):
-        line = _line(near[0], members[near[0]])
+        line = _schema_line(near[0], members[near[0]])
         return path, say(
             "{parameter}: there is no such parameter. Did you mean {near}? Schema: {line}",
             parameter=path,
@@ -158,7 +158,7 @@ def _unknown(fault: ValidationError, place: Any, name: str) -> tuple[str, Messag
     )
 
 
-def _said(fault: ValidationError, details: dict[str, Any]) -> Message:
+def _described(fault: ValidationError, details: dict[str, Any]) -> Message:
     """Describe the fault of a value in a sentence."""
     value = literal(fault.instance)
     name = fault.kind.name
@@ -198,7 +198,7 @@ _LIMITS: dict[str, Callable[[str, object], Message]] = {
 }
 
 
-def _line(name: str, schema: Any) -> str:
+def _schema_line(name: str, schema: Any) -> str:
     """Return a member as the schema contains it, cut at 240 characters."""
     text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
     return shortened(f"{json.dumps(name, ensure_ascii=False)}: {text}", _SCHEMA)
@@ -219,7 +219,7 @@ def _members(schema: Any) -> dict[str, Any]:
     return members if isinstance(members, dict) else {}
 
 
-def _walked(schema: Any, steps: Iterable[str | int]) -> Any:
+def _subschema(schema: Any, steps: Iterable[str | int]) -> Any:
     """Return the part of the schema at a path; an empty one if there is none."""
     for step in steps:
         try:
@@ -251,9 +251,9 @@ def result_of(error: BadArguments | None) -> ValidationResult:
     return ValidationResult(error.message, error.parameter) if error else ValidationResult()
 
 
-_ENCODER = msgspec.msgpack.Encoder(enc_hook=codec.encode_message)
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=frames.encode_message)
 _CASES = msgspec.msgpack.Decoder(ValidationRequest)
-_VERDICTS = msgspec.msgpack.Decoder(ValidationResult, dec_hook=codec.decode_message)
+_VERDICTS = msgspec.msgpack.Decoder(ValidationResult, dec_hook=frames.decode_message)
 
 
 def packed(value: ValidationRequest | ValidationResult) -> bytes:

@@ -1,7 +1,7 @@
-"""All tools of all upstreams under their public names, and the lists that are made of them.
+"""Catalog of all tools of all upstreams under their public names, and the lists for clients.
 
-Built from listings, kept in step as servers list again; what a client is sent is put together once
-and kept as bytes.
+It is built from listings, and updated when servers list again. Lists for clients are built once and kept as
+bytes.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class ToolCatalog:
         self._lists: dict[str, bytes] = {}
 
     def put(self, server: Server, definitions: Iterable[Raw]) -> bool:
-        """Take what a server listed, less what its configuration hides; whether anything changed.
+        """Store what a server listed, without what its configuration hides; return whether anything changed.
 
-        A definition that is not one, or repeats a name, is left out and logged.
+        An invalid definition, or one with a repeated name, is left out and logged.
         """
         return self.adopt(self.plan(server, definitions))
 
@@ -67,7 +67,7 @@ class ToolCatalog:
         return plan.before is self.aliases
 
     def adopt(self, plan: ToolCatalogPlan) -> bool:
-        """Take what was planned, which has to fit; return whether anything changed."""
+        """Adopt a plan, which must fit; return whether anything changed."""
         self.aliases = plan.aliases
         return self._set(plan.server, plan.tools)
 
@@ -82,14 +82,14 @@ class ToolCatalog:
         self._unlisted = {tool.alias: tool for tool in unlisted}
 
     def remove(self, server: str) -> bool:
-        """Drop the tools of a server; its aliases stay its own."""
+        """Remove the tools of a server. Its aliases stay reserved."""
         return self._set(server, None)
 
     def get(self, alias: str) -> Tool | None:
         return self._by_alias.get(alias)
 
     def find(self, name: str) -> Tool | None:
-        """The tool of that name: an alias, or ``server.tool`` and ``server__tool`` with its own name."""
+        """Return the tool of that name: an alias, or ``server.tool`` or ``server__tool`` with its name."""
         tool = self._by_alias.get(name)
         if tool is None:
             tool = self._by_alias.get(self.aliases.resolve(name) or "")
@@ -109,7 +109,7 @@ class ToolCatalog:
 
     @property
     def names(self) -> list[str]:
-        """Return all names that can be called, those of the hub's own tools included."""
+        """Return all names that can be called, including those of the hub's own tools."""
         return list(self._by_alias)
 
     @property
@@ -118,7 +118,7 @@ class ToolCatalog:
         return [tool for tools in self._by_server.values() for tool in tools]
 
     def full(self) -> bytes:
-        """Return the definitions whole, the hub's own first, joined by commas: the inside of a list."""
+        """Return the complete definitions, the hub's own first, joined by commas: the inside of a list."""
         return self._list("full", lambda tool: tool.definition)
 
     def light(self) -> bytes:
@@ -126,7 +126,7 @@ class ToolCatalog:
         return self._list("light", light_definition)
 
     def pinned(self, servers: Sequence[Server]) -> bytes:
-        """Return the definitions of the tools that are always listed, whole, joined by commas."""
+        """Return the complete definitions of the tools that are always listed, joined by commas."""
         if "pinned" not in self._lists:
             tools = (
                 tool for server in servers for tool in self.of_server(server.name) if pinned(server, tool)
@@ -135,7 +135,7 @@ class ToolCatalog:
         return self._lists["pinned"]
 
     def forget_lists(self) -> None:
-        """Put the lists together again at the next question: what is pinned may have changed."""
+        """Build the lists again on next use: the pinned tools may have changed."""
         self._lists.clear()
 
     def _list(self, kind: str, shown: Callable[[Tool], bytes]) -> bytes:
@@ -153,7 +153,7 @@ class ToolCatalog:
             self._by_server.pop(server, None)
         else:
             self._by_server[server] = tools
-            # Servers in order of name: a list must not depend on which of them was fastest.
+            # Servers in order of name: a list must not depend on which server started first.
             self._by_server = dict(sorted(self._by_server.items()))
         for tool in tools or ():
             self._by_alias[tool.alias] = tool
@@ -171,7 +171,7 @@ def _read(server: Server, aliases: AliasMap, named: Mapping[str, Raw]) -> Iterat
 
 
 def allowed(server: Server, name: str) -> bool:
-    """Whether configuration lets a tool be seen and called: ``allow`` and ``deny`` are globs, deny wins."""
+    """Return whether a tool may be seen and called: ``allow`` and ``deny`` are globs, and deny wins."""
     if any(fnmatchcase(name, glob) for glob in server.deny):
         return False
     return not server.allow or any(fnmatchcase(name, glob) for glob in server.allow)

@@ -1,4 +1,4 @@
-"""Tools as a model sees them: a line to choose by, and a page to call by, in as few tokens as possible.
+"""Tools as text for a model: a line for choosing one, and a page for calling it, in few tokens.
 
 Pure: takes tools and hits, returns text, JSON values or JSON bytes. A line reads ``server__tool(arg: type,
 opt?: type) [read-only]: first sentence``; a search leaves out the types of optional arguments.
@@ -69,10 +69,10 @@ def search_text(
     near: Sequence[str] = (),
     failed: Sequence[Message] = (),
 ) -> str:
-    """Format what a search found: a head with the total, then one line for each tool with its score.
+    """Format the result of a search: a head with the total, then one line per tool with its score.
 
-    If no tool fits, ``near`` names the nearest, otherwise those of ``names`` (all tools) with a similar
-    name. ``waiting`` are servers that are starting; ``failed`` says why others have listed nothing.
+    If no tool fits, ``near`` names the nearest, otherwise those of ``names`` (all tools) with a similar name.
+    ``waiting`` are servers that are starting; ``failed`` is why others have listed nothing.
     """
     if found:
         head = say("{shown} of {total} matching tools:", shown=len(found), total=total)
@@ -89,7 +89,7 @@ def search_text(
 
 
 def describe(tool: Tool, detail: Literal["compact", "full"] = "compact") -> str:
-    """All that is needed to call a tool right: as a page, or as the definition that the upstream gave."""
+    """Return all that is needed to call a tool: as a page, or as the upstream's definition."""
     if detail == "full":
         return tool.definition.decode("utf-8", "replace")
     return tool_page(tool)
@@ -126,7 +126,7 @@ def _arguments(tool: Tool, typed: bool) -> str:
 
 
 def _argument(parameter: SchemaParameter, root: SchemaRoot, typed: bool) -> str:
-    # An optional choice is shown by its first value: that there is a choice is all one needs to choose.
+    # An optional enum is shown by its first value: to choose a tool, it is enough that there is a choice.
     if parameter.required:
         return f"{parameter.name}: {type_of(parameter.schema, root, BRIEF)}"
     if not typed:
@@ -167,7 +167,7 @@ _MOST_LINES = 80
 _TYPE = 600
 _RESULT = 300
 _LONGEST_RESULT = 100_000  # bytes of JSON that are read for it
-# What JavaScript calls a safe integer is what generators write for "no limit".
+# Generators write JavaScript's largest safe integer for "no limit".
 _SAFE_INTEGER = 2**53 - 1
 _MORE = "(more: detail full)"
 
@@ -185,7 +185,7 @@ def tool_page(tool: Tool) -> str:
 
 
 def _parameter_lines(schema: Schema) -> list[str]:
-    # References may make endless members: no more are read than are shown.
+    # References may produce endless members: only those that are shown are read.
     members = list(islice(_members(schema, SchemaRoot(schema), 0), _MOST_LINES + 1))
     if len(members) > _MOST_LINES:
         members[-1] = f"… {_MORE}"
@@ -242,7 +242,7 @@ def _line(parameter: SchemaParameter, kind: str, most: int) -> str:
 
 
 def limits(schema: Schema) -> str:
-    """The limits of a value: `` 1..1000``, `` ≥ 0``, `` (≤ 40000 chars)``, `` /^[A-Z]{2}$/``, `` <uri>``."""
+    """Return the limits: `` 1..1000``, `` ≥ 0``, `` (≤ 40000 chars)``, `` /^[A-Z]{2}$/``, `` <uri>``."""
     found = [
         _range(schema.get("minimum"), schema.get("maximum")),
         _range(schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum"), strict=True),
@@ -278,7 +278,7 @@ def _counted(low: Any, high: Any, unit: str) -> str:
 
 
 def _result(tool: Tool) -> str:
-    """Return what comes back, where the upstream says it."""
+    """Return the description of the result, if the upstream gives one."""
     try:
         raw = fields(tool.definition).get("outputSchema", b"null")
         schema = decode(raw) if len(raw) <= _LONGEST_RESULT else None

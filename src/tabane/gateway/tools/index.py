@@ -2,7 +2,7 @@
 
 FTS5 keeps the postings; they are read through its vocabulary table and scored in
 :mod:`tabane.gateway.tools.ranking`, because bm25() has no weight per term, counts a word that half of a
-small catalogue has as worthless, and took two to four times as long.
+small catalog contains as worthless, and took two to four times as long.
 """
 
 from __future__ import annotations
@@ -16,8 +16,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from tabane.gateway.tools.name_matching import measure
-from tabane.gateway.tools.ranking import FIELDS, LOOKED_AT, ToolRanking, field_weights, fits_query
+from tabane.gateway.tools.ranking import (
+    FIELDS,
+    LOOKED_AT,
+    ToolRanking,
+    field_weights,
+    fits_query,
+    name_similarity,
+)
 from tabane.gateway.tools.schemas import texts
 from tabane.search.analysis import identifier_tokens, is_cjk, normalise, tokens
 from tabane.search.concepts import concepts
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
 
 Match = Literal["relevance", "partial", "prefix", "exact", "fuzzy"]
 
-# Raised whenever tokens or tables change: an index of another version is made anew.
+# Raised whenever tokens or tables change: an index of another version is rebuilt.
 _VERSION = 2
 _MOST_TEXT = 4000
 _MOST_HINT = 400
@@ -57,7 +63,8 @@ _POSTINGS = "CREATE VIRTUAL TABLE temp.postings USING fts5vocab(main, words, ins
 class ToolQuery(SearchRequest):
     """A search for tools. ``tags`` are met by any of them; ``match`` other than relevance is by name.
 
-    A relevance query without a single word lists the tools that match the filters, by alias.
+    One matching tag is enough. Each ``match`` other than relevance compares names. A relevance query without
+    any word lists the tools that match the filters, by alias.
     """
 
     limit: int = 5
@@ -69,7 +76,7 @@ class ToolQuery(SearchRequest):
 
 @dataclass(frozen=True, slots=True)
 class ToolHit:
-    """A tool found. ``score`` is in 0..1: of a relevance query, how much of it the tool covers."""
+    """A tool that was found. ``score`` is in 0..1; in a relevance query, how much of it the tool covers."""
 
     alias: str
     score: float
@@ -89,7 +96,7 @@ class ToolHits:
 
 @dataclass(frozen=True, slots=True)
 class _IndexFigures:
-    """What scoring needs at hand, by tool number."""
+    """The figures for scoring, by tool number."""
 
     weights: dict[int, tuple[float, ...]]
     name_parts: dict[int, int]
@@ -97,14 +104,14 @@ class _IndexFigures:
 
 
 class ToolIndex:
-    """Finds tools. Synchronous, for one thread at a time, whichever that is.
+    """Finds tools. Synchronous; any thread may use it, one at a time.
 
-    ``path`` is a file of its own or ``:memory:``. A file that is damaged or of another version is
-    made anew; its servers then count as never seen.
+    ``path`` is its own file or ``:memory:``. A file that is damaged or of another version is rebuilt; its
+    servers then count as never seen.
     """
 
     def __init__(self, path: str) -> None:
-        self._db = _opened(path)
+        self._db = _open_database(path)
         self._db.execute(_POSTINGS)
         self._figures: _IndexFigures | None = None
 
@@ -112,7 +119,7 @@ class ToolIndex:
         self._db.close()
 
     def replace(self, server: str, tools: Sequence[Tool]) -> bool:
-        """Make these the tools of a server, and no others. False where they were so already."""
+        """Make these the only tools of a server. Return False if they already were."""
         digest = _digest(tools)
         row = self._db.execute("SELECT hash FROM servers WHERE name = ?", (server,)).fetchone()
         if row and row[0] == digest:
@@ -131,14 +138,14 @@ class ToolIndex:
             self._delete(server)
 
     def servers(self) -> frozenset[str]:
-        """The servers that the index knows, also those without tools."""
+        """Return the servers that the index knows, also those without tools."""
         return frozenset(name for (name,) in self._db.execute("SELECT name FROM servers"))
 
     def search(self, query: ToolQuery) -> ToolHits:
-        """The tools that match, best first."""
+        """Return the tools that match, best first."""
         if query.match == "relevance":
             return self._relevant(query)
-        return _best(self._named(query, measure(query.match)), query.limit)
+        return _best(self._match_names(query, name_similarity(query.match)), query.limit)
 
     def _relevant(self, query: ToolQuery) -> ToolHits:
         allowed = dict(self._select("number, alias", query))
@@ -148,7 +155,7 @@ class ToolIndex:
             return _best([ToolHit(alias, 0.0) for alias in allowed.values()], query.limit)
         ranking = ToolRanking(self._postings, figures.weights, figures.name_parts)
         scores = ranking.scores(asked)
-        called = self._called(query.query)
+        called = self._named_exactly(query.query)
         scores.update((number, 1.0) for number in called)
         # Rounded before they are sorted: the order is that of the scores a reader sees.
         found = {ToolHit(allowed[n], round(score, 3)): n for n, score in scores.items() if n in allowed}
@@ -157,15 +164,15 @@ class ToolIndex:
             return ToolHits(best.hits[: query.limit], best.total)
         return ToolHits((), 0, tuple(hit.alias for hit in best.hits[:_MOST_NEAREST]))
 
-    def _called(self, query: str) -> list[int]:
-        """Tools whose very name the query is."""
+    def _named_exactly(self, query: str) -> list[int]:
+        """Return the tools whose name equals the query."""
         wanted = _storable(query).strip()
         rows = self._db.execute(
             "SELECT number FROM tools WHERE alias = ?1 OR name = ?1 OR server || '.' || name = ?1", (wanted,)
         )
         return [number for (number,) in rows]
 
-    def _named(self, query: ToolQuery, likeness: Similarity) -> list[ToolHit]:
+    def _match_names(self, query: ToolQuery, likeness: Similarity) -> list[ToolHit]:
         wanted = normalise(query.query).strip()
         found = []
         for alias, server, name, title in self._select("alias, server, name, title", query):
@@ -176,7 +183,7 @@ class ToolIndex:
         return found
 
     def _select(self, columns: str, query: ToolQuery) -> list[Any]:
-        """Rows of the tools that the query's filters leave."""
+        """Return the rows of the tools that pass the query's filters."""
         clauses, values = ["1"], []
         if query.server is not None:
             clauses.append("server = ?")
@@ -205,7 +212,7 @@ class ToolIndex:
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
-        """One transaction: all of a change is kept, or nothing."""
+        """Run one transaction: all of a change is kept, or nothing."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -227,7 +234,7 @@ class ToolIndex:
 
     def _insert(self, server: str, tool: Tool, memo: dict[str, list[str]]) -> None:
         words = _words(tool, memo)
-        # An alias belongs to one tool: the one that was told last.
+        # An alias belongs to one tool: the one that was listed last.
         self._delete_tools("alias = ?", tool.alias)
         row = (
             tool.alias,
@@ -236,7 +243,7 @@ class ToolIndex:
             _storable(tool.title),
             normalise(tool.category),
             "".join(f"\n{normalise(tag)}\n" for tag in tool.tags),
-            # The name whole, which ends the tokens of a name of several parts, is none of them.
+            # The last token of a name with several parts is the whole name, and not a part.
             max(1, len(words["name"]) - (len(words["name"]) > 1)),
             json.dumps([len(words[field]) for field in FIELDS]),
             any(is_cjk(token) for found in words.values() for token in found),
@@ -249,7 +256,7 @@ class ToolIndex:
 
 
 def _words(tool: Tool, memo: dict[str, list[str]]) -> dict[str, list[str]]:
-    """The tokens of each field. ``memo`` holds those of texts that the tools of a server share."""
+    """Return the tokens of each field. ``memo`` holds those of texts that a server's tools share."""
     lead = first_sentence(tool.description)
     named = list(texts(tool.schema))
     words = {
@@ -279,7 +286,7 @@ def _fit(found: list[str]) -> list[str]:
 
 
 def _storable(text: str) -> str:
-    """The text without lone surrogates, which upstreams emit and SQLite refuses."""
+    """Return the text without lone surrogates, which upstreams emit and SQLite refuses."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
@@ -300,8 +307,8 @@ def _digest(tools: Sequence[Tool]) -> bytes:
     return digest.digest()
 
 
-def _opened(path: str) -> sqlite3.Connection:
-    """The database with its tables. What cannot be read, or is of another version, is made anew."""
+def _open_database(path: str) -> sqlite3.Connection:
+    """Return the database with its tables. One that cannot be read, or of another version, is rebuilt."""
     try:
         db = _connected(path)
         (version,) = db.execute("PRAGMA user_version").fetchone()
@@ -310,7 +317,7 @@ def _opened(path: str) -> sqlite3.Connection:
             return db
         db.close()
     except sqlite3.OperationalError:
-        # Locked, or a folder that cannot be written to: making it anew would not help.
+        # Locked, or a folder that cannot be written to: rebuilding would not help.
         raise
     except sqlite3.DatabaseError:
         pass
@@ -325,7 +332,7 @@ def _opened(path: str) -> sqlite3.Connection:
 
 def _connected(path: str) -> sqlite3.Connection:
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    # Derived data: what a power cut breaks is found by quick_check and made anew.
+    # Derived data: if a power cut breaks it, quick_check finds that and it is rebuilt.
     db.execute("PRAGMA synchronous=OFF")
     db.execute("PRAGMA cache_size=-512")
     return db

@@ -1,8 +1,8 @@
-"""What upstreams listed, kept on disk: so that the hub answers before any of them is up.
+"""Stored listings of upstreams, so that the hub can answer before any of them has started.
 
-One small SQLite file. Listings are a cache, by fingerprint of the server's configuration; the map of
-aliases is kept for good, since a name that changed between starts would break whoever remembers it.
-Used from one thread at a time.
+One small SQLite file. Listings are a cache, by fingerprint of the server's configuration. The map of aliases
+is kept permanently, since a name that changed between starts would break anybody who remembers it. Used from
+one thread at a time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS prompt_alias(
   alias TEXT PRIMARY KEY, server TEXT, name TEXT, namespace TEXT);
 """
 
-# What came with a later version of the file stands in a table of its own, so that an older one reads it.
+# Additions of later versions are in separate tables, so that older versions can still read the file.
 LOAD = """
 SELECT listing.server, listing.fingerprint, era, version, about, listed, tools,
   capabilities, prompts, resources, templates
@@ -55,8 +55,8 @@ _ALIASES: dict[Named, str] = {"tools": "alias", "prompts": "prompt_alias"}
 class ServerListing:
     """What one server offers as it listed it. ``listed`` is a Unix time; ``about`` its own name.
 
-    ``lists`` holds definitions by the name of the list (tools, prompts, resources, templates); one that
-    was never had is not in it. ``capabilities`` is the server's JSON object, empty if not known.
+    ``lists`` holds definitions by the name of the list (tools, prompts, resources, templates), without lists
+    that were never read. ``capabilities`` is the server's JSON object, empty if unknown.
     """
 
     server: str
@@ -69,14 +69,14 @@ class ServerListing:
     capabilities: bytes = b"{}"
 
     def has(self, capability: str) -> bool:
-        """Return whether the server said that it has that capability."""
+        """Return whether the server declared that capability."""
         try:
             return capability in json.fields(self.capabilities)
         except InvalidJson:
             return False
 
     def with_list(self, name: str, items: Iterable[Raw]) -> ServerListing:
-        """This listing with one list as it is now."""
+        """Return this listing with one list replaced."""
         return replace(self, listed=time.time(), lists={**self.lists, name: tuple(items)})
 
 
@@ -115,14 +115,14 @@ class ListingsFile:
             )
 
     def forget(self, servers: Iterable[str]) -> None:
-        """Drop the listings of these servers; what their tools were called is kept."""
+        """Drop the listings of these servers; the aliases of their tools are kept."""
         names = [(name,) for name in servers]
         with self._database:
             self._database.executemany("DELETE FROM listing WHERE server = ?", names)
             self._database.executemany("DELETE FROM offered WHERE server = ?", names)
 
     def learned(self) -> dict[tuple[str, str], str]:
-        """Return how servers have to be shared that showed it by what they asked: by name and fingerprint."""
+        """Return how servers have to be shared, as learned from their requests: by name and fingerprint."""
         rows = self._database.execute("SELECT server, fingerprint, share FROM learned")
         return {(server, fingerprint): share for server, fingerprint, share in rows}
 
@@ -133,7 +133,7 @@ class ListingsFile:
             )
 
     def aliases(self, of: Named = "tools") -> dict[str, Entry]:
-        """Return every alias ever given, oldest first, and what it stands for."""
+        """Return every alias ever assigned, oldest first, and its tool."""
         rows = self._database.execute(
             f"SELECT alias, server, name, namespace FROM {_ALIASES[of]} ORDER BY rowid"
         )
@@ -177,9 +177,9 @@ class ListingsFile:
 
 
 def remembered_names(path: Path, servers: Collection[str]) -> list[str]:
-    """Return the names of all tools that those servers were ever seen with; nothing is made or changed.
+    """Return the names of all known tools of those servers, without changing or creating a file.
 
-    Empty if the file is not there or cannot be read.
+    Empty if the file does not exist or cannot be read.
     """
     if not path.exists():
         return []

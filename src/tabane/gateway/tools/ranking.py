@@ -1,16 +1,18 @@
-"""How well tools answer a question: BM25 over weighted fields, one best variant per concept.
+"""Ranking of tools for a query: BM25 over weighted fields, one best variant per concept; or by their names.
 
-BM25F (Zaragoza et al., 2004) with a term counted once per field, as descriptions of tools are short.
+BM25F (Zaragoza et al., 2004) with a term counted once per field, since descriptions of tools are short.
 The weights were tuned on halves of two public sets (benchmarks/tools/recall.py) and hardly matter
-within a factor of two; what matters are the glossary and that a concept counts once.
+within a factor of two. What matters is the glossary, and that a concept counts once.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal
 
 from tabane.search.concepts import Concept, Variant
+from tabane.text.nearest_names import Similarity, similarity
 
 # field: weight, how much its length counts (b), its usual length in tokens. A fixed usual length, not
 # the collection's average, keeps a tool's score from moving when an unrelated server comes or goes.
@@ -24,9 +26,9 @@ FIELDS: Mapping[str, tuple[float, float, float]] = {
     "place": (0.5, 0.3, 3.0),
 }
 _K1 = 1.5
-_UNKNOWN_WORD = 1.5  # synonyms count for more where no tool has the word itself
-_NAME = 0.2  # a name that the question covers whole raises the score by a fifth
-_FULL = 2.2  # what a word in name, first sentence and parameters reaches, over its idf
+_UNKNOWN_WORD = 1.5  # synonyms count more if no tool has the word itself
+_NAME = 0.2  # a name that the query covers completely raises the score by a fifth
+_FULL = 2.2  # the score of a word in name, first sentence and parameters, divided by its idf
 _FAINT = 0.02
 _RELATIVE = 0.08
 
@@ -35,7 +37,7 @@ Postings = Callable[[str], Iterable[tuple[int, str]]]
 
 
 def field_weights(lengths: Sequence[int]) -> tuple[float, ...]:
-    """What a token is worth in each field of one tool, from the fields' lengths in tokens."""
+    """Return the weight of a token in each field of one tool, from the fields' lengths in tokens."""
     return tuple(
         weight / (1 - b + b * length / usual)
         for (weight, b, usual), length in zip(FIELDS.values(), lengths, strict=True)
@@ -43,7 +45,7 @@ def field_weights(lengths: Sequence[int]) -> tuple[float, ...]:
 
 
 class ToolRanking:
-    """Scores the tools of one collection for one question.
+    """Scores the tools of one collection for one query.
 
     ``weights`` are :func:`field_weights` by tool number, ``name_parts`` how many words each name has.
     """
@@ -60,7 +62,7 @@ class ToolRanking:
         self._terms: dict[str, tuple[float, dict[int, float], set[int]]] = {}
 
     def scores(self, concepts: Iterable[Concept]) -> dict[int, float]:
-        """Tool number → score in (0, 1]; tools that hardly match are left out."""
+        """Return tool number → score in (0, 1], without tools that hardly match."""
         sums: dict[int, float] = {}
         named: dict[int, float] = {}
         possible = 0.0
@@ -91,7 +93,7 @@ class ToolRanking:
         return sum(number in self._term(token)[1] for token in variant.tokens) / len(variant.tokens)
 
     def _concept(self, concept: Concept) -> tuple[dict[int, float], dict[int, float], float]:
-        """Each tool's best variant, the best one in its name, and the concept's idf."""
+        """Return each tool's best variant, the best one in its name, and the concept's idf."""
         best: dict[int, float] = {}
         in_name: dict[int, float] = {}
         reference, boost = 0.0, 1.0
@@ -101,7 +103,7 @@ class ToolRanking:
                 continue
             if not reference:
                 reference, boost = idf, min(_UNKNOWN_WORD, 1 / variant.weight)
-            # A rare synonym says no more than the nearest word that there is.
+            # A rare synonym counts no more than the nearest word that occurs.
             weight = variant.weight * boost * min(1.0, reference / idf)
             _raise(best, {number: score * weight for number, score in scores.items()})
             _raise(in_name, dict.fromkeys(names, weight))
@@ -149,7 +151,7 @@ _PLACE = {field: place for place, field in enumerate(FIELDS)}
 
 
 def _raise(best: dict[int, float], others: dict[int, float]) -> None:
-    """Make ``best`` the higher of both, number by number."""
+    """Set each number in ``best`` to the higher of both scores."""
     if not best:
         best.update(others)
         return
@@ -174,7 +176,7 @@ _FAINT_SCORE = 0.08  # a score that means nothing for a hit that covers at most 
 
 
 def fits_query(ranking: ToolRanking, asked: Sequence[Concept], hits: Sequence[tuple[int, float]]) -> bool:
-    """Judge the best hits, as number and score, for a question of these concepts."""
+    """Return whether the best hits, as number and score, fit a query of these concepts."""
     objects = [concept for concept in asked if not concept.general] or asked
     if len(objects) > _SHORT or not hits:
         return True
@@ -186,3 +188,26 @@ def _covered(ranking: ToolRanking, objects: Sequence[Concept], number: int) -> f
     """Return the share of the object that a tool is about, in 0..1."""
     said = sum(concept.weight * ranking.covered(concept, number) for concept in objects)
     return said / sum(concept.weight for concept in objects)
+
+
+NameMatch = Literal["partial", "prefix", "exact", "fuzzy"]
+_SIMILAR = 0.6
+
+
+def name_similarity(match: NameMatch) -> Similarity:
+    """Return the function that compares a wanted name with a candidate in that way of matching."""
+    if match == "fuzzy":
+        return similarity(_SIMILAR)
+    return {"partial": _partial, "prefix": _prefix, "exact": _exact}[match]
+
+
+def _partial(wanted: str, candidate: str) -> float:
+    return len(wanted) / len(candidate) if wanted in candidate else 0.0
+
+
+def _prefix(wanted: str, candidate: str) -> float:
+    return len(wanted) / len(candidate) if candidate.startswith(wanted) else 0.0
+
+
+def _exact(wanted: str, candidate: str) -> float:
+    return float(wanted == candidate)

@@ -79,11 +79,11 @@ def resolved(node: Any, root: SchemaRoot) -> Schema:
             return {}
         reference = node.get("$ref", node.get("$dynamicRef"))
         if not isinstance(reference, str):
-            return _together(node, root)
+            return _merged(node, root)
         if not root.spend(len(node)):
             return {}
         beside = {key: value for key, value in node.items() if key not in ("$ref", "$dynamicRef")}
-        target = _pointed(reference, root)
+        target = _dereferenced(reference, root)
         followed = isinstance(target, dict) and root.spend(len(target))
         node = {**target, **beside} if followed else beside
     return {}
@@ -111,7 +111,7 @@ def parameters(schema: Any, root: SchemaRoot, most: int = _MOST_PARAMETERS) -> l
 
 
 def type_of(node: Any, root: SchemaRoot, detail: TypeDetail) -> str:
-    """A schema as a type: ``string``, ``"a"|"b"``, ``integer[]``, ``{path: string, mode?: string}``."""
+    """Return a schema's type: ``string``, ``"a"|"b"``, ``integer[]``, ``{path: string, mode?: string}``."""
     return "|".join(dict.fromkeys(_types(resolved(node, root), root, detail, 0))) or "any"
 
 
@@ -154,7 +154,7 @@ def _types(node: Schema, root: SchemaRoot, detail: TypeDetail, level: int) -> li
             if isinstance(kind, str) and (detail.null or kind != "null")
         ]
         return [name for kind in kept for name in _kind(kind, node, root, detail, level)]
-    return _kind(kinds if isinstance(kinds, str) else _guessed(node), node, root, detail, level)
+    return _kind(kinds if isinstance(kinds, str) else _inferred_type(node), node, root, detail, level)
 
 
 def _kind(kind: str, node: Schema, root: SchemaRoot, detail: TypeDetail, level: int) -> list[str]:
@@ -198,7 +198,7 @@ def _values(values: list[Any], detail: TypeDetail) -> list[str]:
     return [*shown, "…"] if len(values) > detail.values else shown
 
 
-def _guessed(node: Schema) -> str:
+def _inferred_type(node: Schema) -> str:
     """Return the type of a schema that names none."""
     if "properties" in node or "additionalProperties" in node:
         return "object"
@@ -228,7 +228,7 @@ def _beginning(value: Any, left: list[int]) -> Any:
     return value
 
 
-def _pointed(reference: str, root: SchemaRoot) -> Any:
+def _dereferenced(reference: str, root: SchemaRoot) -> Any:
     """Return what a local reference points to; None for a remote one or none that is there."""
     if reference == "#":
         return root.schema
@@ -247,13 +247,13 @@ def _pointed(reference: str, root: SchemaRoot) -> Any:
     return node
 
 
-def _together(node: Schema, root: SchemaRoot) -> Schema:
+def _merged(node: Schema, root: SchemaRoot) -> Schema:
     parts = node.get("allOf")
     if not isinstance(parts, list) or not root.spend(len(node)):
         return node
     merged: Schema = {key: value for key, value in node.items() if key != "allOf"}
     for part in parts[:_MOST_REFERENCES]:
-        # One level: an allOf inside an allOf is rare, and endless where it names itself.
+        # One level: an allOf inside an allOf is rare, and endless if it refers to itself.
         part = _followed(part, root)
         if not root.spend(_width(part) + _width(merged)):
             break
@@ -269,7 +269,7 @@ def _together(node: Schema, root: SchemaRoot) -> Schema:
 
 def _followed(node: Any, root: SchemaRoot) -> Schema:
     if isinstance(node, dict) and isinstance(reference := node.get("$ref"), str):
-        node = _pointed(reference, root)
+        node = _dereferenced(reference, root)
     return node if isinstance(node, dict) else {}
 
 

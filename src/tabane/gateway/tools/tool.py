@@ -1,4 +1,4 @@
-"""A tool of an upstream server as the catalog holds it, and calls of it as pure values."""
+"""A tool of an upstream server as the catalog holds it, and calls of it, as pure values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tabane.errors import BadArguments, CallerError, TabaneError
 from tabane.messages import Lang, say
 from tabane.wire.json import InvalidJson, Members, decode, encode, fields, join, member, quote
 from tabane.wire.json import text as json_text
-from tabane.wire.mirrors import HeaderMirror, mirrors
+from tabane.wire.mirrored_arguments import HeaderMirror, mirrors
 
 if TYPE_CHECKING:
     from tabane.gateway.servers.server import Server
@@ -22,22 +22,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# What is read off a definition is bounded; the definition itself passes whole.
+# Limits of what is read from a definition. The definition itself passes unchanged.
 _MOST_DESCRIPTION = 16_384
 _MOST_TITLE = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One tool. ``definition`` is the upstream's own JSON object with nothing but ``name`` replaced
-    by ``alias``; everything a model is shown is made of it, so no field of it is ever lost.
+    """One tool, with its definition and the fields that are read from it.
 
-    ``server`` is :data:`OWN` for the hub's own.
-    ``alias`` is the public name (``server__tool``, unique, at most 48 characters), ``name`` the
-    upstream's own. The remaining fields are read off the definition for searching and listing;
-    ``schema`` is the decoded inputSchema ({} where it is not an object). ``tags``,
-    ``category`` and ``about`` are the user's words about its server. ``mirrored`` are the arguments
-    that are repeated in headers where the tool is called over HTTP.
+    ``definition`` is the upstream's own JSON object with only ``name`` replaced by ``alias``. Everything that
+    a model sees is built from it, so none of its fields is lost. ``server`` is :data:`OWN` for the hub's own.
+
+    ``alias`` is the public name (``server__tool``, unique, at most 48 characters), ``name`` the upstream's
+    own. The remaining fields are read from the definition for searching and listing. ``schema`` is the
+    decoded inputSchema ({} if it is not an object). ``tags``, ``category`` and ``about`` are the user's words
+    about its server. ``mirrored`` are the arguments that are repeated in headers if the tool is called over
+    HTTP.
     """
 
     alias: str
@@ -68,8 +69,8 @@ OWN = ""
 def read_tool(definition: bytes, server: Server, alias: str) -> Tool | None:
     """Return the tool that an upstream defined, under its public name. None if it has no usable name.
 
-    Whatever else the definition holds, of whatever type, passes on verbatim; members that are not
-    what MCP says they are count as absent for searching and listing.
+    Everything else in the definition, of any type, passes verbatim. Members that do not have the type that
+    MCP prescribes count as absent for searching and listing.
     """
     try:
         members = fields(definition)
@@ -83,7 +84,7 @@ def read_tool(definition: bytes, server: Server, alias: str) -> Tool | None:
 
 
 def original_name(definition: bytes) -> str | None:
-    """Return the name in a definition, as the upstream calls the tool; None if it has no usable one."""
+    """Return the upstream's own name in a definition; None if it has no usable one."""
     return text_member(definition, "name")
 
 
@@ -125,9 +126,10 @@ LONGEST_KEY = 16_384
 def by_key(
     server: str, what: str, definitions: Iterable[Raw], key_of: Callable[[bytes], str | None], most: int
 ) -> dict[str, Raw]:
-    """Return the definitions by what ``key_of`` reads off each, in their order, ``most`` of them.
+    """Return the definitions by what ``key_of`` reads from each, in their order, at most ``most``.
 
-    One that is no definition, or repeats a key, is left out; how many were, and why the first, is logged.
+    An invalid definition, or one that repeats a key, is left out. The number of these, and the reason for the
+    first, is logged.
     """
     found: dict[str, Raw] = {}
     faults: list[str] = []
@@ -144,7 +146,7 @@ def by_key(
 
 
 def text_member(definition: bytes, key: str) -> str | None:
-    """Return a member of a definition that has to be a text; None if there is no usable one."""
+    """Return a text member of a definition; None if there is no usable one."""
     try:
         text = json_text(fields(definition).get(key))
     except InvalidJson:
@@ -178,7 +180,7 @@ class ToolCallRequest(msgspec.Struct, frozen=True):
         return bytes(self.params.get("arguments", b"{}"))
 
     def params_for(self, tool: Tool) -> Members:
-        """Return the parameters as the upstream is sent them: under the tool's own name."""
+        """Return the parameters for the upstream, with the tool's own name."""
         return {**self.params, "name": Raw(quote(tool.name))}
 
     def check_marks(self, tool: Tool) -> None:
@@ -190,7 +192,7 @@ class ToolCallRequest(msgspec.Struct, frozen=True):
 def tool_call_request(params: Members, *, read_only: bool = False) -> ToolCallRequest:
     """Return the call inside call_tool. Raises BadArguments that names what is missing.
 
-    Arguments given as a string of JSON, as models do now and then, are taken for what they say.
+    Arguments that are a string of JSON, as models sometimes send them, are decoded.
     """
     try:
         given = fields(params.get("arguments", Raw(b"{}")))
@@ -220,12 +222,12 @@ def _arguments(raw: Raw | None) -> Raw:
 
 
 def tool_failure(error: TabaneError, lang: Lang) -> bytes:
-    """Return a failure as the result of a tool: what happened and what to do."""
+    """Return a failure as the result of a tool: what happened and how to fix it."""
     return _failure(error.text(lang))
 
 
 def upstream_failure(tool: Tool, error: Raw) -> bytes:
-    """Return an upstream's JSON-RPC error as the result of a tool, whole in ``_meta``."""
+    """Return an upstream's JSON-RPC error as the result of a tool, complete in ``_meta``."""
     try:
         body: Any = decode(error)
     except InvalidJson:

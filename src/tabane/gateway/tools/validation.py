@@ -31,8 +31,7 @@ from tabane.gateway.tools.argument_errors import (
 )
 from tabane.gateway.tools.schema_cost import ArgumentSize, SchemaCost, cost_of, size_of
 from tabane.gateway.tools.tool import OWN
-from tabane.workers.pool import Budget, Pool
-from tabane.workers.turns import Capacity
+from tabane.workers.pool import Budget, Capacity, Pool
 from tabane.workers.worker import Program, environment, module
 
 if TYPE_CHECKING:
@@ -152,7 +151,7 @@ _MEMORY = 1_000_000_000  # bytes of address space
 
 
 class ValidationPool:
-    """Asks the judge: one judgment at a time for each tool, and never all processes for one server.
+    """Validates in processes: one call at a time for each tool, never all processes for one server.
 
     ``environ`` is the hub's, ``errors`` the descriptor that a process writes its stderr to. The first
     judgment starts a process.

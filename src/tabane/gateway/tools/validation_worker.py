@@ -1,6 +1,6 @@
-"""The process that judges arguments: ``python -m tabane.gateway.tools.validation_worker``.
+"""The process that validates arguments: ``python -m tabane.gateway.tools.validation_worker``.
 
-It gets judgments that may take forever, and is killed if they do.
+Some validations would take forever. Then the hub kills the process.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Known = tuple[dict[str, Any], "Compiled | None"]
 
 
 class ValidationWorker:
-    """Judges arguments, and keeps the schemas that were used last."""
+    """Validates arguments, and keeps the schemas that were used last."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[bytes, _Known] = OrderedDict()

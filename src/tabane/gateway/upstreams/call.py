@@ -1,4 +1,4 @@
-"""A request to an upstream, its reply, requests of the upstream meanwhile, and the transport."""
+"""A request to an upstream, its reply, the upstream's requests meanwhile, and the transport interface."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class UpstreamReply(msgspec.Struct, frozen=True, gc=False):
 
 
 class CallOwner(Protocol):
-    """The instance that sends a call, and is told when the call is over."""
+    """The instance that sends a call, and is notified when the call is over."""
 
     def freed(self, reply: UpstreamReply) -> None: ...
 
     def unsent(self, call: Call) -> bool:
-        """Take back a call that did not reach the upstream, to send it again; False if that cannot be."""
+        """Take back a call that did not reach the upstream, to send it again; return False if impossible."""
         ...
 
     def awaited(self, session: str) -> bool:
@@ -47,8 +47,8 @@ class CallOwner(Protocol):
 class ServerRequest:
     """A request of a legacy upstream to its client during a call; answered exactly once.
 
-    ``params`` are verbatim. Whoever takes it sets ``on_withdrawn``, which is called with the reason
-    where the upstream no longer wants to know.
+    ``params`` are verbatim. Whoever accepts the request sets ``on_withdrawn``, which is called with the
+    reason if the upstream no longer wants an answer.
     """
 
     __slots__ = ("deadline", "done", "method", "on_answer", "on_withdrawn", "params")
@@ -66,14 +66,14 @@ class ServerRequest:
             self.on_answer(reply)
 
     def withdraw(self, reason: str) -> None:
-        """Tell whoever was asked that the answer is no longer wanted."""
+        """Notify whoever was asked that the answer is no longer wanted."""
         if not self.done:
             self.done = True
             if self.on_withdrawn is not None:
                 self.on_withdrawn(reason)
 
     def time_out(self, reply: UpstreamReply) -> None:
-        """Answer with ``reply`` because nobody answered in time, and tell whoever was asked."""
+        """Answer with ``reply`` because nobody answered in time, and notify whoever was asked."""
         if not self.done:
             self.withdraw("nobody answered in time")
             self.on_answer(reply)
@@ -90,7 +90,7 @@ class Call:
 
     ``unsent`` tells how many bytes of earlier answers its client has not read yet.
     ``session`` names the client it is made for. ``mirrored`` are the arguments that HTTP repeats in
-    headers. A ``safe`` call may be sent again where its answer was lost.
+    headers. A ``safe`` call may be sent again if its answer was lost.
     """
 
     __slots__ = (
@@ -138,7 +138,7 @@ class Call:
 
     @property
     def over(self) -> bool:
-        """Return whether nothing more is wanted of the upstream: its answer is here or on its way."""
+        """Return whether the upstream is no longer needed: the answer has arrived or is on its way."""
         return self.done or self.taken
 
     def answer(self, reply: UpstreamReply) -> None:
@@ -155,10 +155,10 @@ class InputBacklogFull(Exception):
 
 
 class UpstreamTransport(Protocol):
-    """Sends the messages of a conversation to an upstream; what comes back goes to its ``receive``."""
+    """Sends the messages of a conversation to an upstream. Incoming ones go to its ``receive``."""
 
     exact: bool
-    """Whether it tells to which call a question belongs."""
+    """Whether the transport shows which call a question belongs to."""
 
     @property
     def closed(self) -> bool: ...
@@ -171,7 +171,7 @@ class UpstreamTransport(Protocol):
         ...
 
     def tell(self, line: bytes, about: int | None = None) -> None:
-        """Send a notification, or the answer to a question that came while call ``about`` ran."""
+        """Send a notification, or the answer to a question that arrived while call ``about`` ran."""
         ...
 
     def cancel(self, call: Call, line: bytes) -> None:
@@ -183,7 +183,7 @@ class UpstreamTransport(Protocol):
         ...
 
     def close(self, why: str) -> None:
-        """End the connection; the conversation is told with ``lost``, once."""
+        """End the connection; call the conversation's ``lost`` once."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""How a server is reached, by its transport: a child process, streamable HTTP, or HTTP with SSE."""
+"""Connections to servers by transport: child processes, streamable HTTP, and HTTP with SSE."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ GRACE = 2.0
 """Seconds from end of file to SIGTERM, and from there to SIGKILL."""
 
 GOODBYE = 2.0
-"""Seconds that a server at a URL is given to take notice of the end."""
+"""Seconds to wait until a server at a URL has been notified of the end."""
 
 
 class Connector:
     """Starts servers, or connects to them.
 
-    ``environment`` is the hub's own: child processes get a few names of it, and it names proxies. ``logs`` is
-    the folder for what child processes write to stderr, ``max_line`` the limit for the bytes of a message.
+    ``environment`` is the hub's own: child processes get a few of its variables, and it names proxies.
+    ``logs`` is the folder for the stderr of child processes, ``max_line`` the limit for the bytes of a
+    message.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Connector:
         """Start a server, or prepare a connection to its URL. Raises UpstreamUnavailable if it cannot."""
         if server.transport == "stdio":
             return await self._start(server, on_notice, on_closed)
-        # The HTTP client is large; a hub whose servers are all processes goes without. Importing it takes a
+        # The HTTP client is large; a hub whose servers are all processes does not load it. The import takes a
         # tenth of a second and more, in which others are served.
         await asyncio.to_thread(import_module, "aiohttp")
         return self._connect(server, on_notice, on_closed)
@@ -175,12 +176,12 @@ class HttpUpstreamTransport(UpstreamTransport, Protocol):
     problem: Message | None
 
     async def finished(self, seconds: float) -> None:
-        """Wait until the server was told of the end, at most so long."""
+        """Wait until the server was notified of the end, at most so many seconds."""
         ...
 
 
 class RemoteConnection:
-    """A connection to a server at a URL: no process of ours, and nothing left of it once it is closed."""
+    """A connection to a server at a URL. It has no process here, and leaves nothing once it is closed."""
 
     def __init__(self, conversation: Conversation, client: UpstreamHttpClient) -> None:
         self.conversation = conversation

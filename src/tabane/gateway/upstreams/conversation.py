@@ -1,7 +1,7 @@
-"""One connection to one upstream: its era settled once, its requests multiplexed.
+"""The conversation over one connection to one upstream: its era, and its concurrent requests.
 
-The thin shell around wire/, whatever carries it: ids are our own, counted up; `_meta` is translated to
-the upstream's era; results pass as the bytes they came in.
+A thin layer over wire/, for any transport. Request ids are our own numbers, counted up. ``_meta`` is
+translated to the era of the upstream. Results pass as the bytes in which they arrived.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import NamedTuple
 from msgspec import UNSET, Raw
 
 from tabane.errors import TabaneError, UpstreamDied, UpstreamError, UpstreamOverloaded, UpstreamTimeout
-from tabane.gateway.upstreams.backpressure import ReplyDelivery
 from tabane.gateway.upstreams.call import Call, InputBacklogFull, UpstreamReply, UpstreamTransport
 from tabane.gateway.upstreams.handshake import CLIENT, Handshake, Peer, UpstreamRefused
+from tabane.gateway.upstreams.reply_delivery import ReplyDelivery
 from tabane.gateway.upstreams.server_requests import ServerRequests
 from tabane.messages import say
 from tabane.wire import era as eras
@@ -34,14 +34,13 @@ LARGE = 1 << 20
 
 
 class Conversation:
-    """Requests to, and answers, notifications and questions from, one upstream.
+    """Requests to one upstream; its answers, notifications and questions.
 
     ``transport`` is set before anything else is done. ``on_notice`` gets method and params of each
-    notification that belongs to no call, and of each question that nobody could be asked. ``roots`` are
-    what the question for them is answered with where no client is asked, None if it is refused.
-    ``capabilities`` are those of the one client it runs for, None if it is shared. ``on_closed`` is
-    called once when the connection is over, after every call in flight was answered with
-    :class:`UpstreamDied`.
+    notification that belongs to no call, and of each question that no client could answer. ``roots`` are the
+    answer to the question for them if no client is asked, None if it is refused. ``capabilities`` are those
+    of the one client that the upstream runs for, None if it is shared. ``on_closed`` is called once when the
+    connection is over, after every call in flight was answered with :class:`UpstreamDied`.
     """
 
     transport: UpstreamTransport
@@ -60,7 +59,7 @@ class Conversation:
         self._name, self._loop = name, loop
         self._on_notice, self._on_closed = on_notice, on_closed
         self._roots, self._capabilities = roots, capabilities
-        # Callers' requests, and the hub's own, which take no caller's place.
+        # Requests of callers, and those of the hub, which do not count toward the callers' limit.
         self._calls: dict[int, Call] = {}
         self._asks: dict[int, Call] = {}
         self._number = 0
@@ -73,7 +72,7 @@ class Conversation:
         self.garbage = 0
 
     async def open(self, known: Era | None, probe_timeout: float) -> Peer:
-        """Settle the era and introduce ourselves, as :class:`Handshake` has it. Raises UpstreamError."""
+        """Settle the era and introduce the hub, see :class:`Handshake`. Raises UpstreamError."""
         handshake = Handshake(
             lambda method, params, era: self._ask(method, params, era=era),
             self._say,
@@ -87,13 +86,13 @@ class Conversation:
     # -- requests --------------------------------------------------------------------------------
 
     def send(self, call: Call) -> None:
-        """Send a call; its answer, or the failure that stands for it, goes to ``call.on_reply``."""
+        """Send a call. Its answer, or the failure that replaces it, goes to ``call.on_reply``."""
         peer = self.peer
         self._transmit(call, peer.era if peer else Era.LEGACY, self._calls)
 
     def cancel(self, call: Call, reason: str) -> None:
         """Forget a call, or a request of the hub's own, and tell the upstream; it is not answered."""
-        # The number alone does not tell: that of an earlier connection's call may be another's here.
+        # Compare more than the number: a call of an earlier connection may have had the same one.
         if call in (self._calls.get(call.number), self._asks.get(call.number)):
             self._take(call.number)
             call.done = True
@@ -104,7 +103,7 @@ class Conversation:
         self._questions.expire(now)
         for call in [call for call in self._calls.values() if call.deadline <= now]:
             if self._questions.pending(call):
-                # Who is asked may take their time; the question has a limit of its own.
+                # A call does not expire while a person is asked: the question has its own time limit.
                 call.deadline = now + call.timeout
                 continue
             del self._calls[call.number]
@@ -112,13 +111,13 @@ class Conversation:
             call.answer(UpstreamReply(failure=self._timed_out(call.timeout)))
 
     async def ask(self, method: bytes, params: Members, timeout: float = 30.0) -> Members:
-        """One request of the hub's own; the members of its result. Raises UpstreamError."""
+        """Send a request of the hub's own; return the members of its result. Raises UpstreamError."""
         return await self._ask(method, params, timeout=timeout)
 
     def listen(self, wanted: bytes, on_end: Callable[[UpstreamReply], None]) -> Call:
-        """Ask a modern upstream to announce what ``wanted`` (the object ``notifications``) names.
+        """Ask a modern upstream to announce the changes in ``wanted`` (the object ``notifications``).
 
-        What it announces comes as notices. :meth:`cancel` the call to end it.
+        Its announcements arrive as notices. :meth:`cancel` the call to end it.
         """
         call = Call(b"subscriptions/listen", {"notifications": Raw(wanted)}, {}, on_end)
         self._transmit(call, Era.MODERN, self._asks)
@@ -156,7 +155,7 @@ class Conversation:
         self.transport.cancel(call, json.notification_line("notifications/cancelled", note))
 
     def _want_logs(self, meta: Members) -> None:
-        """A legacy upstream is told the level once for all: the most talkative that anybody asked for."""
+        """Set the log level of a legacy upstream: one for all, the most verbose that any client asked for."""
         level = eras.log_level(meta)
         if level is None or (self._level is not None and self._level <= level):
             return
@@ -218,10 +217,10 @@ class Conversation:
     # -- what comes in ---------------------------------------------------------------------------
 
     def receive(self, line: bytes, about: int | None = None) -> asyncio.Future[None] | None:
-        """Take one message of the upstream; return a future if no other may be read before that is done.
+        """Handle one message of the upstream. If a future is returned, read no other before it is done.
 
-        ``about`` is the number of the call on whose stream it came, None if the transport has one stream for
-        everything.
+        ``about`` is the number of the call on whose stream the message arrived, None if the transport has one
+        stream for everything.
         """
         if len(line) > LARGE:
             task = self._loop.create_task(self._receive_large(line, about))
@@ -241,7 +240,7 @@ class Conversation:
             self._unreadable(line, found.fault)
             return None
         if found.repaired:
-            log.warning("%s: an answer was not UTF-8; its stray bytes were replaced", self._name)
+            log.warning("%s: an answer was not UTF-8; the invalid bytes were replaced", self._name)
             self.garbage += 1
         if frame.method is UNSET:
             return self._answered(frame, line)
@@ -261,7 +260,7 @@ class Conversation:
             call.answer(UpstreamReply(failure=failure))
 
     def unsent(self, number: int, failure: TabaneError) -> None:
-        """Return a request, which was not acted on, to its instance for another connection; else fail it."""
+        """Hand a request that was not acted on back to its instance, for another connection; else fail it."""
         call = self._take(number)
         if call is not None:
             self._questions.drop(call, "the connection is gone")
@@ -348,7 +347,7 @@ class Conversation:
                 call.on_notice("notifications/progress", params)
 
     def _logged(self, method: str, params: Raw, about: int | None) -> None:
-        """A log message is told to the call on whose stream it came, else to each client in flight."""
+        """Pass a log message to the call on whose stream it arrived, else to each client in flight."""
         calls = [self._calls[about]] if about in self._calls else self._calls.values()
         told = {call.session: call for call in calls if call.on_notice}
         for call in told.values():
@@ -359,12 +358,12 @@ class Conversation:
 
     def _skip(self, line: bytes, reason: str) -> None:
         self.garbage += 1
-        # The line itself may hold anything, secrets too: it is counted, and its length is logged.
+        # The line may contain anything, also secrets: only its length is logged.
         if self.garbage <= 10:
             log.warning("%s: skipped a line of %d bytes: %s", self._name, len(line), reason)
 
     def oversized(self, head: bytes) -> None:
-        """A message was longer than allowed; ``head`` is its beginning."""
+        """Handle a message that was longer than allowed; ``head`` is its beginning."""
         self.garbage += 1
         number = json.id_in(head)
         log.warning("%s: a message of more than %d bytes was dropped", self._name, self._max_line)
@@ -378,12 +377,12 @@ class Conversation:
 
     @property
     def in_flight(self) -> int:
-        """Callers' requests that wait for their answers."""
+        """Return how many requests of callers wait for their answers."""
         return len(self._calls)
 
     @property
     def asking(self) -> bool:
-        """Return whether a client was put a question that it has not answered yet."""
+        """Return whether a client has not yet answered a question."""
         return bool(self._questions.open)
 
     def _take(self, number: int) -> Call | None:

@@ -1,4 +1,4 @@
-"""The first exchange with an upstream: its era, its capabilities, and who it is."""
+"""The handshake with an upstream: its era, its capabilities, its name and version."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ CLIENT = json.encode({"name": "tabane", "title": "Tabane", "version": __version_
 """How the hub introduces itself to upstreams."""
 
 CAPABILITIES = b'{"elicitation":{"form":{},"url":{}},"sampling":{}}'
-"""What a legacy upstream that all clients share is told its client can do: questions reach the one
-client whose call is in flight, if it can answer them; else they are refused with a word."""
+"""Client capabilities announced to a legacy upstream that all clients share. Its questions go to the one
+client whose call is in flight, if that can answer them; otherwise they are refused with a reason."""
 
 KINDS = ("tools", "prompts", "resources")
 """What is offered in lists, each with a capability of its own."""
@@ -30,7 +30,7 @@ KINDS = ("tools", "prompts", "resources")
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """An upstream as it introduced itself."""
+    """An upstream as it described itself."""
 
     era: Era
     version: str
@@ -76,7 +76,7 @@ def peer_of(era: Era, version: str, result: Members, info: Any) -> Peer:
 
 
 class HandshakeRequest(Protocol):
-    """Puts a request of the hub's own in the shape of that era; the members of its result."""
+    """Sends a request of the hub's own in the form of that era; returns the members of its result."""
 
     def __call__(self, method: bytes, params: Members, era: Era) -> Awaitable[Members]: ...
 
@@ -84,8 +84,8 @@ class HandshakeRequest(Protocol):
 class Handshake:
     """Settles the era and introduces the hub.
 
-    ``capabilities`` is what a legacy upstream is told its client can do, ``roots`` whether it may ask
-    for folders. ``tell`` sends a notification.
+    ``capabilities`` are the client capabilities announced to a legacy upstream. ``roots`` is whether it may
+    ask for folders. ``tell`` sends a notification.
     """
 
     def __init__(
@@ -95,11 +95,11 @@ class Handshake:
         self._capabilities = declared(capabilities, roots=roots)
 
     async def perform(self, known: Era | None, probe_timeout: float) -> Peer:
-        """Who is there. ``known`` is what it was last time.
+        """Return the peer. ``known`` is what it was last time.
 
-        A server of unknown era is asked ``server/discover`` first. One that does not answer within
-        ``probe_timeout`` seconds is sent ``initialize`` as well, and the first positive answer counts,
-        since a slow start looks just like silence. Raises UpstreamError.
+        A server of unknown era is sent ``server/discover`` first. If it does not answer within
+        ``probe_timeout`` seconds, it is sent ``initialize`` as well, and the first success counts: a slow
+        start looks the same as silence. Raises UpstreamError.
         """
         if known is Era.LEGACY:
             return await self._initialize_or_discover()
@@ -109,7 +109,7 @@ class Handshake:
         try:
             return await self._initialize()
         except UpstreamRefused as refusal:
-            # It may be another version by now. If it is not, what it said first is what is wrong.
+            # The server may have been replaced by another version. If not, its first error is the reason.
             try:
                 return await self._discover()
             except UpstreamRefused:
@@ -157,7 +157,7 @@ class Handshake:
 
 
 def declared(capabilities: bytes | None, *, roots: bool) -> bytes:
-    """The capabilities for ``initialize``: those of the one client it runs for, or of a shared upstream."""
+    """Return the capabilities for ``initialize``: the one client's, or those of a shared upstream."""
     members = json.fields(CAPABILITIES if capabilities is None else capabilities)
     if roots:
         members["roots"] = Raw(b"{}")
@@ -165,7 +165,7 @@ def declared(capabilities: bytes | None, *, roots: bool) -> bytes:
 
 
 async def _first_success(tasks: list[asyncio.Future[Peer]]) -> Peer:
-    """Return the first result; the first task's exception where none has one."""
+    """Return the first result. If every task failed, raise the exception of the first."""
     waiting: set[asyncio.Future[Peer]] = set(tasks)
     try:
         while waiting:

@@ -1,7 +1,7 @@
-"""The way to a server at a URL: its pool of connections, TLS, proxy, and the redirects that are followed.
+"""The HTTP client for one server at a URL: its connections, TLS, proxy, and redirects.
 
-The HTTP client costs 16 MB and a third of a second to import, so it is imported where the first such
-server is dialled.
+The HTTP client costs 16 MB and a third of a second to import, so it is imported when the first such
+server is connected to.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KEEP_ALIVE = 4.0
 """Seconds that an idle connection is kept: less than the five after which common servers close one."""
 
 BESIDES = 16
-"""Connections beside those of calls: streams, answers to questions, what the hub asks itself."""
+"""Connections besides those of calls: streams, answers to questions, the hub's own requests."""
 
 LARGEST_HEADER = 64 << 10
 
@@ -57,7 +57,7 @@ class HttpConnectionBroken(Exception):
 
 
 class UpstreamHttpClient:
-    """Sends HTTP requests to one server: connections of its own, that nobody else's cookies travel on.
+    """Sends HTTP requests to one server over its own connections, without the cookies of others.
 
     ``environment`` is the hub's: it names proxies and, with ``SSL_CERT_FILE``, a bundle of authorities.
     To be made inside the running loop. Raises UpstreamUnavailable if the server's configuration
@@ -76,11 +76,11 @@ class UpstreamHttpClient:
             raise UpstreamUnavailable(say("its URL is not one of http:// or https://.")) from None
         self.url = self.url.with_fragment(None)
         self._proxies = self._known_proxies()
-        self._session = self._opened()
+        self._session = self._open_session()
         self.turns = asyncio.Lock()
-        """Whose turn it is among the streams of this server that have something to be read."""
+        """Turns of this server's streams that have data to read."""
 
-    def _opened(self) -> ClientSession:
+    def _open_session(self) -> ClientSession:
         from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
         headers = self._headers()
@@ -97,7 +97,7 @@ class UpstreamHttpClient:
         )
 
     def _may_need_tls(self) -> bool:
-        # A server on this computer is spared the seconds' fraction that reading all authorities takes.
+        # Plain HTTP, as of servers on this computer, needs no authorities: reading all takes noticeable time.
         return self.url.scheme == "https" or bool(self._server.ca)
 
     def _headers(self) -> dict[str, str]:
@@ -109,14 +109,14 @@ class UpstreamHttpClient:
     async def send(
         self, method: str, headers: Mapping[str, str], body: bytes | None = None, url: URL | None = None
     ) -> ClientResponse:
-        """Return the answer to one request, its body not read yet; to be closed by whoever asked.
+        """Return the response to one request. Its body is not read yet, and the caller closes it.
 
         Redirects to the same place are followed. Raises :class:`HttpUnreachable`,
         :class:`HttpConnectionBroken`, and UpstreamUnavailable if a redirect is not followed.
         """
         at = self.url if url is None else url
         for _ in range(MOST + 1):
-            response = await self._sent(method, headers, body, at)
+            response = await self._send_once(method, headers, body, at)
             location = response.headers.get("Location") if response.status in REDIRECTS else None
             if location is None:
                 return response
@@ -129,7 +129,7 @@ class UpstreamHttpClient:
             say("{server} redirects again and again ({count} times).", server=self._server.name, count=MOST)
         )
 
-    async def _sent(
+    async def _send_once(
         self, method: str, headers: Mapping[str, str], body: bytes | None, url: URL
     ) -> ClientResponse:
         from aiohttp import ClientError
@@ -138,7 +138,7 @@ class UpstreamHttpClient:
             response = await self._session.request(
                 method, url, data=body, allow_redirects=False, **self._route(url, headers)
             )
-            _read_little(response)
+            _limit_reads(response)
             return response
         except (ClientError, OSError, TimeoutError) as error:
             raise _failure(error, url) from None
@@ -147,7 +147,7 @@ class UpstreamHttpClient:
             raise HttpConnectionBroken(say("{error}", error=error)) from None
 
     def _route(self, url: URL, headers: Mapping[str, str]) -> dict[str, Any]:
-        """Return the proxy, if there is one, and the headers; what the proxy is told is for it alone."""
+        """Return the proxy, if any, and the headers. Credentials for the proxy go to the proxy only."""
         proxy = self._proxies.get(url.scheme)
         if proxy is None:
             return {"headers": headers}
@@ -160,7 +160,7 @@ class UpstreamHttpClient:
         return {"headers": {**headers, **named}, "proxy": proxy}
 
     def _known_proxies(self) -> dict[str, URL]:
-        """Return the proxy by scheme: a redirect may lead from http to https, never to another host."""
+        """Return the proxy by scheme: a redirect may change http to https, but never the host."""
         from yarl import URL
 
         host, port = self.url.host or "", self.url.port or 0
@@ -180,15 +180,15 @@ class UpstreamHttpClient:
         await self._session.close()
 
 
-def _read_little(response: ClientResponse) -> None:
-    """Make the event loop read less at once from that connection, if its transport can."""
+def _limit_reads(response: ClientResponse) -> None:
+    """Reduce how much the event loop reads at once from that connection, if its transport allows it."""
     transport: Any = response.connection.transport if response.connection else None
     if hasattr(transport, "max_size"):
         transport.max_size = READ_SIZE
 
 
 def context(server: Server, environment: Mapping[str, str]) -> SSLContext:
-    """Whom to trust: the system's authorities, those of ``SSL_CERT_FILE``, and the server's own ``ca``.
+    """Return the TLS context: it trusts the system's authorities, ``SSL_CERT_FILE``, and the server's ``ca``.
 
     Raises UpstreamUnavailable if a file cannot be read.
     """
@@ -225,7 +225,7 @@ def _basic(url: URL) -> str:
 
 
 def _failure(error: Exception, url: URL) -> HttpUnreachable | HttpConnectionBroken:
-    """Return what went wrong, in words without a secret: of URLs the host alone is named."""
+    """Describe a failure without secrets: of URLs only the host is named."""
     from aiohttp import client_exceptions as http
 
     host = f"{url.host}:{url.port}"
@@ -273,7 +273,7 @@ def _verification(error: Any) -> str:
 
 
 def _system(error: Any) -> str:
-    """Return the system's word for an error; the client's own text repeats the address."""
+    """Return the system's text for an error, since the client's own text repeats the address."""
     number = getattr(error, "errno", None)
     if isinstance(number, int) and number > 0 and not hasattr(error, "reason"):
         return os.strerror(number)

@@ -19,15 +19,17 @@ from tabane.errors import TabaneError, UpstreamError, UpstreamUnavailable
 from tabane.gateway.upstreams.call import Call
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable, UpstreamHttpClient
-from tabane.gateway.upstreams.http_errors import (
+from tabane.gateway.upstreams.http_failures import (
+    BUSY,
     OTHER_KIND,
-    broke_in_flight,
+    HttpRetryPolicy,
+    broken_in_flight,
     busy,
+    cannot_connect,
     failed_inside,
     is_expired,
     refusal,
     shown_text,
-    takes_no_calls,
 )
 from tabane.gateway.upstreams.http_responses import (
     EVENTS,
@@ -40,7 +42,6 @@ from tabane.gateway.upstreams.http_responses import (
     kind_of,
     read,
 )
-from tabane.gateway.upstreams.http_retry import BUSY, HttpRetryPolicy
 from tabane.gateway.upstreams.http_session import POSTED, UpstreamHttpSession, UpstreamSessionExpired
 from tabane.messages import say
 from tabane.wire import era as eras
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LONGEST_AWAY = 5.0
-"""Seconds that a call waits for a server that takes no connection while it still answers others."""
+"""Seconds that a call waits for a connection to a server that still answers other calls."""
 
 _NO_ANSWER = frozenset({202, 204})
 _RESUMPTIONS = 3
@@ -66,9 +67,9 @@ OnLegacyServer = Callable[[Call, bytes, Era], None]
 
 @dataclass(slots=True)
 class HttpEndpoint:
-    """What the calls to one server share. ``on_legacy`` is None if it is said to be of this kind.
+    """What the calls to one server share. ``on_legacy`` is None if the user configured this transport.
 
-    ``unreached`` is told that no connection could be made, and answers whether the server is gone.
+    ``unreached`` is called when no connection could be made, and returns whether the server is gone.
     """
 
     name: str
@@ -93,7 +94,7 @@ class ServerBusy(Exception):
 class UpstreamHttpRequest:
     """One call and the state of its attempts.
 
-    ``sent`` tells whether the server may have it, ``away`` whether it waits to try a connection again.
+    ``sent``: the server may have received it. ``away``: it waits to try a connection again.
     """
 
     __slots__ = ("_endpoint", "_position", "_since", "away", "call", "era", "line", "sent", "task")
@@ -108,7 +109,7 @@ class UpstreamHttpRequest:
 
     @property
     def lasting(self) -> bool:
-        """Return whether it is a subscription: it has no answer until it ends."""
+        """Return whether it is a subscription, which has no answer until it ends."""
         return self.call.method == b"subscriptions/listen"
 
     async def run(self) -> None:
@@ -119,8 +120,8 @@ class UpstreamHttpRequest:
         except TabaneError as failure:
             endpoint.conversation.fail(number, failure)
         except Exception:
-            # Whatever is wrong here, no caller is left without an answer.
-            log.exception("%s: a call could not be carried", endpoint.name)
+            # Every caller gets an answer, also if there is a defect here.
+            log.exception("%s: a call failed inside Tabane", endpoint.name)
             endpoint.conversation.fail(number, failed_inside(endpoint.name))
 
     async def _answered(self) -> None:
@@ -137,7 +138,7 @@ class UpstreamHttpRequest:
             except HttpConnectionBroken as fault:
                 await self._resume()
                 if not self.call.over and not patience.survives_break():
-                    raise broke_in_flight(self._endpoint.name, fault.problem) from None
+                    raise broken_in_flight(self._endpoint.name, fault.problem) from None
             except ServerBusy as fault:
                 await self._wait_while(fault, patience)
             except UpstreamSessionExpired as fault:
@@ -155,7 +156,7 @@ class UpstreamHttpRequest:
             if not self._endpoint.unreached(fault):
                 raise UpstreamUnavailable(fault.problem) from None
         except HttpConnectionBroken as fault:
-            raise broke_in_flight(self._endpoint.name, fault.problem) from None
+            raise broken_in_flight(self._endpoint.name, fault.problem) from None
         except ServerBusy as fault:
             raise busy(self._endpoint.name, fault.status, fault.seconds) from None
 
@@ -215,7 +216,7 @@ class UpstreamHttpRequest:
             server=endpoint.name, method=call.method.decode()))  # fmt: skip
 
     async def _refused(self, response: ClientResponse, used: str) -> None:
-        """Handle a status that is no success: raise its error, or answer the call."""
+        """Handle an error status: raise its error, or answer the call."""
         call, endpoint, status = self.call, self._endpoint, response.status
         text = await error_body(response)
         error = error_in(text)
@@ -259,7 +260,7 @@ class UpstreamHttpRequest:
                 pass
             finally:
                 response.close()
-            # A server that says when to come back closes its streams on purpose.
+            # A server that sends a retry time closes its streams on purpose.
             if position.count == count and (position.wait is None or response.status != 200):
                 failures += 1
 
@@ -279,7 +280,7 @@ class UpstreamHttpRequest:
         if self._endpoint.unreached(fault):
             return
         if now - since > LONGEST_AWAY:
-            raise takes_no_calls(self._endpoint.name, fault.problem)
+            raise cannot_connect(self._endpoint.name, fault.problem)
         await asyncio.sleep(min(0.05 + (now - since) / 2, 1.0))
         self.away = False
 

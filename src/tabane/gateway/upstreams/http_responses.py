@@ -1,4 +1,4 @@
-"""The messages in the answer to an HTTP request: one JSON body, or a stream of events as they come."""
+"""Messages in the response to an HTTP request: one JSON body, or a stream of events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from aiohttp import ClientResponse
 
 LINGER = 0.25
-"""Seconds that a stream is given to end by itself after its answer, so that its connection is kept."""
+"""Seconds to wait after the answer for a stream to end, so that its connection can be reused."""
 
 LARGEST_ERROR = 1 << 20
 """Bytes of the body of an error that are read."""
@@ -54,9 +54,9 @@ class ResponseTooLong(Exception):
 
 @dataclass(slots=True)
 class StreamPosition:
-    """How far a stream of events was read: what going on with it needs.
+    """The position up to which a stream of events was read, for resuming it.
 
-    ``wait`` is how many seconds the server wants to pass before that, None if it said nothing.
+    ``wait`` is how many seconds to wait before resuming, as the server asked; None if it did not.
     """
 
     last_id: str = ""
@@ -111,7 +111,7 @@ def messages(text: bytes) -> Iterable[bytes]:
 
 
 def one_line(text: bytes) -> bytes:
-    """The same JSON without line breaks: they stand between its tokens alone, never inside a string."""
+    """Return the same JSON without line breaks. They occur only between tokens, never inside a string."""
     if b"\n" not in text and b"\r" not in text:
         return text
     pieces = range(0, len(text), LARGE)

@@ -52,12 +52,12 @@ def redirect_target(server: str, method: str, status: int, url: URL, target: URL
 
 
 def is_permanent(status: int, url: URL, target: URL) -> bool:
-    """Whether later requests go to the target at once: it moved for good, or a slash was all that lacked."""
+    """Return whether to send later requests to the target: a permanent move, or only a slash missing."""
     return status == 308 or url.path.rstrip("/") == target.path.rstrip("/")
 
 
 def is_same_origin(url: URL, target: URL) -> bool:
-    """Return whether what is meant for ``url`` may be sent to ``target``."""
+    """Return whether a request for ``url`` may be sent to ``target``."""
     if target.host is None or target.host != url.host:
         return False
     if target.scheme == url.scheme:

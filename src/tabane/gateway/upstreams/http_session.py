@@ -1,7 +1,7 @@
-"""The session that a legacy upstream over HTTP may keep: started by ``initialize``, replaced when lost.
+"""The session of a legacy upstream over HTTP: started by ``initialize``, replaced when lost.
 
-A server that was restarted, or that let the session go, refuses what is sent in it without acting on
-it. So a new session is started and the refused request is sent again, and nobody else notices.
+A server that was restarted, or that ended the session, refuses requests in it without acting on them. Then a
+new session is started and the refused request is sent again. Callers do not notice.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from msgspec import UNSET
 
 from tabane.errors import UpstreamError, UpstreamUnavailable
 from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable, UpstreamHttpClient
+from tabane.gateway.upstreams.http_failures import BUSY
 from tabane.gateway.upstreams.http_responses import EVENTS, JSON, Done, StreamPosition, after, kind_of, read
-from tabane.gateway.upstreams.http_retry import BUSY
 from tabane.messages import say
 from tabane.wire import json
 from tabane.wire.headers import VERSION
@@ -37,7 +37,7 @@ LASTING = 5.0
 """Seconds after which a stream counts as one that had worked."""
 
 MOST_KEPT = 1024
-"""Requests that a new session is told again: the log level, and what was subscribed to."""
+"""Requests that are repeated in a new session: the log level, and subscriptions."""
 
 _ID = "Mcp-Session-Id"
 
@@ -51,10 +51,10 @@ class UpstreamSessionExpired(Exception):
 
 
 class UpstreamHttpSession:
-    """One legacy session. ``id`` is empty if the server keeps none, ``version`` until one is agreed on.
+    """One legacy session. ``id`` is empty if the server has none, ``version`` until it is negotiated.
 
-    ``receive`` takes what the server says by itself; ``on_unreached`` is told when it cannot be
-    reached for that, ``on_replaced`` when a new session has replaced a lost one.
+    ``receive`` gets messages that the server sends unprompted. ``on_unreached`` is called when the stream for
+    these cannot be opened, ``on_replaced`` when a new session has replaced a lost one.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class UpstreamHttpSession:
         self._closed = False
 
     def headers(self) -> dict[str, str]:
-        """Return what each request within the session carries."""
+        """Return the headers of each request within the session."""
         headers = {VERSION: self.version} if self.version else {}
         if self.id:
             headers[_ID] = self.id
@@ -87,18 +87,18 @@ class UpstreamHttpSession:
     # -- the beginning ---------------------------------------------------------------------------
 
     def introduced(self, line: bytes, response: ClientResponse, answer: bytes) -> None:
-        """``answer`` came to the ``initialize`` of ``line``: the session begins where it is a result."""
+        """Begin the session if ``answer``, to the ``initialize`` in ``line``, is a result."""
         version = _version(answer)
         if version is not None:
             self._introduction, self.version = line, version
             self.id = response.headers.get(_ID, "")
 
     def settle(self) -> None:
-        """Tell the server in the background that the hub is ready; other requests wait for that."""
+        """Notify the server in the background that the hub is ready; other requests wait for that."""
         self._settling = self._loop.create_task(self._settle())
 
     async def settled(self) -> None:
-        """Wait until the server was told that the hub is ready."""
+        """Wait until the server was notified that the hub is ready."""
         if self._settling is not None:
             await asyncio.shield(self._settling)
 
@@ -124,9 +124,9 @@ class UpstreamHttpSession:
     # -- renewal ---------------------------------------------------------------------------------
 
     async def renew(self, used: str) -> None:
-        """Begin a new session in place of ``used``, once for all who found that one gone.
+        """Begin a new session in place of ``used``, once for all requests that found it lost.
 
-        Raises Unreached, Broken and UpstreamError.
+        Raises HttpUnreachable, HttpConnectionBroken and UpstreamError.
         """
         if self.id == used:
             await asyncio.shield(self._renewal())
@@ -140,10 +140,10 @@ class UpstreamHttpSession:
     def _renewed(self, task: asyncio.Task[None]) -> None:
         self._renewing = None
         if not task.cancelled():
-            task.exception()  # Whoever waits gets it; where nobody does any more it is of no interest.
+            task.exception()  # The waiting requests get the error. If none waits any more, it is ignored.
 
     async def _replace(self) -> None:
-        log.info("%s: its session is gone; a new one is begun", self._name)
+        log.info("%s: the session was lost; starting a new one", self._name)
         self._stop_listening()
         await self._introduce()
         await self._settle()
@@ -181,15 +181,15 @@ class UpstreamHttpSession:
         except (HttpUnreachable, HttpConnectionBroken, UpstreamError) as fault:
             log.warning("%s: what it was told before could not be told again: %s", self._name, fault)
 
-    # -- what the server says by itself ----------------------------------------------------------
+    # -- unprompted messages of the server ----------------------------------------------------------
 
     async def _listen(self) -> None:
-        """Keep the stream open on which the server speaks unprompted; some have none (405)."""
+        """Keep open the stream of unprompted messages; some servers have none (405)."""
         position, wait, opened = StreamPosition(), FIRST_WAIT, False
         while not self._closed:
             began = self._loop.time()
             try:
-                status = await self._hear(position)
+                status = await self._read_stream(position)
                 if status == 404 and opened:
                     self._renewal()
                     return
@@ -206,8 +206,8 @@ class UpstreamHttpSession:
             wait = FIRST_WAIT if self._loop.time() - began > LASTING else min(wait * 2, LONGEST_WAIT)
             await asyncio.sleep(wait if position.wait is None else max(position.wait, 0.05))
 
-    async def _hear(self, position: StreamPosition) -> int:
-        """Read one stream to its end. Return its status, 415 if it is no stream of events."""
+    async def _read_stream(self, position: StreamPosition) -> int:
+        """Read one stream to its end. Return its status, 415 if it is not a stream of events."""
         response = await self.resume(position)
         try:
             if response.status == 200:
@@ -226,7 +226,7 @@ class UpstreamHttpSession:
         log.warning("%s: a message of more than %d bytes was dropped", self._name, self._limit)
 
     async def resume(self, position: StreamPosition) -> ClientResponse:
-        """Return the stream from ``position`` on, or a new one where that is nowhere."""
+        """Return the stream from ``position`` on; a new stream if there is no position."""
         headers = {"Accept": EVENTS, **self.headers()}
         if position.last_id:
             headers["Last-Event-ID"] = position.last_id
@@ -235,7 +235,7 @@ class UpstreamHttpSession:
     # -- the end ---------------------------------------------------------------------------------
 
     async def end(self) -> None:
-        """Tell the server that the session is not needed any more."""
+        """Notify the server that the session is no longer needed."""
         self._stop_listening()
         if self.id:
             try:

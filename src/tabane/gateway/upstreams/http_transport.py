@@ -1,7 +1,7 @@
-"""An upstream over streamable HTTP: each request a POST, its answer JSON or a stream of events.
+"""The streamable HTTP transport: each request is a POST, its answer JSON or a stream of events.
 
-Both eras. A modern one is asked with headers that repeat what the body says, and keeps no state; a legacy
-one may keep a session (:mod:`~tabane.gateway.upstreams.http_session`).
+For both eras. Requests to a modern upstream have headers that repeat parts of the body, and no state. A
+legacy upstream may have a session (:mod:`~tabane.gateway.upstreams.http_session`).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ MOST_NOTES = 256
 
 
 class StreamableHttpTransport:
-    """Carries a conversation over HTTP. ``on_legacy`` is None if the server is said to be of this kind.
+    """Carries a conversation over HTTP. ``on_legacy`` is None if the user configured this transport.
 
-    A server that cannot be reached is taken to be gone once nothing else is in flight there: then the
-    calls that wait for a connection go back to whoever sent them, and the conversation is told.
+    A server that cannot be reached counts as gone once no other call is in flight. Then the calls that wait
+    for a connection go back to their owners, and the conversation is lost.
     """
 
     exact = True
@@ -93,13 +93,13 @@ class StreamableHttpTransport:
         if request is None or request.task is None:
             return
         if request.era is Era.MODERN or not request.sent:
-            # Closing the stream says it.
+            # Closing the stream cancels the request.
             request.task.cancel()
         elif not self._note(self._give_up(request.task, line)):
             request.task.cancel()
 
     def _note(self, sending: Coroutine[None, None, None]) -> bool:
-        """Send something without a reply in the background; False if too many of those wait."""
+        """Send a message without a reply in the background; return False if too many wait."""
         if self.closed or len(self._notes) >= MOST_NOTES:
             sending.close()
             name, count = self._endpoint.name, len(self._notes)
@@ -146,7 +146,7 @@ class StreamableHttpTransport:
         if self.closed or not all(request.away for request in requests):
             return self.closed
         self.problem = fault.problem
-        # Each goes to the front of the queue, so the last one is put back first.
+        # Each call goes to the front of the queue, so put back the last one first.
         for request in reversed(requests):
             self._conversation.unsent(request.call.number, UpstreamUnavailable(fault.problem))
         self.close(str(fault.problem))
@@ -166,7 +166,7 @@ class StreamableHttpTransport:
             self._farewell = self._loop.create_task(self._session.end())
 
     async def finished(self, seconds: float) -> None:
-        """Wait until the server was told of the end, at most so long."""
+        """Wait until the server was notified of the end, at most so many seconds."""
         if self._farewell is not None:
             await asyncio.wait([self._farewell], timeout=seconds)
             self._farewell.cancel()

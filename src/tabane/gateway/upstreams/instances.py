@@ -1,8 +1,9 @@
-"""Which instance of a server a caller uses: shared by all, by those with the same roots, or its own."""
+"""Instances of servers (one for all callers, for each set of roots or for each client), and health checks."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
@@ -10,8 +11,8 @@ from typing import cast
 
 from tabane.errors import UpstreamOverloaded, UpstreamUnavailable
 from tabane.gateway.servers.server import Server, Share
-from tabane.gateway.upstreams.upstream import Upstream, UpstreamLimits
-from tabane.messages import say
+from tabane.gateway.upstreams.upstream import Upstream, UpstreamLimits, UpstreamState
+from tabane.messages import Message, say
 from tabane.operations import Caller
 
 log = logging.getLogger(__name__)
@@ -20,7 +21,7 @@ Key = tuple[str, str]
 
 
 class Instances:
-    """All instances, by server and by whom they serve.
+    """All instances, by server and by the clients they serve.
 
     ``make`` builds an instance for a server whose placeholders are filled in. An instance of
     ``share: client`` ends with its client, or like one of ``share: roots`` after ten idle minutes.
@@ -36,17 +37,17 @@ class Instances:
     def get(self, server: Server, caller: Caller | None = None) -> Upstream:
         """Return the instance for that caller, made if there is none. Raises UpstreamOverloaded.
 
-        Without a caller (health, start by hand) it is the instance that is shared by all.
-        Raises UpstreamUnavailable if the server works in a client's folder and none is known.
+        Without a caller (for health checks and manual starts) return the instance that all share. Raises
+        UpstreamUnavailable if the server works in a client's folder and none is known.
         """
-        key = (server.name, _whom(server, caller))
+        key = (server.name, _sharing_key(server, caller))
         instance = self._by_key.get(key)
         if instance is None:
             if len(list(self.of(server.name))) >= self.limits.instances:
                 raise UpstreamOverloaded(say(
                     "{server} runs {count} times already, once for each client or set of folders. "
                     "Close some of them.", server=server.name, count=self.limits.instances))  # fmt: skip
-            instance = self._by_key[key] = self._make(_placed(server, caller))
+            instance = self._by_key[key] = self._make(_with_folders(server, caller))
         return instance
 
     def of(self, server: str) -> Iterator[Upstream]:
@@ -57,21 +58,21 @@ class Instances:
         return iter(list(self._by_key.values()))
 
     def leave(self, session: str) -> None:
-        """A client is gone: end what ran for it alone."""
+        """End the instances of a client that has gone."""
         for key in [key for key in self._by_key if key[1] == f"client:{session}"]:
             self._close(key)
 
     def expire(self) -> None:
-        """End what nobody has used for a while, of those not shared by all."""
+        """End the instances that nobody has used for a while, unless all clients share them."""
         now = self._loop.time()
         for key, instance in list(self._by_key.items()):
             busy = instance.in_flight or instance.watched
             if key[1] and not busy and now - instance.vitals.used > self.limits.instance_idle:
-                log.info("%s: an instance was idle for %g s; it is ended", key[0], self.limits.instance_idle)
+                log.info("%s: ending an instance that was idle for %g s", key[0], self.limits.instance_idle)
                 self._close(key)
 
     def retire(self, server: str, *, shared_only: bool = False) -> None:
-        """Let go of the instances of one server: each is ended when its calls in flight are answered.
+        """Release the instances of one server: each ends when its calls in flight are answered.
 
         ``shared_only`` means the one that is shared by all.
         """
@@ -100,7 +101,7 @@ class Instances:
         task.add_done_callback(self._closing.discard)
 
 
-def _whom(server: Server, caller: Caller | None) -> str:
+def _sharing_key(server: Server, caller: Caller | None) -> str:
     if caller is None or server.share == "hub":
         return ""
     if server.share == "client":
@@ -109,7 +110,7 @@ def _whom(server: Server, caller: Caller | None) -> str:
 
 
 def _roots(caller: Caller) -> tuple[str, ...]:
-    """Return the folders a caller works in, as file URIs; its working directory where it names none."""
+    """Return the folders a caller works in, as file URIs; its working directory if it names none."""
     if caller.roots or not caller.cwd:
         return tuple(sorted(caller.roots))
     from urllib.parse import quote
@@ -117,8 +118,8 @@ def _roots(caller: Caller) -> tuple[str, ...]:
     return ("file://" + quote(caller.cwd),)
 
 
-def _placed(server: Server, caller: Caller | None) -> Server:
-    """The server with the folders of the clients it runs for, also in its texts where they name one."""
+def _with_folders(server: Server, caller: Caller | None) -> Server:
+    """Return the server with its clients' folders, filled in wherever its texts name one."""
     if caller is not None and server.share != "hub":
         server = replace(server, roots=_roots(caller))
     if caller is not None and server.share == "client":
@@ -184,3 +185,79 @@ class ServerSharing:
             "file decides otherwise.", running.name, method, _EACH[share],
         )  # fmt: skip
         self._on_learned(running, share)
+
+
+class HealthChecks:
+    """Checks the instances of all enabled servers.
+
+    ``interval`` returns the seconds between two regular checks, which ``spawn`` runs. ``obstacle`` returns
+    why a server cannot be started, as far as files show; it blocks.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        instances: Instances,
+        enabled: Callable[[], list[Server]],
+        obstacle: Callable[[Server], Message | None],
+        interval: Callable[[], float],
+        spawn: Callable[[Coroutine[None, None, None]], object],
+    ) -> None:
+        self.timeout = 10.0
+        self._loop, self._instances, self._enabled = loop, instances, enabled
+        self._obstacle, self._interval, self._spawn = obstacle, interval, spawn
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Check regularly from now on. Instances that nobody uses are ended at the same time."""
+        self._timer = self._loop.call_later(self._interval(), self._tick)
+
+    def stop(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+
+    async def check(self) -> dict[str, bool]:
+        """Return at once whether every running instance answers; wait for those that are starting.
+
+        A server that is not running counts as healthy unless it cannot be started (see :meth:`obstacles`). A
+        server that is disabled or stopped is left out.
+        """
+        names = [server.name for server in self._enabled()]
+        found = dict(zip(names, await asyncio.gather(*map(self._healthy, names)), strict=True))
+        blocked = await self.obstacles()
+        return {name: well and name not in blocked for name, well in found.items() if well is not None}
+
+    async def obstacles(self) -> dict[str, Message]:
+        """Return why servers that are not running cannot be started, as far as files show.
+
+        Servers that already failed are left out.
+        """
+        idle = [server for server in self._enabled() if not self.tried(server.name)]
+        found = await asyncio.to_thread(lambda: [(server.name, self._obstacle(server)) for server in idle])
+        return {name: why for name, why in found if why is not None}
+
+    def tried(self, name: str) -> bool:
+        """Return whether the server is running, or the result of its last start is known."""
+        return any(instance.state is not UpstreamState.IDLE for instance in self._instances.of(name))
+
+    async def _healthy(self, name: str) -> bool | None:
+        every = list(self._instances.of(name))
+        instances = [instance for instance in every if instance.state is not UpstreamState.STOPPED]
+        if not instances:
+            return None if every else True
+        starting = [instance for instance in instances if instance.state is UpstreamState.STARTING]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.timeout):
+                await asyncio.gather(*(each.ensure() for each in starting), return_exceptions=True)
+        instances = [instance for instance in instances if instance.state is not UpstreamState.IDLE]
+        results = await asyncio.gather(*(instance.check(self.timeout) for instance in instances))
+        return all(results)
+
+    def _tick(self) -> None:
+        self.start()
+        self._instances.expire()
+        self._spawn(self._look_after())
+
+    async def _look_after(self) -> None:
+        running = [instance for instance in self._instances if instance.connection]
+        await asyncio.gather(*(instance.look_after(self.timeout) for instance in running))

@@ -1,4 +1,4 @@
-"""The lists of one instance: tools, prompts, resources and templates, each asked for by itself."""
+"""The lists of one instance: tools, prompts, resources and templates, each requested separately."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REFRESH = 0.2
 """Seconds to wait after a list_changed for more of them, before listing again."""
 
 FRESH = 5.0
-"""Seconds for which a list counts as that of now, where its server neither announces changes nor says."""
+"""Seconds for which a list is fresh if its server neither announces changes nor gives a time."""
 
 LONGEST_REFRESH = 5.0
 """The longest delay, for a server that announces change after change."""
@@ -49,7 +49,7 @@ class ListBudget(NamedTuple):
 
 
 class ListedItems(NamedTuple):
-    """The items of a list that are kept, for how many seconds they hold, and whether there were more."""
+    """The kept items of a list, for how many seconds they are fresh, and whether there were more."""
 
     items: list[Raw]
     ttl: float | None = None
@@ -131,7 +131,7 @@ class UpstreamLists:
             self.refresh(name)
 
     def lost(self) -> None:
-        """Stop reading, because the connection has ended; nobody waits for a list any longer."""
+        """Stop reading, because the connection has ended. Nobody waits for a list any longer."""
         self._conversation = None
         for task in self._tasks:
             task.cancel()
@@ -140,7 +140,7 @@ class UpstreamLists:
             state.known.set()
 
     async def known(self, name: str) -> None:
-        """Wait until that list was taken, or could not be had."""
+        """Wait until that list was read, or could not be read."""
         await self._states[name].known.wait()
 
     def changed(self, kind: str) -> None:
@@ -191,7 +191,7 @@ class UpstreamLists:
             return
         if state.running is None:
             state.running = self._spawn(self._take(name, self._conversation))
-        # Waited for, not awaited: who gives up waiting does not cut off the others.
+        # asyncio.wait, not await: a caller that gives up must not cancel the request of the others.
         await asyncio.wait([state.running])
 
     async def _take_later(self, name: str, conversation: Conversation, delay: float) -> None:
@@ -217,7 +217,7 @@ class UpstreamLists:
             state.known.set()
 
     async def _give(self, name: str, peer: Peer, number: int, found: ListedItems) -> None:
-        """Hand a list on. Two may be under way: what was asked for later is what holds, and comes last."""
+        """Pass a list on. If two requests overlap, the one sent later counts, and is passed on last."""
         state = self._states[name]
         if number <= state.taken:
             return
@@ -281,7 +281,7 @@ async def list_all(
             size += len(item)
             if size > budget.size or len(kept) == budget.items:
                 return ListedItems(kept, ttl, True)
-            # A copy: what is kept must not keep the page it came in.
+            # A copy, so that keeping the item does not keep its whole page in memory.
             kept.append(item.copy())
         ttl = _shorter(ttl, json.member(page, "ttlMs"))
         read += sum(map(len, page.values()))

@@ -31,7 +31,7 @@ FIRST, LONGEST = 1.0, 60.0
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionFilter:
-    """The changes to be announced: of lists, by capability, and of resources, by URI."""
+    """The changes to announce: of lists, by capability, and of resources, by URI."""
 
     lists: tuple[str, ...]
     uris: frozenset[str]
@@ -46,7 +46,7 @@ class SubscriptionFilter:
 
 
 class ListenStream:
-    """One subscriptions/listen. ``granted`` are the URIs agreed to; ``ended`` how it came to its end."""
+    """One subscriptions/listen. ``granted`` are the URIs that were accepted, ``ended`` is how it ended."""
 
     def __init__(
         self, conversation: Conversation, wanted: SubscriptionFilter, loop: asyncio.AbstractEventLoop
@@ -74,10 +74,10 @@ class ListenStream:
 
 
 class ModernSubscriber:
-    """Keeps one conversation subscribed to what its server announces and to what is watched.
+    """Keeps one conversation subscribed to the server's lists and the watched resources.
 
-    ``uris`` gives what is watched now; :meth:`wake` says that it is another. ``on_gap`` is called when
-    a subscription was opened again after a time without one, in which anything may have changed.
+    ``uris`` returns what is watched now; :meth:`wake` notifies of a change. ``on_gap`` is called when a
+    subscription was opened again after a time without one, in which anything may have changed.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class ModernSubscriber:
         self._task = loop.create_task(self._keep())
 
     def wake(self, uri: str) -> None:
-        """Whether that resource is watched is another now."""
+        """Update the subscription, because that resource is now watched or no longer watched."""
         self._changed.set()
 
     async def settled(self, uri: str) -> None:
@@ -112,13 +112,13 @@ class ModernSubscriber:
         waiter = self._waiters.get(uri)
         if waiter is None:
             waiter = self._waiters[uri] = self._loop.create_future()
-            # Nobody may be left to hear of a failure.
+            # Perhaps nobody waits for this failure any more.
             waiter.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._changed.set()
         await asyncio.shield(waiter)
 
     def acknowledged(self, params: Raw) -> None:
-        """The server agreed to a subscription, or to part of it."""
+        """Note that the server accepted a subscription, or part of it."""
         opening = self._opening
         try:
             members = json.fields(params)
@@ -130,7 +130,7 @@ class ModernSubscriber:
             opening.acknowledge(uri for uri in granted or () if isinstance(uri, str))
 
     def close(self, failure: TabaneError | None = None) -> None:
-        """The connection is over: whoever waits is told so."""
+        """Fail everybody who waits, because the connection is over."""
         self._task.cancel()
         self._refuse(failure or self._refusal(), list(self._waiters))
 
@@ -152,7 +152,7 @@ class ModernSubscriber:
         return SubscriptionFilter(lists, frozenset(self._uris()))
 
     async def _until_news(self, current: ListenStream) -> None:
-        """Wait until the subscription has ended, or other changes are watched."""
+        """Wait until the subscription has ended, or the watched resources have changed."""
         waiting = self._loop.create_task(self._changed.wait())
         news: list[asyncio.Future[Any]] = [waiting, current.ended]
         try:
@@ -161,7 +161,7 @@ class ModernSubscriber:
             waiting.cancel()
         if current.ended.done():
             self._current, self._gap = None, True
-            log.info("%s ended the subscription to its changes; it is opened again", self._server)
+            log.info("%s ended the subscription to its changes; opening it again", self._server)
             await self._pause()
 
     async def _open(self, wanted: SubscriptionFilter) -> None:
@@ -182,7 +182,7 @@ class ModernSubscriber:
             self._on_gap()
 
     def _replace(self, subscription: ListenStream | None) -> None:
-        # The new one is acknowledged before the old is given up: nothing is missed between them.
+        # The old one ends after the new one is acknowledged, so no change is missed.
         before, self._current = self._current, subscription
         if before is not None:
             before.cancel()
@@ -191,7 +191,7 @@ class ModernSubscriber:
         """Handle a refused subscription: it is tried again later, or when other changes are watched."""
         self._refuse(reply.failure or self._refusal(), wanted.uris)
         if self._delay == FIRST:
-            log.warning("%s did not take a subscription to its changes", self._server)
+            log.warning("%s did not accept a subscription to its changes", self._server)
         if self._current is None:
             self._gap = True
         await self._pause()

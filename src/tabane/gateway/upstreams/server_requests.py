@@ -1,11 +1,10 @@
-"""What a legacy upstream asks: to whom it is put, or why it is refused.
+"""Requests of a legacy upstream to its client: which client gets them, or why they are refused.
 
-A question belongs to a call: that on whose stream it came, or, on a transport with one stream, that of
-the only client with calls in flight. It goes to that client where it can answer it. Otherwise the
-upstream is told clearly that nobody can, since an unanswered question would hang it.
+A request belongs to the call on whose stream it arrived. On a transport with one stream, it belongs to the
+only client with calls in flight. That client gets it if it can answer. Otherwise the upstream gets an error
+at once, since an unanswered request would hang it.
 
-Questions of modern upstreams are no requests but results (``input_required``) and never come here.
-The bridge between the two, a call parked until its question is answered, would stand here as well.
+Questions of modern upstreams are not requests but results (``input_required``), and are not handled here.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from tabane.wire.json import InvalidJson, JsonRpcFrame
 log = logging.getLogger(__name__)
 
 LIMIT = 600.0
-"""Seconds that a person may take to answer."""
+"""Seconds a person has to answer."""
 
 MOST = 256
 """Questions of one upstream that are open at the same time."""
 
 
 class SendLine(Protocol):
-    """Sends a line to the upstream, on the stream of call ``about`` where there is one."""
+    """Sends a line to the upstream, on the stream of call ``about`` if there is one."""
 
     def __call__(self, line: bytes, about: int | None = None) -> None: ...
 
@@ -40,8 +39,8 @@ class SendLine(Protocol):
 class ServerRequests:
     """The open questions of one upstream.
 
-    ``on_asked`` gets the method of each whose client had to be guessed, since the transport does not
-    tell it; ``roots`` answer the question for them where no client does.
+    ``on_asked`` gets the method of each request whose client had to be guessed, since the transport does not
+    show it. ``roots`` answer the request for them if no client does.
     """
 
     def __init__(
@@ -61,7 +60,7 @@ class ServerRequests:
         return len(self._open)
 
     def asked(self, frame: JsonRpcFrame, about: int | None, calls: Mapping[int, Call]) -> None:
-        """A request of the upstream's: answered here, put to a client, or refused."""
+        """Handle a request of the upstream: answer it here, pass it to a client, or refuse it."""
         name, method = bytes(frame.id), str(frame.method)  # type: ignore[arg-type]
         if method == "ping":
             self._say(json.result_line(name, b"{}"), about)
@@ -72,11 +71,11 @@ class ServerRequests:
             self._on_asked(method, Raw(b"{}"))
 
     def pending(self, call: Call) -> bool:
-        """Return whether that call waits for somebody's answer."""
+        """Return whether that call waits for an answer of its client."""
         return any(one is call for _, one in self._open.values())
 
     def withdrawn(self, params: Raw) -> None:
-        """The upstream cancelled a question."""
+        """Handle that the upstream cancelled a question."""
         try:
             members = json.fields(params)
         except InvalidJson:
@@ -86,7 +85,7 @@ class ServerRequests:
             entry[0].withdraw(json.text(members.get("reason")) or "the server cancelled it")
 
     def drop(self, call: Call, reason: str) -> None:
-        """A call is over: what it asked is no longer of interest."""
+        """Drop the questions of a call that is over."""
         for name in [name for name, (_, one) in self._open.items() if one is call]:
             self._open.pop(name)[0].withdraw(reason)
 
@@ -98,7 +97,7 @@ class ServerRequests:
                 question.time_out(UpstreamReply(error=Raw(late)))
 
     def close(self, why: str) -> None:
-        """The connection is over."""
+        """Withdraw all questions, because the connection is over."""
         entries, self._open = list(self._open.values()), {}
         for question, _ in entries:
             question.withdraw(why)
@@ -139,7 +138,7 @@ class ServerRequests:
 
 
 def _owner(about: int | None, calls: Mapping[int, Call]) -> Call | None:
-    """The call a question belongs to: known by its stream, or the only client's with calls in flight."""
+    """Return the call a question belongs to: by its stream, or the only client's with calls in flight."""
     if about is not None and about in calls:
         return calls[about]
     if not calls:

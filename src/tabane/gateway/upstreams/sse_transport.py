@@ -1,7 +1,7 @@
-"""An upstream over HTTP with SSE, as the protocol had it in 2024-11-05.
+"""The HTTP with SSE transport of protocol version 2024-11-05.
 
-One stream (GET) brings everything that the server says, beginning with the address that requests are
-posted to. If the stream breaks, the connection is over.
+One stream (GET) carries everything that the server sends. Its first event is the address for requests (POST).
+If the stream breaks, the connection is over.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from tabane.gateway.upstreams.call import Call
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.handshake import UpstreamRefused
 from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable, UpstreamHttpClient
-from tabane.gateway.upstreams.http_errors import (
-    broke_in_flight,
+from tabane.gateway.upstreams.http_failures import (
+    BUSY,
+    HttpRetryPolicy,
+    broken_in_flight,
     busy,
+    cannot_connect,
     failed_inside,
     refusal,
     shown_text,
-    takes_no_calls,
 )
 from tabane.gateway.upstreams.http_responses import (
     EVENTS,
@@ -37,7 +39,6 @@ from tabane.gateway.upstreams.http_responses import (
     one_line,
     read_events,
 )
-from tabane.gateway.upstreams.http_retry import BUSY, HttpRetryPolicy
 from tabane.gateway.upstreams.http_routing import is_same_origin
 from tabane.messages import Message, say
 from tabane.wire import era as eras
@@ -55,11 +56,11 @@ MOST_NOTES = 256
 """Notifications and answers to questions that are under way at the same time."""
 
 _RETRIES = (0.1, 0.4, 1.0)
-"""Seconds before a request that found no connection is tried again while the stream is there."""
+"""Seconds before a request without a connection is tried again while the stream is open."""
 
 
 class SseTransport:
-    """Carries a conversation over one stream and requests beside it."""
+    """Carries a conversation over one stream, and posts requests."""
 
     exact = False
 
@@ -76,7 +77,7 @@ class SseTransport:
         self._loop, self._limit = loop, limit
         self._redact = Redactor(server.secrets).text
         self._endpoint: asyncio.Future[URL] = loop.create_future()
-        # If nobody sends anything, nobody asks why there is no address.
+        # If nothing is sent, nobody retrieves the exception of a missing address.
         self._endpoint.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._calls: dict[int, Call] = {}
         self._posted: set[int] = set()
@@ -110,10 +111,10 @@ class SseTransport:
             self.tell(line)
 
     def end_input(self) -> None:
-        """The end of the stream says it."""
+        """Do nothing: the end of the stream ends the connection."""
 
     async def finished(self, seconds: float) -> None:
-        """Nothing is said at the end."""
+        """Return at once: the server is not notified of the end."""
 
     def close(self, why: str) -> None:
         if self._closed:
@@ -133,22 +134,22 @@ class SseTransport:
         task.add_done_callback(self._tasks.discard)
 
     def _forget_answered(self) -> None:
-        """Let go of what was answered, now and then: a call does not say it when it is."""
+        """Forget answered calls, from time to time: a call does not notify when it is answered."""
         if len(self._calls) > 2 * self._conversation.in_flight + 64:
             self._calls = {number: call for number, call in self._calls.items() if not call.over}
             self._posted &= self._calls.keys()
 
     async def _carry(self, call: Call, line: bytes) -> None:
         try:
-            await self._sent(call, line)
+            await self._post_until_accepted(call, line)
         except TabaneError as failure:
             self._conversation.fail(call.number, failure)
         except Exception:
-            log.exception("%s: a call could not be carried", self._name)
+            log.exception("%s: a call failed inside Tabane", self._name)
             self._conversation.fail(call.number, failed_inside(self._name))
 
-    async def _sent(self, call: Call, line: bytes) -> None:
-        """Post a request until it is taken. Raises what it fails with."""
+    async def _post_until_accepted(self, call: Call, line: bytes) -> None:
+        """Post a request until the server accepts it. Raises its error."""
         patience, waits = HttpRetryPolicy(call.safe), iter(_RETRIES)
         while not (call.over or self._closed):
             try:
@@ -157,11 +158,11 @@ class SseTransport:
             except HttpUnreachable as fault:
                 wait = next(waits, None)
                 if wait is None:
-                    raise takes_no_calls(self._name, fault.problem) from None
+                    raise cannot_connect(self._name, fault.problem) from None
                 await asyncio.sleep(wait)
             except HttpConnectionBroken as fault:
                 if not patience.survives_break():
-                    raise broke_in_flight(self._name, fault.problem) from None
+                    raise broken_in_flight(self._name, fault.problem) from None
 
     async def _post(self, call: Call, line: bytes) -> None:
         patience = HttpRetryPolicy(call.safe)
@@ -198,7 +199,7 @@ class SseTransport:
     # -- what comes in ---------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        """The stream, from its beginning to its end, which is that of the connection."""
+        """Read the stream to its end, which ends the connection."""
         try:
             self.problem = await self._read()
         except (HttpUnreachable, HttpConnectionBroken) as fault:
@@ -243,14 +244,14 @@ class SseTransport:
                 say("{server} wants requests at what is no URL.", server=self._name)
             ) from None
         if not is_same_origin(self._client.url, endpoint):
-            # What is sent there carries secrets.
+            # Requests to that address contain secrets.
             raise UpstreamUnavailable(say(
                 "{server} wants requests at another place, {host}; nothing was sent there.",
                 server=self._name, host=endpoint.host))  # fmt: skip
         self._endpoint.set_result(endpoint)
 
     def _break(self) -> None:
-        """The stream is over: what did not reach the server, or may be asked twice, is asked again once."""
+        """Handle the end of the stream: calls not sent yet, or safe to repeat, are sent again once."""
         if self._closed:
             return
         problem = self.problem or say("it closed its stream")

@@ -1,4 +1,4 @@
-"""Who watches which resource of one instance, and how the instance is asked to tell of it, in either era."""
+"""Watched resources of one instance, and the subscriptions to their changes in both eras."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AT_ONCE = 16
 
 
 class Subscriber(Protocol):
-    """The way in which one conversation is kept told of what is watched."""
+    """Subscribes one conversation to changes of the watched resources."""
 
     def wake(self, uri: str) -> None: ...
 
@@ -40,10 +40,10 @@ class Subscriber(Protocol):
 
 
 class UpstreamSubscriptions:
-    """The watched resources of an instance: each is asked for once, whoever and how many watch it.
+    """The watched resources of an instance. Each is subscribed to once for all its listeners.
 
-    They outlive the process: a restarted one is asked for all of them again. ``on_gap`` is called
-    when changes may have been missed.
+    They outlive the process: a restarted one gets all subscriptions again. ``on_gap`` is called when changes
+    may have been missed.
     """
 
     def __init__(self, server: str, loop: asyncio.AbstractEventLoop, on_gap: Callable[[], None]) -> None:
@@ -66,13 +66,13 @@ class UpstreamSubscriptions:
             self._asking.wake(uri)
 
     def lost(self) -> None:
-        """The conversation is over; what is watched is remembered for the next."""
+        """Remember what is watched for the next conversation: this one is over."""
         asking, self._asking = self._asking, None
         if asking is not None:
             asking.close(UpstreamDied(say("{server} ended before it had answered.", server=self._server)))
 
     async def watch(self, uri: str, listener: Listener) -> None:
-        """Have ``listener`` told of changes. Raises UpstreamError if the server refuses."""
+        """Call ``listener`` on changes. Raises UpstreamError if the server refuses."""
         self._listeners.setdefault(uri, []).append(listener)
         if self._asking is None:
             return
@@ -83,7 +83,7 @@ class UpstreamSubscriptions:
             raise
 
     def unwatch(self, uri: str, listener: Listener) -> None:
-        """Tell ``listener`` no more; a resource that nobody watches is not asked for any more."""
+        """Stop calling ``listener``. A resource without listeners is unsubscribed."""
         listeners = self._listeners.get(uri, [])
         if listener in listeners:
             listeners.remove(listener)
@@ -93,7 +93,7 @@ class UpstreamSubscriptions:
                     self._asking.wake(uri)
 
     def updated(self, params: Raw) -> None:
-        """The server says that a resource has changed: one that is watched, or something below it."""
+        """Notify the listeners of a changed resource, or of one that it is below."""
         try:
             uri = json.text(json.fields(params).get("uri"))
         except InvalidJson:
@@ -135,10 +135,10 @@ class LegacySubscriber:
             await asyncio.shield(self._settling(uri))
 
     def acknowledged(self, params: Raw) -> None:
-        """Nothing: that is a word of the other era."""
+        """Do nothing: only modern servers acknowledge."""
 
     def close(self, failure: TabaneError | None = None) -> None:
-        # What is under way is answered by the conversation's own end.
+        # The end of the conversation answers requests in flight.
         self._subscribed.clear()
 
     def _settling(self, uri: str) -> asyncio.Task[None]:
@@ -166,7 +166,7 @@ class LegacySubscriber:
 
     def _note(self, uri: str, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.info("%s: about changes of %s: %s", self._server, uri, error)
+            log.info("%s: subscription to changes of %s failed: %s", self._server, uri, error)
 
 
 def _holds(watched: str, uri: str) -> bool:

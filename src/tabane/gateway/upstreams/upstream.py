@@ -38,7 +38,7 @@ from tabane.wire.era import Era
 log = logging.getLogger(__name__)
 
 TICK = 0.25
-"""Seconds between looks at deadlines while calls are in flight."""
+"""Seconds between checks of deadlines while calls are in flight."""
 
 STABLE = 30.0
 """Seconds of running after which earlier failures no longer count."""
@@ -66,12 +66,12 @@ class UpstreamConnection(Protocol):
         ...
 
     def last_words(self) -> str:
-        """Return the last lines it wrote to stderr, for an error message; empty if it wrote none."""
+        """Return the last lines of its stderr, for an error message; empty if there are none."""
         ...
 
 
 Connect = Callable[[Server, Callable[[str, Raw], None], Callable[[str], None]], Awaitable[UpstreamConnection]]
-"""Starts a server; the two callables take the notices it gives, and why its connection is over."""
+"""Starts a server. The two callables get its notices, and the reason when its connection is over."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class Upstream:
         self._tick()
 
     def cancel(self, call: Call, reason: str) -> None:
-        """Drop a call: it gets no reply. The upstream is told if the call was sent."""
+        """Drop a call: it gets no reply. The upstream is notified if the call was sent."""
         call.done = True
         if call.number and self._connection:
             self._connection.conversation.cancel(call, reason)
@@ -276,7 +276,7 @@ class Upstream:
             raise self._unavailable(self._resume_at - now)
         self._start()
         if self._starting:
-            # Waited for, not awaited: a start that is cut off must not cut off who waits for it.
+            # asyncio.wait, not await: a canceled start must not cancel those who wait for it.
             await asyncio.wait([self._starting])
         if self._connection is None:
             raise self._unavailable(self._resume_at - self._loop.time())
@@ -319,7 +319,7 @@ class Upstream:
 
     @property
     def in_flight(self) -> int:
-        """Calls sent and not answered yet, and calls that wait."""
+        """Return the number of calls that were sent and not answered yet, and of calls that wait."""
         return len(self._queue) + (self._connection.conversation.in_flight if self._connection else 0)
 
     @property
@@ -344,7 +344,7 @@ class Upstream:
 
     @property
     def _awaits_answer(self) -> bool:
-        """Return whether a client has still to answer a request of the server."""
+        """Return whether a client has not yet answered a request of the server."""
         return bool(self._connection and self._connection.conversation.asking)
 
     def _start(self) -> None:
@@ -453,7 +453,7 @@ class Upstream:
     async def _reap(self, connection: UpstreamConnection) -> None:
         """Stop the rest of a process that ended, and note how it ended."""
         said = _last_words(await connection.stop(), connection)
-        log.warning("%s: %s; it will be started again", self.server.name, said)
+        log.warning("%s: %s; it will be restarted", self.server.name, said)
         if self._connection is None and self.state in (UpstreamState.WAITING, UpstreamState.OPEN):
             self.vitals.error = said
 
@@ -515,7 +515,7 @@ class Upstream:
 
     @property
     def watched(self) -> int:
-        """Resources of it that somebody watches."""
+        """Return the resources that somebody watches."""
         return len(self._subscriptions)
 
     def holds(self, name: str) -> float | None:
@@ -582,13 +582,13 @@ class Upstream:
         except UpstreamTimeout:
             self.vitals.healthy = self.in_flight > 0
         except UpstreamError:
-            # It answered, if only to say that it does not know the question.
+            # An error is an answer too: the server works, even if it does not know ping.
             self.vitals.healthy = self._connection is connection
         return self.vitals.healthy
 
 
 def _may_be_era(error: BaseException) -> bool:
-    """Return whether a start may have failed at the era that was asked for; unreached, it tells nothing."""
+    """Return whether a start may have failed because of the era; an unreachable server shows nothing."""
     return isinstance(error, UpstreamError) and not isinstance(error, UpstreamUnavailable)
 
 

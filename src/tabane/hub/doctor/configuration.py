@@ -20,7 +20,7 @@ from tabane.gateway.servers.importing import (
     joined,
     sources,
 )
-from tabane.gateway.servers.server import Server, tells_secrets
+from tabane.gateway.servers.server import Server, exposes_secrets
 from tabane.gateway.servers.variables import PLAIN
 from tabane.hub.doctor.files import closing
 from tabane.hub.doctor.installation import (
@@ -177,7 +177,7 @@ def commands(installation: Installation) -> Iterator[DoctorFinding]:
 def urls(installation: Installation) -> Iterator[DoctorFinding]:
     """Check that requests to servers at a URL keep secrets, and that their CA files exist."""
     for server in installation.enabled:
-        if tells_secrets(server):
+        if exposes_secrets(server):
             yield warning(
                 say("{server} is sent secrets over plain http, which others on the way can read",
                     server=server.name),

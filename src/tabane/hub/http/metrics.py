@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from tabane.build import this_build
 from tabane.gateway.gateway import Gateway
-from tabane.gateway.server_status import state_of
+from tabane.gateway.server_operations import state_of
 from tabane.gateway.upstreams.upstream import Upstream, UpstreamState
 from tabane.hub.http.modern import SingleRequests
 from tabane.hub.http.programs import HttpPrograms

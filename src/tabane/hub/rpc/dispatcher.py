@@ -141,7 +141,7 @@ class Dispatcher:
         value = await self._door.invoke(self.caller, request.method, request.params)
         body, said = json.encode(value), getattr(value, "warning", None)
         warning = said.render(self.caller.lang) if isinstance(said, Message) else ""
-        line = rpc.warned(name, body, warning) if warning else json.result_line(name, body)
+        line = rpc.with_warning(name, body, warning) if warning else json.result_line(name, body)
         if self._most is None or len(line) <= self._most:
             return line
         return await asyncio.to_thread(shortened_answer, name, body, self._most, warning)
@@ -174,14 +174,14 @@ class Dispatcher:
         said = [answer for answer in answers if answer is not None]
         if not said:
             return None
-        line = rpc.together(said)
+        line = rpc.batch_answer(said)
         if self._most is not None and len(line) > self._most:
             return rpc.failure(None, self._no_room(), self.caller.lang)
         return line
 
     async def _of_batch(self, part: Request | InvalidRequest, room: _BatchRoom | None) -> bytes | None:
         if isinstance(part, Request) and self._is_stream(part):
-            return rpc.alone(part.id or b"null", part.method)
+            return rpc.refused_in_batch(part.id or b"null", part.method)
         answer = await self._part(part)
         if answer is None or room is None or room.takes(len(answer)):
             return answer

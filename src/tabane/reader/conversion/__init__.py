@@ -21,10 +21,9 @@ from tabane.errors import ReadError, WorkerBusy, WorkerEnded, WorkerError, Worke
 from tabane.messages import Message, say
 from tabane.reader.page import Page
 from tabane.reader.url_reader import shown
-from tabane.workers import codec
+from tabane.workers import frames
 from tabane.workers.frames import LONGEST
-from tabane.workers.pool import Budget, Pool
-from tabane.workers.turns import Capacity
+from tabane.workers.pool import Budget, Capacity, Pool
 from tabane.workers.worker import Program, environment, module
 
 _SECONDS = 10.0  # of CPU time
@@ -79,12 +78,12 @@ class ConversionFailure(msgspec.Struct, frozen=True, tag=True):
 
 ConversionResult = ConvertedPage | ConversionFailure
 
-_ENCODER = msgspec.msgpack.Encoder(enc_hook=codec.encode_message)
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=frames.encode_message)
 _ASKS: msgspec.msgpack.Decoder[ConversionRequest | CleaningRequest] = msgspec.msgpack.Decoder(
-    ConversionRequest | CleaningRequest, dec_hook=codec.decode_message
+    ConversionRequest | CleaningRequest, dec_hook=frames.decode_message
 )
 _REPORTS: msgspec.msgpack.Decoder[ConversionResult] = msgspec.msgpack.Decoder(
-    ConversionResult, dec_hook=codec.decode_message
+    ConversionResult, dec_hook=frames.decode_message
 )
 
 

@@ -15,8 +15,7 @@ from tabane.search.embedding.embedder import BYTES, Kind, clean, together
 from tabane.search.embedding.process_requests import EmbeddingRequest, ModelSpec
 from tabane.search.embedding.recipe import Recipe
 from tabane.workers.resident import DEATHS, EndedByRequest, RequestRefused, ResidentWorker
-from tabane.workers.restarting import STARTS
-from tabane.workers.worker import Program, module
+from tabane.workers.worker import STARTS, Program, module
 
 PROGRAM = module("tabane.search.embedding.worker")
 """The command of the embedding process."""

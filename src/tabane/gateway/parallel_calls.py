@@ -1,4 +1,4 @@
-"""Many calls of tools at once: the operation execute_parallel."""
+"""The operation execute_parallel: many tool calls at once."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tabane.operations import Caller
 from tabane.wire import json, rpc
 
 MOST_BYTES = 32 << 20
-"""Bytes of all results together, because they are one answer. A result beyond that becomes an error."""
+"""Bytes of all results together, since they are one answer. A result beyond that becomes an error."""
 
 Perform = Callable[[Caller, str, dict[str, Any]], Awaitable[Raw]]
-"""Calls one tool, through permission and validation, and gives its result. Raises TabaneError."""
+"""Calls one tool, after permission and validation, and returns its result. Raises TabaneError."""
 
 
 class ParallelCalls:
-    """Calls several tools, so many at a time; what each server bears at once holds all the same."""
+    """Calls several tools, a limited number at a time. The limit of each server still applies."""
 
     def __init__(self, perform: Perform) -> None:
         self._perform = perform
@@ -31,8 +31,9 @@ class ParallelCalls:
     async def execute(self, caller: Caller, params: ExecuteParallel) -> dict[str, Any]:
         """Return the results in the order of the requests: ``{name, ok, result | error, ms}``.
 
-        ``ok`` is False for a tool that says it failed, too: its ``result`` then has ``isError``. A caller
-        that gives up, the timeout, and a failure where ``continue_on_error`` is False end the rest.
+        ``ok`` is False also for a tool that reports a failure: its ``result`` then has ``isError``. The other
+        calls are cancelled if the caller gives up, at the timeout, and after a failure if
+        ``continue_on_error`` is False.
         """
         run = _ParallelRun(params)
         workers = [
@@ -62,11 +63,11 @@ class ParallelCalls:
 
 
 class _ParallelStopped(Exception):
-    """A call failed, and the rest is not wanted then."""
+    """A call failed, and the remaining ones are not wanted."""
 
 
 class _ParallelRun:
-    """The requests of one execute_parallel and what has become of each."""
+    """The requests of one execute_parallel and their outcomes."""
 
     def __init__(self, params: ExecuteParallel) -> None:
         self._params = params
@@ -78,7 +79,7 @@ class _ParallelRun:
     def answered(self, number: int, result: Raw, lang: Lang) -> None:
         """Note the result of a call, or an error if all results together become too large.
 
-        Raises _Failed as :meth:`end` does.
+        Raises _ParallelStopped as :meth:`end` does.
         """
         size = memoryview(result).nbytes
         if self._bytes + size > MOST_BYTES:
@@ -92,7 +93,7 @@ class _ParallelRun:
         self.end(number, not _says_failed(result), "result", result)
 
     def end(self, number: int, ok: bool, kind: str, value: Raw) -> None:
-        """Note how a call ended. Raises _Failed if that is the end of all."""
+        """Note how a call ended. Raises _ParallelStopped if the others are to be stopped."""
         self._rows[number] = self._row(number, ok, kind, value)
         if not ok and not self._params.continue_on_error:
             raise _ParallelStopped

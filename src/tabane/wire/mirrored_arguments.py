@@ -1,4 +1,4 @@
-"""Which arguments of a tool are mirrored into HTTP headers: the marks ``x-mcp-header`` of its schema; pure.
+"""Arguments of tools that are mirrored into HTTP headers: the marks ``x-mcp-header`` of schemas; pure.
 
 Source: the specification 2026-07-28, Streamable HTTP, "Custom Headers from Tool Parameters". One
 invalid mark makes the whole tool invalid: a client on HTTP leaves it out of the list and logs why.
@@ -39,7 +39,7 @@ _ELSEWHERE = _SchemaStep(None, "")
 
 
 class HeaderMirror(NamedTuple):
-    """An argument that is sent as a header too. ``header`` is the name after ``Mcp-Param-``.
+    """An argument that is also sent as a header. ``header`` is the name after ``Mcp-Param-``.
 
     ``path`` are the keys that lead to it in the arguments; ``kind`` is its type in JSON Schema:
     string, integer or boolean.
@@ -51,14 +51,14 @@ class HeaderMirror(NamedTuple):
 
 
 def mirrors(definition: bytes) -> tuple[HeaderMirror, ...]:
-    """The arguments that a tool's definition marks; none where a mark is invalid."""
+    """Return the arguments that a tool's definition marks; none if any mark is invalid."""
     if MARK.encode() not in definition:
         return ()
     return _read(definition)[0]
 
 
 def mirror_fault(definition: bytes) -> str | None:
-    """Why the marks of a tool's definition make it unfit for HTTP, for a log; None where they are valid."""
+    """Return why a tool's marks make it unusable over HTTP, for a log; None if they are valid."""
     if MARK.encode() not in definition:
         return None
     return _read(definition)[1]
@@ -72,7 +72,7 @@ def _read(definition: bytes) -> tuple[tuple[HeaderMirror, ...], str | None]:
     found: dict[str, HeaderMirror] = {}
     for step, schema in _positions(tool.get("inputSchema") if isinstance(tool, dict) else None):
         if MARK in schema:
-            mirror = _marked(_path(step), schema)
+            mirror = _mirror_of(_path(step), schema)
             if isinstance(mirror, str):
                 return (), mirror
             twin = found.setdefault(mirror.header.lower(), mirror)
@@ -82,8 +82,8 @@ def _read(definition: bytes) -> tuple[tuple[HeaderMirror, ...], str | None]:
     return tuple(found.values()), None
 
 
-def _marked(path: _Path, schema: dict[str, Any]) -> HeaderMirror | str:
-    """The mirror that a marked position stands for, or what is wrong with it."""
+def _mirror_of(path: _Path, schema: dict[str, Any]) -> HeaderMirror | str:
+    """Return the mirror for a marked position, or what is wrong with it."""
     if not path:
         return f"{MARK}: a mark stands where no chain of properties alone leads"
     where, header, kind = ".".join(path), schema[MARK], schema.get("type")

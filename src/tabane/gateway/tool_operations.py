@@ -1,11 +1,11 @@
-"""Handlers of the gateway's operations on tools and servers, which :mod:`tabane.gateway.table` declares."""
+"""Operations on tools: their search source, and the handlers that :mod:`tabane.gateway.table` declares."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from msgspec import Raw, Struct
@@ -17,28 +17,67 @@ from tabane.gateway.parameters import (
     DescribeTools,
     ListTools,
     NameParams,
-    NoServerParams,
     SearchTools,
-    ServerLogs,
 )
-from tabane.gateway.server_status import server_detail, server_row
-from tabane.gateway.tool_search import ToolSource
 from tabane.gateway.tools.disclosure import describe, search_text, signature
 from tabane.gateway.tools.index import ToolQuery
 from tabane.gateway.tools.tool import OWN, Tool, ToolCallRequest
 from tabane.gateway.upstreams.call import Call, UpstreamReply
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller
+from tabane.search.source import HitCard, Reference, SearchAnswer, SearchHit, SearchRequest
 from tabane.wire import json
 
 Permit = Callable[[Caller, str], None]
 
 OwnTools = Callable[[Caller, str, bytes], Awaitable[Raw]]
-"""Calls one of the hub's own tools by name with arguments, and returns the result as MCP has it."""
+"""Calls one of the hub's own tools by name with arguments, and returns its result in MCP's form."""
+
+
+MOST_TOOLS = 50
+"""Tools that one search finds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer(SearchAnswer[Tool]):
+    """The best tools, and how many match in all.
+
+    ``nearest``: no tool fits, and these are the nearest. ``waiting`` are servers that are starting,
+    ``failed`` is why others have listed nothing.
+    """
+
+    total: int = 0
+    nearest: Sequence[str] = ()
+    waiting: Sequence[str] = ()
+    failed: Mapping[str, Message] = field(default_factory=dict)
+
+
+class ToolSource:
+    """Search of tools by the words of their definitions, ranked by the index of the catalog."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def search(self, caller: Caller, request: SearchRequest) -> ToolAnswer:
+        return await self.find(caller, ToolQuery(request.query, min(request.limit, MOST_TOOLS)))
+
+    async def find(self, caller: Caller, request: ToolQuery) -> ToolAnswer:
+        """Return the best tools. Waits at most two seconds for servers that never listed theirs."""
+        unlisted = await self._gateway.wait_listed(caller)
+        ranked = await self._gateway.search(request)
+        catalogue, asked = self._gateway.catalogue, request.server
+        hits = [SearchHit(tool, hit.score) for hit in ranked.hits if (tool := catalogue.get(hit.alias))]
+        failed = {name: why for name, why in unlisted.failed.items() if asked in (None, name)}
+        waiting = [name for name in unlisted.starting if asked in (None, name)]
+        warning = next(iter(failed.values()), None)
+        return ToolAnswer(hits, (), warning, ranked.total, ranked.nearest, waiting, failed)
+
+    def card(self, item: Tool) -> HitCard:
+        return HitCard(item.alias, signature(item), "", Reference("describe_tools", {"names": [item.alias]}))
 
 
 class TimeSlices:
-    """Slices of time on the event loop: other requests are served between two of them."""
+    """Slices of time on the event loop. Between two slices it serves other requests."""
 
     def __init__(self, seconds: float = 0.004) -> None:
         self._seconds = seconds
@@ -71,14 +110,14 @@ class ToolDescriptions(Struct, frozen=True):
 
 
 class ToolOperations:
-    """Finding, reading and calling tools. ``permit`` raises Forbidden if a caller may not call one."""
+    """Finds, describes and calls tools. ``permit`` raises Forbidden if a caller may not call one."""
 
     def __init__(self, gateway: Gateway, permit: Permit, own: OwnTools) -> None:
         self._gateway, self._permit, self._own = gateway, permit, own
         self._source = ToolSource(gateway)
 
     async def search(self, caller: Caller, params: SearchTools) -> ToolSearchResult:
-        """Ranked tools; waits at most two seconds for servers that never listed theirs."""
+        """Return ranked tools. Waits at most two seconds for servers that never listed theirs."""
         found = await self._source.find(
             caller,
             ToolQuery(
@@ -158,7 +197,7 @@ class ToolOperations:
     async def perform(
         self, caller: Caller, name: str, arguments: dict[str, Any], *, read_only: bool = False
     ) -> Raw:
-        """Call a tool and give its result. Raises TabaneError; giving up cancels the call."""
+        """Call a tool and return its result. Raises TabaneError. Canceling this cancels the call."""
         tool = await self._gateway.find(caller, name)
         inner = ToolCallRequest(name, {"arguments": Raw(json.encode(arguments))}, read_only)
         self._permit(caller, tool.alias)
@@ -173,7 +212,7 @@ class ToolOperations:
 
 
 async def request(gateway: Gateway, caller: Caller, tool: Tool, inner: ToolCallRequest) -> Raw:
-    """Call a tool and wait for its result. Raises TabaneError; a caller that gives up cancels it upstream."""
+    """Call a tool and return its result. Raises TabaneError. If the caller gives up, cancels it upstream."""
     answer: asyncio.Future[UpstreamReply] = asyncio.get_running_loop().create_future()
 
     def settle(reply: UpstreamReply) -> None:
@@ -193,67 +232,9 @@ async def request(gateway: Gateway, caller: Caller, tool: Tool, inner: ToolCallR
         raise reply.failure
     if reply.result is None:
         raise UpstreamError(
-            say("{tool} answered with an error: {error}", tool=tool.alias, error=_said(reply))
+            say("{tool} answered with an error: {error}", tool=tool.alias, error=_error_text(reply))
         )
     return reply.result
-
-
-class ServerOperations:
-    """Looking after upstream servers."""
-
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
-    async def servers(self, caller: Caller, params: NoServerParams) -> dict[str, Any]:
-        return {"results": await self._rows(caller)}
-
-    async def _rows(self, caller: Caller) -> list[dict[str, Any]]:
-        gateway, blocked = self._gateway, await self._gateway.health.obstacles()
-        servers = gateway.servers.values()
-        return [server_row(gateway, server, caller.lang, blocked.get(server.name)) for server in servers]
-
-    async def show(self, caller: Caller, params: NameParams) -> dict[str, Any]:
-        server = self._gateway.server(params.name)
-        blocked = await self._gateway.health.obstacles()
-        return server_detail(self._gateway, server, caller.lang, blocked.get(server.name))
-
-    async def health(self, caller: Caller, params: NoServerParams) -> dict[str, Any]:
-        """Return ``{name: bool}`` for every server that should run, and ``details`` of all.
-
-        A server that cannot be started is false, with the reason as ``error``. A server that was not started
-        yet but can be is true, and its ``remark`` says so.
-        """
-        healthy = await self._gateway.health.check()
-        details = {row["name"]: row | {"remark": None} for row in await self._rows(caller)}
-        for name in healthy.keys() & details.keys():
-            if not self._gateway.health.tried(name) and not details[name]["error"]:
-                details[name]["remark"] = say("not started yet").render(caller.lang)
-        return {**healthy, "details": details}
-
-    async def start(self, caller: Caller, params: NameParams) -> dict[str, Any]:
-        await self._gateway.start(params.name)
-        return server_detail(self._gateway, self._gateway.server(params.name), caller.lang)
-
-    async def stop(self, caller: Caller, params: NameParams) -> dict[str, Any]:
-        await self._gateway.stop(self._gateway.server(params.name).name)
-        return server_detail(self._gateway, self._gateway.server(params.name), caller.lang)
-
-    async def restart(self, caller: Caller, params: NameParams) -> dict[str, Any]:
-        await self._gateway.stop(self._gateway.server(params.name).name)
-        return await self.start(caller, params)
-
-    async def test(self, caller: Caller, params: NameParams) -> dict[str, Any]:
-        """Start it where it is not running; its era, version and tools."""
-        instance = await self._gateway.start(params.name)
-        tools = self._gateway.catalogue.of_server(params.name)
-        detail = server_detail(self._gateway, instance.server, caller.lang)
-        return detail | {"tools": [signature(tool) for tool in tools]}
-
-    async def logs(self, caller: Caller, params: ServerLogs) -> dict[str, Any]:
-        name = self._gateway.server(params.name).name
-        loop = asyncio.get_running_loop()
-        lines = await loop.run_in_executor(None, self._gateway.log_lines, name, params.lines)
-        return {"name": name, "lines": lines}
 
 
 def _rendered(failed: Mapping[str, Message], lang: Lang) -> dict[str, str]:
@@ -270,7 +251,7 @@ def _row(tool: Tool) -> dict[str, Any]:
     }
 
 
-def _said(reply: UpstreamReply) -> str:
+def _error_text(reply: UpstreamReply) -> str:
     try:
         body = json.decode(reply.error) if reply.error is not None else None
     except json.InvalidJson:

@@ -1,14 +1,18 @@
-"""Servers as rows for people and programs: what is configured, what runs, what is wrong."""
+"""Operations on servers: their handlers, and servers as rows for people and programs."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from tabane.gateway.gateway import Gateway
+from tabane.gateway.parameters import NameParams, NoServerParams, ServerLogs
 from tabane.gateway.servers.server import Server
+from tabane.gateway.tools.disclosure import signature
 from tabane.gateway.tools.listings import ServerListing
 from tabane.gateway.upstreams.upstream import Upstream, UpstreamState
 from tabane.messages import Lang, Message, say
+from tabane.operations import Caller
 
 _OFFERED = ("prompts", "resources", "templates")
 
@@ -65,7 +69,7 @@ def server_detail(
 
 
 def state_of(server: Server, instances: list[Upstream]) -> str:
-    """One word for a server: disabled, or the most alive state of its instances."""
+    """Return the state of a server: disabled, or the most active state of its instances."""
     if server.disabled:
         return "disabled"
     states: set[UpstreamState] = {instance.state for instance in instances}
@@ -82,7 +86,7 @@ def state_of(server: Server, instances: list[Upstream]) -> str:
 
 
 def _offered(listing: ServerListing | None) -> dict[str, int | None]:
-    """Return how much else it listed; None for what it was not asked for yet."""
+    """Return the sizes of its other lists; None for a list that was not read yet."""
     lists = listing.lists if listing else {}
     return {name: len(lists[name]) if name in lists else None for name in _OFFERED}
 
@@ -99,3 +103,61 @@ def _error(server: Server, instances: list[Upstream], lang: Lang, obstacle: Mess
         return say("It cannot start: {why}", why=obstacle).render(lang)
     errors: list[Message] = [i.vitals.error for i in instances if i.vitals.error]
     return errors[0].render(lang) if errors else None
+
+
+class ServerOperations:
+    """Shows, checks, starts and stops upstream servers."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def servers(self, caller: Caller, params: NoServerParams) -> dict[str, Any]:
+        return {"results": await self._rows(caller)}
+
+    async def _rows(self, caller: Caller) -> list[dict[str, Any]]:
+        gateway, blocked = self._gateway, await self._gateway.health.obstacles()
+        servers = gateway.servers.values()
+        return [server_row(gateway, server, caller.lang, blocked.get(server.name)) for server in servers]
+
+    async def show(self, caller: Caller, params: NameParams) -> dict[str, Any]:
+        server = self._gateway.server(params.name)
+        blocked = await self._gateway.health.obstacles()
+        return server_detail(self._gateway, server, caller.lang, blocked.get(server.name))
+
+    async def health(self, caller: Caller, params: NoServerParams) -> dict[str, Any]:
+        """Return ``{name: bool}`` for every server that should run, and ``details`` of all.
+
+        A server that cannot be started is false, with the reason as ``error``. A server that was not started
+        yet but can be is true, and its ``remark`` says so.
+        """
+        healthy = await self._gateway.health.check()
+        details = {row["name"]: row | {"remark": None} for row in await self._rows(caller)}
+        for name in healthy.keys() & details.keys():
+            if not self._gateway.health.tried(name) and not details[name]["error"]:
+                details[name]["remark"] = say("not started yet").render(caller.lang)
+        return {**healthy, "details": details}
+
+    async def start(self, caller: Caller, params: NameParams) -> dict[str, Any]:
+        await self._gateway.start(params.name)
+        return server_detail(self._gateway, self._gateway.server(params.name), caller.lang)
+
+    async def stop(self, caller: Caller, params: NameParams) -> dict[str, Any]:
+        await self._gateway.stop(self._gateway.server(params.name).name)
+        return server_detail(self._gateway, self._gateway.server(params.name), caller.lang)
+
+    async def restart(self, caller: Caller, params: NameParams) -> dict[str, Any]:
+        await self._gateway.stop(self._gateway.server(params.name).name)
+        return await self.start(caller, params)
+
+    async def test(self, caller: Caller, params: NameParams) -> dict[str, Any]:
+        """Start the server if it is not running; return its era, version and tools."""
+        instance = await self._gateway.start(params.name)
+        tools = self._gateway.catalogue.of_server(params.name)
+        detail = server_detail(self._gateway, instance.server, caller.lang)
+        return detail | {"tools": [signature(tool) for tool in tools]}
+
+    async def logs(self, caller: Caller, params: ServerLogs) -> dict[str, Any]:
+        name = self._gateway.server(params.name).name
+        loop = asyncio.get_running_loop()
+        lines = await loop.run_in_executor(None, self._gateway.log_lines, name, params.lines)
+        return {"name": name, "lines": lines}

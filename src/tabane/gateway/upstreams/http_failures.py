@@ -1,4 +1,4 @@
-"""What an HTTP status stands for that is no answer: in words that say what to configure; pure."""
+"""Failed HTTP requests: their errors, and rules for sending a request again; pure."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from tabane.wire import json
 from tabane.wire.era import METHOD_NOT_FOUND
 
 OTHER_KIND = frozenset({400, 404, 405})
-"""What a server of the old kind (HTTP with SSE) answers to ``initialize`` by POST."""
+"""Statuses with which a server of the old kind (HTTP with SSE) answers ``initialize`` by POST."""
 
 _NOT_OURS = frozenset({401, 402, 403, 407})
 _SHOWN = 200
 
 
 def is_expired(status: int, error: bytes | None) -> bool:
-    """Return whether a request was refused since the server does not know its session any more.
+    """Return whether a request was refused because the server no longer knows its session.
 
-    The specification has 404 for it; many servers answer 400 and say in words that it is the session.
+    The specification prescribes 404. Many servers answer 400, with the word "session" in the message.
     """
     if error is None:
         return status == 404
@@ -31,9 +31,9 @@ def is_expired(status: int, error: bytes | None) -> bool:
 
 
 def refusal(server: str, status: int, text: str, method: bytes, *, named_http: bool) -> UpstreamError:
-    """The error that a status without an answer is. ``text`` is what the server said with it, redacted.
+    """Return the error for a status without an answer. ``text`` is the server's own text, redacted.
 
-    ``named_http`` tells whether the user has said that it is no server of the old kind.
+    ``named_http`` is whether the user configured the server as streamable HTTP, not the old kind.
     """
     if status in (401, 403):
         return UpstreamUnavailable(say(
@@ -41,7 +41,7 @@ def refusal(server: str, status: int, text: str, method: bytes, *, named_http: b
             "\"headers\", such as \"Authorization\": \"Bearer ${{TOKEN}}\", with TOKEN in secrets.env; "
             "signing in with OAuth is not supported yet.", server=server, status=status))  # fmt: skip
     if method == b"server/discover" and status not in _NOT_OURS and status < 502:
-        # A server of before that does not know the question: not dead, only older.
+        # An older server that does not know the method. It works, in the legacy era.
         return UpstreamRefused(METHOD_NOT_FOUND, _plain(server, status, text))
     if method == b"initialize" and status in (404, 405) and named_http:
         return UpstreamError(say(
@@ -51,7 +51,7 @@ def refusal(server: str, status: int, text: str, method: bytes, *, named_http: b
 
 
 def busy(server: str, status: int, seconds: float | None) -> UpstreamError:
-    """Return the error of a request that a server was too busy for, after the tries that it was given."""
+    """Return the error of a request that the server was too busy for, after all attempts."""
     if seconds is not None:
         what = say("{server} is busy ({status}). Try again in {seconds:.0f} s.",
                    server=server, status=status, seconds=seconds)  # fmt: skip
@@ -60,25 +60,25 @@ def busy(server: str, status: int, seconds: float | None) -> UpstreamError:
     return UpstreamOverloaded(what) if status == 429 else UpstreamUnavailable(what)
 
 
-def broke_in_flight(server: str, why: Message) -> UpstreamDied:
+def broken_in_flight(server: str, why: Message) -> UpstreamDied:
     """Return the error of a call whose connection broke before its answer arrived."""
     return UpstreamDied(say(
         "The connection to {server} broke while the call was in flight ({why}). Whether it took effect "
         "is not known.", server=server, why=why))  # fmt: skip
 
 
-def takes_no_calls(server: str, why: Message) -> UpstreamUnavailable:
+def cannot_connect(server: str, why: Message) -> UpstreamUnavailable:
     """Return the error of a call for which no connection could be made."""
     return UpstreamUnavailable(say("{server} takes no more calls: {why}.", server=server, why=why))
 
 
 def shown_text(body: bytes, redact: Callable[[str], str]) -> str:
-    """Return the body of an error for a message; empty for an HTML page, which may contain what was sent."""
+    """Return the body of an error for a message; empty for HTML, which may repeat the request."""
     return "" if b"<" in body[:512] else redact(body.decode(errors="replace"))
 
 
 def failed_inside(server: str) -> UpstreamError:
-    """Return the error of a call that a fault of Tabane's own kept from being carried."""
+    """Return the error of a call that failed because of a defect in Tabane."""
     return UpstreamError(say("{server}: the call failed inside Tabane; the log says why.", server=server))
 
 
@@ -89,3 +89,54 @@ def _plain(server: str, status: int, text: str) -> Message:
             "{server} answered with HTTP status {status}: {text}", server=server, status=status, text=text
         )
     return say("{server} answered with HTTP status {status}.", server=server, status=status)
+
+
+BUSY = frozenset({408, 425, 429, 502, 503, 504})
+"""Statuses after which another attempt may succeed."""
+
+_NOT_BEGUN = frozenset({408, 425, 429})
+_MOST_WAIT = 5.0
+_FIRST_WAIT = 0.5
+_TRIES = 2
+_RENEWALS = 2
+
+
+class HttpRetryPolicy:
+    """The remaining attempts of one request. ``safe``: it may be sent twice.
+
+    A request is sent again if the server certainly did not act on it, or if sending it twice does no harm. In
+    all other cases the caller decides, since only the caller knows whether doing it twice does harm.
+    """
+
+    __slots__ = ("_breaks", "_renewals", "_safe", "_tries", "_waited")
+
+    def __init__(self, safe: bool) -> None:
+        self._safe = safe
+        self._breaks = 1 if safe else 0
+        self._tries = _TRIES
+        self._renewals = _RENEWALS
+        self._waited = 0.0
+
+    def survives_break(self) -> bool:
+        """Return whether to send it again after the connection broke: once, if that is safe."""
+        self._breaks -= 1
+        return self._breaks >= 0
+
+    def survives_expiry(self) -> bool:
+        """Return whether to send it again in a new session, because the old one is unknown."""
+        self._renewals -= 1
+        return self._renewals >= 0
+
+    def wait(self, status: int, retry_after: float | None) -> float | None:
+        """Return the seconds to wait after a busy server's answer; None if it is not sent again.
+
+        After a 503 with Retry-After, the server has not begun to act. A 503 without it, like 502 and 504, may
+        come from a proxy that lost the connection.
+        """
+        begun = status not in _NOT_BEGUN and not (status == 503 and retry_after is not None)
+        delay = _FIRST_WAIT * (1 + _TRIES - self._tries) if retry_after is None else max(0.05, retry_after)
+        if (begun and not self._safe) or not self._tries or self._waited + delay > _MOST_WAIT:
+            return None
+        self._tries -= 1
+        self._waited += delay
+        return delay
