@@ -56,7 +56,7 @@ _of_server = option(
 )
 
 
-@click.group("tools", cls=Group, help=say("Find, read and call the tools of all servers."))
+@click.group("tools", cls=Group, help=say("Search, show and call the tools of all servers."))
 def tools() -> None: ...
 
 
@@ -69,10 +69,16 @@ def tools() -> None: ...
     ),
 )
 @click.argument("query", nargs=-1, required=True, metavar="QUERY")
-@option("--limit", type=click.IntRange(1, 50), default=5, show_default=True, help=say("How many."))
+@option(
+    "--limit",
+    type=click.IntRange(1, 50),
+    default=5,
+    show_default=True,
+    help=say("Maximum number of results."),
+)
 @_of_server
 @option("--match", type=click.Choice(MATCHES), default=MATCHES[0], show_default=True,
-              help=say("How the query is compared; all but the first compare names."))  # fmt: skip
+              help=say("How the query is compared; all except the first compare tool names."))  # fmt: skip
 @option("--tag", "tags", multiple=True, metavar="TAG", help=say("Only tools with this tag; repeatable."))
 @option("--category", metavar="NAME", help=say("Only tools of this category."))
 @hub_options
@@ -96,7 +102,7 @@ def list_(terminal: Terminal, server: str | None) -> None:
     terminal.show(found, lambda: terminal.table([say("tool"), say("arguments and purpose")], rows))
     if found["waiting"]:
         names = ", ".join(found["waiting"])
-        terminal.note(say("Not listed yet, because they are starting: {names}", names=names))
+        terminal.note(say("Still starting, tools not listed yet: {names}", names=names))
     for why in found["failed"].values():
         terminal.note(why)
 
@@ -106,7 +112,7 @@ def list_(terminal: Terminal, server: str | None) -> None:
     epilog=examples("tabane tools show time__get_current_time", "tabane tools show git__git_log --full"),
 )
 @click.argument("names", nargs=-1, required=True, metavar="NAME…", shell_complete=tool_names)
-@option("--full", is_flag=True, help=say("The whole definition, as the server gives it."))
+@option("--full", is_flag=True, help=say("Show the whole definition, as the server sent it."))
 @hub_options
 @click.pass_obj
 def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
@@ -119,9 +125,9 @@ def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
 
 @tools.command(
     help=say(
-        "Call a tool. Arguments are key=value, read by the tool's own schema; a key that stands twice "
-        "makes a list. A - reads a JSON object from standard input. The exit status is 1 where the "
-        "tool says that it failed."
+        "Call a tool. Arguments are key=value and are converted as the tool's schema says; "
+        "repeat a key to make a list. Use - to read a JSON object from standard input. The "
+        "exit status is 1 if the tool reports an error."
     ),
     epilog=examples(
         "tabane tools call time__get_current_time timezone=Asia/Tokyo",

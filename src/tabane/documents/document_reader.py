@@ -132,7 +132,7 @@ class DocumentReader:
             found = await self.part(document, start, document.length if end is None else end)
             if found is not None:
                 return document, found
-        raise StoreBusy(say("{filepath} changes faster than it can be read: try again", filepath=filepath))
+        raise StoreBusy(say("{filepath} changes while it is read. Try again", filepath=filepath))
 
     async def part(self, document: Document, start: int, end: int) -> str | None:
         """``text[start:end]``; None if the document is another one by now."""

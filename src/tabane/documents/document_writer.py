@@ -139,7 +139,9 @@ class DocumentWriter:
             except Exception:
                 # One text that the rules of cutting stumble over is no reason to lose the others.
                 log.exception("%s cannot be cut into chunks", draft.filepath)
-                found[place] = HubError(say("The text cannot be cut into chunks; the hub's log says why."))
+                found[place] = HubError(
+                    say("The text could not be split into chunks. The hub's log has the reason: tabane logs")
+                )
         return found
 
 

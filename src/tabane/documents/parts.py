@@ -53,7 +53,9 @@ class DocumentParts:
             return None
         document, text = found
         if mark and not document.hash.startswith(mark):
-            message = say("cursor: {filepath} is another text by now: begin again", filepath=filepath)
+            message = say(
+                "cursor: {filepath} has changed since then. Start again without a cursor", filepath=filepath
+            )
             raise BadArguments(message, "cursor")
         end = start + len(text)
         more = PartCursor(document.hash[:_MARK], end) if text and end < document.length else None
@@ -76,4 +78,4 @@ def _read(cursor: str) -> PartCursor:
     try:
         return _CURSORS.decode(cursor)
     except ForeignCursor:
-        raise BadArguments(say("cursor: this is none of get_document"), "cursor") from None
+        raise BadArguments(say("cursor: it was not issued by get_document"), "cursor") from None

@@ -132,7 +132,7 @@ class _PutBatch:
                 await self._collection.exchange(with_vectors(change, vectors), change.gone, models)
         except BadArguments:
             # All else was checked: short enough as text, of characters that take several bytes to store.
-            message = say("text: it is too large to be stored as one document; put it in parts")
+            message = say("text: it is too large for one document. Split it into several")
             return BadArguments(message, "text")
         except TabaneError as error:
             return error

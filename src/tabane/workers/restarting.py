@@ -36,7 +36,9 @@ class RestartPolicy:
         wait = self._not_before - _now()
         if wait > _PATIENCE:
             raise WorkerUnavailable(
-                say("A worker process cannot be started; the next try is in {seconds:.0f} s.", seconds=wait)
+                say(
+                    "A worker process cannot be started. Tabane tries again in {seconds:.0f} s.", seconds=wait
+                )
             )
         if wait > 0:
             await asyncio.sleep(wait)

@@ -187,7 +187,7 @@ class Worker:
             return WorkerSpent(
                 say("The work took more than {seconds:g} seconds of CPU time.", seconds=seconds)
             )
-        return WorkerEnded(say("The process that did the work ended."))
+        return WorkerEnded(say("The worker process ended."))
 
 
 async def _wait_for_end(child: asyncio.subprocess.Process) -> None:

@@ -49,7 +49,7 @@ class ReadableFiles:
             text, _ = await self._texts.read(read.path, read.data)
         except BadArguments as error:
             raise BadArguments(
-                say("{path} cannot be put: {why}", path=path, why=error.message), "path"
+                say("{path} cannot be saved: {why}", path=path, why=error.message), "path"
             ) from None
         return text
 
@@ -60,7 +60,7 @@ def draft_of(key: str, text: FileText, file_type: str | None, source: str) -> Dr
 
 
 def binary() -> Message:
-    return say("not a text, nor of a format that can be converted")
+    return say("neither text nor a format that can be converted")
 
 
 def _text(name: str, data: bytes, encoding: str | None) -> FileText:
@@ -84,5 +84,8 @@ def _decoded(data: bytes, encoding: str | None) -> Decoded:
     if encoding is not None:
         raise BadArguments(say("not in the encoding {encoding}", encoding=encoding))
     raise BadArguments(
-        say("its encoding cannot be told. Save it as UTF-8, or name it: --encoding shift_jis, for example")
+        say(
+            "its encoding cannot be detected. Save it as UTF-8, or set the encoding, for "
+            "example: --encoding shift_jis"
+        )
     )

@@ -69,7 +69,7 @@ class UpstreamSubscriptions:
         """The conversation is over; what is watched is remembered for the next."""
         asking, self._asking = self._asking, None
         if asking is not None:
-            asking.close(UpstreamDied(say("{server} ended before it had answered.", server=self._server)))
+            asking.close(UpstreamDied(say("{server} ended before it answered.", server=self._server)))
 
     async def watch(self, uri: str, listener: Listener) -> None:
         """Have ``listener`` told of changes. Raises UpstreamError if the server refuses."""

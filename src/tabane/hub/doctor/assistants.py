@@ -37,7 +37,7 @@ def assistants(installation: Installation) -> Iterator[DoctorFinding]:
             yield from _twice(source, installation.written)
     if not any(is_tabane(found.definition) for source in looked for found in source.servers):
         yield note(
-            say("No assistant of those that are known is set up to use Tabane"),
+            say("None of the assistants that Tabane knows is set up to use it"),
             say("Set one up: tabane install {names}", names="|".join(client.name for client in CLIENTS)),
         )
 
@@ -58,15 +58,17 @@ def _looked(environ: Mapping[str, str]) -> Sequence[ImportSource]:
 def _entry(found: ImportCandidate, environ: Mapping[str, str]) -> DoctorFinding:
     command = str(found.definition.get("command", ""))
     origin = next((client.name for client in CLIENTS if client.title == found.title), None)
-    again = say("Set it up anew: tabane install {name}", name=origin) if origin else None
+    again = say("Set it up again: tabane install {name}", name=origin) if origin else None
     if shutil.which(command, path=environ.get("PATH")) is None:
         title = say(
-            "{title} starts Tabane as {command}, which is not there", title=found.title, command=command
+            "{title} starts Tabane as {command}, which does not exist", title=found.title, command=command
         )
-        return fault(title, again or say("Correct it in {path}", path=found.path))
+        return fault(title, again or say("Fix it in {path}", path=found.path))
     if not os.path.isabs(command):
         title = say(
-            "{title} starts Tabane as {command}, which it may not find", title=found.title, command=command
+            "{title} starts Tabane as {command}, which it may not find on its PATH",
+            title=found.title,
+            command=command,
         )
         return note(title, again)
     return ok(say("{title} uses Tabane: {path}", title=found.title, path=found.path))
@@ -86,10 +88,10 @@ def _twice(source: ImportSource, written: Mapping[str, object]) -> Iterator[Doct
         for name in same:
             yield warning(
                 say(
-                    "{title} has the server {name} twice: through Tabane, and in its own file as {own}",
+                    "{title} has the server {name} twice: through Tabane, and as {own} in its own file",
                     title=found.title,
                     name=name,
                     own=found.name,
                 ),
-                say("Take {own} out of {path}", own=found.name, path=found.path),
+                say("Remove {own} from {path}", own=found.name, path=found.path),
             )

@@ -40,7 +40,7 @@ SECTIONS = (
     ),
     DoctorSection("files", say("Files"), (files.permissions, files.disk, files.caches, stored_data.stores)),
     DoctorSection("documents", say("Documents"), (stored_data.roots, stored_data.watched)),
-    DoctorSection("models", say("Search by meaning"), (stored_data.model,)),
+    DoctorSection("models", say("Semantic search"), (stored_data.model,)),
     DoctorSection("assistants", say("Assistants"), (assistants.assistants,)),
 )
 """The checks that take no time."""

@@ -41,34 +41,36 @@ def permissions(installation: Installation) -> Iterator[DoctorFinding]:
     """Whether the home and all in it are the user's alone."""
     home = installation.settings.home
     if not home.is_dir():
-        yield ok(say("Tabane's home {path} is made when it is first needed", path=home))
+        yield ok(
+            say("Tabane's home {path} does not exist yet. It is created when it is first needed", path=home)
+        )
         return
     open_folders = [path for path in (home, home / "logs") if _lets(path, _OTHERS_WRITE)]
     for path in open_folders:
         yield fault(
-            say("Others may write in {path}, so that the hub does not start", path=path),
-            say("Close it: chmod 700 {path}", path=path),
+            say("Other users can write to {path}, so the hub does not start", path=path),
+            say("Make it private: chmod 700 {path}", path=path),
             closing(path, _OTHERS),
         )
     if home not in open_folders and _lets(home, _OTHERS):
         yield warning(
-            say("Others may look into {path}", path=home),
-            say("Close it: chmod 700 {path}", path=home),
+            say("Other users can list and open {path}", path=home),
+            say("Make it private: chmod 700 {path}", path=home),
             closing(home, _OTHERS),
         )
     readable = [path for path in _files(home) if _lets(path, _OTHERS)]
     if readable:
         yield warning(
             say(
-                "Others may read {count} files of Tabane, such as {path}",
+                "Other users can read {count} {count:file|files} of Tabane, such as {path}",
                 count=len(readable),
                 path=readable[0],
             ),
-            say("Close them: chmod -R go= {path}", path=home),
+            say("Make them private: chmod -R go= {path}", path=home),
             lambda: _close_all(readable),
         )
     elif not open_folders:
-        yield ok(say("Tabane's home {path} is yours alone", path=home))
+        yield ok(say("Only you have access to Tabane's home {path}", path=home))
 
 
 def disk(installation: Installation) -> Iterator[DoctorFinding]:
@@ -84,11 +86,11 @@ def room(free: int, home: Path) -> DoctorFinding:
     """What is to be said of so many bytes free."""
     megabytes = free >> 20
     if free >= LITTLE:
-        return ok(say("Free on the disk: {free} MB", free=megabytes))
+        return ok(say("Free disk space: {free} MB", free=megabytes))
     found = fault if free < TOO_LITTLE else warning
     return found(
-        say("Only {free} MB are free on the disk of {path}", free=megabytes, path=home),
-        say("Make room there, or move it: set TABANE_HOME to another folder."),
+        say("Only {free} MB are free on the disk that holds {path}", free=megabytes, path=home),
+        say("Free some disk space, or set TABANE_HOME to a folder on another disk."),
     )
 
 
@@ -97,25 +99,26 @@ def caches(installation: Installation) -> Iterator[DoctorFinding]:
     home, runs = installation.settings.home, installation.live is not None
     for path in (home / name for name in _DATABASES):
         if path.exists() and not _whole(path):
-            again = say("Start the hub anew, and it is made anew: tabane restart")
+            again = say("Restart the hub to rebuild it: tabane restart")
             yield warning(
-                say("{path} is broken. What stands in it is asked of the servers again.", path=path),
-                again if runs else say("Put it aside: tabane doctor --fix"),
+                say("{path} is damaged. Tabane asks the servers again for its contents.", path=path),
+                again if runs else say("Move it aside: tabane doctor --fix"),
                 None if runs else _unless_served(installation, _aside(path)),
             )
     stale = [] if installation.configuration is None else _stale(installation, home / _DATABASES[0])
     if stale:
         yield note(
             say(
-                "Tools are kept of servers that are not configured any more: {names}", names=", ".join(stale)
+                "The cache still has tools of servers that are no longer configured: {names}",
+                names=", ".join(stale),
             ),
-            say("Forget them: tabane doctor --fix"),
+            say("Delete them: tabane doctor --fix"),
             lambda: _forget(home / _DATABASES[0], stale),
         )
     left = sorted([*home.glob("*.broken"), *(home / FOLDER).glob("*.broken")]) if home.is_dir() else []
     if left:
         yield note(
-            say("A broken cache was put aside: {path}", path=left[0]),
+            say("A damaged cache was moved aside: {path}", path=left[0]),
             say("Delete it: tabane doctor --fix"),
             lambda: _delete(left),
         )

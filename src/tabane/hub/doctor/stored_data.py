@@ -23,8 +23,8 @@ def roots(installation: Installation) -> Iterator[DoctorFinding]:
         path = Path(root).expanduser()
         if not path.is_dir():
             yield warning(
-                say("{path}, from which assistants may put files, is no folder", path=path),
-                say("Make it, or take it out of the setting documents_roots"),
+                say("{path}, a folder from which assistants may save files, is not a folder", path=path),
+                say("Create the folder, or remove it from the setting documents_roots"),
             )
 
 
@@ -34,11 +34,15 @@ def watched(installation: Installation) -> Iterator[DoctorFinding]:
         path = row["path"]
         if row["problem"]:
             yield warning(
-                say("The watched folder {path} is not in step: {problem}", path=path, problem=row["problem"]),
-                say("Or watch it no longer: tabane docs watch --remove {path}", path=path),
+                say(
+                    "The documents of the watched folder {path} are not up to date: {problem}",
+                    path=path,
+                    problem=row["problem"],
+                ),
+                say("Or stop watching it: tabane docs watch --remove {path}", path=path),
             )
         else:
-            yield ok(say("{path} is watched; its documents are in step", path=path))
+            yield ok(say("{path} is watched; its documents are up to date", path=path))
 
 
 def model(installation: Installation) -> Iterator[DoctorFinding]:
@@ -46,18 +50,21 @@ def model(installation: Installation) -> Iterator[DoctorFinding]:
     told = installation.live.model if installation.live else _model_without_hub(installation)
     if told is None:
         return  # a hub of a version without models
-    show = say("See more: tabane models show")
+    show = say("Details: tabane models show")
     if told["model"] == "none":
-        yield note(say("Search is by words alone: the setting model is none"))
+        yield note(say("Search matches keywords only: the setting model is none"))
     elif told["state"] == "none":
-        yield warning(say("Search is by words alone. {reason}", reason=told["reason"]), show)
+        yield warning(say("Search matches keywords only. {reason}", reason=told["reason"]), show)
     elif told["state"] == "absent":
         yield note(
-            say("The embedding model {model} is not here yet; it is fetched when needed", model=told["id"]),
-            say("Fetch it now: tabane models pull"),
+            say(
+                "The embedding model {model} is not downloaded yet. It is downloaded when it is needed",
+                model=told["id"],
+            ),
+            say("Download it now: tabane models pull"),
         )
     else:
-        yield ok(say("Search by meaning: {model}, from {where}", model=told["id"], where=told["where"]))
+        yield ok(say("Semantic search: {model}, from {where}", model=told["id"], where=told["where"]))
 
 
 class _UnopenedVectors:
@@ -97,19 +104,17 @@ def stores(installation: Installation) -> Iterator[DoctorFinding]:
 
 def _store_finding(installation: Installation, row: dict[str, Any]) -> DoctorFinding:
     path = row["path"]
-    again = say("Make it anew: tabane doctor --fix")
+    again = say("Rebuild it: tabane doctor --fix")
     fix = installation.live.mend_stores if installation.live else partial(_mend, installation)
     if row["state"] == "stale":
         names = ", ".join(row["collections"])
-        title = say(
-            "What is derived in {path} does not agree with its records: {names}", path=path, names=names
-        )
+        title = say("Derived data in {path} does not match its records: {names}", path=path, names=names)
         return warning(title, again, fix)
     if row["state"] == "damaged" and row["derived"]:
-        return warning(say("{error}. All that was in it is made again.", error=row["error"]), again, fix)
+        return warning(say("{error}. It is rebuilt without loss.", error=row["error"]), again, fix)
     if row["state"] in ("damaged", "unreadable"):
         return fault(say("{error}", error=row["error"]))
-    return ok(say("{path} is whole", path=path))
+    return ok(say("{path} is not damaged", path=path))
 
 
 def _check_stores(installation: Installation, *, mend: bool) -> list[dict[str, Any]]:

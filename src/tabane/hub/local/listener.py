@@ -157,7 +157,7 @@ class HubListener:
         reception = self._reception
         answer: Welcome | HelloRefused = refusal(hello, reception.house()) or reception.welcome()
         if isinstance(answer, Welcome) and reception.full(hello):
-            answer = HelloRefused("full", say("The hub has as many connections as it takes."))
+            answer = HelloRefused("full", say("The hub has reached its maximum number of connections."))
         try:
             # A few hundred bytes into an empty buffer: taken whole, or the peer is gone.
             peer.send(handshake.encode(answer))

@@ -55,7 +55,8 @@ class TcpPermission:
             return True
         raise Forbidden(
             say(
-                "{method} needs the hub's token: connect with Authorization: Bearer, and what {path} holds.",
+                "{method} needs the hub's token. Connect with Authorization: Bearer and the "
+                "content of {path}.",
                 method=target,
                 path=self._token(),
             )

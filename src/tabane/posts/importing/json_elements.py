@@ -78,7 +78,7 @@ def elements(stream: IO[bytes]) -> Iterator[tuple[int, Any]]:
     cut.buffer += stream.read(_READ).removeprefix(b"\xef\xbb\xbf")
     head = _HEAD.match(cut.buffer, 0, _LONGEST_HEAD)
     if head is None:
-        raise UnusableRow(say("it holds no list of entries"))
+        raise UnusableRow(say("it contains no list of entries"))
     cut.at, cut.depth = head.end() + 1, 1
     while True:
         for line, element in cut.elements():
@@ -89,7 +89,7 @@ def elements(stream: IO[bytes]) -> Iterator[tuple[int, Any]]:
             return
         more = stream.read(_READ)
         if not more:
-            raise UnusableRow(say("it ends in the midst of an entry"))
+            raise UnusableRow(say("it ends in the middle of an entry"))
         cut.buffer += more
 
 
