@@ -98,10 +98,10 @@ def test_values_have_the_types_of_the_schema(pairs: list[str], arguments: dict[s
     [
         (["hello"], "key=value"),
         (["=5"], "key=value"),
-        (["count=many"], "count: integer is wanted, not many"),
+        (["count=many"], "count: integer is required, not many"),
         (["count=5.5"], "count: integer is wanted"),
         (["count=1e999"], "count: integer is wanted"),
-        (["deep=yes"], "deep: boolean is wanted, not yes"),
+        (["deep=yes"], "deep: boolean is required, not yes"),
         (["limit=x"], "limit: integer | null is wanted"),
         (["filter=[1]"], "filter: object is wanted"),
         (["sizes=1", "sizes=x"], "sizes: integer is wanted"),

@@ -227,7 +227,7 @@ def test_a_url_is_added_with_its_headers(home: Home) -> None:
         (["add", "a"], "--url URL"),
         (["add", "a", "--url", "https://x", "--", "run"], "--url URL"),
         (["add", "a", "--url", "https://x", "--env", "A=b"], "--env and --cwd go with a command"),
-        (["add", "a", "--header", "A=b", "--", "run"], "--header and --sse go with --url"),
+        (["add", "a", "--header", "A=b", "--", "run"], "--header and --sse apply to --url"),
         (["add", "a", "--env", "=b", "--", "run"], "--env KEY=VALUE"),
         (["add", "", "--", "run"], "A server needs a name"),
         (["add", "there", "--", "run"], "There is a server there already"),
@@ -327,7 +327,7 @@ def test_without_a_hub_nothing_is_stopped_and_none_is_started(home: Home) -> Non
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """A hub with a server that works, one that cannot be started, and one that is switched off."""
+    """A hub with a server that works, one that cannot be started, and one that is now disabled."""
     home = Home(tmp_path_factory.mktemp("home"))
     home.environment["KEY"] = "the-value-of-the-key"
     working = home.child("--name", "Clock", "--stderr", "up")
