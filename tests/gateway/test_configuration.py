@@ -147,7 +147,10 @@ def test_a_missing_variable_disables_only_its_server(tmp_path: Path) -> None:
         ("{}", "1 it has no command."),
         ('{"type": "http", "command": "x"}', "1 it has no url."),
         ('{"type": "stdio", "url": "https://x"}', "1 it has no command."),
-        ('{"command": "x",\n "url": "https://x"}', '2 it has both command and url; set "type" to choose one.'),
+        (
+            '{"command": "x",\n "url": "https://x"}',
+            '2 it has both command and url; set "type" to choose one.',
+        ),
         ('"npx"', "1 expected an object with command or url."),
         ('{"command": ["npx"]}', '1 "command" must be a text in quotes.'),
         ('{"command": "x\\u0000"}', '1 "command" must be a text in quotes.'),
@@ -224,8 +227,7 @@ def test_unknown_keys_are_named_with_server_line_and_the_nearest(tmp_path: Path)
         'FILE:3: the key "mcpservers" is unknown and is ignored. Write servers under mcpServers.',
         'FILE:3: the key "zzzz" is unknown and is ignored. Write servers under mcpServers.',
         'FILE:2: server a: the key "Args" is unknown and is ignored. Did you mean args?',
-        'FILE:2: server a: the key "max-concurrency" is unknown and is ignored. '
-        "Did you mean maxConcurrency?",
+        'FILE:2: server a: the key "max-concurrency" is unknown and is ignored. Did you mean maxConcurrency?',
         'FILE:2: server a: the key "disabledTools" is unknown and is ignored. Did you mean deny?',
         'FILE:2: server a: the key "zzzz" is unknown and is ignored.',
     ]

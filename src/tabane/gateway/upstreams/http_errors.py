@@ -40,7 +40,8 @@ def refusal(server: str, status: int, text: str, method: bytes, *, named_http: b
 
                 "{server} requires credentials, or does not accept those it was sent ({status}). "
                 'Set its "headers", such as "Authorization": "Bearer ${{TOKEN}}", and put TOKEN '
-                "into secrets.env. Login with OAuth is not supported yet.", server=server, status=status))  # fmt: skip
+                "into secrets.env. Login with OAuth is not supported yet.",
+                server=server, status=status))  # fmt: skip
     if method == b"server/discover" and status not in _NOT_OURS and status < 502:
         # A server of before that does not know the question: not dead, only older.
         return UpstreamRefused(METHOD_NOT_FOUND, _plain(server, status, text))

@@ -89,9 +89,8 @@ class RedirectChain:
             round_ = way[way.index(way[-1]) :]
             raise ReadError(
                 say(
-
-                        "the URL redirects in a circle: {way}. The site may need cookies, which the reader "
-                        "does not use.", way=" → ".join(round_[:4]),
+                    "the URL redirects in a circle: {way}. The site may need cookies, which the reader "
+                    "does not use.", way=" → ".join(round_[:4]),
                 ),
                 "redirect",
             )  # fmt: skip

@@ -164,7 +164,8 @@ class Guard:
         elif is_local(found.host):
             raise _refused(
                 say(
-                    "{host} is a name in a local network, so the reader does not connect to it.", host=found.host),
+                    "{host} is a name in a local network, so the reader does not connect to it.",
+                    host=found.host),
                 found.host, found.port,
             )  # fmt: skip
         self._at_a_port(found.host, found.port)
