@@ -194,7 +194,7 @@ def test_a_hub_that_ends_tells_who_follows_at_once(working: Working) -> None:
     assert working.home.run("stop").status == 0
     done = ended(process)
     assert done.status == 1
-    assert "The hub ended. Completed work is kept" in done.err
+    assert "The hub stopped. Completed work is kept" in done.err
 
 
 def status_of(working: Working, job: str) -> str:

@@ -88,7 +88,7 @@ def test_doctor_says_without_a_hub_why_there_is_no_model(tmp_path: Path) -> None
     found = home.run("doctor", "--quick", "--json").json["findings"]
     (model,) = [each for each in found if each["check"] == "models"]
     assert model["level"] == "warning"
-    assert model["title"].startswith("Search matches keywords only. There is no folder")
+    assert model["title"].startswith("Search matches keywords only. There is no model folder")
     assert "tabane models show" in model["mend"]
     assert not (home.tabane / "store").exists()
     write(home, model="none")

@@ -327,7 +327,7 @@ def test_without_a_hub_nothing_is_stopped_and_none_is_started(home: Home) -> Non
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """A hub with a server that works, one that cannot be started, and one that is now disabled."""
+    """A hub with a server that works, one that cannot be started, and one that is switched off."""
     home = Home(tmp_path_factory.mktemp("home"))
     home.environment["KEY"] = "the-value-of-the-key"
     working = home.child("--name", "Clock", "--stderr", "up")

@@ -135,7 +135,7 @@ def test_a_missing_variable_disables_only_its_server(tmp_path: Path) -> None:
     first, second = read(tmp_path, text).servers
     assert str(first.disabled) == (
         f"The server a is disabled ({tmp_path / 'mcp-servers.json'}:3): not set: ALSO_ABSENT. Put it into "
-        "secrets.env in Tabane's home folder, or into the environment in which the hub is started."
+        "secrets.env in Tabane's home folder, or set it in the environment in which the hub is started."
     )
     assert first.args == ("${ALSO_ABSENT}", "${ALSO_ABSENT}")
     assert second.disabled is None
@@ -183,11 +183,13 @@ def test_a_missing_variable_disables_only_its_server(tmp_path: Path) -> None:
         ('{"command": "x", "args": ["${a b}"]}', None),
         (
             '{"command": "x", "sandbox": {"net": false}}',
-            "1 a sandbox is not supported yet, so this server is not started. To start it without a sandbox, remove the key.",
+            "1 a sandbox is not supported yet, so this server is not started. "
+            "To start it without a sandbox, remove the key.",
         ),
         (
             '{"command": "x",\n"sandbox": true}',
-            "2 a sandbox is not supported yet, so this server is not started. To start it without a sandbox, remove the key.",
+            "2 a sandbox is not supported yet, so this server is not started. "
+            "To start it without a sandbox, remove the key.",
         ),
         ('{"command": "x", "oauth": {"client": "y"}}', "1 oauth is not supported yet."),
         ('{"url": "ftp://x"}', "1 its URL must start with http:// or https://."),
@@ -195,7 +197,8 @@ def test_a_missing_variable_disables_only_its_server(tmp_path: Path) -> None:
         ('{"url": "https://x",\n"headers": {"A B": "c"}}', '2 "A B" is not a valid header name.'),
         (
             '{"url": "https://x",\n"headers": {"A": "b\\r\\nC: d"}}',
-            "2 the header A has more than one line. Remove the line break; it may have been copied with the value.",
+            "2 the header A has more than one line. Remove the line break; "
+            "it may have been copied with the value.",
         ),
         (
             '{"url": "https://x", "headers": {"Mcp-Name": "c"}}',
@@ -304,7 +307,8 @@ def test_a_folder_server_shared_by_the_hub_is_a_contradiction_that_is_named(tmp_
     text = '{"mcpServers": {"a": {"command": "${workspaceFolder}/x", "share": "hub"}}}'
     assert read(tmp_path, text).servers[0].share == "roots"
     assert warnings(tmp_path, text) == [
-        'FILE:1: server a: because of ${workspaceFolder}, it runs once for each folder, as with share "roots".'
+        "FILE:1: server a: because of ${workspaceFolder}, it runs "
+        'once for each folder, as with share "roots".'
     ]
     assert one(tmp_path, '{"command": "${workspaceFolder}/x", "share": "client"}').share == "client"
 

@@ -148,7 +148,7 @@ def test_a_command_is_looked_up_on_the_childs_own_path_and_runs_in_its_cwd(tmp_p
         ("no-such-command", None, "no-such-command was not found on PATH (/nowhere:/bin). Install it"),
         ("./no-such-command", None, "./no-such-command does not exist"),
         ("{tmp}/plain", None, "{tmp}/plain cannot be executed"),
-        ("{tmp}/orphaned", None, "{tmp}/orphaned exists, but its interpreter /no/such/interpreter is not"),
+        ("{tmp}/orphaned", None, "{tmp}/orphaned exists, but its interpreter /no/such/interpreter does not"),
         ("{tmp}/rubbish", None, "{tmp}/rubbish is no program for this machine"),
         ("sh", "{tmp}/nowhere", "The working directory {tmp}/nowhere does not exist"),
         ("sh", "{tmp}/plain", "The working directory {tmp}/plain cannot be used (Not a directory)"),

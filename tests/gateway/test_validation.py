@@ -95,7 +95,7 @@ def test_arguments_that_fit_pass() -> None:
         (
             {"path": "x", "mode": "append"},
             "mode",
-            'mode: "append" is none of "read", "write". Schema: "mode": {"enum":["read","write"]}',
+            'mode: "append" is not one of "read", "write". Schema: "mode": {"enum":["read","write"]}',
         ),
         (
             {"path": "x", "code": "jp"},
@@ -254,7 +254,7 @@ def test_what_may_not_be_given_at_all_is_said_so(schema: Any, parameter: str) ->
 def test_any_unknown_parameter_is_named(arguments: dict[str, Any]) -> None:
     error = fault(arguments, {"properties": {}, "additionalProperties": False})
     assert error.parameter
-    assert "there is no such parameter. There are: –." in str(error)
+    assert "there is no such parameter. Parameters: –." in str(error)
 
 
 @given(SCHEMAS, JSON)

@@ -154,7 +154,7 @@ def test_bad_rows_are_told_with_their_line_and_cost_no_other(tmp_path: Path) -> 
         (b"name,age\nalice,7\n", "line 1: 2 columns instead of 5"),
         (b"id,user,text,likes,lang\n1,alice,hi,3,en\n", "line 2: log_type must be 1, 2 or 3, not"),
         (b"post_id,url,timestamp,content,log_type\n", ""),
-        (b"<html>\n" * 50, "line 1: 1 columns instead of 5"),
+        (b"<html>\n" * 50, "line 1: 1 column instead of 5"),
     ],
 )
 def test_another_file_is_one_error_at_once_that_shows_a_row(tmp_path: Path, content: bytes, why: str) -> None:

@@ -119,7 +119,7 @@ def test_texts_that_kill_the_process_each_time_are_given_up_and_others_are_not(t
                 os.kill(process.pid, signal.SIGKILL)
 
         killing = asyncio.create_task(killer())
-        with pytest.raises(ModelError, match="died 3 times on these texts"):
+        with pytest.raises(ModelError, match="crashed 3 times on these texts"):
             await process.ask(_texts(30_000))
         killing.cancel()
         assert len(begun) == 3
