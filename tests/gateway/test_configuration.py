@@ -134,7 +134,7 @@ def test_a_missing_variable_disables_only_its_server(tmp_path: Path) -> None:
         "b": {"command": "x"}}}"""
     first, second = read(tmp_path, text).servers
     assert str(first.disabled) == (
-        f"The server a is disabled ({tmp_path / 'mcp-servers.json'}:3): not set: ALSO_ABSENT. Put it into "
+        f"The server a is disabled ({tmp_path / 'mcp-servers.json'}:3): not set: ALSO_ABSENT. Add it to "
         "secrets.env in Tabane's home folder, or set it in the environment in which the hub is started."
     )
     assert first.args == ("${ALSO_ABSENT}", "${ALSO_ABSENT}")
