@@ -98,14 +98,14 @@ def test_values_have_the_types_of_the_schema(pairs: list[str], arguments: dict[s
     [
         (["hello"], "key=value"),
         (["=5"], "key=value"),
-        (["count=many"], "count: integer is wanted, not many"),
-        (["count=5.5"], "count: integer is wanted"),
-        (["count=1e999"], "count: integer is wanted"),
-        (["deep=yes"], "deep: boolean is wanted, not yes"),
-        (["limit=x"], "limit: integer | null is wanted"),
-        (["filter=[1]"], "filter: object is wanted"),
-        (["sizes=1", "sizes=x"], "sizes: integer is wanted"),
-        (["text=a", "text=b"], "text: given 2 times, but it is no list"),
+        (["count=many"], "count: integer is required, not many"),
+        (["count=5.5"], "count: integer is required"),
+        (["count=1e999"], "count: integer is required"),
+        (["deep=yes"], "deep: boolean is required, not yes"),
+        (["limit=x"], "limit: integer | null is required"),
+        (["filter=[1]"], "filter: object is required"),
+        (["sizes=1", "sizes=x"], "sizes: integer is required"),
+        (["text=a", "text=b"], "text was given 2 times, but it is not a list"),
     ],
 )
 def test_a_value_that_does_not_fit_is_named_with_what_does(pairs: list[str], words: str) -> None:
@@ -154,5 +154,5 @@ def test_a_json_error_can_be_translated_and_keeps_its_english_text() -> None:
         "--params: not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"
     )
     assert refused.value.text("en") == english
-    japanese = "二重引用符で囲んだプロパティ名が必要です: 1行目の2文字目（先頭から1文字）"
+    japanese = "二重引用符で囲んだプロパティ名が必要です: 1行目の2文字目 (先頭から1文字)"
     assert refused.value.text("ja").endswith(japanese)

@@ -40,7 +40,7 @@ def test_a_text_is_put_once_and_updated_in_place(tmp_path: Path) -> None:
     (tmp_path / "猫.txt").write_bytes("吾輩は猫である。\n".encode("cp932"))
     with hub(home):
         first = home.run("docs", "put", "猫.txt")
-        assert first.out == f"{tmp_path / '猫.txt'}: put, 1 chunks\n"
+        assert first.out == f"{tmp_path / '猫.txt'}: saved, 1 chunk\n"
         assert "unchanged" in home.run("docs", "put", "猫.txt").out
         (tmp_path / "猫.txt").write_text("吾輩は犬である。\n")
         assert home.run("docs", "put", "猫.txt", "--json").json["details"]["updated"] is True
@@ -122,7 +122,7 @@ def test_a_long_document_is_read_whole(home: Home) -> None:
     (home.folder / "long.txt").write_text(text)
     assert home.run("docs", "put", "long.txt", "--id", "long.txt").status == 0
     assert home.run("docs", "get", "long.txt").out == text
-    assert home.run("docs", "delete", "long.txt").out == "1 documents deleted\n"
+    assert home.run("docs", "delete", "long.txt").out == "1 document deleted\n"
 
 
 def test_documents_are_deleted_by_name_and_by_prefix(home: Home) -> None:
@@ -144,7 +144,7 @@ def test_a_folder_is_added_and_what_could_not_be_used_is_told(home: Home) -> Non
     first = home.run(*add)
     assert first.status == 0, first.err
     assert first.out.startswith("2 new, 0 changed, 0 unchanged, 0 removed; ")
-    assert "1 files could not be used:" in first.err
+    assert "1 file could not be used:" in first.err
     assert f"{folder / 'picture.png'}: " in first.err
     (folder / "a.md").unlink()
     again = home.run(*add, "--prune", "--ignore", "*.png", "--json").json

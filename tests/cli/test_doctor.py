@@ -117,7 +117,7 @@ def test_a_broken_servers_file_is_a_fault_with_its_place_and_the_rest_is_still_l
     done = examined(home)
     assert done.status == 1
     found(done, f"{home.servers}:2:20: ", "fault")
-    found(done, "is yours alone", "ok")
+    found(done, "Only you have access", "ok")
 
 
 def test_broken_settings_are_a_fault_and_the_rest_is_still_looked_at(home: Home) -> None:
@@ -208,9 +208,9 @@ def test_what_runs_in_the_hub_is_not_started_again(home: Home) -> None:
         assert home.run("servers", "stop", "two").status == 0
         started = pids.read_text()
         done = examined(home)
-        found(done, "The hub runs (process ", "ok")
+        found(done, "The hub is running (process ", "ok")
         found(done, "one runs: ", "ok")
-        assert "tabane servers start two" in found(done, "two was stopped by hand", "note")["mend"]
+        assert "tabane servers start two" in found(done, "two was stopped by a user", "note")["mend"]
         assert pids.read_text() == started
 
 
@@ -294,8 +294,8 @@ def test_rights_of_others_are_found_and_taken_from_them(home: Home) -> None:
     done = examined(home, "--quick")
     assert done.status == 1
     assert found(done, f"{secrets} is refused", "fault")["fixable"]
-    found(done, f"Others may write in {log.parent}", "fault")
-    found(done, f"Others may look into {home.tabane}", "warning")
+    found(done, f"Other users can write to {log.parent}", "fault")
+    found(done, f"Other users can list and open {home.tabane}", "warning")
     found(done, str(log), "warning")
     mended = examined(home, "--quick", "--fix")
     assert mended.status == 0, mended.out
@@ -481,7 +481,7 @@ def test_folders_of_documents_that_are_away_are_told(home: Home, tmp_path: Path)
         assert home.run("docs", "watch", str(notes)).status == 0
         whole = examined(home, "--quick")
         found(whole, f"{notes} is watched", "ok")
-        found(whole, f"{gone}, from which assistants may put files, is no folder", "warning")
+        found(whole, f"{gone}, a folder from which assistants may save files, is not a folder", "warning")
         shown = home.run("status", "--json").json
         assert (shown["documents"], shown["documents_watched"]) == (0, 1)
         notes.rename(tmp_path / "elsewhere")

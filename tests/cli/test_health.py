@@ -85,7 +85,7 @@ def test_a_server_that_was_never_started_is_checked_without_starting_it(tmp_path
             "missing": "/nonexistent/server",
             "not-on-path": "not found on PATH",
             "not-executable": "chmod +x",
-            "folder": "may not be executed",
+            "folder": "cannot be executed",
             "no-cwd": "/nonexistent/folder",
             "no-interpreter": "/nonexistent/interpreter",
             "no-node": "interpreter-that-is-nowhere",

@@ -243,7 +243,7 @@ def test_what_will_not_start_says_so_before_it_is_taken(desk: Desk) -> None:
     assert "NOWHERE" in why["missing"]
     assert "switched off" in why["off"]
     said = desk.run("servers", "import", "--dry-run").out
-    assert "will not start: ${input:token}" in said
+    assert "does not start: ${input:token}" in said
 
 
 def test_keys_of_other_programs_become_ours_or_are_named(desk: Desk) -> None:

@@ -146,7 +146,7 @@ def test_ctrl_c_cancels_the_job_and_says_that_what_was_done_stays(working: Worki
         terminal.read_until("100/200")
         interrupt(terminal)
     assert terminal.process.returncode == 130
-    assert "What was done stays; the same command goes on from there." in terminal.out
+    assert "Completed work is kept; run the same command to continue." in terminal.out
     assert "Traceback" not in terminal.out
     [row] = working.home.run("jobs", "--json").json["results"]
     assert (row["status"], row["done"]) == ("cancelled", 100)
@@ -166,7 +166,7 @@ def test_ctrl_c_while_the_job_is_begun_cancels_it_as_soon_as_it_is_known(home: H
         second.send(answer(1, {**begun, "status": "cancelled"}))
         terminal.end()
     assert terminal.process.returncode == 130
-    assert "What was done stays" in terminal.out
+    assert "Completed work is kept" in terminal.out
 
 
 def test_a_hub_that_does_not_answer_is_left_by_a_second_ctrl_c(home: Home) -> None:
@@ -194,7 +194,7 @@ def test_a_hub_that_ends_tells_who_follows_at_once(working: Working) -> None:
     assert working.home.run("stop").status == 0
     done = ended(process)
     assert done.status == 1
-    assert "The hub ended. What was done stays" in done.err
+    assert "The hub stopped. Completed work is kept" in done.err
 
 
 def status_of(working: Working, job: str) -> str:

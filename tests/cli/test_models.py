@@ -55,7 +55,7 @@ def test_two_texts_are_compared(home: Home) -> None:
     found = home.run("models", "test", "the cat", "the cat", "--json").json
     assert found["cosine"] == pytest.approx(1, abs=1e-4)
     rows = home.run("models", "test", "the red house", "猫 は 家 が 犬").rows
-    assert rows[-1][0] == "likeness (cosine)"
+    assert rows[-1][0] == "similarity (cosine)"
     assert float(rows[-1][1]) < 1
 
 
@@ -80,7 +80,7 @@ def test_doctor_says_what_search_by_meaning_goes_by(home: Home) -> None:
         return [f"{each['level']}: {each['title']}" for each in found]
 
     (line,) = lines(home.run("doctor", "--quick", "--json"))
-    assert line.startswith("ok: Search by meaning: little")
+    assert line.startswith("ok: Semantic search: little")
 
 
 def test_doctor_says_without_a_hub_why_there_is_no_model(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_doctor_says_without_a_hub_why_there_is_no_model(tmp_path: Path) -> None
     found = home.run("doctor", "--quick", "--json").json["findings"]
     (model,) = [each for each in found if each["check"] == "models"]
     assert model["level"] == "warning"
-    assert model["title"].startswith("Search is by words alone. There is no folder")
+    assert model["title"].startswith("Search matches keywords only. There is no model folder")
     assert "tabane models show" in model["mend"]
     assert not (home.tabane / "store").exists()
     write(home, model="none")

@@ -125,7 +125,7 @@ def test_options_narrow_what_is_found(home: Home, options: list[str], found: set
 def test_what_the_hub_refuses_is_wrong_usage_with_its_words(home: Home) -> None:
     for options, word in (
         (["--from", "soon"], "date_filter.from"),
-        (["--weights", "1/2"], "1/2 are no weights"),
+        (["--weights", "1/2"], "1/2 are not weights"),
         (["--mode", "content", "--weights", "equal"], "weights go with mode average or weighted"),
         (["--user", "a", "--not-user", "b"], "exclude each other"),
     ):

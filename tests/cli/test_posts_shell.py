@@ -95,11 +95,11 @@ def test_results_come_in_pages_and_views(typed: Typed) -> None:
     assert "2 of 5; /next for more" in first
     assert [line[:2] for line in typed.line("/next").splitlines()[:2]] == ["3 ", "4 "]
     assert typed.line("/next").startswith("5 ")
-    assert "There is nothing more." in typed.line("/next")
+    assert "There are no more results." in typed.line("/next")
     details = typed.line("/details 1-2,5")
     assert [number for number in "12345" if f"{number}. [" in details] == ["1", "2", "5"]
     assert "reason " in details
-    assert "is no list of numbers from 1 to 5" in typed.line("/details 6")
+    assert "is not a list of numbers from 1 to 5" in typed.line("/details 6")
 
 
 def test_filters_stand_in_the_prompt_and_are_taken_off(typed: Typed) -> None:
@@ -298,7 +298,7 @@ def test_without_vectors_a_query_is_answered_by_words_with_a_warning(tmp_path: P
         done = home.run("posts", "shell", stdin="/view list\n猫\n/mode content\n猫\n")
         assert "猫" in done.out.splitlines()[0]
         assert "by words alone" in done.err
-        assert "Modes available: hybrid" in done.err.splitlines()[-1]
+        assert "Available modes: hybrid" in done.err.splitlines()[-1]
         found = home.run("posts", "search", "猫")
         assert (found.status, "猫" in found.out) == (0, True)
         assert "by words alone" in found.err

@@ -227,7 +227,7 @@ def test_a_url_is_added_with_its_headers(home: Home) -> None:
         (["add", "a"], "--url URL"),
         (["add", "a", "--url", "https://x", "--", "run"], "--url URL"),
         (["add", "a", "--url", "https://x", "--env", "A=b"], "--env and --cwd go with a command"),
-        (["add", "a", "--header", "A=b", "--", "run"], "--header and --sse go with --url"),
+        (["add", "a", "--header", "A=b", "--", "run"], "--header and --sse apply to --url"),
         (["add", "a", "--env", "=b", "--", "run"], "--env KEY=VALUE"),
         (["add", "", "--", "run"], "A server needs a name"),
         (["add", "there", "--", "run"], "There is a server there already"),

@@ -119,7 +119,7 @@ def test_values_are_read_by_the_tools_own_schema(home: Home) -> None:
     assert listed.status == 0
     failed = home.run("tools", "call", "old__progress", "steps=two")
     assert (failed.status, failed.out) == (2, "")
-    assert "steps: integer is wanted, not two" in failed.err
+    assert "steps: integer is required, not two" in failed.err
 
 
 def test_the_text_of_a_result_is_printed(home: Home) -> None:

@@ -88,9 +88,9 @@ def test_a_failure_ends_the_rest_where_that_is_wished(tmp_path: Path) -> None:
             report = await execute(here, *requests, max_concurrency=2, continue_on_error=False)
             errors = [row.get("error", {}).get("message", "") for row in report["results"]]
             assert report["failed"] == 7
-            assert errors[0].startswith("Cancelled, since another call failed.")
+            assert errors[0].startswith("Cancelled because another call failed.")
             assert errors[1] == ""
-            assert errors[2:] == ["Not called, since another call failed."] * 5
+            assert errors[2:] == ["Not called because another call failed."] * 5
             (instance,) = here.hub.gateway.instances("up")
             assert instance.in_flight == 0
             line = await here.connect()
@@ -108,7 +108,7 @@ def test_the_timeout_is_for_all_together(tmp_path: Path) -> None:
             assert [row["ok"] for row in report["results"]] == [True, False, False]
             messages = [row["error"]["message"] for row in report["results"][1:]]
             assert messages[0].startswith("Cancelled: the 5 s for all calls were over.")
-            assert messages[1] == "Not called: the 5 s for all calls were over."
+            assert messages[1] == "Not called because the time for all calls (5 s) ran out."
 
     run(scenario)
 

@@ -108,7 +108,7 @@ def test_an_answer_that_cannot_be_read_fails_its_call_at_once(tmp_path: Path, ki
             line = await here.connect()
             odd, plain = begin(line, "up", size, kind), begin(line, "up", 10)
             refused, fine = await answered([odd, plain])
-            assert "The answer of up cannot be read" in refused["error"]["message"]
+            assert "The response of up cannot be read" in refused["error"]["message"]
             assert len(text(fine["result"])) == 10
 
     run(scenario)

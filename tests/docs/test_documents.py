@@ -31,7 +31,7 @@ def test_the_first_try_is_answered(tmp_path: Path) -> None:
     assert "小麦粉と卵を混ぜて、オーブンで焼く。" in out
     assert any(line.split("\t")[1:2] == ["todo"] and "Buy milk." in line for line in out)
     assert any(line.split("\t")[:2] == [str(tmp_path / "notes"), "watching"] for line in out)
-    assert "1 documents deleted" in out
+    assert "1 document deleted" in out
     assert "documents\t2" in out
 
 

@@ -124,7 +124,7 @@ def test_the_files_of_other_programs_are_understood(tmp_path: Path) -> None:
 @pytest.mark.parametrize("off", ['"enabled": false', '"disabled": true', '"enabled": true, "disabled": true'])
 def test_a_server_can_be_switched_off(tmp_path: Path, off: str) -> None:
     why = why_disabled(tmp_path, f'{{"command": "x", {off}, "args": ["${{MISSING}}"]}}')
-    assert why == "1 it is switched off there. Switch it on with: tabane servers enable a"
+    assert why == "1 it is disabled in the servers file. Enable it with: tabane servers enable a"
 
 
 def test_a_missing_variable_disables_only_its_server(tmp_path: Path) -> None:
@@ -134,8 +134,8 @@ def test_a_missing_variable_disables_only_its_server(tmp_path: Path) -> None:
         "b": {"command": "x"}}}"""
     first, second = read(tmp_path, text).servers
     assert str(first.disabled) == (
-        f"The server a is disabled ({tmp_path / 'mcp-servers.json'}:3): not set: ALSO_ABSENT. Put it into "
-        "secrets.env in Tabane's home folder, or into the environment in which the hub is started."
+        f"The server a is disabled ({tmp_path / 'mcp-servers.json'}:3): not set: ALSO_ABSENT. Add it to "
+        "secrets.env in Tabane's home folder, or set it in the environment in which the hub is started."
     )
     assert first.args == ("${ALSO_ABSENT}", "${ALSO_ABSENT}")
     assert second.disabled is None
@@ -147,7 +147,10 @@ def test_a_missing_variable_disables_only_its_server(tmp_path: Path) -> None:
         ("{}", "1 it has no command."),
         ('{"type": "http", "command": "x"}', "1 it has no url."),
         ('{"type": "stdio", "url": "https://x"}', "1 it has no command."),
-        ('{"command": "x",\n "url": "https://x"}', '2 it has both command and url; say which with "type".'),
+        (
+            '{"command": "x",\n "url": "https://x"}',
+            '2 it has both command and url; set "type" to choose one.',
+        ),
         ('"npx"', "1 expected an object with command or url."),
         ('{"command": ["npx"]}', '1 "command" must be a text in quotes.'),
         ('{"command": "x\\u0000"}', '1 "command" must be a text in quotes.'),
@@ -180,27 +183,30 @@ def test_a_missing_variable_disables_only_its_server(tmp_path: Path) -> None:
         ('{"command": "x", "args": ["${a b}"]}', None),
         (
             '{"command": "x", "sandbox": {"net": false}}',
-            "1 a sandbox is not supported yet, and without it this server is not started.",
+            "1 a sandbox is not supported yet, so this server is not started. "
+            "To start it without a sandbox, remove the key.",
         ),
         (
             '{"command": "x",\n"sandbox": true}',
-            "2 a sandbox is not supported yet, and without it this server is not started.",
+            "2 a sandbox is not supported yet, so this server is not started. "
+            "To start it without a sandbox, remove the key.",
         ),
         ('{"command": "x", "oauth": {"client": "y"}}', "1 oauth is not supported yet."),
-        ('{"url": "ftp://x"}', "1 its URL is not one of http:// or https://."),
-        ('{"url": "http:///x"}', "1 its URL is not one of http:// or https://."),
-        ('{"url": "https://x",\n"headers": {"A B": "c"}}', '2 "A B" is no name of a header.'),
+        ('{"url": "ftp://x"}', "1 its URL must start with http:// or https://."),
+        ('{"url": "http:///x"}', "1 its URL must start with http:// or https://."),
+        ('{"url": "https://x",\n"headers": {"A B": "c"}}', '2 "A B" is not a valid header name.'),
         (
             '{"url": "https://x",\n"headers": {"A": "b\\r\\nC: d"}}',
-            "2 the header A is more than one line. Was it copied with a line break?",
+            "2 the header A has more than one line. Remove the line break; "
+            "it may have been copied with the value.",
         ),
         (
             '{"url": "https://x", "headers": {"Mcp-Name": "c"}}',
-            "1 the header Mcp-Name is set by Tabane itself.",
+            "1 the header Mcp-Name is set by Tabane.",
         ),
         (
             '{"url": "https://x", "proxy": "socks5://y"}',
-            "1 the proxy is not a URL of http:// or https://; no others are supported.",
+            "1 the proxy URL must start with http:// or https://; other proxies are not supported.",
         ),
     ],
 )
@@ -208,7 +214,7 @@ def test_a_definition_that_is_wrong_disables_its_server_with_line_and_reason(
     tmp_path: Path, definition: str, why: str | None
 ) -> None:
     found = why_disabled(tmp_path, definition)
-    assert found == why if why else "${a b} is no variable" in found
+    assert found == why if why else "${a b} is not a variable" in found
 
 
 def test_a_wrong_server_leaves_the_others_alone(tmp_path: Path) -> None:
@@ -221,13 +227,12 @@ def test_unknown_keys_are_named_with_server_line_and_the_nearest(tmp_path: Path)
         "Args": [], "max-concurrency": 1, "disabledTools": ["x"], "zzzz": 1}},
         "mcpservers": {}, "zzzz": {}}"""
     assert warnings(tmp_path, text) == [
-        'FILE:3: the key "mcpservers" is not known and is ignored. Servers stand under mcpServers.',
-        'FILE:3: the key "zzzz" is not known and is ignored. Servers stand under mcpServers.',
-        'FILE:2: server a: the key "Args" is not known and is ignored. Did you mean args?',
-        'FILE:2: server a: the key "max-concurrency" is not known and is ignored. '
-        "Did you mean maxConcurrency?",
-        'FILE:2: server a: the key "disabledTools" is not known and is ignored. Did you mean deny?',
-        'FILE:2: server a: the key "zzzz" is not known and is ignored.',
+        'FILE:3: the key "mcpservers" is unknown and is ignored. Write servers under mcpServers.',
+        'FILE:3: the key "zzzz" is unknown and is ignored. Write servers under mcpServers.',
+        'FILE:2: server a: the key "Args" is unknown and is ignored. Did you mean args?',
+        'FILE:2: server a: the key "max-concurrency" is unknown and is ignored. Did you mean maxConcurrency?',
+        'FILE:2: server a: the key "disabledTools" is unknown and is ignored. Did you mean deny?',
+        'FILE:2: server a: the key "zzzz" is unknown and is ignored.',
     ]
 
 
@@ -235,14 +240,14 @@ def test_a_timeout_that_must_be_milliseconds_is_taken_so(tmp_path: Path) -> None
     text = '{"mcpServers": {"a": {"command": "x", "timeout": 60000}, "b": {"command": "x", "timeout": 999}}}'
     assert [server.timeout for server in read(tmp_path, text).servers] == [60, 999]
     assert warnings(tmp_path, text) == [
-        "FILE:1: server a: timeout is in seconds, so 60000 is taken as milliseconds. Write 60."
+        "FILE:1: server a: timeout is in seconds, so 60000 is read as milliseconds. Write 60."
     ]
 
 
 def test_a_cache_is_said_not_to_be_there(tmp_path: Path) -> None:
     text = '{"mcpServers": {"a": {"command": "x", "cache": {"ttl": 5}}}}'
     assert warnings(tmp_path, text) == [
-        "FILE:1: server a: results are not cached yet; this server works without."
+        "FILE:1: server a: caching of results is not supported yet. This server works without it."
     ]
     assert read(tmp_path, text).servers[0].disabled is None
 
@@ -256,16 +261,16 @@ def test_what_stands_twice_is_named_and_the_last_one_counts(tmp_path: Path) -> N
     (server,) = read(tmp_path, text).servers
     assert server.command == "w"
     assert warnings(tmp_path, text) == [
-        "FILE:3: the server a stands here and in line 2; this one is used.",
-        'FILE:4: server a: "command" stands here twice; the last one is used.',
-        "FILE:5: the server a stands here and in line 3; this one is used.",
+        "FILE:3: the server a is defined here and in line 2; this one is used.",
+        'FILE:4: server a: "command" appears twice; the last one is used.',
+        "FILE:5: the server a is defined here and in line 3; this one is used.",
     ]
 
 
 def test_a_server_without_a_usable_name_is_passed_over(tmp_path: Path) -> None:
     text = '{"mcpServers": {"": {"command": "x"}, "\\ud800": {"command": "x"}}}'
     assert read(tmp_path, text).servers == ()
-    assert warnings(tmp_path, text) == ["FILE:1: a server without a usable name."] * 2
+    assert warnings(tmp_path, text) == ["FILE:1: a server has no usable name."] * 2
 
 
 def test_an_empty_list_of_allowed_tools_allows_none(tmp_path: Path) -> None:
@@ -302,7 +307,8 @@ def test_a_folder_server_shared_by_the_hub_is_a_contradiction_that_is_named(tmp_
     text = '{"mcpServers": {"a": {"command": "${workspaceFolder}/x", "share": "hub"}}}'
     assert read(tmp_path, text).servers[0].share == "roots"
     assert warnings(tmp_path, text) == [
-        'FILE:1: server a: with ${workspaceFolder} it runs once for each folder, as with share "roots".'
+        "FILE:1: server a: because of ${workspaceFolder}, it runs "
+        'once for each folder, as with share "roots".'
     ]
     assert one(tmp_path, '{"command": "${workspaceFolder}/x", "share": "client"}').share == "client"
 
@@ -384,7 +390,7 @@ def test_a_file_that_was_named_has_to_exist(tmp_path: Path) -> None:
 
 
 def test_a_file_without_servers_says_where_they_belong(tmp_path: Path) -> None:
-    assert warnings(tmp_path, "{}") == ['FILE has no servers: they stand in an object under "mcpServers".']
+    assert warnings(tmp_path, "{}") == ['FILE has no servers. Write them in an object under "mcpServers".']
 
 
 def test_a_relative_path_is_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

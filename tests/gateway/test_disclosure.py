@@ -149,14 +149,14 @@ def test_a_search_shows_scores_and_the_total() -> None:
 def test_a_search_that_finds_nothing_says_so_and_names_near_ones() -> None:
     names = ["files__read_file", "files__write_file", "slack__post_message"]
     assert search_text([], 0, "raed_file", names) == (
-        "No tool matches “raed_file”. Names that are near: files__read_file, files__write_file"
+        "No tool matches “raed_file”. Similar names: files__read_file, files__write_file"
     )
     assert "near" not in search_text([], 0, "quantum", names)
 
 
 def test_servers_that_have_not_listed_are_named() -> None:
     text = search_text([], 0, "x", [], ("slow", "late"))
-    assert text.splitlines()[-1] == "Starting now, search again in a moment: late, slow"
+    assert text.splitlines()[-1] == "Still starting: late, slow. Search again in a moment."
 
 
 def test_a_long_query_is_not_repeated_whole() -> None:

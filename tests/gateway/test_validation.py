@@ -95,7 +95,7 @@ def test_arguments_that_fit_pass() -> None:
         (
             {"path": "x", "mode": "append"},
             "mode",
-            'mode: "append" is none of "read", "write". Schema: "mode": {"enum":["read","write"]}',
+            'mode: "append" is not one of "read", "write". Schema: "mode": {"enum":["read","write"]}',
         ),
         (
             {"path": "x", "code": "jp"},
@@ -106,7 +106,7 @@ def test_arguments_that_fit_pass() -> None:
         (
             {"path": "x", "when": 5},
             "when",
-            "when: 5 fits none of the alternatives. "
+            "when: 5 matches none of the alternatives. "
             'Schema: "when": {"anyOf":[{"type":"string"},{"type":"null"}]}',
         ),
         (
@@ -129,7 +129,7 @@ def test_arguments_that_fit_pass() -> None:
         (
             {"path": "x", "zzz": 5},
             "zzz",
-            "zzz: there is no such parameter. There are: path, limit, mode, code, name, when, edits, ratio.",
+            "zzz: there is no such parameter. Parameters: path, limit, mode, code, name, when, edits, ratio.",
         ),
     ],
 )
@@ -247,14 +247,14 @@ def test_only_so_many_compiled_schemas_are_kept() -> None:
     ],
 )
 def test_what_may_not_be_given_at_all_is_said_so(schema: Any, parameter: str) -> None:
-    assert str(fault({"a": 1}, schema)) == f"{parameter}: nothing may be given here."
+    assert str(fault({"a": 1}, schema)) == f"{parameter}: not accepted here."
 
 
 @given(st.dictionaries(st.text(min_size=1, max_size=10), JSON, min_size=1))
 def test_any_unknown_parameter_is_named(arguments: dict[str, Any]) -> None:
     error = fault(arguments, {"properties": {}, "additionalProperties": False})
     assert error.parameter
-    assert "there is no such parameter. There are: –." in str(error)
+    assert "there is no such parameter. Parameters: –." in str(error)
 
 
 @given(SCHEMAS, JSON)

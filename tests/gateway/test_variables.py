@@ -85,7 +85,7 @@ def test_what_is_missing_is_named_once_for_each_place() -> None:
 )
 def test_what_is_no_variable_is_a_fault_that_shows_it(text: str, shown: str) -> None:
     (fault,) = expand(text, Variables({"A": "1", "B": "2"})).faults
-    assert str(fault).startswith(f"{shown} is no variable. Variables are written ${{NAME}}")
+    assert str(fault).startswith(f"{shown} is not a variable. Write variables as ${{NAME}}")
 
 
 def test_an_input_is_a_fault_that_says_what_to_write() -> None:

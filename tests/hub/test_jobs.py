@@ -268,7 +268,7 @@ def test_a_job_that_takes_its_time_to_stop_is_said_to_run_on() -> None:
 def test_one_job_too_many_is_refused_until_another_is_over() -> None:
     async def scene(house: House) -> None:
         begun = [await house.begun() for _ in range(limits.MOST_RUNNING)]
-        with pytest.raises(HubError, match="16 jobs run already"):
+        with pytest.raises(HubError, match="16 jobs are already running"):
             house.jobs.start("count", TITLE, Work())
         begun[0][1].ends()
         await house.over(begun[0][0])

@@ -318,7 +318,7 @@ def test_what_failed_is_said_for_a_while_and_then_tried_again(place: Place) -> N
 
     async def work(models: HubModels) -> None:
         said = reason(await models.wanted())
-        assert said.startswith("Search is by words alone. There is no folder")
+        assert said.startswith("Search matches keywords only. There is no model folder")
         tiny.make(folder)
         assert reason(await models.wanted()) == said
         await until(lambda: _there(models))

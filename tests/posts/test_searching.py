@@ -298,7 +298,7 @@ def test_without_a_model_words_are_found_and_the_rest_says_how() -> None:
         (hit,) = await asked.call("search_similar", query="whales", mode="hybrid")
         assert hit["post"]["post_id"] == 1
         found = await asked.structured("search_similar", query="whales", mode="hybrid")
-        assert found["warning"] == "Found by words alone: There is no model here."
+        assert found["warning"] == "Results match keywords only: There is no model here."
         assert "There is no model here." in await asked.text(
             "search_similar", "en", query="whales", mode="hybrid"
         )

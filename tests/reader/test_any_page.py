@@ -210,7 +210,7 @@ def test_the_text_comes_last_where_no_content_is_found() -> None:
 
 def test_little_in_a_large_page_is_told() -> None:
     page = read(FakeFetcher({URL: html("A teaser.", "<style>" + "x" * 30_000 + "</style>")}))
-    assert "Little was found in 30 kB" in str(page.warnings[0])
+    assert "Only little content was found in 30 kB" in str(page.warnings[0])
 
 
 def test_a_site_that_refuses_markdown_is_asked_for_html() -> None:

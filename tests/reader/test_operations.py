@@ -87,14 +87,16 @@ def html() -> FetchedResource:
 def test_a_page_comes_with_what_is_known_of_it() -> None:
     page = Page(
         URL, "Hello.", title="T", author="Ann", date="2024-03-15", site="A", lang="en", canonical="https://a.test/c",
-        way="extracted", share=0.834, warnings=(say("Little was found in {size} kB of HTML.", size="3"),),
+        way="extracted", share=0.834,
+        warnings=(say("Only little content was found in {size} kB of HTML.", size="3"),),
     )  # fmt: skip
 
     async def work(desk: Desk) -> None:
         assert await desk.read() == {
             "url": URL, "title": "T", "author": "Ann", "date": "2024-03-15", "site": "A", "language": "en",
             "canonical": "https://a.test/c", "way": "extracted", "share": 0.83, "media_type": "text/html",
-            "warnings": ["Little was found in 3 kB of HTML."], "format": "markdown", "content": "Hello.",
+            "warnings": ["Only little content was found in 3 kB of HTML."],
+            "format": "markdown", "content": "Hello.",
             "start": 0, "end": 6, "length": 6,
         }  # fmt: skip
 

@@ -28,7 +28,7 @@ class Params(Struct, frozen=True, forbid_unknown_fields=True):
 class Doubtful(list[str]):
     """A list that is not all there is."""
 
-    warning = say("Found by words alone: {reason}", reason="–")
+    warning = say("Results match keywords only: {reason}", reason="–")
 
 
 class Works:
@@ -173,7 +173,7 @@ def test_an_error_says_whose_fault_it_is(method: str, params: Any, code: int, da
 def test_why_a_list_is_not_all_that_could_be_had_stands_beside_it() -> None:
     async def scene(program: Program, works: Works) -> None:
         answer = await program.ask("doubt")
-        assert (answer["result"], answer["warning"]) == (["a"], "Found by words alone: –")
+        assert (answer["result"], answer["warning"]) == (["a"], "Results match keywords only: –")
         assert "warning" not in await program.ask("double")
 
     play(scene)

@@ -105,9 +105,9 @@ def test_on_macos_both_lie_in_the_application_support_folder() -> None:
 def test_an_unknown_key_is_a_warning_that_names_the_near_ones(tmp_path: Path) -> None:
     settings = load(tmp_path, "\nlist-wait = 3\nzzzz = 1\n")
     assert [str(warning) for warning in settings.warnings] == [
-        f"{tmp_path / 'tabane.toml'}:2: there is no setting list-wait; it is ignored. "
+        f"{tmp_path / 'tabane.toml'}:2: there is no setting list-wait, so it is ignored. "
         "Did you mean list_wait?",
-        f"{tmp_path / 'tabane.toml'}:3: there is no setting zzzz; it is ignored.",
+        f"{tmp_path / 'tabane.toml'}:3: there is no setting zzzz, so it is ignored.",
     ]
     assert settings.list_wait == 2
 
@@ -115,7 +115,7 @@ def test_an_unknown_key_is_a_warning_that_names_the_near_ones(tmp_path: Path) ->
 def test_a_misspelt_variable_is_a_warning_and_others_are_left_alone(tmp_path: Path) -> None:
     settings = load(tmp_path, TABANE_MOED="light", TABANE_URL="ws://x", TABANE_X="1", OTHER="1")
     assert [str(warning) for warning in settings.warnings] == [
-        "TABANE_MOED is no setting of Tabane. Did you mean TABANE_MODE?"
+        "TABANE_MOED is not a setting of Tabane. Did you mean TABANE_MODE?"
     ]
 
 
@@ -158,7 +158,7 @@ def test_the_home_cannot_be_set_in_the_file(tmp_path: Path) -> None:
 def test_broken_toml_is_named_with_line_and_column(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as raised:
         load(tmp_path, "lang = 'ja'\nmode = \n")
-    assert str(raised.value) == f"{tmp_path / 'tabane.toml'}:2:8 is not TOML: Invalid value."
+    assert str(raised.value) == f"{tmp_path / 'tabane.toml'}:2:8 is not valid TOML: Invalid value."
 
 
 def test_a_settings_file_in_another_encoding_is_named(tmp_path: Path) -> None:

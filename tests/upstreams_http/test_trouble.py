@@ -103,7 +103,7 @@ def test_a_call_whose_stream_breaks_is_sent_again_where_that_is_safe(
 @pytest.mark.parametrize("how", [drop, begin_and_drop])
 def test_a_call_that_may_have_taken_effect_is_never_sent_again(tmp_path: Path, how: Handler) -> None:
     async def scenario(server: Raw, hub: Place, client: Line) -> None:
-        assert "Whether it took effect is not known" in await failure(client)
+        assert "It is not known whether the call took effect" in await failure(client)
         assert len(server.asked("echo")) == 1
         assert text(await client.call("web__echo")) == "done"
 
@@ -570,7 +570,7 @@ def test_nothing_is_sent_to_another_place(tmp_path: Path) -> None:
             async with place(tmp_path, servers) as hub:
                 client = await hub.connect()
                 message = await why_not(hub, client)
-                assert f"redirects to another place, http://127.0.0.1:{thief.port}" in message
+                assert f"redirects to another site, http://127.0.0.1:{thief.port}" in message
                 assert thief.requests == []
 
     run(whole)

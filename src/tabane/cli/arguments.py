@@ -29,8 +29,8 @@ def read_pairs(pairs: Iterable[str], schema: Schema) -> dict[str, Any]:
         if not found or not key:
             raise BadArguments(
                 say(
-                    "{pair}: arguments are written key=value. For whole JSON use --args, or - to read "
-                    "it from standard input.",
+                    "{pair}: arguments must be key=value. To give JSON, use --args, or - to read it "
+                    "from standard input.",
                     pair=pair,
                 )
             )
@@ -49,7 +49,7 @@ def read_object(text: str | bytes, where: str) -> dict[str, Any]:
             say("{where}: not JSON: {detail}", where=where, detail=_json_error(error))
         ) from None
     if not isinstance(value, dict):
-        raise BadArguments(say('{where}: a JSON object is wanted, such as {{"query": "cats"}}', where=where))
+        raise BadArguments(say('{where}: expected a JSON object, such as {{"query": "cats"}}', where=where))
     return value
 
 
@@ -85,7 +85,7 @@ def _argument(key: str, texts: list[str], part: object, whole: Schema) -> Any:
     if len(texts) > 1:
         if types and "array" not in types:
             raise BadArguments(
-                say("{key}: given {count} times, but it is no list.", key=key, count=len(texts))
+                say("{key} was given {count} times, but it is not a list.", key=key, count=len(texts))
             )
         return [_element(key, text, part, whole) for text in texts]
     text = texts[0]
@@ -119,7 +119,10 @@ def _value(key: str, text: str, part: Schema, types: frozenset[str]) -> Any:
         return text
     raise BadArguments(
         say(
-            "{key}: {types} is wanted, not {given}", key=key, types=" | ".join(sorted(types)), given=text[:80]
+            "{key}: {types} is required, not {given}",
+            key=key,
+            types=" | ".join(sorted(types)),
+            given=text[:80],
         ),
         key,
     )

@@ -37,8 +37,8 @@ def completed(ctx: click.Context, ask: Callable[[HubClient], Iterable[str]], inc
     "completion",
     cls=Command,
     help=say(
-        "Print the script that makes a shell complete commands, names of servers and names of tools. "
-        "Have the shell read it at its start."
+        "Print a script that lets a shell complete commands, server names and tool names. "
+        "Load it when the shell starts."
     ),
     epilog=examples(
         "tabane completion bash >> ~/.bashrc",

@@ -28,23 +28,21 @@ _COLORS = {"ok": "green", "note": "cyan", "warning": "yellow", "fault": "red"}
     "doctor",
     cls=Command,
     help=say(
-        "Look whether everything is in order: settings and servers file, variables, commands, the hub, "
-        "files and their permissions, assistants, and each server's start. Each finding says how to mend "
-        "it. The exit status is 1 where something does not work."
+        "Check for problems: settings and servers file, variables, commands, the hub, "
+        "files and their permissions, assistants, and the start of each server. Each "
+        "finding says how to fix it. The exit status is 1 if something does not work."
     ),
     epilog=examples("tabane doctor", "tabane doctor --quick", "tabane doctor --fix"),
 )
 @option("--quick", is_flag=True, help=say("Do not start the servers."))
-@option(
-    "--fix", is_flag=True, help=say("Mend what is safe to mend: permissions, a socket left behind, caches.")
-)
+@option("--fix", is_flag=True, help=say("Fix what is safe to fix: permissions, leftover sockets, caches."))
 @json_option
 @click.pass_obj
 def doctor(terminal: Terminal, quick: bool, fix: bool) -> None:
     from tabane.hub.doctor import checkup
 
     mending = checkup.DoctorRepairs()
-    with terminal.working(say("Looking")):
+    with terminal.working(say("Checking")):
         if fix:
             patient, mending = checkup.repair(lambda: _patient(terminal))
         else:
@@ -96,10 +94,10 @@ class CheckupPrinter:
 
     def _sum_up(self) -> None:
         for finding in self._mending.done:
-            self._terminal.say(say("Mended: {title}", title=finding.title))
+            self._terminal.say(say("Fixed: {title}", title=finding.title))
         for finding, reason in self._mending.failed:
             self._terminal.note(
-                say("Could not be mended: {title} ({reason})", title=finding.title, reason=reason)
+                say("Could not be fixed: {title} ({reason})", title=finding.title, reason=reason)
             )
         faults, warnings = self.count("fault"), self.count("warning")
         if faults or warnings:
@@ -110,7 +108,7 @@ class CheckupPrinter:
             self._terminal.say(say("Everything is in order."))
         fixable = sum(finding.fix is not None for _, finding in self._found)
         if fixable and not self._mending.failed:
-            self._terminal.say(say("{count} of this is mended by: tabane doctor --fix", count=fixable))
+            self._terminal.say(say("To fix {count} of these, run: tabane doctor --fix", count=fixable))
 
 
 def _patient(terminal: Terminal) -> Installation:
@@ -195,7 +193,7 @@ def _colored() -> bool:
 @click.pass_obj
 def health(terminal: Terminal) -> None:
     hub = terminal.hub()
-    with terminal.working(say("Asking the servers")):
+    with terminal.working(say("Checking the servers")):
         found = hub.call("health_check")
     details: Mapping[str, Any] = found.get("details", {})
     healthy = {name: found[name] for name in details if isinstance(found.get(name), bool)}

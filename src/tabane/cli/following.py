@@ -70,7 +70,7 @@ def watched(
                 raise
             except HubError:
                 raise HubError(
-                    say("The hub went away while the job ran. What was done stays. See: tabane logs")
+                    say("The hub stopped while the job was running. Completed work is kept. See: tabane logs")
                 ) from None
     return state
 
@@ -83,7 +83,7 @@ def result_of(state: dict[str, Any]) -> Any:
         return state["result"]
     error = state.get("error")
     if error is None:
-        raise HubError(say("The job was cancelled. What was done stays."))
+        raise HubError(say("The job was cancelled. Completed work is kept."))
     raise raised({**error, "data": {"reason": error["reason"]} if error["reason"] else None})
 
 
@@ -113,9 +113,9 @@ def _cancelled(terminal: Terminal, state: dict[str, Any]) -> Any:
     if state["status"] in ("done", "failed"):
         return result_of(state)
     if state["status"] == "running":
-        terminal.note(say("The job has not stopped yet. Look with: tabane jobs follow {job}", job=job))
+        terminal.note(say("The job has not stopped yet. Check with: tabane jobs follow {job}", job=job))
     else:
-        terminal.note(say("Cancelled. What was done stays; the same command goes on from there."))
+        terminal.note(say("Cancelled. Completed work is kept; run the same command to continue."))
     raise click.exceptions.Exit(INTERRUPTED)
 
 

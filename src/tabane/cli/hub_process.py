@@ -47,7 +47,7 @@ def end_hub(endpoint: Endpoint, lang: Lang, *, restart: bool) -> bool:
         os.kill(pid, number)
         if _gone(endpoint, pid, KILL_LIMIT):
             return True
-    raise HubError(say("The hub in {home} could not be ended.", home=endpoint.home))
+    raise HubError(say("The hub in {home} could not be stopped.", home=endpoint.home))
 
 
 def _request_stop(endpoint: Endpoint, lang: Lang, restart: bool) -> tuple[int | None, float]:

@@ -45,8 +45,8 @@ class AssistantSetup:
             known = [client.name for client in CLIENTS]
             raise UnknownName(
                 say(
-                    "{name} is no assistant that Tabane knows. It knows {known}; for any other, put in what "
-                    "tabane install --print shows.",
+                    "Tabane does not know the assistant {name}. It knows {known}; for any other, add "
+                    "the output of tabane install --print to its configuration.",
                     name=name,
                     known=", ".join(known),
                 ),
@@ -63,8 +63,8 @@ class AssistantSetup:
         if not present(self.client, self.path, self.home):
             raise ConfigurationError(
                 say(
-                    "{title} does not seem to be installed: there is no {folder}. Write its file all the "
-                    "same with --force.",
+                    "{title} does not seem to be installed: {folder} does not exist. To write its file "
+                    "anyway, use --force.",
                     title=self.client.title,
                     folder=self.path if self.path.parent == self.home else self.path.parent,
                 )
@@ -107,8 +107,8 @@ def _names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> l
 
 _shared = combined(
     (
-        option("--name", default="tabane", show_default=True, help=say("What Tabane is called there.")),
-        option("--dry-run", is_flag=True, help=say("Say what would be done, and change nothing.")),
+        option("--name", default="tabane", show_default=True, help=say("Name of Tabane's entry there.")),
+        option("--dry-run", is_flag=True, help=say("Show what would be done, without changing anything.")),
         json_option,
     )
 )
@@ -118,9 +118,10 @@ _shared = combined(
     "install",
     cls=Command,
     help=say(
-        "Put Tabane into an assistant's own file: claude-desktop, claude-code, cursor, vscode or "
-        "windsurf. Assistants that search tools themselves are given all of them (mode full), the others "
-        "a few that find the rest. Everything else in the file stays as it is, and a copy is kept."
+        "Add Tabane to the configuration file of an assistant: claude-desktop, "
+        "claude-code, cursor, vscode or windsurf. Assistants that search tools themselves "
+        "get all tools (mode full); the others get a few tools that find the rest. The "
+        "rest of the file is preserved, and the previous version is saved as a backup."
     ),
     epilog=examples(
         "tabane install claude-desktop",
@@ -131,11 +132,16 @@ _shared = combined(
 )
 @click.argument("client", metavar="[CLIENT]", required=False, shell_complete=_names)
 @mode_option()
-@option("--print", "only_print", is_flag=True, help=say("Print what to put into the file of any client."))
+@option(
+    "--print",
+    "only_print",
+    is_flag=True,
+    help=say("Print what to write into the configuration file of any client."),
+)
 @option(
     "--force",
     is_flag=True,
-    help=say("Also where the assistant does not seem to be installed, or the name is taken."),
+    help=say("Write it even if the assistant does not seem to be installed or the name is already used."),
 )
 @_shared
 @click.pass_obj
@@ -172,7 +178,7 @@ def install(
 @click.command(
     "uninstall",
     cls=Command,
-    help=say("Take Tabane out of an assistant's own file. The rest of the file stays as it is."),
+    help=say("Remove Tabane from an assistant's configuration file. The rest of the file is preserved."),
     epilog=examples("tabane uninstall cursor", "tabane uninstall claude-desktop --dry-run"),
 )
 @click.argument("client", metavar="CLIENT", shell_complete=_names)
@@ -197,7 +203,8 @@ def _named(client: str | None) -> str:
     known = ", ".join(client.name for client in CLIENTS)
     raise BadArguments(
         say(
-            "Say which assistant: {known}. For any other, put in what tabane install --print shows.",
+            "Name an assistant: {known}. For any other, add the output of tabane install "
+            "--print to its configuration.",
             known=known,
         ),
         "client",
@@ -239,8 +246,9 @@ def _tell_installed(
     if change.others:
         terminal.note(
             say(
-                "Other servers stand in that file too ({count}). Bring them into Tabane with tabane servers "
-                "import, and take them out there, so that they run once.",
+                "That file also has {count} other {count:server|servers}. Run tabane servers "
+                "import to copy them into Tabane, then delete them from that file. Otherwise they "
+                "run twice and fill the assistant's context.",
                 count=change.others,
             )
         )
@@ -254,29 +262,29 @@ def _tell_uninstalled(terminal: Terminal, setup: AssistantSetup, change: Install
 
 def _tell_rest(terminal: Terminal, setup: AssistantSetup, change: InstallChange) -> None:
     if change.backup:
-        terminal.note(say("What the file was is kept as {path}.", path=change.backup))
-    terminal.note(say("{title} sees it when it is started the next time.", title=setup.client.title))
+        terminal.note(say("The previous version is saved as {path}.", path=change.backup))
+    terminal.note(say("It takes effect when {title} is started the next time.", title=setup.client.title))
 
 
 def _installed(status: str, title: str, path: Path) -> Message:
     if status == "installed":
         return say("{title} now starts Tabane: {path}", title=title, path=path)
     if status == "updated":
-        return say("Tabane was in {title} already and is brought up to date: {path}", title=title, path=path)
-    return say("Tabane is in {title} already: {path}", title=title, path=path)
+        return say("Tabane's entry in {title} was updated: {path}", title=title, path=path)
+    return say("Tabane is already set up in {title}: {path}", title=title, path=path)
 
 
 def _would_install(status: str, title: str, path: Path) -> Message:
     if status == "installed":
-        return say("Tabane would be put into {path} of {title}:", title=title, path=path)
+        return say("Tabane would be added to {path} of {title}:", title=title, path=path)
     if status == "updated":
-        return say("Tabane would be brought up to date in {path} of {title}:", title=title, path=path)
+        return say("Tabane's entry in {path} of {title} would be updated:", title=title, path=path)
     return _installed(status, title, path)
 
 
 def _uninstalled(status: str, title: str, path: Path, dry: bool) -> Message:
     if status == "absent":
-        return say("Tabane is not in {title}: {path}", title=title, path=path)
+        return say("Tabane is not set up in {title}: {path}", title=title, path=path)
     if dry:
-        return say("Tabane would be taken out of {path} of {title}.", title=title, path=path)
-    return say("Tabane is no longer in {title}: {path}", title=title, path=path)
+        return say("Tabane would be removed from {path} of {title}.", title=title, path=path)
+    return say("Tabane was removed from {title}: {path}", title=title, path=path)

@@ -30,7 +30,7 @@ def job_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> 
     "jobs",
     cls=Group,
     invoke_without_command=True,
-    help=say("List what the hub works on, follow it and cancel it. Without a command: list."),
+    help=say("List, follow and cancel the hub's jobs. Default command: list."),
 )
 @hub_options
 @click.pass_context
@@ -44,7 +44,7 @@ _job = click.argument("job", metavar="ID", shell_complete=job_ids)
 
 @jobs.command(
     "list",
-    help=say("List the jobs that run, and the last ones that are over."),
+    help=say("List running jobs and recently finished ones."),
     epilog=examples("tabane jobs list", "tabane jobs list --json"),
 )
 @hub_options
@@ -56,7 +56,7 @@ def list_(terminal: Terminal) -> None:
 
 @jobs.command(
     "follow",
-    help=say("Watch a job until it is over, and print its result. It runs on after Ctrl+C."),
+    help=say("Watch a job until it finishes, and print its result. After Ctrl+C the job keeps running."),
     epilog=examples("tabane jobs follow 3fa9c1"),
 )
 @_job
@@ -67,7 +67,7 @@ def follow_(terminal: Terminal, job: str) -> None:
     try:
         result = result_of(watched(client, client.call("follow_job", {"job": job})))
     except KeyboardInterrupt:
-        terminal.note(say("The job runs on. Cancel it with: tabane jobs cancel {job}", job=job))
+        terminal.note(say("The job is still running. Cancel it with: tabane jobs cancel {job}", job=job))
         raise click.exceptions.Exit(INTERRUPTED) from None
     if terminal.json or result is not None:
         terminal.print_json(result)
@@ -75,7 +75,7 @@ def follow_(terminal: Terminal, job: str) -> None:
 
 @jobs.command(
     "cancel",
-    help=say("Stop a job. What it has done until then stays."),
+    help=say("Stop a job. Completed work is kept."),
     epilog=examples("tabane jobs cancel 3fa9c1"),
 )
 @_job
@@ -91,7 +91,7 @@ def cancel(terminal: Terminal, job: str) -> None:
 
 def _print(terminal: Terminal, rows: list[dict[str, Any]]) -> None:
     if not rows:
-        terminal.note(say("Nothing is being worked on, and nothing has been since the hub started."))
+        terminal.note(say("No jobs are running, and none have finished since the hub started."))
     headers = [say("job"), say("state"), say("progress"), say("started"), say("title"), say("owner")]
     terminal.table(
         headers,

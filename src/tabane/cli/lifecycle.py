@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 @click.command(
     "stop",
     cls=Command,
-    help=say("Stop the hub: calls in flight are finished, then all servers are ended."),
+    help=say("Stop the hub. Running calls are finished first, then all servers are stopped."),
     epilog=examples("tabane stop"),
 )
 @json_option
 @click.pass_obj
 def stop(terminal: Terminal) -> None:
-    with terminal.working(say("Ending the hub and its servers")):
+    with terminal.working(say("Stopping the hub and its servers")):
         stopped = end_hub(terminal.endpoint(), lang(), restart=False)
     message = say("The hub has stopped.") if stopped else say("No hub is running.")
     tell(terminal, {"status": "stopped", "was_running": stopped}, message)
@@ -38,7 +38,7 @@ def stop(terminal: Terminal) -> None:
 @click.command(
     "restart",
     cls=Command,
-    help=say("Stop the hub and start it with the flags it had. Assistants stay connected and are served on."),
+    help=say("Restart the hub with the same flags. Assistants stay connected."),
     epilog=examples("tabane restart"),
 )
 @json_option
@@ -49,7 +49,7 @@ def restart(terminal: Terminal) -> None:
 
     endpoint = terminal.endpoint()
     refuse_downgrade(endpoint.home)  # before the hub of the newer version is ended
-    with terminal.working(say("Ending the hub and its servers")):
+    with terminal.working(say("Stopping the hub and its servers")):
         end_hub(endpoint, lang(), restart=True)
     last = lock.read_holder(endpoint.lock)
     by_hand = last is None or last.started_by != lock.BRIDGE
@@ -65,10 +65,10 @@ def restart(terminal: Terminal) -> None:
 @click.command(
     "status",
     cls=Command,
-    help=say("Show what runs. The exit status is 1 where no hub does."),
+    help=say("Show the running hub and its servers. The exit status is 1 if no hub is running."),
     epilog=examples("tabane status", "tabane status --settings", "tabane status --json"),
 )
-@option("--settings", "with_settings", is_flag=True, help=say("Show each setting and where it came from."))
+@option("--settings", "with_settings", is_flag=True, help=say("Show each setting and its source."))
 @hub_options
 @click.pass_obj
 def status(terminal: Terminal, with_settings: bool) -> None:
@@ -87,19 +87,19 @@ def status(terminal: Terminal, with_settings: bool) -> None:
 @click.command(
     "logs",
     cls=Command,
-    help=say("Show the end of the hub's log, or of what a server wrote to standard error."),
+    help=say("Show the end of the hub's log, or of a server's standard error output."),
     epilog=examples("tabane logs", "tabane logs -f", "tabane logs --server time -n 200"),
 )
-@option("-f", "--follow", is_flag=True, help=say("Go on showing what is added, until Ctrl+C."))
+@option("-f", "--follow", is_flag=True, help=say("Follow the log until Ctrl+C."))
 @option(
     "-n",
     "--lines",
     default=50,
     show_default=True,
     type=click.IntRange(1, 10_000),
-    help=say("How many lines."),
+    help=say("Number of lines."),
 )
-@option("--server", metavar="NAME", shell_complete=server_names, help=say("The log of this server."))
+@option("--server", metavar="NAME", shell_complete=server_names, help=say("Show the log of this server."))
 @hub_options
 @click.pass_obj
 def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> None:
@@ -123,24 +123,28 @@ def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> No
     "mcp",
     cls=Command,
     help=say(
-        "Carry MCP between an assistant, on standard input and output, and the hub, which is started "
-        "where none runs. This is the command that assistants are configured with."
+        "Connect an assistant (standard input and output) to the hub over MCP. If no hub "
+        "is running, start one. Configure assistants to run this command."
     ),
     epilog=examples(
         "tabane mcp", "tabane mcp --mode light", "tabane mcp --standalone --servers /etc/mcp.json"
     ),
 )
 @mode_option(envvar="TABANE_MODE")
-@option("--standalone", is_flag=True, help=say("Run the hub in this process; it ends with the client."))
-@option("--servers", metavar="FILE", help=say("The file that names the MCP servers."))
+@option(
+    "--standalone",
+    is_flag=True,
+    help=say("Run the hub in this process; it ends when the client disconnects."),
+)
+@option("--servers", metavar="FILE", help=say("The servers file, which lists the MCP servers."))
 @option("--config", metavar="FILE", help=say("The settings file."))
-@option("--home", metavar="PATH", help=say("The folder of the hub; TABANE_HOME."))
+@option("--home", metavar="PATH", help=say("Home folder of the hub (TABANE_HOME)."))
 @option(
     "--url",
     "--websocket",
     envvar="TABANE_URL",
     metavar="URL",
-    help=say("Another hub: unix:/path/to/its/TABANE_HOME, or ws://host:port with TABANE_TOKEN."),
+    help=say("Use another hub: unix:/path/to/its/TABANE_HOME, or ws://host:port with TABANE_TOKEN."),
 )
 def mcp(**_: Any) -> None:
     # Reached through the command line's own parser; what it took is read again by the bridge's.
@@ -148,7 +152,7 @@ def mcp(**_: Any) -> None:
 
     request = bridge.parse_arguments(sys.argv[sys.argv.index("mcp") + 1 :], os.environ)
     if request is None:
-        raise click.UsageError(text(say("Give the options of tabane mcp after it, each in full.")))
+        raise click.UsageError(text(say("Write the options of tabane mcp after it, with their full names.")))
     raise click.exceptions.Exit(bridge.run(request, os.environ))
 
 
@@ -164,9 +168,11 @@ def _running(terminal: Terminal) -> HubClient | None:
 def started(running: bool, report: dict[str, Any]) -> Message:
     """Return the message that a hub runs, or ran already."""
     if running:
-        return say("The hub runs already (process {pid}).", pid=report["pid"])
+        return say("The hub is already running (process {pid}).", pid=report["pid"])
     return say(
-        "The hub runs (process {pid}). Servers: {file}", pid=report["pid"], file=report["servers_file"]
+        "The hub is running (process {pid}). Servers file: {file}",
+        pid=report["pid"],
+        file=report["servers_file"],
     )
 
 
@@ -196,18 +202,18 @@ _LABELS = {
     "servers_file": say("servers file"),
     "socket": say("socket"),
     "http": say("MCP over HTTP"),
-    "http_token": say("token for HTTP in"),
+    "http_token": say("token file for HTTP"),
     "http_problem": say("problem with HTTP"),
     "http_port_refused": say("port in use"),
     "log": say("log"),
-    "stuck": say("stacks of the last hub, which was stuck"),
+    "stuck": say("stack traces of the last hub, which stopped responding"),
     "started_by": say("started by"),
     "flags": say("flags"),
     "uptime": say("uptime, s"),
     "memory_mb": say("memory, MB"),
     "problem": say("problem"),
     "servers": say("servers"),
-    "servers_disabled": say("servers switched off or faulty"),
+    "servers_disabled": say("servers disabled or with errors"),
     "servers_running": say("servers running"),
     "tools": say("tools"),
     "model": say("embedding model"),

@@ -32,35 +32,35 @@ class CommandEntry(NamedTuple):
 
 COMMANDS = {
     "demo": CommandEntry(
-        "demo", "demo", say("Set up real servers in a temporary folder and show what Tabane does.")
+        "demo", "demo", say("Run real servers in a temporary folder and show what Tabane does.")
     ),
     "start": CommandEntry("start", "start", say("Start the hub.")),
-    "stop": CommandEntry("lifecycle", "stop", say("Stop the hub and all that it started.")),
+    "stop": CommandEntry("lifecycle", "stop", say("Stop the hub and everything that it started.")),
     "restart": CommandEntry(
         "lifecycle", "restart", say("Stop the hub and start it again with the same flags.")
     ),
-    "status": CommandEntry("lifecycle", "status", say("Show what runs, and the settings in force.")),
+    "status": CommandEntry("lifecycle", "status", say("Show the running hub and the settings in use.")),
     "logs": CommandEntry("lifecycle", "logs", say("Show the log of the hub, or of a server.")),
     "mcp": CommandEntry("lifecycle", "mcp", say("Connect an assistant over standard input and output.")),
-    "servers": CommandEntry("servers", "servers", say("List, add, change and look after MCP servers.")),
-    "tools": CommandEntry("tools", "tools", say("Find, read and call the tools of all servers.")),
-    "docs": CommandEntry("docs", "docs", say("Keep documents, add and watch folders, search them.")),
+    "servers": CommandEntry("servers", "servers", say("List, add, change and control MCP servers.")),
+    "tools": CommandEntry("tools", "tools", say("Search, show and call the tools of all servers.")),
+    "docs": CommandEntry("docs", "docs", say("Save, search and delete documents, and add or watch folders.")),
     "posts": CommandEntry("posts", "posts", say("Search, import and export your archive of posts.")),
     "read": CommandEntry("read", "read", say("Print a page, PDF or other URL as Markdown.")),
     "search": CommandEntry(
         "search", "search", say("Search posts, documents, pages, tools and Tabane's documentation at once.")
     ),
     "manual": CommandEntry("search", "manual", say("Read Tabane's documentation.")),
-    "models": CommandEntry("models", "models", say("Look after the embedding model, for search by meaning.")),
-    "install": CommandEntry("install", "install", say("Put Tabane into an assistant's own file.")),
-    "uninstall": CommandEntry("install", "uninstall", say("Take Tabane out of an assistant's own file.")),
-    "doctor": CommandEntry(
-        "doctor", "doctor", say("Look whether everything is in order, and say how to mend it.")
+    "models": CommandEntry("models", "models", say("Manage the embedding model for semantic search.")),
+    "install": CommandEntry("install", "install", say("Add Tabane to an assistant's configuration file.")),
+    "uninstall": CommandEntry(
+        "install", "uninstall", say("Remove Tabane from an assistant's configuration file.")
     ),
-    "health": CommandEntry("doctor", "health", say("Ask each server whether it answers.")),
-    "jobs": CommandEntry("jobs", "jobs", say("Follow and cancel what takes the hub long.")),
+    "doctor": CommandEntry("doctor", "doctor", say("Check for problems, and say how to fix them.")),
+    "health": CommandEntry("doctor", "health", say("Check whether each server responds.")),
+    "jobs": CommandEntry("jobs", "jobs", say("List, follow and cancel long-running work of the hub.")),
     "rpc": CommandEntry("rpc", "call", say("Call a method of the hub.")),
-    "completion": CommandEntry("completion", "completion", say("Print the script for a shell's completion.")),
+    "completion": CommandEntry("completion", "completion", say("Print the completion script for a shell.")),
 }
 """Every command in the order of the help."""
 
@@ -105,8 +105,8 @@ class Main(Group):
     cls=Main,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": None},
     help=say(
-        "One local hub that an AI assistant connects to once, and through which it finds and uses "
-        "the tools of all your MCP servers."
+        "A local hub for MCP: connect your AI assistant to it once, and it can search and "
+        "call the tools of all your MCP servers."
     ),
     epilog=examples(
         "tabane demo", "tabane servers add time uvx mcp-server-time", "tabane tools search 'time zone'"

@@ -16,7 +16,7 @@ from tabane.messages import Message, say
     "models",
     cls=Group,
     invoke_without_command=True,
-    help=say("Look after the embedding model, by which texts are found by their meaning. Alone: show it."),
+    help=say("Manage the embedding model for semantic search. Default command: show."),
 )
 @hub_options
 @click.pass_context
@@ -26,7 +26,7 @@ def models(ctx: click.Context) -> None:
 
 
 @models.command(
-    help=say("Show which model there is, where it came from and what runs; or why there is none."),
+    help=say("Show the embedding model, where it came from and its processes; or why there is none."),
     epilog=examples("tabane models show", "tabane models show --json"),
 )
 @hub_options
@@ -38,8 +38,9 @@ def show(terminal: Terminal) -> None:
 
 @models.command(
     help=say(
-        "Fetch the model that the settings want, and the reranker; or MODEL, which is a name at "
-        "huggingface.co (org/name, or org/name@revision). Fetched again, it goes on where it stopped."
+        "Download the embedding model and the reranker of the settings; or MODEL, a name "
+        "on huggingface.co (org/name, or org/name@revision). An interrupted download "
+        "continues."
     ),
     epilog=examples("tabane models pull", "tabane models pull cl-nagoya/ruri-v3-30m"),
 )
@@ -53,7 +54,9 @@ def pull(terminal: Terminal, model: str | None) -> None:
 
 
 @models.command(
-    help=say("Embed a TEXT, and compare it with OTHER: their likeness, and the time that a question takes."),
+    help=say(
+        "Embed TEXT and compare it with OTHER. Shows their similarity and the time that one query takes."
+    ),
     epilog=examples("tabane models test", "tabane models test 'wild cats' 'Lions live in Africa.'"),
 )
 @click.argument("words", required=False, metavar="TEXT")
@@ -69,13 +72,14 @@ def test(terminal: Terminal, /, words: str | None, other: str | None) -> None:
 
 @models.command(
     help=say(
-        "Embed again what was embedded with another model: everything, or one collection. Until that "
-        "is done, searches use what there is. Stopped, it goes on where it stood."
+        "Embed again everything, or one collection, that was embedded with another model. "
+        "Searches use the present embeddings until this is done. If stopped, the same "
+        "command continues."
     ),
     epilog=examples("tabane models reembed", "tabane models reembed --collection posts"),
 )
-@option("--collection", metavar="NAME", help=say("This collection alone."))
-@option("--model", metavar="MODEL", help=say("With this model; else with that of the settings."))
+@option("--collection", metavar="NAME", help=say("Only this collection."))
+@option("--model", metavar="MODEL", help=say("Model to use. Default: the model in the settings."))
 @detach_option
 @hub_options
 @click.pass_obj
@@ -87,9 +91,9 @@ def reembed(terminal: Terminal, collection: str | None, model: str | None) -> No
 
 _STATES = {
     "open": say("in use"),
-    "here": say("on this machine, opened when it is first needed"),
-    "absent": say("not on this machine yet, fetched when it is first needed or with: tabane models pull"),
-    "none": say("none: search is by words alone"),
+    "here": say("on this machine; it is opened on first use"),
+    "absent": say("not on this machine yet; it is downloaded on first use, or with: tabane models pull"),
+    "none": say("none: search matches keywords only"),
 }
 
 _SOURCES = {
@@ -109,10 +113,10 @@ _LABELS = {
     "where": say("at"),
     "fingerprint": say("fingerprint"),
     "dimension": say("dimension"),
-    "loader": say("run by"),
-    "quantisation": say("quantisation"),
+    "loader": say("runtime"),
+    "quantisation": say("quantization"),
     "pooling": say("pooling"),
-    "max_tokens": say("longest text, tokens"),
+    "max_tokens": say("maximum text length, tokens"),
     "query_prefix": say("before a question"),
     "document_prefix": say("before a text"),
     "reranker": say("reranker"),
@@ -128,7 +132,7 @@ def _print_status(terminal: Terminal, found: dict[str, Any]) -> None:
     cache = found["cache"]
     if "bytes" in cache:
         size, limit = cache["bytes"] / 1e6, cache["limit"] / 1e6
-        terminal.pairs([(say("kept of what was embedded"), f"{size:.1f} MB / {limit:.0f} MB")])
+        terminal.pairs([(say("embedding cache"), f"{size:.1f} MB / {limit:.0f} MB")])
 
 
 def _process(process: dict[str, Any]) -> Message:
@@ -141,7 +145,7 @@ def _process(process: dict[str, Any]) -> Message:
 
 def _print_pulled(terminal: Terminal, rows: list[dict[str, Any]]) -> None:
     if not rows:
-        terminal.say(say("There is nothing to fetch: the settings want no model of huggingface.co."))
+        terminal.say(say("There is nothing to download: the settings name no model on huggingface.co."))
     for row in rows:
         terminal.say(say("{model} is in {folder}", model=row["model"], folder=row["folder"]))
 
@@ -151,8 +155,8 @@ def _print_test(terminal: Terminal, found: dict[str, Any]) -> None:
         [
             (say("fingerprint"), found["model"]),
             (say("dimension"), found["dimension"]),
-            (say("time of a question, ms"), found["ms"]),
-            *([(say("likeness (cosine)"), found["cosine"])] if "cosine" in found else []),
+            (say("time of one query, ms"), found["ms"]),
+            *([(say("similarity (cosine)"), found["cosine"])] if "cosine" in found else []),
         ]
     )
 
@@ -161,7 +165,7 @@ def _print_embedded(terminal: Terminal, found: dict[str, Any]) -> None:
     for row in found["results"]:
         terminal.say(
             say(
-                "{collection}: {count} texts embedded with {model}",
+                "{collection}: {count} {count:text|texts} embedded with {model}",
                 collection=row["collection"],
                 count=row["embedded"],
                 model=found["model"],

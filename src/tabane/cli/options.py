@@ -136,7 +136,9 @@ def hub_options(function: Decorated) -> Decorated:
         metavar="URL",
         expose_value=False,
         callback=keep("url"),
-        help=text(say("Another hub: unix:/path/to/its/TABANE_HOME, or ws://host:port with TABANE_TOKEN.")),
+        help=text(
+            say("Use another hub: unix:/path/to/its/TABANE_HOME, or ws://host:port with TABANE_TOKEN.")
+        ),
     )
     return json_option(url(function))
 

@@ -147,8 +147,8 @@ class Terminal:
         except ValueError:
             raise CallerError(
                 say(
-                    "{url}: this command wants a hub on this machine. Leave --url and TABANE_URL out for "
-                    "your own, or give unix:/path/to/its/TABANE_HOME.",
+                    "{url}: this command needs a hub on this machine. For your own hub, omit --url and "
+                    "TABANE_URL; for another, give unix:/path/to/its/TABANE_HOME.",
                     url=self.url,
                 )
             ) from None
@@ -163,7 +163,7 @@ class Terminal:
         if self._client is None and self.url and self.url.startswith(_OVER_TCP):
             from tabane.hub.rpc.client import connect_to
 
-            with self.working(say("Reaching the hub")):
+            with self.working(say("Connecting to the hub")):
                 self._client = connect_to(self.url, os.environ.get(_TOKEN), lang())
         if self._client is None:
             from tabane.cli.hub_process import approach
@@ -172,7 +172,7 @@ class Terminal:
             way = approach(
                 self.endpoint(), flags=() if start and not self.url else None, named=bool(self.url)
             )
-            with self.working(say("Reaching the hub")):
+            with self.working(say("Connecting to the hub")):
                 self._client = connect(way, lang())
         return self._client
 

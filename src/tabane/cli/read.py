@@ -19,8 +19,8 @@ from tabane.reader.parameters import MOST_TOKENS, ReadUrl
     "read",
     cls=Command,
     help=say(
-        "Print the content of a page, PDF or other URL as Markdown, with its title, author and date in "
-        "front. The command may be left out: tabane URL."
+        "Print the content of a page, PDF or other URL as Markdown, after its title, "
+        "author and date. The command name can be left out: tabane URL."
     ),
     epilog=examples(
         "tabane read https://example.com/",
@@ -35,15 +35,18 @@ from tabane.reader.parameters import MOST_TOKENS, ReadUrl
     "max_tokens",
     default=None,
     metavar="N",
-    help=say("At most about so many tokens, and where to go on; else the whole page."),
+    help=say("Print about this many tokens, and the cursor of the next part. Default: the whole page."),
 )
 @parameter_option(
-    ReadUrl, "cursor", metavar="CURSOR", help=say("Where a part before ended: print the next one.")
+    ReadUrl,
+    "cursor",
+    metavar="CURSOR",
+    help=say("Cursor at which the previous part ended: print the next part."),
 )
-@parameter_option(ReadUrl, "format", help=say("How the content is written; raw is what was served."))
-@parameter_option(ReadUrl, "links", "--links/--no-links", help=say("Keep links, or their texts alone."))
-@parameter_option(ReadUrl, "refresh", help=say("Ask the site, even where the page was just read."))
-@option("--remember", is_flag=True, help=say("Also put the page into documents."))
+@parameter_option(ReadUrl, "format", help=say("Format of the content; raw is the source as served."))
+@parameter_option(ReadUrl, "links", "--links/--no-links", help=say("Keep links, or only their text."))
+@parameter_option(ReadUrl, "refresh", help=say("Ask the site even if the page is in the cache."))
+@option("--remember", is_flag=True, help=say("Also save the page as a document."))
 @hub_options
 @click.pass_obj
 def read(terminal: Terminal, /, page: str, remember: bool, **options: Any) -> None:
@@ -79,6 +82,6 @@ def _print(terminal: Terminal, found: dict[str, Any]) -> None:
         click.echo(readable(head(found, lang()), on_terminal=on_terminal))
     click.echo(readable(found["content"].rstrip("\n"), on_terminal=on_terminal))
     for picture in found.get("pictures", ()):
-        terminal.note(say("An image of {kind}; --json has it.", kind=picture["media_type"]))
+        terminal.note(say("An image of type {kind}. Get it with --json.", kind=picture["media_type"]))
     if "next_cursor" in found:
-        terminal.note(say("More follows: --cursor {cursor}", cursor=found["next_cursor"]))
+        terminal.note(say("More results: --cursor {cursor}", cursor=found["next_cursor"]))

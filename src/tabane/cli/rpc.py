@@ -20,7 +20,10 @@ _NONE = object()
 @click.command(
     "rpc",
     cls=Command,
-    help=say("Call METHOD of the hub and print its result as JSON; a result in parts as lines of it."),
+    help=say(
+        "Call METHOD of the hub and print its result as JSON. A streamed result is printed "
+        "as one JSON line for each part."
+    ),
     epilog=examples(
         "tabane rpc hub_status",
         'tabane rpc search_tools --params \'{"query": "read a file"}\'',
@@ -32,7 +35,7 @@ _NONE = object()
     "--params",
     default="{}",
     metavar="JSON",
-    help=say("The parameters, a JSON object; - reads them from standard input."),
+    help=say("Parameters as a JSON object; - reads them from standard input."),
 )
 @hub_options
 @click.pass_obj

@@ -24,7 +24,7 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     for name in names:
         if name not in KINDS:
             raise click.BadParameter(
-                text(say("{name} is none of {known}", name=name, known=", ".join(KINDS))), ctx, parameter
+                text(say("{name} is not one of {known}", name=name, known=", ".join(KINDS))), ctx, parameter
             )
     return names or None
 
@@ -55,11 +55,16 @@ def _completed(ctx: click.Context, parameter: click.Parameter, incomplete: str) 
     metavar="KIND,…",
     callback=_kinds,
     shell_complete=_completed,
-    help=say(
-        "What to look among: posts, documents, pages, tools, docs (Tabane's own); all where none is named."
-    ),
+    help=say("What to search: posts, documents, pages, tools, docs (Tabane's documentation). Default: all."),
 )
-@option("--limit", "top_k", type=click.IntRange(1, 100), default=10, show_default=True, help=say("How many."))
+@option(
+    "--limit",
+    "top_k",
+    type=click.IntRange(1, 100),
+    default=10,
+    show_default=True,
+    help=say("Maximum number of results."),
+)
 @hub_options
 @click.pass_obj
 def search(terminal: Terminal, /, query: Sequence[str], places: list[str] | None, top_k: int) -> None:

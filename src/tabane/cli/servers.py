@@ -18,7 +18,7 @@ from tabane.gateway.servers.editing import enable_server, remove_server
 from tabane.messages import Message, say
 
 
-@click.group("servers", cls=Group, help=say("List, add, change and look after MCP servers."))
+@click.group("servers", cls=Group, help=say("List, add, change and control MCP servers."))
 def servers() -> None: ...
 
 
@@ -34,7 +34,7 @@ _name = click.argument("name", metavar="NAME", shell_complete=server_names)
 
 @servers.command(
     "list",
-    help=say("List the servers of the file, with their state where a hub runs."),
+    help=say("List the servers in the servers file, with their state if a hub is running."),
     epilog=examples("tabane servers list", "tabane servers list --json"),
 )
 @file_option
@@ -52,13 +52,13 @@ def list_(terminal: Terminal, file: str | None) -> None:
 
 @servers.command(
     help=say(
-        "Show one server: what stands in the file, secrets hidden, and how it does. Variables are "
-        "shown by name."
+        "Show one server: its entry in the servers file and its state. Secrets are hidden, "
+        "and variables are shown by name."
     ),
     epilog=examples("tabane servers show time", "tabane servers show github --reveal"),
 )
 @_name
-@option("--reveal", is_flag=True, help=say("Show what stands in the file, secrets too."))
+@option("--reveal", is_flag=True, help=say("Show the entry as written in the file, including secrets."))
 @file_option
 @hub_options
 @click.pass_obj
@@ -74,7 +74,9 @@ def show(terminal: Terminal, name: str, file: str | None, reveal: bool) -> None:
         terminal.note(warning)
 
 
-@servers.command(help=say("Take a server out of the file."), epilog=examples("tabane servers remove time"))
+@servers.command(
+    help=say("Remove a server from the servers file."), epilog=examples("tabane servers remove time")
+)
 @_name
 @file_option
 @json_option
@@ -85,7 +87,9 @@ def remove(terminal: Terminal, name: str, file: str | None) -> None:
     _changed(terminal, place, name, "removed", say("Removed {name} from {path}.", name=name, path=place.path))
 
 
-@servers.command(help=say("Switch a server on in the file."), epilog=examples("tabane servers enable time"))
+@servers.command(
+    help=say("Enable a server in the servers file."), epilog=examples("tabane servers enable time")
+)
 @_name
 @file_option
 @json_option
@@ -93,11 +97,11 @@ def remove(terminal: Terminal, name: str, file: str | None) -> None:
 def enable(terminal: Terminal, name: str, file: str | None) -> None:
     place = ServersFile.found(terminal, file)
     enable_server(place.path, name, True)
-    _changed(terminal, place, name, "enabled", say("{name} is switched on.", name=name))
+    _changed(terminal, place, name, "enabled", say("{name} is now enabled.", name=name))
 
 
 @servers.command(
-    help=say("Switch a server off in the file: it is kept, but not started."),
+    help=say("Disable a server in the servers file. Its entry is kept, but the server is not started."),
     epilog=examples("tabane servers disable time"),
 )
 @_name
@@ -107,7 +111,7 @@ def enable(terminal: Terminal, name: str, file: str | None) -> None:
 def disable(terminal: Terminal, name: str, file: str | None) -> None:
     place = ServersFile.found(terminal, file)
     enable_server(place.path, name, False)
-    _changed(terminal, place, name, "disabled", say("{name} is switched off.", name=name))
+    _changed(terminal, place, name, "disabled", say("{name} is now disabled.", name=name))
 
 
 # -- the hub -------------------------------------------------------------------------------------
@@ -124,7 +128,7 @@ def start(terminal: Terminal, name: str) -> None:
 
 
 @servers.command(
-    help=say("Stop a server; it stays stopped until it is started again."),
+    help=say("Stop a server until you start it again."),
     epilog=examples("tabane servers stop time"),
 )
 @_name
@@ -145,7 +149,7 @@ def restart(terminal: Terminal, name: str) -> None:
 
 
 @servers.command(
-    help=say("Start a server where it does not run, and list its tools."),
+    help=say("Start a server if it is not running, and list its tools."),
     epilog=examples("tabane servers test time"),
 )
 @_name
@@ -159,14 +163,14 @@ def test(terminal: Terminal, name: str) -> None:
 
 
 @servers.command(
-    help=say("Show what a server wrote to its error output."),
+    help=say("Show a server's standard error output."),
     epilog=examples("tabane servers logs time", "tabane servers logs time -f --lines 500"),
 )
 @_name
 @option("--follow", "-f", is_flag=True,
-              help=say("Go on showing what is added, until Ctrl+C."))  # fmt: skip
+              help=say("Follow the log until Ctrl+C."))  # fmt: skip
 @option("--lines", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True,
-              help=say("How many lines, the last ones."))  # fmt: skip
+              help=say("Number of lines to show, from the end."))  # fmt: skip
 @hub_options
 @click.pass_obj
 def logs(terminal: Terminal, name: str, lines: int, follow: bool) -> None:
@@ -242,4 +246,4 @@ def _state(found: dict[str, Any]) -> Message:
     count = len(tools) if isinstance(tools, list) else tools
     if count is None:
         return say("{name}: {state}", name=found["name"], state=state)
-    return say("{name}: {state}, {count} tools", name=found["name"], state=state, count=count)
+    return say("{name}: {state}, {count} {count:tool|tools}", name=found["name"], state=state, count=count)

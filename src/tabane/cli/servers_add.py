@@ -51,7 +51,8 @@ class ServerTrialFailed(TabaneError):
     def __init__(self, cause: TabaneError, name: str) -> None:
         super().__init__(
             say(
-                "{cause}\nNothing was kept. Mend it and try again, or keep {name} as it is with --force.",
+                "{cause}\nNothing was added. Fix the problem and try again, or add {name} anyway "
+                "with --force.",
                 cause=cause.message,
                 name=name,
             )
@@ -62,9 +63,10 @@ class ServerTrialFailed(TabaneError):
 @click.command(
     cls=AddCommand,
     help=say(
-        "Try a server, one that is started by a command or one at a URL, show its tools, and add it to "
-        "the file. What does not work is not kept. A value of the environment is best a variable, "
-        "--env KEY='${KEY}' or just --env KEY, with its value in secrets.env of Tabane's home."
+        "Test a server (a command, or a URL), show its tools, and add it to the servers "
+        "file. A server that does not work is not added. For secrets in the environment, "
+        "use a variable: --env KEY='${KEY}' or just --env KEY, with its value in "
+        "secrets.env of Tabane's home."
     ),
     epilog=examples(
         "tabane servers add time -- uvx mcp-server-time",
@@ -75,16 +77,16 @@ class ServerTrialFailed(TabaneError):
 )
 @click.argument("name", metavar="NAME")
 @click.argument("command", metavar="[URL | [--] COMMAND ARGS…]", nargs=-1, type=click.UNPROCESSED)
-@option("--url", "at", metavar="URL", help=say("Where the server is, in place of a command."))
-@option("--sse", is_flag=True, help=say("The URL is of a server of the old kind (HTTP with SSE)."))
-@option("--env", multiple=True, metavar="KEY=VALUE", help=say("Its environment; repeatable."))
+@option("--url", "at", metavar="URL", help=say("URL of the server, instead of a command."))
+@option("--sse", is_flag=True, help=say("The URL is a server of the old transport (HTTP with SSE)."))
+@option("--env", multiple=True, metavar="KEY=VALUE", help=say("Environment variables for it; repeatable."))
 @option("--header", multiple=True, metavar="KEY=VALUE", help=say("Headers for the URL; repeatable."))
-@option("--cwd", metavar="FOLDER", help=say("The folder it runs in; else that of the servers file."))
-@option("--description", metavar="TEXT", help=say("What it is for; found by tool searches."))
-@option("--tag", "tags", multiple=True, metavar="TAG", help=say("A tag for its tools; repeatable."))
-@option("--disabled", is_flag=True, help=say("Add it switched off, untried."))
-@option("--no-try", "untried", is_flag=True, help=say("Add it without trying it."))
-@option("--force", is_flag=True, help=say("Keep it even where it does not work."))
+@option("--cwd", metavar="FOLDER", help=say("Working directory. Default: the folder of the servers file."))
+@option("--description", metavar="TEXT", help=say("What the server is for; tool searches use this text."))
+@option("--tag", "tags", multiple=True, metavar="TAG", help=say("Tag for its tools; repeatable."))
+@option("--disabled", is_flag=True, help=say("Add it disabled, without testing it."))
+@option("--no-try", "untried", is_flag=True, help=say("Add it without testing it."))
+@option("--force", is_flag=True, help=say("Add it even if it does not work."))
 @file_option
 @json_option
 @click.pass_obj
@@ -107,7 +109,7 @@ def _try(
     terminal: Terminal, place: ServersFile, name: str, wanted: dict[str, Any], *, force: bool
 ) -> dict[str, Any]:
     try:
-        with terminal.working(say("Trying {name}", name=name)):
+        with terminal.working(say("Testing {name}", name=name)):
             found = _tried(place, name, wanted)
     except TabaneError as error:
         if not force:
@@ -133,7 +135,9 @@ def _show_tools(terminal: Terminal, result: dict[str, Any]) -> None:
     if terminal.json or not result["works"]:
         return
     tools = result["tools"]
-    terminal.say(say("{about} works and has {count} tools:", about=result["about"], count=len(tools)))
+    terminal.say(
+        say("{about} works and has {count} {count:tool|tools}:", about=result["about"], count=len(tools))
+    )
     for signature in tools[:NAMED_TOOLS]:
         terminal.say(f"  {signature}")
     if len(tools) > NAMED_TOOLS:
@@ -144,7 +148,7 @@ def _added(place: ServersFile, result: dict[str, Any]) -> Message:
     if "works" in result:
         return say("Added {name} to {path}.", name=result["name"], path=place.path)
     return say(
-        "Added {name} to {path}. See whether it works with: tabane servers test {name}",
+        "Added {name} to {path}. Test it with: tabane servers test {name}",
         name=result["name"],
         path=place.path,
     )
@@ -181,7 +185,7 @@ def words_of(command: Sequence[str]) -> Sequence[str]:
         return shlex.split(command[0])
     except ValueError:
         raise BadArguments(
-            say("A quote in the command does not end: {command}", command=command[0])
+            say("A quote in the command is not closed: {command}", command=command[0])
         ) from None
 
 
@@ -202,12 +206,14 @@ def definition(
         at = command[0]
         command = ()
     if bool(command) == bool(at):
-        raise BadArguments(say("Say how to reach the server: either -- COMMAND ARGS… or --url URL."))
+        raise BadArguments(
+            say("Give the command that starts the server (-- COMMAND ARGS…) or its address (--url URL).")
+        )
     command = words_of(command)
     if at and (env or cwd):
-        raise BadArguments(say("--env and --cwd go with a command, not with --url."))
+        raise BadArguments(say("--env and --cwd apply to a command, not to --url."))
     if command and (header or sse):
-        raise BadArguments(say("--header and --sse go with --url."))
+        raise BadArguments(say("--header and --sse apply to --url."))
     found = of_url(at, header, sse=sse) if at else of_command(command, env, cwd, os.getcwd())
     found |= {"description": description, "tags": list(tags)}
     return {key: value for key, value in found.items() if value} | ({"enabled": False} if disabled else {})
@@ -219,6 +225,6 @@ def _pairs(option: str, given: Sequence[str]) -> Iterator[tuple[str, str]]:
         key, found, value = pair.partition("=")
         if not key:
             raise BadArguments(
-                say("{option}: written {option} KEY=VALUE, or {option} KEY.", option=option), option
+                say("{option}: write {option} KEY=VALUE, or {option} KEY.", option=option), option
             )
         yield key, value if found else f"${{{key}}}"

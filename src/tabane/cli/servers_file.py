@@ -36,7 +36,7 @@ file_option = combined(
     (
         option(
             "--servers", "file", metavar="FILE", type=click.Path(),
-            help=say("The servers file, where it is not the running hub's or your own."),
+            help=say("The servers file. Default: the running hub's file, or your own."),
         ),
         option(
             "--config", metavar="FILE", type=click.Path(), expose_value=False, callback=keep("config"),
@@ -74,8 +74,8 @@ class ServersFile:
         if file and os.path.realpath(served) != os.path.realpath(settings.servers):
             raise HubError(
                 say(
-                    "The running hub serves the servers file {hub}, not {asked}. Use that one, or stop the "
-                    "hub with tabane stop.",
+                    "The running hub uses the servers file {hub}, not {asked}. Use that file, or stop "
+                    "the hub with tabane stop.",
                     hub=served,
                     asked=settings.servers,
                 )
@@ -193,7 +193,7 @@ class ServersFileContent:
         if near:
             message = say("There is no server {name}. Did you mean {near}?", name=name, near=", ".join(near))
         else:
-            message = say("There is no server {name}. See them with: tabane servers list", name=name)
+            message = say("There is no server {name}. List all servers with: tabane servers list", name=name)
         return UnknownName(message, near)
 
 

@@ -36,9 +36,10 @@ _NAMES = [client.name for client in CLIENTS]
     "import",
     cls=Command,
     help=say(
-        "Take over the servers that other programs have: Claude Desktop, Claude Code, Cursor, VS Code "
-        "and Windsurf, of the user and of the folder you are in. What would be taken is shown first, "
-        "secrets hidden; the programs' own files are only read."
+        "Import the servers of other programs: Claude Desktop, Claude Code, Cursor, VS "
+        "Code and Windsurf, from your user settings and from the current folder. The "
+        "servers are shown first, with secrets hidden. The files of those programs are not "
+        "changed."
     ),
     epilog=examples(
         "tabane servers import",
@@ -53,13 +54,11 @@ _NAMES = [client.name for client in CLIENTS]
     "given",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help=say("Take the servers of this file."),
+    help=say("Import the servers of this file."),
 )
-@option("--dry-run", is_flag=True, help=say("Show what would be taken, and change nothing."))
-@option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask."))
-@option(
-    "--force", "forced", is_flag=True, help=say("Also import servers whose tools Tabane already contains.")
-)
+@option("--dry-run", is_flag=True, help=say("Show what would be imported, without changing anything."))
+@option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask for confirmation."))
+@option("--force", "forced", is_flag=True, help=say("Also import servers whose tools are built into Tabane."))
 @file_option
 @json_option
 @click.pass_obj
@@ -109,7 +108,7 @@ def _may(terminal: Terminal, preview: ImportPreview, agreed: bool) -> bool:
     if agreed:
         return True
     if not terminal.asks:
-        raise BadArguments(say("Nothing was changed. Take these servers with --yes."), "--yes")
+        raise BadArguments(say("Nothing was changed. To import these servers, add --yes."), "--yes")
     return terminal.agreed(say("Add these servers to {path}?", path=preview.place.path))
 
 
@@ -142,11 +141,12 @@ class ImportPreview:
         elif names:
             terminal.say(say("Nothing was changed."))
         elif self.plan.skipped:
-            terminal.say(say("There is nothing new to take."))
+            terminal.say(say("There are no new servers to import."))
         else:
             terminal.say(
                 say(
-                    "No servers were found. Name a file with --from FILE, or add one with tabane servers add."
+                    "No servers were found. Give a file with --from FILE, or add a server with: tabane "
+                    "servers add"
                 )
             )
 
@@ -188,13 +188,13 @@ class ImportPreview:
         }
 
     def _not_taken(self, why: Message) -> str:
-        return text(say("not taken: {why}", why=why))
+        return text(say("not imported: {why}", why=why))
 
 
 def _remark(row: dict[str, Any]) -> str:
     parts = []
     if row["disabled"]:
-        parts.append(text(say("will not start: {why}", why=row["disabled"])))
+        parts.append(text(say("does not start: {why}", why=row["disabled"])))
     if row["left_out"]:
-        parts.append(text(say("left out: {keys}", keys=", ".join(row["left_out"]))))
+        parts.append(text(say("not imported: {keys}", keys=", ".join(row["left_out"]))))
     return " ".join(parts)

@@ -55,7 +55,7 @@ def settings_options(function: Decorated) -> Decorated:
 @click.command(
     "start",
     cls=Command,
-    help=say("Start the hub as a process of its own, which runs until it is stopped."),
+    help=say("Start the hub as a separate process, which runs until it is stopped."),
     epilog=examples(
         "tabane start",
         "tabane start --servers ~/mcp-servers.json --lang ja",
@@ -63,7 +63,11 @@ def settings_options(function: Decorated) -> Decorated:
         "tabane start --foreground",
     ),
 )
-@option("--foreground", is_flag=True, help=say("Stay here, log to standard error, end at Ctrl+C."))
+@option(
+    "--foreground",
+    is_flag=True,
+    help=say("Run in the foreground, log to standard error, and stop at Ctrl+C."),
+)
 @json_option
 @settings_options
 @click.pass_obj
@@ -117,8 +121,8 @@ def _check_flags(wanted: Sequence[str], report: dict[str, Any]) -> None:
     if given and sorted(given) != sorted(there):
         raise HubError(
             say(
-                "A hub runs already (process {pid}), with other flags: {flags}. "
-                "End it first with: tabane stop",
+                "A hub is already running (process {pid}) with other flags: {flags}. Stop it first "
+                "with: tabane stop",
                 pid=report["pid"],
                 flags=" ".join(report["flags"]) or "-",
             )
@@ -194,7 +198,7 @@ def wait_for_archive(
     except KeyboardInterrupt:
         if job is not None:
             terminal.note(
-                say("The hub runs on, and the import with it. Watch it with: tabane jobs follow {job}",
+                say("The hub and the import keep running. To watch the import: tabane jobs follow {job}",
                     job=job["job"])
             )  # fmt: skip
         raise click.exceptions.Exit(INTERRUPTED) from None

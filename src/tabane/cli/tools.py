@@ -55,7 +55,7 @@ _of_server = option(
 )
 
 
-@click.group("tools", cls=Group, help=say("Find, read and call the tools of all servers."))
+@click.group("tools", cls=Group, help=say("Search, show and call the tools of all servers."))
 def tools() -> None: ...
 
 
@@ -68,10 +68,10 @@ def tools() -> None: ...
     ),
 )
 @click.argument("query", nargs=-1, required=True, metavar="QUERY")
-@parameter_option(SearchTools, "limit", help=say("How many."))
+@parameter_option(SearchTools, "limit", help=say("Maximum number of results."))
 @_of_server
 @parameter_option(
-    SearchTools, "match", help=say("How the query is compared; all but the first compare names.")
+    SearchTools, "match", help=say("How the query is compared; all except the first compare tool names.")
 )
 @parameter_option(
     SearchTools, "tags", "--tag", "tags", metavar="TAG", help=say("Only tools with this tag; repeatable.")
@@ -98,7 +98,7 @@ def list_(terminal: Terminal, server: str | None) -> None:
     terminal.show(found, lambda: terminal.table([say("tool"), say("arguments and purpose")], rows))
     if found["waiting"]:
         names = ", ".join(found["waiting"])
-        terminal.note(say("Not listed yet, because they are starting: {names}", names=names))
+        terminal.note(say("Still starting, tools not listed yet: {names}", names=names))
     for why in found["failed"].values():
         terminal.note(why)
 
@@ -108,7 +108,7 @@ def list_(terminal: Terminal, server: str | None) -> None:
     epilog=examples("tabane tools show time__get_current_time", "tabane tools show git__git_log --full"),
 )
 @click.argument("names", nargs=-1, required=True, metavar="NAME…", shell_complete=tool_names)
-@option("--full", is_flag=True, help=say("The whole definition, as the server gives it."))
+@option("--full", is_flag=True, help=say("Show the whole definition, as the server sent it."))
 @hub_options
 @click.pass_obj
 def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
@@ -121,9 +121,9 @@ def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
 
 @tools.command(
     help=say(
-        "Call a tool. Arguments are key=value, read by the tool's own schema; a key that stands twice "
-        "makes a list. A - reads a JSON object from standard input. The exit status is 1 where the "
-        "tool says that it failed."
+        "Call a tool. Arguments are key=value and are converted as the tool's schema says; "
+        "repeat a key to make a list. Use - to read a JSON object from standard input. The "
+        "exit status is 1 if the tool reports an error."
     ),
     epilog=examples(
         "tabane tools call time__get_current_time timezone=Asia/Tokyo",

@@ -76,7 +76,9 @@ def checked(draft: Draft, largest: int) -> Draft:
         raise ModelError(say("the text is empty."))
     size = len(text) if text.isascii() else len(text.encode())
     if size > largest:
-        message = say("text: it has {size} bytes, and may have {most}", size=f"{size:,}", most=f"{largest:,}")
+        message = say(
+            "text: it has {size} bytes, more than the limit of {most}", size=f"{size:,}", most=f"{largest:,}"
+        )
         raise BadArguments(message, "text")
     kind = draft.kind or document_names.kind_of(filepath, text)
     title = (
@@ -105,7 +107,7 @@ def _file_type(given: str | None) -> str | None:
 
 def _source(given: str) -> str:
     if len(encodable(given, "source")) > LONGEST_SOURCE:
-        message = say("{field} wants {wanted}", field="source", wanted=f"≤ {LONGEST_SOURCE}")
+        message = say("{field} must be {wanted}", field="source", wanted=f"≤ {LONGEST_SOURCE}")
         raise BadArguments(message, "source")
     return given
 

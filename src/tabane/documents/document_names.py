@@ -33,7 +33,7 @@ def checked_filepath(filepath: str) -> str:
         message = say("filepath: it has 1 to {most} bytes", most=LONGEST_FILEPATH)
         raise BadArguments(message, "filepath")
     if "\0" in name:
-        raise BadArguments(say("filepath: it may hold no NUL"), "filepath")
+        raise BadArguments(say("filepath: it must not contain NUL"), "filepath")
     if ".." in _SEPARATORS.split(name):
         raise BadArguments(say('filepath: none of its parts may be ".."'), "filepath")
     return name

@@ -139,7 +139,7 @@ class DocumentReader:
             found = await self.part(document, start, document.length if end is None else end)
             if found is not None:
                 return document, found
-        raise StoreBusy(say("{filepath} changes faster than it can be read: try again", filepath=filepath))
+        raise StoreBusy(say("{filepath} changes while it is read. Try again", filepath=filepath))
 
     async def part(self, document: Document, start: int, end: int) -> str | None:
         """Return ``text[start:end]``, None if the document has changed meanwhile."""
@@ -228,7 +228,9 @@ class DocumentParts:
             return None
         document, text = found
         if mark and not document.hash.startswith(mark):
-            message = say("cursor: {filepath} is another text by now: begin again", filepath=filepath)
+            message = say(
+                "cursor: {filepath} has changed since then. Start again without a cursor", filepath=filepath
+            )
             raise BadArguments(message, "cursor")
         end = start + len(text)
         more = PartCursor(document.hash[:_MARK], end) if text and end < document.length else None
@@ -251,4 +253,4 @@ def _read(cursor: str) -> PartCursor:
     try:
         return _CURSORS.decode(cursor)
     except ForeignCursor:
-        raise BadArguments(say("cursor: this is none of get_document"), "cursor") from None
+        raise BadArguments(say("cursor: it was not issued by get_document"), "cursor") from None

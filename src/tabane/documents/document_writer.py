@@ -153,7 +153,7 @@ class _PutBatch:
                 await self._collection.exchange(with_vectors(change, vectors), change.gone, models)
         except BadArguments:
             # Everything else was checked. The text is short enough, but its characters take several bytes.
-            message = say("text: it is too large to be stored as one document; put it in parts")
+            message = say("text: it is too large for one document. Split it into several")
             return BadArguments(message, "text")
         except TabaneError as error:
             return error
@@ -313,7 +313,9 @@ class DocumentWriter:
             except Exception:
                 # A defect in cutting one text must not lose the others.
                 log.exception("%s cannot be cut into chunks", draft.filepath)
-                found[place] = HubError(say("The text cannot be cut into chunks; the hub's log says why."))
+                found[place] = HubError(
+                    say("The text could not be split into chunks. The hub's log has the reason: tabane logs")
+                )
         return found
 
 

@@ -45,7 +45,10 @@ async def _documents_with(collection: Collection, leaf: Filter) -> Filter:
     if min(inside, outside) <= MOST_NAMES:
         names = In(DOCUMENT, tuple(await collection.tally(DOCUMENT, meant if inside <= outside else others)))
         return names if inside <= outside else Not(names)
-    message = say("filters: updated_at leaves more than {most} documents in and out", most=MOST_NAMES)
+    message = say(
+        "filters: updated_at can be used only if at most {most} documents match it, or at most {most} do not",
+        most=MOST_NAMES,
+    )
     raise BadArguments(message, "filters.updated_at")
 
 
@@ -84,12 +87,12 @@ def read(filters: Mapping[str, Any], zone: tzinfo, parameter: str = "filters", d
 def _member(key: str, value: Any, zone: tzinfo, path: str, depth: int) -> Filter:
     if key in ("$and", "$or"):
         if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
-            raise _unfit(path, say("a list of filters is wanted"))
+            raise _unfit(path, say("it must be a list of filters"))
         of = tuple(read(each, zone, f"{path}[{place}]", depth + 1) for place, each in enumerate(value))
         return And(of) if key == "$and" else Or(of)
     if key == "$not":
         if not isinstance(value, dict):
-            raise _unfit(path, say("a filter is wanted"))
+            raise _unfit(path, say("it must be a filter"))
         return Not(read(value, zone, path, depth + 1))
     return _conditions(_named(key, zone, path), value, path)
 
@@ -97,7 +100,7 @@ def _member(key: str, value: Any, zone: tzinfo, path: str, depth: int) -> Filter
 def _conditions(name: FilterField, value: Any, path: str) -> Filter:
     if isinstance(value, dict):
         if not value:
-            raise _unfit(path, say("an operator is wanted: {known}", known=", ".join(OPERATORS)))
+            raise _unfit(path, say("it must be an operator: {known}", known=", ".join(OPERATORS)))
         return And(tuple(_operated(name, key, operand, path) for key, operand in value.items()))
     return _any(name, value, path) if isinstance(value, list) else name.equal(_operand(value, path))
 
@@ -115,16 +118,16 @@ def _operated(name: FilterField, key: str, operand: Any, path: str) -> Filter:
             return Not(_any(name, operand, path))
         case "prefix":
             if not isinstance(operand, str):
-                raise _unfit(path, say("a string is wanted"))
+                raise _unfit(path, say("it must be a string"))
             return name.prefix(str(_operand(operand, path)))
         case "gt" | "gte" | "lt" | "lte":
             return name.compared(operator, _operand(operand, path))
-    raise _unfit(path, say("an operator is wanted: {known}", known=", ".join(OPERATORS)))
+    raise _unfit(path, say("it must be an operator: {known}", known=", ".join(OPERATORS)))
 
 
 def _any(name: FilterField, values: Any, path: str) -> Filter:
     if not isinstance(values, list):
-        raise _unfit(path, say("a list is wanted"))
+        raise _unfit(path, say("it must be a list"))
     return Or(tuple(name.equal(_operand(each, path)) for each in values))
 
 
@@ -159,7 +162,7 @@ def _field(field: str, path: str) -> FilterField:
 
     def string(value: Operand) -> str:
         if not isinstance(value, str):
-            raise _unfit(path, say("a string is wanted"))
+            raise _unfit(path, say("it must be a string"))
         return unicodedata.normalize("NFC", value) if field == DOCUMENT else value
 
     return FilterField(
@@ -181,7 +184,7 @@ def _own(key: str, path: str) -> FilterField:
     def compared(operator: str, value: Operand) -> Filter:
         kind = metadata.kind_of(value)
         if kind == metadata.BOOLEAN:
-            raise _unfit(path, say("true and false are in no order"))
+            raise _unfit(path, say("true and false have no order"))
         first, last = metadata.beginning(key, kind), metadata.beginning(key, chr(ord(kind) + 1))
         bound = first + metadata.spelt(value)
         if operator.startswith("g"):
@@ -215,7 +218,7 @@ def _updated_at(zone: tzinfo, path: str) -> FilterField:
                 return Range(UPDATED_AT, high=end, include_high=begin == end)
 
     def prefix(text: str) -> Filter:
-        raise _unfit(path, say("a time has no prefix"))
+        raise _unfit(path, say("times cannot be matched by prefix"))
 
     return FilterField(equal, compared, prefix)
 
@@ -235,4 +238,4 @@ def span(value: Operand, zone: tzinfo, path: str) -> tuple[float, float]:
             return moment.timestamp(), moment.timestamp()
     except (ValueError, OverflowError):
         pass
-    raise _unfit(path, say("YYYY-MM-DD, an ISO 8601 time, or seconds since 1970 are wanted"))
+    raise _unfit(path, say("it must be YYYY-MM-DD, an ISO 8601 time, or seconds since 1970"))

@@ -117,7 +117,7 @@ def checked_scalar(value: object, parameter: str) -> str | int | float | bool:
     if isinstance(value, float) and math.isfinite(value):
         return value
     raise BadArguments(
-        say("{parameter}: it wants a string, a number up to 2**53, true or false", parameter=parameter),
+        say("{parameter}: it must be a string, a number up to 2**53, true or false", parameter=parameter),
         parameter,
     )
 
@@ -125,9 +125,9 @@ def checked_scalar(value: object, parameter: str) -> str | int | float | bool:
 def _value(key: str, value: object) -> Own:
     path = f"metadata.{checked_key(key, 'metadata')}"
     if key in RESERVED:
-        raise BadArguments(say("{parameter}: that name is taken", parameter=path), path)
+        raise BadArguments(say("{parameter}: this name is reserved", parameter=path), path)
     if not isinstance(value, list | tuple):
         return checked_scalar(value, path)
     if not all(isinstance(each, str) for each in value):
-        raise BadArguments(say("{parameter}: a list holds strings alone", parameter=path), path)
+        raise BadArguments(say("{parameter}: a list can contain only strings", parameter=path), path)
     return [str(checked_scalar(each, path)) for each in value]

@@ -119,7 +119,7 @@ class PutEmbedding:
 
 
 def _not_ready() -> Message:
-    return say("The embedding model is not ready yet; until it is, this is found by its words alone.")
+    return say("The embedding model is not ready yet. Until it is, search finds this by keywords only.")
 
 
 def _unread(model: str) -> Message:
@@ -131,5 +131,5 @@ def _unread(model: str) -> Message:
 
 def too_much() -> Message:
     return say(
-        "This is being embedded in the background; until that is done, it is found by its words alone."
+        "Semantic search is still indexing this. Until that is done, search finds it by keywords only."
     )

@@ -69,7 +69,7 @@ def names(value: Mapping[str, Any], lang: Lang) -> str:
     shown = value["documents"] if "documents" in value else value["results"]
     lines = [str(value["message"]), *map(_line, shown)]
     if value.get("next_cursor"):
-        lines.append(say("More: cursor {cursor}", cursor=value["next_cursor"]).render(lang))
+        lines.append(say("Next part: cursor {cursor}", cursor=value["next_cursor"]).render(lang))
     return "\n".join(lines)
 
 

@@ -102,7 +102,7 @@ class DocumentSearch(CollectionSource[DocumentMatch]):
         """Return the best documents. Raises BadArguments, and ModelMissing if the mode needs a model."""
         words = typed(encodable(request.query, "query"))
         if not sense(words):
-            raise BadArguments(say("{parameter}: no search query is given.", parameter="query"), "query")
+            raise BadArguments(say("{parameter}: the search query is empty.", parameter="query"), "query")
         where = await self.meant(request.file_type, request.filters)
         return await self.ranked(words, where, request.limit, request.mode)
 

@@ -87,11 +87,14 @@ class LongResults:
         kept = self._kept.get(key)
         if kept is None or kept.session != caller.session or kept.until <= self._loop.time():
             raise CallerError(say(
-                "Nothing is kept under the handle {handle}: handles last ten minutes and are their "
-                "client's own. Call the tool again.", handle=params.handle))  # fmt: skip
+
+                    "The handle {handle} is not valid. A handle works for ten minutes and only for the "
+                    "client that received it. Call the tool again.", handle=params.handle))  # fmt: skip
         if not number.isdecimal() or not 2 <= int(number) <= len(kept.begins) + 1:
             raise CallerError(say(
-                "The handle {handle} names no part. Use the one at the end of the part before.",
+
+                    "The handle {handle} does not belong to a part. Use the handle at the end of the "
+                    "previous part.",
                 handle=params.handle))  # fmt: skip
         kept.until = self._loop.time() + self._life
         begin = kept.begins[int(number) - 2]
@@ -156,13 +159,13 @@ def _ending(
     if dropped:
         meta["omitted"] = ["structuredContent"]
     if part.last:
-        return f"[{say('The result ends here, after {count} parts.', count=number).render(lang)}]", meta
+        return f"[{say('This is the last of {count} parts of the result.', count=number).render(lang)}]", meta
     meta["next"] = handle
     position = {"given": f"{part.end.given:,}", "size": f"{long.size:,}"}
     if place := start_label(long, part.end):
-        text = say("{given} of {size} bytes; it goes on at {place}.", place=place, **position)
+        text = say("{given} of {size} bytes are shown. The rest starts at {place}.", place=place, **position)
     else:
-        text = say("{given} of {size} bytes.", **position)
+        text = say("{given} of {size} bytes are shown.", **position)
     how = say('Next part: read_more {{"handle": "{handle}"}}', handle=handle)
     words = [text.render(lang), how.render(lang)]
     if dropped:

@@ -114,16 +114,20 @@ class _ParallelRun:
 
     def _unfinished(self, number: int, stopped: bool) -> TabaneError:
         if stopped and number in self.started:
-            why = say("Cancelled, since another call failed. Whether it took effect is not known.")
+            why = say("Cancelled because another call failed. It is not known whether it took effect.")
         elif stopped:
-            why = say("Not called, since another call failed.")
+            why = say("Not called because another call failed.")
         elif number in self.started:
             why = say(
-                "Cancelled: the {seconds:g} s for all calls were over. Whether it took effect is not known.",
+                "Cancelled because the time for all calls ({seconds:g} s) ran out. It is not known "
+                "whether it took effect.",
                 seconds=self._params.timeout,
             )
         else:
-            why = say("Not called: the {seconds:g} s for all calls were over.", seconds=self._params.timeout)
+            why = say(
+                "Not called because the time for all calls ({seconds:g} s) ran out.",
+                seconds=self._params.timeout,
+            )
         return TabaneError(why)
 
 

@@ -123,7 +123,7 @@ class CollectionEmbedder:
     async def _reembed(self, caller: Caller, params: Reembed, progress: Progress) -> dict[str, Any]:
         if params.collection is not None and params.collection not in self._lanes:
             known = ", ".join(self._lanes)
-            message = say("collection: {name} is none of {known}", name=params.collection, known=known)
+            message = say("collection: {name} is not one of {known}", name=params.collection, known=known)
             raise BadArguments(message, "collection")
         model = await (self._models.serving(params.model) if params.model else self._models.wanted())
         if isinstance(model, NoModel):
@@ -204,7 +204,7 @@ class _CollectionLane:
         for name in spaces:
             if name not in there:
                 known = ", ".join(each for each in self._definition.spaces if each in there)
-                message = say("there are no vectors of {name}; there are: {known}", name=name, known=known)
+                message = say("there are no vectors of {name}. Available: {known}", name=name, known=known)
                 raise BadArguments(message, name)
         found = await meaning_of(text, {name: there[name] for name in spaces}, self._models)
         return found if isinstance(found, NoModel) else found._replace(incomplete=missing)
@@ -256,7 +256,7 @@ class _CollectionLane:
                 self._settle(error.message)
             except Exception:
                 log.exception("embedding %s failed", self._definition.name)
-                self._settle(say("Embedding failed; the hub's log says why."))
+                self._settle(say("Embedding failed. The hub's log has the reason: tabane logs"))
 
     def _settle(self, problem: Message | None) -> None:
         """Remember the obstacle, and retry later; None: there is none."""
@@ -446,5 +446,5 @@ class _EmbeddingCancelled(HubError):
 
 def _cancelled() -> _EmbeddingCancelled:
     return _EmbeddingCancelled(
-        say("Embedding was cancelled; it goes on at the next write, or start of the hub.")
+        say("Embedding was cancelled. It continues at the next write, or at the next start of the hub.")
     )

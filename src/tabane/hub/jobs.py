@@ -100,7 +100,7 @@ class Jobs:
         """Return the job with that id. Raises UnknownName."""
         job = self._jobs.get(key)
         if job is None:
-            raise UnknownName(say("There is no job {job}. See which there are: tabane jobs list", job=key))
+            raise UnknownName(say("There is no job {job}. List all jobs with: tabane jobs list", job=key))
         return job
 
     async def cancel(self, job: Job) -> None:
@@ -128,7 +128,7 @@ class Jobs:
     def drain(self) -> None:
         """Begin no more jobs, and cancel those that run: the hub is about to end."""
         self._draining = True
-        why = HubDraining(say("The hub ended. What was done stays; start it again to go on."))
+        why = HubDraining(say("The hub stopped. Completed work is kept; run the command again to continue."))
         for key, task in list(self._tasks.items()):
             self._stop(key, task, why)
 
@@ -170,11 +170,11 @@ class Jobs:
 
     def _check_room(self) -> None:
         if self._draining:
-            raise HubDraining(say("The hub is about to end and begins no more jobs."))
+            raise HubDraining(say("The hub is shutting down and starts no more jobs."))
         if len(self._tasks) >= MOST_RUNNING:
             raise HubError(
                 say(
-                    "{limit} jobs run already. Wait for one or cancel one: tabane jobs list",
+                    "{limit} jobs are already running. Wait for one, or cancel one: tabane jobs list",
                     limit=MOST_RUNNING,
                 )
             )
@@ -230,7 +230,7 @@ def _reported_error(job: Job, failed: BaseException | None) -> TabaneError:
         log.warning("job %s failed: %s", job.key, failed)
         return failed
     log.error("job %s (%s) failed", job.key, job.operation, exc_info=failed)
-    return InternalJobError(say("Internal error; see the hub's log: tabane logs"))
+    return InternalJobError(say("Internal error. The hub's log has details: tabane logs"))
 
 
 class InternalJobError(TabaneError):

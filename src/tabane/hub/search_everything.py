@@ -110,7 +110,10 @@ def as_text(found: dict[str, Any], lang: Lang) -> str:
     warning = [f"⚠ {found['warning']}"] if "warning" in found else []
     if not found["results"]:
         return "\n".join([*warning, say("Nothing was found.").render(lang)])
-    head = say("{count} results. To open one, call the tool in its brackets:", count=len(found["results"]))
+    head = say(
+        "{count} {count:result|results}. To open one, call the tool in its brackets:",
+        count=len(found["results"]),
+    )
     blocks = (
         f"{hit['title']}  [{hit['kind']}: {_called(hit['open'])}]\n  " + " ".join(hit["text"].split())
         for hit in found["results"]

@@ -125,7 +125,7 @@ def server_from_definition(
         name
     )
     if server is None:
-        raise UpstreamUnavailable(say("{name} is no name for a server.", name=name))
+        raise UpstreamUnavailable(say("{name} cannot be used as the name of a server.", name=name))
     why = why_disabled(server)
     if why is not None:
         raise UpstreamUnavailable(say("{server} cannot be started: {why}", server=name, why=why))

@@ -1,13 +1,15 @@
 """Messages to people, in their language.
 
 A :class:`Message` is a sentence that has not been said yet: an English template (the msgid) and
-its fields. It travels with errors and results and is rendered at the face that shows it, in that
-face's language. The Japanese catalog is ``locales/ja/LC_MESSAGES/tabane.po``.
+its fields. ``{count} {count:tool|tools}`` chooses the singular or the plural. A message travels
+with errors and results and is rendered at the face that shows it, in that face's language.
+The Japanese catalog is ``locales/ja/LC_MESSAGES/tabane.po``.
 """
 
 from __future__ import annotations
 
 import gettext
+import string
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -35,7 +37,7 @@ class Message:
         fields = {k: v.render(lang) if isinstance(v, Message) else v for k, v in self.fields.items()}
         # gettext answers the empty sentence with the head of its catalog.
         template = _translations(lang).gettext(self.template) if self.template else ""
-        return template.format(**fields) if fields else template
+        return _FORMATTER.vformat(template, (), fields) if fields else template
 
     def __str__(self) -> str:
         return self.render("en")
@@ -48,6 +50,19 @@ class Message:
 
     def __hash__(self) -> int:
         return hash((self.template, tuple(sorted(self.fields))))
+
+
+class _PluralFormatter(string.Formatter):
+    """Format as ``str.format`` does; ``{count:tool|tools}`` is the first word for 1, else the second."""
+
+    def format_field(self, value: object, format_spec: str) -> str:
+        one, bar, many = format_spec.partition("|")
+        if bar:
+            return one if str(value) == "1" else many
+        return format(value, format_spec)
+
+
+_FORMATTER = _PluralFormatter()
 
 
 def say(template: str, **fields: object) -> Message:

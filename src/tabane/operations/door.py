@@ -37,7 +37,7 @@ class Door:
         if caller.looks and privilege is not Privilege.READ:
             raise Forbidden(
                 say(
-                    "{target} changes something, which a call that was allowed to read may not.",
+                    "{target} changes data, but this call may only read.",
                     target=target,
                 )
             )
@@ -64,7 +64,9 @@ class Door:
         """
         operation = self.operation(caller, name)
         if operation.kind == "stream":
-            raise BadArguments(say("{name} answers in parts, which cannot be given here.", name=name))
+            raise BadArguments(
+                say("{name} returns a stream of parts, which this interface does not support.", name=name)
+            )
         given = decode_params(operation, params)
         if operation.kind == "job":
             return self._start(operation, caller, given)
@@ -80,7 +82,7 @@ class Door:
         """
         operation = self.operation(caller, name)
         if operation.kind != "stream":
-            raise BadArguments(say("{name} gives one answer, not parts.", name=name))
+            raise BadArguments(say("{name} returns one result, not a stream of parts.", name=name))
         return _parts(operation, caller, decode_params(operation, params))
 
     def _start(self, operation: Operation, caller: Caller, given: msgspec.Struct) -> dict[str, Any]:

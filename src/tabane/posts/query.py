@@ -67,13 +67,14 @@ def checked_weights(mode: Mode, weights: Sequence[float] | None) -> tuple[float,
         return _normalised(USUAL_WEIGHTS) if mode == "weighted" else None
     if mode not in _WEIGHING:
         raise BadArguments(
-            say("weights go with mode average or weighted, not with {mode}", mode=mode), "weights"
+            say("weights can be used with mode average or weighted, not with {mode}", mode=mode), "weights"
         )
     fit = len(weights) == len(SPACES) and all(0 <= weight < math.inf for weight in weights)
     if not fit or not any(weights):
         raise BadArguments(
             say(
-                "weights are {count} numbers, for content, reasoning and summary: at least 0, and not all 0",
+                "weights must be {count} numbers, for content, reasoning and summary: at least 0, "
+                "and not all 0",
                 count=len(SPACES),
             ),
             "weights",

@@ -128,7 +128,10 @@ def user_stats(rows: PostRows, lang: Lang) -> str:
     head = say("👥 Posts by user (top {count})", count=number(len(rows))).render(lang)
     lines = (
         say(
-            "{place}. {user}: {count} posts", place=place, user=each["user"], count=number(each["post_count"])
+            "{place}. {user}: {count} {count:post|posts}",
+            place=place,
+            user=each["user"],
+            count=number(each["post_count"]),
         )
         for place, each in enumerate(rows, 1)
     )
@@ -166,7 +169,7 @@ def status(value: Row, lang: Lang) -> str:
 def suggestions(value: Mapping[str, Sequence[str]], lang: Lang) -> str:
     """Format the suggested users for each unknown name."""
     if not value:
-        return say("All of these users have posts here.").render(lang)
+        return say("All of these users have posts in the archive.").render(lang)
     lines = (
         say("{name} → {users}", name=name, users=", ".join(users) or "–") for name, users in value.items()
     )
@@ -180,7 +183,11 @@ def users(names: Sequence[str], lang: Lang) -> str:
 def counted(rows: PostRows, lang: Lang) -> str:
     """Format values or periods, each with its number of posts."""
     lines = (
-        say("{value}: {count} posts", value=next(iter(each.values())), count=number(each["post_count"]))
+        say(
+            "{value}: {count} {count:post|posts}",
+            value=next(iter(each.values())),
+            count=number(each["post_count"]),
+        )
         for each in rows
     )
     return "\n".join(line.render(lang) for line in lines)

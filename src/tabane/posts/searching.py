@@ -210,7 +210,7 @@ class PostSearch:
                 )
             if not vectors:
                 warning = say(
-                    "This post has no vectors for mode {mode}: posts with the same words are listed.",
+                    "This post has no vectors for mode {mode}, so posts with the same keywords are listed.",
                     mode=options.mode,
                 )
             source = HybridPosts(collection, self._models, query, chosen.all)
@@ -302,7 +302,7 @@ class PostSearch:
 
 
 def _no_vectors() -> NoModel:
-    return NoModel(say("Found by words alone: there are no vectors yet."))
+    return NoModel(say("Results match keywords only: there are no vectors yet."))
 
 
 async def _diverse(
@@ -325,7 +325,7 @@ def _asked(text: str) -> PostQuery:
 
 
 def _unasked(parameter: str) -> BadArguments:
-    return BadArguments(say("{parameter}: no search query is given.", parameter=parameter), parameter)
+    return BadArguments(say("{parameter}: the search query is empty.", parameter=parameter), parameter)
 
 
 def _checked(wanted: PostTerms, parameter: str) -> PostTerms:
@@ -354,8 +354,8 @@ def _answer(found: Sequence[RankedPost], warning: Message | None = None) -> Post
 def _unavailable(mode: Mode, spaces: Sequence[str]) -> BadArguments:
     return BadArguments(
         say(
-            "mode: the archive has no vectors for {mode}. Modes available: {modes}; search_posts_by_text "
-            "finds by text alone.",
+            "mode: the archive has no vectors for {mode}. Available modes: {modes}. For "
+            "keywords only, use search_posts_by_text.",
             mode=mode,
             modes=", ".join(available(spaces)),
         ),
@@ -366,7 +366,8 @@ def _unavailable(mode: Mode, spaces: Sequence[str]) -> BadArguments:
 def _modelless(mode: Mode, reason: Message) -> ModelMissing:
     return ModelMissing(
         say(
-            "{reason} Mode {mode} needs a model; mode hybrid and search_posts_by_text find by words without.",
+            "{reason} Mode {mode} needs a model. Without one, use mode hybrid or "
+            "search_posts_by_text (keywords only).",
             reason=reason,
             mode=mode,
         )

@@ -58,7 +58,9 @@ def zone_of(name: str) -> tzinfo:
     except (KeyError, OSError, ValueError):
         raise ConfigurationError(
             say(
-                'posts_zone: "{name}" is no time zone. It is a name such as Asia/Tokyo, or +09:00.', name=name
+                'posts_zone: "{name}" is not a time zone. Use a name such as Asia/Tokyo, or an '
+                "offset such as +09:00.",
+                name=name,
             )
         ) from None
 
@@ -75,8 +77,8 @@ def bound(text: str, zone: tzinfo, parameter: str, *, end: bool) -> float:
     except ValueError:
         raise BadArguments(
             say(
-                "{parameter}: {text} is no date. It is written YYYY-MM-DD HH:MM:SS, YYYY-MM-DD, YYYYMMDD or "
-                "in ISO 8601.",
+                "{parameter}: {text} is not a date. Use YYYY-MM-DD HH:MM:SS, YYYY-MM-DD, YYYYMMDD "
+                "or ISO 8601.",
                 parameter=parameter,
                 text=repr(text[:100]),
             ),

@@ -196,9 +196,20 @@ def warnings_of(removed: Mapping[str, int], comments: int = 0) -> tuple[Message,
     if removed:
         total = f"{sum(removed.values()):,}"
         kinds = _listed(removed)
-        warnings.append(say("{count} invisible characters were removed ({kinds}).", count=total, kinds=kinds))
+        warnings.append(
+            say(
+                "{count} invisible {count:character was|characters were} removed ({kinds}).",
+                count=total,
+                kinds=kinds,
+            )
+        )
     if comments:
-        warnings.append(say("{count} comments that the page does not show were removed.", count=comments))
+        warnings.append(
+            say(
+                "{count} {count:comment|comments} that the page does not show {count:was|were} removed.",
+                count=comments,
+            )
+        )
     return tuple(warnings)
 
 

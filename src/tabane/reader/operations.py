@@ -69,7 +69,9 @@ class ReaderOperations:
         )
         changed = params.cursor is not None and cursor.page != digest(page.markdown)
         if changed:
-            warning = say("The page has changed since the cursor was given: this is its beginning.")
+            warning = say(
+                "The page has changed since the cursor was issued. This is the start of the new page."
+            )
             page, cursor = replace(page, warnings=(*page.warnings, warning)), cursor._replace(start=0)
         return await asyncio.to_thread(_result, page, facts(page, caller), cursor, caller)
 
@@ -79,7 +81,7 @@ class ReaderOperations:
         Raises ReadError, and TabaneError if it cannot be added.
         """
         if self._remember is None:
-            raise TabaneError(say("Pages cannot be saved here, because this hub has no documents."))
+            raise TabaneError(say("Pages cannot be saved, because this hub stores no documents."))
         page = await self._reading(caller).read(params.url, refresh=bool(params.refresh))
         key = await self._remember(caller, page)
         return {**facts(page, caller), "remembered": key, "length": len(page.markdown)}

@@ -205,10 +205,10 @@ def decode(text: str, url: str) -> PageCursor:
         cursor = _CURSORS.decode(text)
     except ForeignCursor:
         raise BadArguments(
-            say("cursor: not one of this tool. Leave it out to read from the start."), "cursor"
+            say("cursor: it was not issued by this tool. Leave it out to read from the start."), "cursor"
         ) from None
     if cursor.url != digest(url):
         raise BadArguments(
-            say("cursor: it belongs to another URL. Give it with the url that it was given for."), "cursor"
+            say("cursor: it belongs to another URL. Use it with the url that it was issued for."), "cursor"
         )
     return cursor

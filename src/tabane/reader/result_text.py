@@ -109,7 +109,9 @@ def head(value: dict[str, Any], lang: Lang) -> str:
 def kept(value: dict[str, Any], lang: Lang) -> str:
     """Describe a page that was added to the documents, and how to read it there."""
     facts = {name: value.get(name) for name in (*_FACTS, "remembered")}
-    more = say("Read it later with get_document, filepath {key}", key=value["remembered"]).render(lang)
+    more = say("To read it later, call get_document with filepath {key}", key=value["remembered"]).render(
+        lang
+    )
     return f"{front_matter({**facts, 'warnings': value['warnings']})}\n{more}\n"
 
 

@@ -252,7 +252,7 @@ def _instead(kept: CachedPage | None, error: ReadError) -> Page:
     if kept is None or not (busy or error.cause in _PASSING):
         raise error
     warning = say(
-        "The page as it was read before; it cannot be asked for now: {reason}", reason=error.message
+        "This is the page as it was read before; it cannot be fetched now: {reason}", reason=error.message
     )
     return replace(kept.page, warnings=(*kept.page.warnings, warning))
 
@@ -264,7 +264,7 @@ def _failure(failed: Sequence[tuple[str, ReadError]]) -> ReadError:
     others = [_reason(way, error) for way, error in failed if error is not telling]
     if not others:
         return telling
-    message = say("{reason} Tried too: {others}", reason=telling.message, others=_joined(others))
+    message = say("{reason} Also tried: {others}", reason=telling.message, others=_joined(others))
     return ReadError(message, telling.cause, status=telling.status, wait=telling.wait)
 
 
@@ -315,7 +315,10 @@ class _ConditionalFetcher:
             if known is not None:
                 raise _NotModified
             raise ReadError(
-                say("the site says that nothing has changed, where it was not asked that (HTTP 304)."),
+                say(
+                    "the site reports that the page has not changed (HTTP 304), although Tabane did "
+                    "not ask that."
+                ),
                 "status",
                 status=304,
             )

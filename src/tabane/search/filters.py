@@ -207,7 +207,7 @@ def _fitted(where: Filter, shape: Shape) -> Filter:
 
 def _fitted_contains(where: Contains, shape: Shape) -> Contains:
     if not normalise(encodable(where.text, "contains")) or len(where.text) > LONGEST_NEEDLE:
-        message = say("the text to be contained has 1 to {most} characters", most=LONGEST_NEEDLE)
+        message = say("the text to contain must have 1 to {most} characters", most=LONGEST_NEEDLE)
         raise BadArguments(message, "contains")
     return Contains(where.text, where.fields and shape.text_names(where.fields))
 
@@ -235,7 +235,7 @@ def _bound(value: str | int | float | None, field: Field) -> str | int | float |
 def _unfit(field: Field, condition: str) -> BadArguments:
     return BadArguments(
         say(
-            "{field} is of kind {kind}, which has no {condition}",
+            "{field} is of type {kind}, so the condition {condition} cannot be used",
             field=field.name,
             kind=field.kind.value,
             condition=condition,

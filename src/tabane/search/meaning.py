@@ -119,4 +119,4 @@ def english_only(model: str) -> Message:
 
 
 def _words_alone(reason: Message) -> NoModel:
-    return NoModel(say("Found by words alone: {reason}", reason=reason))
+    return NoModel(say("Results match keywords only: {reason}", reason=reason))

@@ -105,7 +105,9 @@ class CollectionSource(ABC, Generic[T]):
         if isinstance(found, NoModel):
             raise ModelMissing(
                 say(
-                    "{reason} Mode {mode} needs a model; hybrid does without.", reason=found.reason, mode=mode
+                    "{reason} Mode {mode} needs a model; hybrid works without one.",
+                    reason=found.reason,
+                    mode=mode,
                 )
             )
         warning = found.incomplete.state if found.incomplete else None

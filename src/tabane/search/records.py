@@ -122,7 +122,7 @@ class Shape:
                 return space
         raise BadArguments(
             say(
-                "{collection} has no vectors {field}; it has: {known}",
+                "{collection} has no vectors {field}. Vectors: {known}",
                 collection=self.name,
                 field=name,
                 known=", ".join(space.name for space in self.spaces) or "–",
@@ -137,7 +137,7 @@ class Shape:
                 return field
         raise BadArguments(
             say(
-                "{collection} has no field {field}; it has: {known}",
+                "{collection} has no field {field}. Fields: {known}",
                 collection=self.name,
                 field=name,
                 known=", ".join(field.name for field in self.fields) or "–",
@@ -152,7 +152,7 @@ class Shape:
             if name not in known:
                 raise BadArguments(
                     say(
-                        "{collection} has no text {field}; it has: {known}",
+                        "{collection} has no text {field}. Texts: {known}",
                         collection=self.name,
                         field=name,
                         known=", ".join(known) or "–",
@@ -234,7 +234,7 @@ def checked_vector(vector: bytes, space: EmbeddingSpace) -> bytes:
 
 def unfit_vector(space: EmbeddingSpace) -> BadArguments:
     message = say(
-        "{space} wants vectors of {dimension} finite numbers that are not all 0 (float32, little-endian)",
+        "{space} needs vectors of {dimension} finite numbers that are not all 0 (float32, little-endian)",
         space=space.name,
         dimension=space.dimension,
     )
@@ -244,13 +244,13 @@ def unfit_vector(space: EmbeddingSpace) -> BadArguments:
 def checked_space(space: EmbeddingSpace) -> EmbeddingSpace:
     """Return the space. Raises :class:`BadArguments` if a collection cannot have it."""
     if not (space.name.isidentifier() and space.name.isascii()):
-        raise BadArguments(say("the name of a space is an ASCII identifier: {name}", name=space.name), "name")
+        raise BadArguments(say("a space name must be an ASCII identifier: {name}", name=space.name), "name")
     if not 0 < space.dimension <= LARGEST_DIMENSION:
-        message = say("{field} is {least} to {most}", field="dimension", least=1, most=LARGEST_DIMENSION)
+        message = say("{field} must be {least} to {most}", field="dimension", least=1, most=LARGEST_DIMENSION)
         raise BadArguments(message, "dimension")
     if len(encodable(space.model, "model").encode()) > LONGEST_MODEL:
         wanted = say("a string of at most {most} bytes", most=LONGEST_MODEL)
-        raise BadArguments(say("{field} wants {wanted}", field="model", wanted=wanted), "model")
+        raise BadArguments(say("{field} must be {wanted}", field="model", wanted=wanted), "model")
     return space
 
 
@@ -291,7 +291,7 @@ def _number(value: object, field: Field) -> int | float:
 
 
 def _unfit(field: Field, wanted: object) -> BadArguments:
-    return BadArguments(say("{field} wants {wanted}", field=field.name, wanted=wanted), field.name)
+    return BadArguments(say("{field} must be {wanted}", field=field.name, wanted=wanted), field.name)
 
 
 def encodable(text: str, name: str) -> str:
@@ -299,7 +299,7 @@ def encodable(text: str, name: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise BadArguments(say("{field} holds half a character", field=name), name) from None
+        raise BadArguments(say("{field} contains half of a surrogate pair", field=name), name) from None
     return text
 
 
@@ -308,7 +308,8 @@ def _check_size(record: Record) -> None:
     if size > LONGEST_RECORD:
         raise BadArguments(
             say(
-                "{key} has {size} bytes, and a record at most {most}: cut its text into several",
+                "{key} has {size} bytes, more than the limit of {most} for one record. Split its "
+                "text into several",
                 key=record.key,
                 size=size,
                 most=LONGEST_RECORD,

@@ -40,7 +40,7 @@ def private_folder(path: Pathlike, *, parents: bool = True) -> None:
     if status.st_mode & 0o022:
         raise ConfigurationError(
             say(
-                "Others may write in the folder {path}. Close it with: chmod 700 {quoted}",
+                "Other users can write to the folder {path}. Make it private with: chmod 700 {quoted}",
                 path=path,
                 quoted=_quoted(path),
             )
@@ -115,7 +115,7 @@ def _check_kind(path: Pathlike, status: os.stat_result, limit: int) -> None:
     if status.st_size > limit:
         raise ConfigurationError(
             say(
-                "{path} has {size} bytes; at most {limit} are read.",
+                "{path} has {size} bytes, more than the limit of {limit}.",
                 path=path,
                 size=status.st_size,
                 limit=limit,
@@ -127,8 +127,8 @@ def _check_trusted(path: Pathlike, mode: int) -> None:
     if mode & 0o022:
         raise ConfigurationError(
             say(
-                "{path} is refused, since others may write it (mode {mode}). "
-                "Close it with: chmod go-w {quoted}",
+                "{path} is not used, because other users can write to it (mode {mode}). Fix it "
+                "with: chmod go-w {quoted}",
                 path=path,
                 mode=f"{mode:04o}",
                 quoted=_quoted(path),
@@ -140,8 +140,8 @@ def _check_private(path: Pathlike, mode: int) -> None:
     if mode & 0o077:
         raise ConfigurationError(
             say(
-                "{path} is refused, since others may read it (mode {mode}). "
-                "Close it with: chmod 600 {quoted}",
+                "{path} is not used, because other users can read it (mode {mode}). Make it "
+                "private with: chmod 600 {quoted}",
                 path=path,
                 mode=f"{mode:04o}",
                 quoted=_quoted(path),
@@ -153,8 +153,8 @@ def _check_owner(path: Pathlike, status: os.stat_result) -> None:
     if status.st_uid not in (0, os.geteuid()):
         raise ConfigurationError(
             say(
-                "{path} belongs to another user (uid {owner}) and is refused. Take it over with: "
-                "chown {uid} {quoted}",
+                "{path} belongs to another user (uid {owner}), so it is not used. To make it "
+                "yours: chown {uid} {quoted}",
                 path=path,
                 quoted=_quoted(path),
                 owner=status.st_uid,

@@ -67,9 +67,11 @@ class _SettingsFile:
     def _unknown(self, key: str) -> Message:
         near = nearest(key, (option.name for option in OPTIONS if option.in_file))
         if not near:
-            return say("{where}: there is no setting {key}; it is ignored.", where=self.where(key), key=key)
+            return say(
+                "{where}: there is no setting {key}, so it is ignored.", where=self.where(key), key=key
+            )
         return say(
-            "{where}: there is no setting {key}; it is ignored. Did you mean {near}?",
+            "{where}: there is no setting {key}, so it is ignored. Did you mean {near}?",
             where=self.where(key),
             key=key,
             near=", ".join(near),
@@ -139,7 +141,7 @@ class _SettingsReader:
         except InvalidSetting as unfit:
             self.warnings.append(
                 say(
-                    "{variable}={given} is ignored: Tabane knows {allowed}.",
+                    "{variable}={given} is ignored. Tabane supports {allowed}.",
                     variable=option.also,
                     given=given,
                     allowed=unfit.allowed,
@@ -163,11 +165,11 @@ def _read_file(path: Path, *, required: bool) -> _SettingsFile:
         text = data.decode("utf-8-sig")
         return _SettingsFile(path, tomllib.loads(text), text)
     except UnicodeDecodeError:
-        raise ConfigurationError(say("{path} is not written in UTF-8.", path=path)) from None
+        raise ConfigurationError(say("{path} is not UTF-8. Save it as UTF-8.", path=path)) from None
     except tomllib.TOMLDecodeError as error:
         detail, where = _place(str(error))
         raise ConfigurationError(
-            say("{where} is not TOML: {detail}.", where=f"{path}{where}", detail=detail)
+            say("{where} is not valid TOML: {detail}.", where=f"{path}{where}", detail=detail)
         ) from None
 
 
@@ -184,7 +186,7 @@ def _misspelt(environ: Mapping[str, str]) -> list[Message]:
     found = ((name, nearest(name, known, 1)) for name in names if name not in known and name not in ELSEWHERE)
     return [
         say(
-            "{variable} is no setting of Tabane. Did you mean {near}?",
+            "{variable} is not a setting of Tabane. Did you mean {near}?",
             variable=PREFIX + name,
             near=PREFIX + near[0],
         )
@@ -197,9 +199,9 @@ def _check_together(settings: Settings) -> None:
     if settings.http and not _loopback(settings.host):
         raise ConfigurationError(
             say(
-                "host is {host}, which other machines can reach. That is refused until the hub can tell "
-                "users apart: give 127.0.0.1 or ::1, and let ssh -L or a proxy with a login of its own "
-                "carry what comes from elsewhere.",
+                "host is {host}, which other machines can reach. Such addresses are refused, "
+                "because the hub does not know users. Set host to 127.0.0.1 or ::1, and let other "
+                "machines connect through ssh -L or a proxy with its own login.",
                 host=settings.host,
             )
         )
@@ -219,20 +221,20 @@ def _check_model(settings: Settings) -> None:
     if settings.model_key and not _VARIABLE.fullmatch(settings.model_key):
         raise ConfigurationError(  # without the value, which may be the key itself
             say(
-                "model_key names a variable, such as ${{OPENAI_API_KEY}}; the key itself goes into {path} as "
-                "OPENAI_API_KEY=…",
+                "model_key must be a variable, such as ${{OPENAI_API_KEY}}. Write the key itself "
+                "to {path} as OPENAI_API_KEY=…",
                 path=settings.home / "secrets.env",
             )
         )
     if settings.model_url and not settings.model_url.startswith(("http://", "https://")):
         raise ConfigurationError(
-            say("model_url must begin with http:// or https://, not {given}.", given=settings.model_url)
+            say("model_url must start with http:// or https://, not {given}.", given=settings.model_url)
         )
     if settings.model_url and settings.model == "auto":
         raise ConfigurationError(
             say(
-                "model_url is set, but model is not: give the name of a model at that server, such as "
-                "multilingual-e5-small."
+                "model_url is set, but model is not. Set model to the name of a model on that "
+                "server, such as multilingual-e5-small."
             )
         )
 

@@ -52,8 +52,9 @@ class Settings:
     home: Path = option.path(
         say("the platform's data folder"),
         say(
-            "Folder of Tabane's data, logs and socket, readable by its owner alone. Not in tabane.toml, "
-            "since an assistant's connection has to find it without reading files."
+            "Folder of Tabane's data, logs and socket, readable only by its owner. It cannot "
+            "be set in tabane.toml, because an assistant's connection must find it without "
+            "reading files."
         ),
         in_file=False,
     )
@@ -64,38 +65,41 @@ class Settings:
     )
     servers: Path = option.path(
         say("mcp-servers.json beside tabane.toml"),
-        say("The file that names the MCP servers."),
+        say("The servers file, which lists the MCP servers."),
     )
     mode: Mode = option.choice(
         "search",
         ("search", "light", "full"),
         say(
-            "How tools are shown to an assistant that does not say: search lists a few tools that find "
-            "the others, light lists all without their schemas, full lists all whole."
+            "How tools are shown to an assistant that does not choose a mode: search lists a "
+            "few tools that find the others, light lists all tools without schemas, full lists "
+            "all tools with schemas."
         ),
     )
     lang: Literal["auto", "ja", "en"] = option.choice(
         "auto",
         ("auto", "ja", "en"),
-        say("Language of messages; auto follows the locale of the program that asks."),
+        say("Language of messages; auto uses the locale of the calling program."),
     )
     log_level: LogLevel = option.choice(
         "info",
         ("trace", "debug", "info", "warning", "error", "silent"),
-        say("The least severe entries that are written to the log. LOG_LEVEL is understood too."),
+        say("Lowest severity that is written to the log. It can also be set with LOG_LEVEL."),
         also="LOG_LEVEL",
     )
     log_size: int = option.size(
-        10 * MIB, 64 * KIB, GIB, say("Size of a log file at which the next one is begun.")
+        10 * MIB, 64 * KIB, GIB, say("Maximum size of a log file before the next one is started.")
     )
-    log_files: int = option.whole(5, 1, 100, say("files"), say("Log files kept, the current one included."))
+    log_files: int = option.whole(
+        5, 1, 100, say("files"), say("Number of log files to keep, including the current one.")
+    )
     start_servers: Literal["on_demand", "at_start"] = option.choice(
         "on_demand",
         ("on_demand", "at_start"),
-        say("When MCP servers are started: when first needed, or together with the hub."),
+        say("When MCP servers are started: on first use, or together with the hub."),
     )
     list_wait: float = option.seconds(
-        2, 0, 60, say("How long a search for tools waits for servers that never listed theirs.")
+        2, 0, 60, say("How long a tool search waits for servers that have never listed their tools.")
     )
     idle_end: float = option.limited(
         "number",
@@ -103,10 +107,13 @@ class Settings:
         0,
         10_080,
         say("minutes"),
-        say("A hub started by an assistant ends after this time without any; 0 is never."),
+        say(
+            "A hub that was started by an assistant stops after this time without a connected "
+            "client; 0 means never."
+        ),
     )
     grace: float = option.seconds(
-        10, 0, 600, say("How long calls in flight may take to finish when the hub is stopped.")
+        10, 0, 600, say("How long running calls may take to finish when the hub stops.")
     )
     stuck_after: float = option.seconds(
         30,
@@ -119,35 +126,37 @@ class Settings:
         ),
     )
     health_interval: float = option.seconds(
-        60, 0.1, 86_400, say("Time between two health checks of a server.")
+        60, 0.1, 86_400, say("Interval between health checks of a server.")
     )
     restart_first: float = option.seconds(
-        1, 0.01, 3_600, say("Wait before a server that died is started again; doubles with each failure.")
+        1, 0.01, 3_600, say("Wait before a crashed server is restarted; it doubles with each failure.")
     )
-    restart_max: float = option.seconds(
-        30, 0.01, 3_600, say("The longest wait before a server is started again.")
-    )
+    restart_max: float = option.seconds(30, 0.01, 3_600, say("Maximum wait before a server is restarted."))
     circuit_failures: int = option.whole(
         5,
         1,
         1_000,
         say("failures"),
-        say("Failures in a row after which calls to a server are refused at once."),
+        say("After this number of failures in a row, calls to a server are refused at once."),
     )
     circuit_wait: float = option.seconds(
-        60, 0.1, 86_400, say("How long calls are refused before the server is tried once more.")
+        60, 0.1, 86_400, say("How long calls are refused before the server is tried again.")
     )
     start_timeout: float = option.seconds(
-        60, 0.1, 3_600, say("How long a server may take from its start to its first answer.")
+        60, 0.1, 3_600, say("Time limit from the start of a server to its first response.")
     )
     probe_timeout: float = option.seconds(
         5,
         0.1,
         60,
-        say("How long to wait for an answer in one revision of the protocol before trying another."),
+        say("How long to wait for a response in one protocol version before trying another."),
     )
     queue_length: int = option.whole(
-        1_000, 1, 100_000, say("calls"), say("Calls that may wait for one server; more are refused.")
+        1_000,
+        1,
+        100_000,
+        say("calls"),
+        say("Maximum number of calls that wait for one server; further calls are refused."),
     )
     list_items: int = option.whole(
         5_000,
@@ -171,12 +180,12 @@ class Settings:
         1_000_000,
         say("tokens"),
         say(
-            "Text of a tool's result, at four bytes a token, above which call_tool and call_readonly_tool "
-            "give it in parts."
+            "Size of a tool result's text, at four bytes a token, above which call_tool and "
+            "call_readonly_tool return it in parts."
         ),
     )
     max_line: int = option.size(
-        64 * MIB, 64 * KIB, GIB, say("The longest message accepted, whatever way it comes.")
+        64 * MIB, 64 * KIB, GIB, say("Maximum size of a message, on every transport.")
     )
     outbox: int = option.size(
         64 * MIB,
@@ -189,45 +198,54 @@ class Settings:
         ),
     )
     max_sessions: int = option.whole(
-        256, 1, 10_000, say("sessions"), say("Clients that may be connected at the same time.")
+        256, 1, 10_000, say("sessions"), say("Maximum number of clients connected at the same time.")
     )
     http: bool = option.switch(
         True,
         say(
-            "Serve MCP over HTTP too, for clients that cannot start a command. A hub within an assistant's "
-            "client (tabane mcp --standalone) does so only where this is said."
+            "Also serve MCP over HTTP, for clients that cannot start a command. A hub inside "
+            "an assistant's process (tabane mcp --standalone) does so only if this is set "
+            "explicitly."
         ),
     )
     host: str = option.text(
-        "127.0.0.1", say("The address that HTTP is served at: one that this machine alone can reach.")
+        "127.0.0.1",
+        say(
+            "The address that HTTP is served at. Only addresses that this machine alone can "
+            "reach are allowed."
+        ),
     )
     port: int = option.whole(
-        8765, 0, 65_535, say("port"), say("The port that HTTP is served at; 0 is a free one.")
+        8765, 0, 65_535, say("port"), say("The port that HTTP is served at; 0 chooses a free port.")
     )
     http_token: bool = option.switch(
         True,
         say(
-            "Ask clients over HTTP for the token in the file token of TABANE_HOME. Without, every program "
-            "and every user of this machine may use the hub."
+            "Require HTTP clients to send the token in the file token of TABANE_HOME. If this "
+            "is off, every program and every user of this machine can use the hub."
         ),
     )
     open_archive: bool = option.switch(
         True,
         say(
-            "Answer questions about the archive over WebSocket and /rpc to programs that do not show the "
-            "token, as the original clients of twilog. Everything else needs it in any case."
+            "Answer archive queries over WebSocket and /rpc from programs that do not send the "
+            "token, as the original twilog clients do. All other operations always need the "
+            "token."
         ),
     )
     ping_interval: float = option.seconds(
         20,
         0.1,
         3_600,
-        say("Time between two pings to a program on a WebSocket; who misses three of them is gone."),
+        say(
+            "Interval between pings to a WebSocket client. A client that misses three pings is disconnected."
+        ),
     )
     origins: tuple[str, ...] = option.texts(
         say(
-            "Origins of web pages that may use the hub from a browser, such as https://app.example.com or "
-            "http://localhost:3000; http://localhost:* is any port. All other pages are refused."
+            "Origins of web pages that may use the hub from a browser, such as "
+            "https://app.example.com or http://localhost:3000; http://localhost:* allows any "
+            "port. All other pages are refused."
         )
     )
     http_sessions: int = option.whole(
@@ -236,8 +254,8 @@ class Settings:
         100_000,
         say("sessions"),
         say(
-            "Sessions of clients over HTTP at the same time. A new one takes the place of the one that was "
-            "idle longest; where none is idle, it is refused."
+            "Maximum number of client sessions over HTTP at the same time. A new session "
+            "replaces the one that was idle longest; if none is idle, it is refused."
         ),
     )
     http_idle: float = option.limited(
@@ -246,81 +264,101 @@ class Settings:
         0.001,
         10_080,
         say("minutes"),
-        say("A session over HTTP ends after this time without a request, a call or an open stream."),
+        say("A session over HTTP ends after this time without a request, a running call or an open stream."),
     )
     keyring: bool = option.switch(
         False,
         say(
-            'Also look for variables of the servers file in the system\'s keyring (service "tabane"); '
-            "needs the Python package keyring."
+            "Also look up variables of the servers file in the system's keyring (service "
+            '"tabane"). This needs the Python package keyring.'
         ),
     )
     model: str = option.text(
         "auto",
         say(
-            "The embedding model, by which texts are found by their meaning: auto (a small one for English "
-            "and Japanese), none, its name at huggingface.co (org/name, or org/name@revision), or a folder "
-            "that has it. With model_url, its name at that server."
+            "Embedding model for semantic search: auto (a small model for English and "
+            "Japanese), none, a name on huggingface.co (org/name, or org/name@revision), or a "
+            "folder that contains the model. With model_url: the model's name on that server."
         ),
     )
     model_url: str = option.text(
         "",
         say(
-            "A server that speaks OpenAI's /v1/embeddings, such as http://127.0.0.1:11434/v1 of Ollama. "
-            "What is embedded is sent there."
+            "A server with the OpenAI endpoint /v1/embeddings, such as "
+            "http://127.0.0.1:11434/v1 for Ollama. All texts to embed are sent to it."
         ),
     )
     model_key: str = option.text(
         "",
         say(
-            "The key of that server, as the name of a variable: ${NAME}, which is looked up in secrets.env, "
-            "the keyring and the environment. Never the key itself."
+            "The key for that server, written as a variable: ${NAME}. Its value is looked up "
+            "in secrets.env, the keyring and the environment. Never write the key itself here."
         ),
     )
     model_loader: ModelLoader = option.choice(
         "auto",
         ("auto", "onnx", "sentence-transformers"),
-        say("What runs the model: ONNX where the model can be run so, or the package sentence-transformers."),
+        say("How the model runs: as an ONNX graph if it has one, or with the package sentence-transformers."),
     )
     model_quantisation: Literal["none", "int8"] = option.choice(
         "none",
         ("none", "int8"),
-        say("int8 makes the weights small: two to three times as fast, and not quite the same vectors."),
+        say(
+            "int8 makes the weights smaller. The model is two to three times as fast, and its "
+            "vectors change slightly."
+        ),
     )
     model_pooling: ModelPooling = option.choice(
         "auto",
         ("auto", "mean", "cls", "last"),
-        say("How the states of a text's tokens become its vector; auto is what the model was trained for."),
+        say(
+            "How a vector is computed from the states of a text's tokens; auto is the method "
+            "that the model was trained with."
+        ),
     )
     model_max_tokens: int = option.whole(
-        0, 0, 1_000_000, say("tokens"), say("Where a text is cut; 0 is what the model takes, at most 2048.")
+        0,
+        0,
+        1_000_000,
+        say("tokens"),
+        say("Maximum number of tokens of a text; 0 is the model's own limit, at most 2048."),
     )
     model_dimension: int = option.whole(
         0,
         0,
         65_536,
         say("components"),
-        say("Keep the first components of a vector alone, for models trained so; 0 keeps all."),
+        say("Keep only the first components of each vector, for models trained for that; 0 keeps all."),
     )
     model_query_prefix: str = option.text(
         "auto",
-        say("What is put before a question; auto is what the model was trained with. \\n is a line break."),
+        say(
+            "Text put before a query when it is embedded; auto is the one that the model was "
+            "trained with. \\n is a line break."
+        ),
     )
     model_document_prefix: str = option.text(
-        "auto", say("What is put before a text that is to be found; written as model_query_prefix.")
+        "auto", say("Text put before a document when it is embedded; written as model_query_prefix.")
     )
     model_offline: bool = option.switch(
-        False, say("Fetch no model: use what is in the cache, as with HF_HUB_OFFLINE=1.")
+        False, say("Do not download models: use only what is in the cache, as with HF_HUB_OFFLINE=1.")
     )
     model_threads: int = option.whole(
-        0, 0, 256, say("threads"), say("Threads of a model; 0 is one for each core, at most four.")
+        0,
+        0,
+        256,
+        say("threads"),
+        say("Number of threads for a model; 0 means one for each core, at most four."),
     )
     model_batch_tokens: int = option.whole(
         1024,
         64,
         1_048_576,
         say("tokens"),
-        say("Tokens that a model works at together: more need more memory, and are hardly faster."),
+        say(
+            "Number of tokens that a model processes together. Higher values need more memory "
+            "and are hardly faster."
+        ),
     )
     model_idle: float = option.limited(
         "number",
@@ -328,13 +366,14 @@ class Settings:
         0,
         10_080,
         say("minutes"),
-        say("A model's process ends after this time without work, and is started again; 0 is never."),
+        say("A model's process stops after this idle time and is started again when needed; 0 means never."),
     )
     reranker: str = option.text(
         "none",
         say(
-            "A second model that reads the first hits of a search together with the question and orders them "
-            "anew: none, auto (a small one for Japanese), its name at huggingface.co, or a folder."
+            "A second model that reads the first hits of a search together with the query and "
+            "sorts them again: none, auto (a small model for Japanese), a name on "
+            "huggingface.co, or a folder."
         ),
     )
     embedding_cache: int = option.size(
@@ -342,58 +381,67 @@ class Settings:
         MIB,
         1024 * GIB,
         say(
-            "How much is kept of what was embedded, so that the same text is not embedded twice. Those that "
-            "were not used for longest go first. A change takes effect with the next start."
+            "Size of the embedding cache, which avoids embedding the same text twice. The "
+            "entries unused for longest are removed first. A change takes effect after a "
+            "restart."
         ),
     )
     posts_zone: str = option.text(
         "",
         say(
-            "The time zone that timestamps of posts mean where they name none, such as Asia/Tokyo or +09:00; "
-            "empty is that of this machine. It counts for posts that are imported from then on, and for "
-            "dates that are asked for."
+            "Time zone of post timestamps that have none, such as Asia/Tokyo or +09:00; empty "
+            "means the time zone of this machine. It applies to posts imported from now on, "
+            "and to dates in searches."
         ),
     )
     posts_embeddings: Path | None = option.optional_path(
         say(
-            "A folder of vectors of posts (embeddings of twilog): it is imported when the hub starts, with "
-            "the twilog.csv that its meta.json names, unless that was done before and nothing has changed."
+            "A folder with embeddings of posts (the folder embeddings of twilog). The hub "
+            "imports it at startup, together with the twilog.csv that its meta.json names, if "
+            "it is new or has changed."
         )
     )
     posts_reasoning: Path | None = option.optional_path(
-        say("The same for the reasoning of posts (batch/reasoning of twilog).")
+        say(
+            "A folder with embeddings of the posts' reasoning (batch/reasoning of twilog), "
+            "imported in the same way."
+        )
     )
     posts_summary: Path | None = option.optional_path(
-        say("The same for the summaries of posts (batch/summary of twilog).")
+        say(
+            "A folder with embeddings of the posts' summaries (batch/summary of twilog), "
+            "imported in the same way."
+        )
     )
     documents_roots: tuple[str, ...] = option.texts(
         say(
-            "Folders, with all that is in them, from which an assistant may keep files as documents "
-            "(put_file); none are allowed otherwise. What a person adds with tabane docs needs no leave."
+            "Folders, with their subfolders, from which assistants may save files as documents "
+            "(put_file). Empty: none. Files that a person adds with tabane docs need no "
+            "permission."
         )
     )
     documents_size: int = option.size(
-        10 * MIB, KIB, 12 * MIB, say("The longest text that is kept as one document.")
+        10 * MIB, KIB, 12 * MIB, say("Maximum size of the text of one document.")
     )
     reader_allow: tuple[str, ...] = option.texts(
         say(
-            "Hosts of private networks and of this machine that may be read all the same: names, addresses "
-            "or networks, each with a port where that alone is meant, such as wiki.home or 127.0.0.1:3000."
+            "Private hosts that may still be read: names, addresses or networks, with a port "
+            "to allow only that port, such as wiki.home or 127.0.0.1:3000."
         )
     )
     reader_robots: Literal["never", "assistants", "always"] = option.choice(
         "assistants",
         ("never", "assistants", "always"),
         say(
-            "When a site's robots.txt decides whether a page is read: when an assistant asks, always, or "
-            "never. What a person asks for by name is no crawl."
+            "When a site's robots.txt decides whether a page is read: for requests of an "
+            "assistant, always, or never. A page that a person names is not a crawl."
         ),
     )
     reader_size: int = option.size(
-        20 * MIB, 64 * KIB, GIB, say("The largest page or file that is read, unpacked.")
+        20 * MIB, 64 * KIB, GIB, say("Maximum size of a page or file, after decompression.")
     )
     reader_timeout: float = option.seconds(
-        30, 1, 600, say("How long one request for a page may take, with all that it is redirected to.")
+        30, 1, 600, say("Time limit for one request for a page, redirects included.")
     )
     reader_fresh: float = option.limited(
         "number",
@@ -401,47 +449,49 @@ class Settings:
         0,
         10_080,
         say("minutes"),
-        say("A page that was read is given again as it was for this time; then its site is asked."),
+        say("A page is served from the cache for this time. After that, its site is asked again."),
     )
     reader_cache: int = option.size(
         500 * MIB,
         MIB,
         1024 * GIB,
-        say("How much is kept of the pages that were read. Those read longest ago go first."),
+        say("Size of the page cache. The pages read longest ago are removed first."),
     )
     reader_tokens: int = option.whole(
         8_000,
         500,
         200_000,
         say("tokens"),
-        say("How much of a page an assistant is given at once, where it does not say."),
+        say("How much of a page an assistant gets at once if it does not set a limit itself."),
     )
     reader_ca: Path | None = option.optional_path(
         say(
-            "A file of certificates (PEM) that are trusted besides the system's, as of a company's own sites."
+            "A file of certificates (PEM) to trust in addition to the system's, for example "
+            "for your company's own sites."
         )
     )
     reader_proxy: str = option.text(
         "",
         say(
-            "A proxy through which pages are fetched, such as http://proxy:3128. It resolves the names then, "
-            "so the guard against private addresses judges names and literal addresses alone."
+            "Proxy through which pages are fetched, such as http://proxy:3128. The proxy then "
+            "resolves names, so the guard against private addresses can check only names and "
+            "literal addresses."
         ),
     )
     reader_render: Literal["never", "auto", "unsandboxed"] = option.choice(
         "never",
         ("never", "auto", "unsandboxed"),
         say(
-            "Whether a page that shows nothing without JavaScript is opened in an installed Chromium or "
-            "Chrome: never; auto, within the browser's own sandbox alone; or unsandboxed too, for a hub that "
-            "is confined as a whole."
+            "Whether a page that shows nothing without JavaScript is opened in an installed "
+            "Chromium or Chrome: never; auto, only if the browser's own sandbox works; or "
+            "unsandboxed, also without a sandbox, for a hub that is isolated as a whole."
         ),
     )
     reader_browser: str = option.text(
         "",
         say(
-            "The browser that such pages are opened in, by its path or name; without one, the first Chromium "
-            "or Chrome that is found."
+            "Path or name of the browser that renders such pages. Empty: the first Chromium or "
+            "Chrome that is found."
         ),
     )
     sources: Mapping[str, SettingSource] = field(default_factory=dict, repr=False, compare=False)

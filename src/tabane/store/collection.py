@@ -233,7 +233,7 @@ class StoredCollection(CollectionCounts):
         self.shape.text_names(query.fields)
         meant = filters.checked(where, self.shape)
         if self.lexical is None or Capability.LEXICAL not in self.capabilities:
-            raise StoreError(say("{collection} has no index of words", collection=self.shape.name))
+            raise StoreError(say("{collection} has no keyword index", collection=self.shape.name))
         return await self.lexical.search(query, meant, limit, offset)
 
     async def attach(
@@ -354,4 +354,4 @@ def _sized(records: Sequence[Record], gone: Sequence[str]) -> tuple[list[str], i
 
 def _bounded(name: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
-        raise BadArguments(say("{field} is {least} to {most}", field=name, least=least, most=most), name)
+        raise BadArguments(say("{field} must be {least} to {most}", field=name, least=least, most=most), name)

@@ -58,7 +58,7 @@ class CollectionCounts:
 
     async def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
         if not 2 <= len(bounds) <= MOST_BOUNDS:
-            message = say("{field} is {least} to {most}", field="bounds", least=2, most=MOST_BOUNDS)
+            message = say("{field} must be {least} to {most}", field="bounds", least=2, most=MOST_BOUNDS)
             raise BadArguments(message, "bounds")
         self._check(field, self.shape.field(field).kind.numeric, "histogram")
         meant = filters.checked(where, self.shape)
@@ -116,7 +116,12 @@ class CollectionCounts:
     def _check(self, field: str, fits: bool, what: str) -> None:
         if not fits:
             kind = self.shape.field(field).kind.value
-            message = say("{field} is of kind {kind}, which has no {what}", field=field, kind=kind, what=what)
+            message = say(
+                "{field} is of type {kind}, so it cannot be used for {what}",
+                field=field,
+                kind=kind,
+                what=what,
+            )
             raise BadArguments(message, field)
 
 

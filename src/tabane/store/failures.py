@@ -36,7 +36,7 @@ def from_sqlite(error: sqlite3.Error, path: str) -> StoreError:
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return locked(path)
     return StoreError(
-        say("{path} could not be read or written ({detail}): check the disk", path=path, detail=str(error))
+        say("{path} could not be read or written ({detail}). Check the disk", path=path, detail=str(error))
     )
 
 
@@ -62,7 +62,8 @@ def from_system(error: OSError, path: str) -> StoreError:
 def corrupt(path: str, detail: str) -> StoreCorrupt:
     return StoreCorrupt(
         say(
-            "{path} is damaged ({detail}): put back a backup of it, or move it away to begin anew",
+            "{path} is damaged ({detail}). Restore a backup of it, or move it away to start "
+            "with an empty one",
             path=path,
             detail=detail,
         )
@@ -71,19 +72,23 @@ def corrupt(path: str, detail: str) -> StoreCorrupt:
 
 def full(path: str) -> StoreFull:
     folder = os.path.dirname(path)
-    return StoreFull(say("no space is left in {folder}: free some, nothing stored is lost", folder=folder))
+    return StoreFull(
+        say("there is no space left in {folder}. Free some space; stored data is not lost", folder=folder)
+    )
 
 
 def read_only(path: str) -> StoreReadOnly:
-    return StoreReadOnly(say("{path} cannot be written: check who owns it and its folder", path=path))
+    return StoreReadOnly(
+        say("{path} cannot be written. Check the owner of the file and its folder", path=path)
+    )
 
 
 def locked(path: str) -> StoreLocked:
-    return StoreLocked(say("{path} is open in another process: end that one first", path=path))
+    return StoreLocked(say("{path} is open in another process. End that process first", path=path))
 
 
 def busy(path: str) -> StoreBusy:
-    return StoreBusy(say("too much waits for {path}: try again", path=path))
+    return StoreBusy(say("too much work is waiting for {path}. Try again later", path=path))
 
 
 def closed(path: str) -> StoreError:

@@ -62,7 +62,7 @@ def rows_of_exchange(records: Sequence[Record], gone: Sequence[str]) -> int:
     """
     twice = {record.key for record in records}.intersection(gone)
     if twice:
-        raise BadArguments(say("{key} is to be put and to be taken out", key=min(twice)), "gone")
+        raise BadArguments(say("{key} is given both to be saved and to be removed", key=min(twice)), "gone")
     size, vectors = sum(map(_size, records)), sum(map(_vectors, records))
     if size > LARGEST_EXCHANGE or vectors > LARGEST_VECTORS:
         most = LARGEST_VECTORS if vectors > LARGEST_VECTORS else LARGEST_EXCHANGE

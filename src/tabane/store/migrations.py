@@ -84,7 +84,8 @@ def check(connection: sqlite3.Connection, path: str, known: int) -> None:
     if version(connection) > known:
         raise StoreNewer(
             say(
-                "{path} was written by a newer Tabane (version {theirs}, known here: {ours}): update Tabane",
+                "{path} was written by a newer Tabane (version {theirs}; this one supports "
+                "{ours}). Update Tabane",
                 path=path,
                 theirs=version(connection),
                 ours=known,

@@ -46,7 +46,7 @@ def read(text: str, order: Sequence[Order], shape: Shape) -> RecordsCursor:
     except ValueError:
         fits = False
     if not fits:
-        message = say("the cursor is not one of this selection and order: begin again without it")
+        message = say("the cursor does not belong to this selection and order. Start again without it")
         raise BadArguments(message, "after")
     return cursor
 
@@ -67,7 +67,9 @@ def checked(order: Sequence[Order], shape: Shape) -> None:
     """Raises :class:`BadArguments` for a field that is not there or is a list."""
     for each in order:
         if shape.field(each.field).kind is Kind.STRINGS:
-            raise BadArguments(say("{field} is a list, which gives no order", field=each.field), "order")
+            raise BadArguments(
+                say("{field} is a list, so it cannot be used for sorting", field=each.field), "order"
+            )
 
 
 def named(order: Sequence[Order]) -> str:

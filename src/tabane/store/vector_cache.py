@@ -175,7 +175,7 @@ class PersistentVectorCache:
 
 def _check(keys: Sequence[bytes]) -> None:
     if len(keys) > MOST_AT_ONCE or any(len(key) != KEY for key in keys):
-        message = say("keys are at most {most}, of {size} bytes each", most=MOST_AT_ONCE, size=KEY)
+        message = say("there can be at most {most} keys, of {size} bytes each", most=MOST_AT_ONCE, size=KEY)
         raise BadArguments(message, "keys")
 
 

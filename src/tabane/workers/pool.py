@@ -232,7 +232,7 @@ class Pool:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise WorkerUnavailable(say("The worker processes are being ended."))
+            raise WorkerUnavailable(say("The worker processes are stopping."))
 
     def _rest(self, worker: Worker) -> None:
         timer = asyncio.get_running_loop().call_later(self._idle, self._retire, worker)

@@ -128,7 +128,7 @@ class ResidentWorker:
                 await self._restarts.pause()
                 try:
                     useful = await self._run_process()
-                    error = WorkerEnded(say("The process that did the work ended."))
+                    error = WorkerEnded(say("The worker process ended."))
                 except WorkerUnavailable as failed:
                     useful, error = False, failed
                 if useful:
@@ -212,7 +212,7 @@ class ResidentWorker:
             pending.in_work = False
             if pending.deaths >= DEATHS and not pending.answer.done():
                 del self._pending[number]
-                pending.answer.set_exception(EndedByRequest(say("The process that did the work ended.")))
+                pending.answer.set_exception(EndedByRequest(say("The worker process ended.")))
 
     def _give_up(self, error: Exception) -> None:
         for pending in self._pending.values():
@@ -242,4 +242,4 @@ def _refused(body: bytes, *, opening: bool) -> RequestRefused:
 
 
 def _closing() -> WorkerUnavailable:
-    return WorkerUnavailable(say("The worker processes are being ended."))
+    return WorkerUnavailable(say("The worker processes are stopping."))

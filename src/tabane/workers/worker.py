@@ -190,7 +190,7 @@ class Worker:
             return WorkerSpent(
                 say("The work took more than {seconds:g} seconds of CPU time.", seconds=seconds)
             )
-        return WorkerEnded(say("The process that did the work ended."))
+        return WorkerEnded(say("The worker process ended."))
 
 
 async def _wait_for_end(child: asyncio.subprocess.Process) -> None:
@@ -238,7 +238,9 @@ class RestartPolicy:
         wait = self._not_before - _now()
         if wait > _PATIENCE:
             raise WorkerUnavailable(
-                say("A worker process cannot be started; the next try is in {seconds:.0f} s.", seconds=wait)
+                say(
+                    "A worker process cannot be started. Tabane tries again in {seconds:.0f} s.", seconds=wait
+                )
             )
         if wait > 0:
             await asyncio.sleep(wait)

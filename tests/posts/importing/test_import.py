@@ -267,7 +267,7 @@ def test_bad_rows_are_in_the_report_and_all_of_them_in_its_file(tmp_path: Path) 
     assert lines[-1]["summary"]["bad"] == 1201
     assert written.stat().st_mode & 0o777 == 0o600
     plain = json.loads(json.dumps(report.plain("en")))
-    assert plain["bad_rows"][0] == {"file": path, "line": 2, "reason": "1 columns in place of 5"}
+    assert plain["bad_rows"][0] == {"file": path, "line": 2, "reason": "1 column instead of 5"}
 
 
 def test_progress_goes_from_nothing_to_all_of_the_bytes(setup: Path, tmp_path: Path) -> None:

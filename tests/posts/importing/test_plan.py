@@ -103,8 +103,8 @@ def test_what_is_none_of_it_is_said_to_be_none(setup: Path) -> None:
     wrong = {
         "absent.csv": "is not there",
         "empty": "no folder that can be imported",
-        "one.safetensors": "name the folder",
-        "embeddings/meta.json": "name the folder",
+        "one.safetensors": "ive the folder",
+        "embeddings/meta.json": "ive the folder",
         "tweets.js": "name the zip",
         "batch": "no folder that can be imported",
         "bad\0name": "is not there",
@@ -114,5 +114,5 @@ def test_what_is_none_of_it_is_said_to_be_none(setup: Path) -> None:
             plan([f"{setup}/{name}"])
     with pytest.raises(BadArguments, match="at least one"):
         plan([])
-    with pytest.raises(BadArguments, match="both hold vectors of content"):
+    with pytest.raises(BadArguments, match="both contain vectors of content"):
         plan([str(setup)], embeddings=write_vectors(setup / "other", VECTORS, csv_path="embeddings"))

@@ -79,7 +79,7 @@ def test_bad_lines_are_told_and_passed_over(tmp_path: Path) -> None:
     bad = {each.line: str(each.reason) for each in found if isinstance(each, RejectedRow)}
     assert sorted(bad) == list(range(2, 13))
     assert bad[7] == "the model refused it: SAFETY"
-    assert bad[5] == "tags is no list of texts"
+    assert bad[5] == "tags is not a list of texts"
     assert results.of(6) == WANTED
     assert results.done == path.stat().st_size
 

@@ -130,11 +130,11 @@ def test_bad_rows_are_told_with_their_line_and_cost_no_other(tmp_path: Path) -> 
         (2, 1234567890123456789), (5, 8), (6, 9), (8, 10), (10, 0), (11, 11), (13, 12)
     ]  # fmt: skip
     assert [str(each.reason) for each in bad] == [
-        "log_type is 1, 2 or 3, not “4”",
-        "“yesterday” is no time",
+        "log_type must be 1, 2 or 3, not “4”",
+        "“yesterday” is not a time",
         "a quote is not closed",
         "not UTF-8",
-        "2 columns in place of 5",
+        "2 columns instead of 5",
         "longer than 131072 bytes",
         "a quote is not closed",
     ]
@@ -148,13 +148,13 @@ def test_bad_rows_are_told_with_their_line_and_cost_no_other(tmp_path: Path) -> 
     [
         (b"", "it is empty"),
         (b"\n \n", "it is empty"),
-        (b"\x7fELF\0\0\0", "it is no text"),
+        (b"\x7fELF\0\0\0", "it is not text"),
         (EXAMPLE.encode("utf-16"), "it is UTF-16"),
         ("日時,本文\n2024,こんにちは\n".encode("cp932"), "line 1: not UTF-8"),
-        (b"name,age\nalice,7\n", "line 1: 2 columns in place of 5"),
-        (b"id,user,text,likes,lang\n1,alice,hi,3,en\n", "line 2: log_type is 1, 2 or 3, not"),
+        (b"name,age\nalice,7\n", "line 1: 2 columns instead of 5"),
+        (b"id,user,text,likes,lang\n1,alice,hi,3,en\n", "line 2: log_type must be 1, 2 or 3, not"),
         (b"post_id,url,timestamp,content,log_type\n", ""),
-        (b"<html>\n" * 50, "line 1: 1 columns in place of 5"),
+        (b"<html>\n" * 50, "line 1: 1 column instead of 5"),
     ],
 )
 def test_another_file_is_one_error_at_once_that_shows_a_row(tmp_path: Path, content: bytes, why: str) -> None:
@@ -164,5 +164,5 @@ def test_another_file_is_one_error_at_once_that_shows_a_row(tmp_path: Path, cont
         return
     with pytest.raises(BadArguments) as raised:
         TwilogCsv(str(path), UTC)
-    assert f"{path} is no twilog.csv: {why}" in str(raised.value)
+    assert f"{path} is not a twilog.csv: {why}" in str(raised.value)
     assert EXAMPLE in str(raised.value)

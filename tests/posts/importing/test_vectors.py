@@ -99,7 +99,7 @@ def test_files_that_do_not_fit_are_told_and_the_rest_is_read(tmp_path: Path) -> 
 
 
 def test_a_folder_of_which_nothing_can_be_read_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(BadArguments, match="3 dimensions in place of 4"):
+    with pytest.raises(BadArguments, match="3 dimensions instead of 4"):
         VectorFolder(
             write_vectors(tmp_path / "a", {1: vector(1, 2, 3)}, dimension=3, embedding_dim=4), "content"
         )
@@ -117,6 +117,6 @@ def test_ids_that_are_none_are_told(tmp_path: Path) -> None:
     )
     assert [each for each in found if isinstance(each, int)] == [5]
     assert [str(each.reason) for each in found if isinstance(each, RejectedRow)] == [
-        "“0” is no post_id",
-        "“-3” is no post_id",
+        "“0” is not a post_id",
+        "“-3” is not a post_id",
     ]

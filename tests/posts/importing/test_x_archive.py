@@ -159,7 +159,7 @@ def test_a_like_without_its_text_is_told(tmp_path: Path) -> None:
     path = write_zip(tmp_path / "x.zip", like=[{"like": {"tweetId": "9"}}, {"like": LIKED}])
     found = read(path)
     assert [(each.post_id, str(each.reason)) for each in found if isinstance(each, RejectedRow)] == [
-        (9, "the archive has no text of it")
+        (9, "the archive does not contain its text")
     ]
     assert len(found) == 2
 

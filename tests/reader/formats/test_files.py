@@ -57,7 +57,7 @@ def test_a_pdf_has_headings_paragraphs_and_items() -> None:
 def test_the_pages_of_a_pdf_are_marked() -> None:
     page = page_of(pdf([[(11, 72, 700, "one")], [], [(11, 72, 700, "three")]]), URL)
     assert page.markdown == "[p. 1]\n\none\n\n[p. 2]\n\n[p. 3]\n\nthree"
-    assert said(page) == ["1 pages have no text; they may be pictures."]
+    assert said(page) == ["1 page has no text and may be images."]
 
 
 def test_code_in_a_pdf_is_a_listing() -> None:
@@ -79,7 +79,7 @@ def test_a_pdf_of_very_many_pages_is_bounded() -> None:
     page = page_of(pdf([[(11, 72, 700, f"page {nth}")] for nth in range(1200)]), URL)
     assert "[p. 1000]\n\npage 999" in page.markdown
     assert "page 1000" not in page.markdown
-    assert said(page) == ["The first 1000 of 1200 pages are here."]
+    assert said(page) == ["Only the first 1000 of 1200 pages are shown."]
 
 
 def test_a_broken_pdf_is_told() -> None:

@@ -41,7 +41,7 @@ def test_long_text_is_cut_at_a_line_and_that_is_said() -> None:
     page = page_of(b"0123456789\n" * 500_000, URL, "text/plain")
     assert 3_600_000 < len(page.markdown) <= 4_000_000
     assert page.markdown.endswith("0123456789")
-    assert said(page) == [f"Only the first {len(page.markdown)} of 5499999 characters are here."]
+    assert said(page) == [f"Only the first {len(page.markdown)} of 5499999 characters are shown."]
 
 
 def test_front_matter_becomes_the_page() -> None:

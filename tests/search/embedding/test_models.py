@@ -199,7 +199,7 @@ def test_a_configuration_that_is_no_bert_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"\0" * 8, b"\xff" * 16, b"\x02\0\0\0\0\0\0\0"])
 def test_what_is_no_safetensors_file_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "x").write_bytes(content)
-    with pytest.raises(ValueError, match="no safetensors file"):
+    with pytest.raises(ValueError, match="not a safetensors file"):
         WeightsFile(str(tmp_path / "x"))
 
 

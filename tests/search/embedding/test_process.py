@@ -119,7 +119,7 @@ def test_texts_that_kill_the_process_each_time_are_given_up_and_others_are_not(t
                 os.kill(process.pid, signal.SIGKILL)
 
         killing = asyncio.create_task(killer())
-        with pytest.raises(ModelError, match="died 3 times of these texts"):
+        with pytest.raises(ModelError, match="crashed 3 times on these texts"):
             await process.ask(_texts(30_000))
         killing.cancel()
         assert len(begun) == 3
@@ -241,7 +241,7 @@ def test_the_process_ends_if_its_requests_end_in_the_middle_of_one(tmp_path: Pat
 def test_a_model_that_cannot_be_loaded_says_why(tmp_path: Path) -> None:
     spec = _spec(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"nothing")
-    with pytest.raises(ModelError, match="no safetensors file"):
+    with pytest.raises(ModelError, match="not a safetensors file"):
         asyncio.run(LocalEmbedder.open(RECIPE, ModelProcess(spec, os.environ)))
 
 

@@ -48,9 +48,9 @@ STOPPING = 20.0
     "demo",
     cls=Command,
     help=say(
-        "Show the main job on real servers, from PyPI and npm: start a hub in a temporary home, search, "
-        "read a schema and call tools as an assistant would, check each step, and leave no process "
-        "behind. The first run downloads the servers."
+        "Show what Tabane does, with real servers from PyPI and npm: start a hub in a "
+        "temporary home; search, read a schema and call tools as an assistant would; check "
+        "each step; and stop all processes. The first run downloads the servers."
     ),
     epilog=examples("tabane demo", "tabane demo --keep"),
 )
@@ -92,7 +92,7 @@ class Demo:
     def _tell(self) -> None:
         samples = self._fetched()
         if not samples:
-            self._page.failed("PyPI, npm", say("No server could be had, so there is nothing to show."))
+            self._page.failed("PyPI, npm", say("No server could be started, so there is nothing to show."))
             return
         write_servers_file(self._folder / "mcp-servers.json", samples, self._environ, self._mark)
         try:
@@ -104,7 +104,7 @@ class Demo:
             self._page.aside(self._last_words())
 
     def _fetched(self) -> list[SampleServer]:
-        self._page.chapter(say("Real servers, which nobody here wrote (the first run downloads them)"))
+        self._page.chapter(say("Real servers from PyPI and npm (the first run downloads them)"))
         write_samples(self._folder)
         samples = sample_servers(self._folder, self._environ.get("PATH", os.defpath))
         for sample in samples:
@@ -131,7 +131,7 @@ class Demo:
         assistant = self._assistant()
         self._page.done("tabane mcp", say("first answer"), assistant.open(timeout=60))
         whole = self._assistant("--mode", "full")
-        self._page.done("tabane mcp --mode full", say("the same hub, another view"), whole.open(timeout=60))
+        self._page.done("tabane mcp --mode full", say("the same hub in another mode"), whole.open(timeout=60))
         chapter = ToolsChapter(self._page, assistant, servers, self._folder, self._explain)
         chapter.listing(whole)
         chapter.searches()
@@ -148,7 +148,7 @@ class Demo:
 
     def _leave(self) -> None:
         """Close the assistants, stop the hub, and look for processes that are left."""
-        self._page.chapter(say("It leaves nothing running"))
+        self._page.chapter(say("It leaves no process running"))
         running = marked(self._mark)
         began = time.monotonic()
         closed = [assistant.close() for assistant in self._assistants]
@@ -158,9 +158,9 @@ class Demo:
             names = ", ".join(f"{name} ({pid})" for pid, name in left.items())
             self._page.failed("tabane stop", say("still running: {names}", names=names))
         elif not all(closed) or stopped:
-            self._page.failed("tabane stop", stopped or say("a bridge had to be killed"))
+            self._page.failed("tabane stop", stopped or say("A bridge process had to be killed"))
         else:
-            text = say("{count} processes ran, none is left", count=len(running))
+            text = say("{count} {count:process|processes} ran, none is left", count=len(running))
             self._page.done("tabane stop", text, time.monotonic() - began)
 
     def _stop_hub(self) -> str:
@@ -209,17 +209,21 @@ class Demo:
     def _end(self, seconds: float) -> None:
         self._page.blank()
         if self._page.failures and self._keep:
-            self._page.say(say("{count} steps failed.", count=self._page.failures))
+            self._page.say(say("{count} {count:step|steps} failed.", count=self._page.failures))
         elif self._page.failures:
             self._page.say(
-                say("{count} steps failed; with --keep their logs stay.", count=self._page.failures)
+                say(
+                    "{count} {count:step|steps} failed. To keep the logs, run it with --keep.",
+                    count=self._page.failures,
+                )
             )
         else:
-            self._page.say(say("Everything above happened, in {time}.", time=duration(seconds)))
+            self._page.say(say("All of the above was done in {time}.", time=duration(seconds)))
         if self._keep:
             self._page.say(
                 say(
-                    "Kept for you to try: TABANE_HOME={home} TABANE_CONFIG={config} tabane tools list",
+                    "The folder was kept, so you can try: TABANE_HOME={home} TABANE_CONFIG={config} "
+                    "tabane tools list",
                     home=self._environ["TABANE_HOME"],
                     config=self._environ["TABANE_CONFIG"],
                 )

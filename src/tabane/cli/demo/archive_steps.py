@@ -32,7 +32,7 @@ class PostsChapter:
         self._page, self._assistant, self._run, self._patience = page, assistant, run, patience
 
     def tell(self) -> None:
-        self._page.chapter(say("An archive of posts, found by words and by meaning"))
+        self._page.chapter(say("An archive of posts, searched by keywords and by meaning"))
         step(self._page, "posts import", self._import)
         step(self._page, f"「{POST_WORDS[0]}」", self._by_words)
         if model_there(self._page, self._run, f'"{POST_MEANING[0]}"'):
@@ -44,9 +44,9 @@ class PostsChapter:
         seconds = time.perf_counter() - began
         stats = self._run("posts", "stats")
         if not report["new"] or report["bad"] or stats["total_posts"] != report["new"]:
-            raise NoAnswer(say("{count} posts are there after the import.", count=stats["total_posts"]))
+            raise NoAnswer(say("There are {count} posts after the import.", count=stats["total_posts"]))
         return say(
-            "{posts} posts of {users} people who do not exist",
+            "{posts} posts of {users} invented users",
             posts=stats["total_posts"],
             users=stats["total_users"],
         ), seconds
@@ -108,7 +108,7 @@ class DocumentsChapter:
         self._folder = folder / "shelf"
 
     def tell(self) -> None:
-        self._page.chapter(say("Documents: kept by the assistant, and found again"))
+        self._page.chapter(say("Documents: saved by the assistant, and found again"))
         step(self._page, "put_document", lambda: self._put(HOUSE, MOVING))
         step(self._page, "put_document", lambda: self._put(GARDEN, DIARY))
         step(self._page, f'"{WORDS}"', lambda: self._found(WORDS, BEFORE, HOUSE))
@@ -126,14 +126,18 @@ class DocumentsChapter:
     def _put(self, filepath: str, text: str) -> tuple[Message, float]:
         answer, details = self._putting(filepath, text)
         if details["filepath"] != filepath or details["updated"] or not details["chunks"]:
-            raise NoAnswer(say("What came back differs: {text}", text=answer.text))
-        return say("{id}: put, {count} chunks", id=filepath, count=details["chunks"]), answer.seconds
+            raise NoAnswer(say("The returned content differs: {text}", text=answer.text))
+        return say(
+            "{id}: saved, {count} {count:chunk|chunks}", id=filepath, count=details["chunks"]
+        ), answer.seconds
 
     def _change(self) -> tuple[Message, float]:
         answer, details = self._putting(HOUSE, MOVING.replace(BEFORE, AFTER))
         if not details["updated"]:
-            raise NoAnswer(say("What came back differs: {text}", text=answer.text))
-        return say("{id}: updated, {count} chunks", id=HOUSE, count=details["chunks"]), answer.seconds
+            raise NoAnswer(say("The returned content differs: {text}", text=answer.text))
+        return say(
+            "{id}: updated, {count} {count:chunk|chunks}", id=HOUSE, count=details["chunks"]
+        ), answer.seconds
 
     def _putting(self, filepath: str, text: str) -> tuple[AssistantReply, dict[str, Any]]:
         answer = self._assistant.ask("put_document", {"filepath": filepath, "text": text})
@@ -160,14 +164,16 @@ class DocumentsChapter:
             path.write_bytes(data)
         report, seconds = self._added()
         if report["new"] != TAKEN or report["bad"]:
-            raise NoAnswer(say("What came back differs: {text}", text=json.dumps(report)))
-        return say("{count} files: Markdown, text in Shift_JIS, code, HTML", count=TAKEN), seconds
+            raise NoAnswer(say("The returned content differs: {text}", text=json.dumps(report)))
+        return say(
+            "{count} {count:file|files}: Markdown, text in Shift_JIS, code, HTML", count=TAKEN
+        ), seconds
 
     def _add_again(self) -> tuple[Message, float]:
         report, seconds = self._added()
         if report["unchanged"] != TAKEN or report["new"] or report["changed"]:
-            raise NoAnswer(say("What came back differs: {text}", text=json.dumps(report)))
-        return say("again: {count} unchanged, none put anew", count=TAKEN), seconds
+            raise NoAnswer(say("The returned content differs: {text}", text=json.dumps(report)))
+        return say("again: {count} unchanged, none saved again", count=TAKEN), seconds
 
     def _added(self) -> tuple[dict[str, Any], float]:
         began = time.perf_counter()
@@ -178,7 +184,7 @@ class DocumentsChapter:
         found = self._found(WORDS, AFTER, HOUSE)
         old = self._assistant.ask("search_documents", {"query": "caretaker", "mode": "lexical"})
         if BEFORE in old.text or BASKET in old.text:
-            raise NoAnswer(say("What was replaced is still found: {answer}", answer=old.text))
+            raise NoAnswer(say("The replaced text is still found: {answer}", answer=old.text))
         return found
 
     def _attach(self) -> tuple[Message, float]:
@@ -186,11 +192,16 @@ class DocumentsChapter:
         uri = f"tabane://documents/{quote(GARDEN, safe='')}"
         listed = self._assistant.request("resources/list", {})
         if uri not in [resource["uri"] for resource in listed.result["resources"]]:
-            raise NoAnswer(say("What came back differs: {text}", text=json.dumps(listed.result)))
+            raise NoAnswer(say("The returned content differs: {text}", text=json.dumps(listed.result)))
         answer = self._assistant.request("resources/read", {"uri": uri})
         (content,) = answer.result["contents"]
         if content["text"] != DIARY:
-            raise NoAnswer(say("What was read differs from what was written: {text}", text=content["text"]))
+            raise NoAnswer(
+                say(
+                    "The text that was read differs from the text that was written: {text}",
+                    text=content["text"],
+                )
+            )
         return say(
             "{name} attached: equal, {size} bytes", name=GARDEN, size=len(DIARY.encode())
         ), answer.seconds
@@ -199,5 +210,5 @@ class DocumentsChapter:
         answer = self._assistant.ask("delete_document", {"filepath": GARDEN})
         after = self._assistant.ask("search_documents", {"query": WORDS_JA})
         if json.loads(answer.text)["deleted_count"] != 1 or PLUMS in after.text:
-            raise NoAnswer(say("What was deleted is still found: {answer}", answer=after.text))
+            raise NoAnswer(say("The deleted document is still found: {answer}", answer=after.text))
         return say("{name} deleted, and no longer found", name=GARDEN), answer.seconds

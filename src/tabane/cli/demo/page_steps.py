@@ -32,7 +32,7 @@ class PagesChapter:
         self._page, self._assistant, self._site = page, assistant, site
 
     def tell(self) -> None:
-        self._page.chapter(say("Pages as Markdown: whole, clean, and nothing from a private network"))
+        self._page.chapter(say("Pages as Markdown: complete, clean, and nothing from a private network"))
         step(self._page, "read_url_content", self._whole)
         step(self._page, "read_url_content", self._encoding)
         step(self._page, self._site.door, lambda: self._refused(self._site.door))
@@ -49,12 +49,19 @@ class PagesChapter:
         if len(places) < len(SECTIONS) or places != sorted(places):
             raise NoAnswer(say("Not all of the page was read: {text}", text=text))
         if MENU in text or HIDDEN in text or _TAGS.search(text):
-            raise NoAnswer(say("More was read than a person sees: {text}", text=text))
+            raise NoAnswer(say("The page reader returned text that people cannot see: {text}", text=text))
         asked = self._site.asked.count(GUIDE)
         if len(parts) < 2 or asked != 1:
-            raise NoAnswer(say("{count} parts came of {asked} requests.", count=len(parts), asked=asked))
+            raise NoAnswer(
+                say(
+                    "{count} {count:part|parts} came from {asked} {asked:request|requests}.",
+                    count=len(parts),
+                    asked=asked,
+                )
+            )
         return say(
-            "{count} sections in {parts} parts, fetched once; no menu, no hidden text",
+            "{count} {count:section|sections} in {parts} {parts:part|parts}, fetched once; no "
+            "menu, no hidden text",
             count=len(SECTIONS),
             parts=len(parts),
         ), sum(part.seconds for part in parts)
@@ -78,14 +85,14 @@ class PagesChapter:
         """Check that the guard refuses the address and that no connection was made."""
         answer = self._assistant.call("read_url_content", {"url": url})
         if not answer.failed or REFUSED not in answer.text or self._site.knocks:
-            raise NoAnswer(say("The guard let it through: {answer}", answer=answer.text))
-        return say("refused: a private address, and no connection was made"), answer.seconds
+            raise NoAnswer(say("The guard did not refuse it: {answer}", answer=answer.text))
+        return say("refused: a private address; no connection was made"), answer.seconds
 
     def _remember(self) -> tuple[Message, float]:
         answer = self._assistant.ask("remember_url", {"url": self._site.url(GUIDE)})
         if f"remembered: {self._site.url(GUIDE)}" not in answer.text:
             raise lacking("remembered", answer)
-        return say("the page is a document now"), answer.seconds
+        return say("the page is saved as a document"), answer.seconds
 
     def _search(self) -> tuple[str, float]:
         answer = self._assistant.ask("search_everything", {"query": QUESTION})

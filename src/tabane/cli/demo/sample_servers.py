@@ -116,7 +116,7 @@ class SampleServer:
 
 def sample_servers(folder: Path, path: str) -> list[SampleServer]:
     """Return the servers of the demo, with programs found on ``path`` and sample data in ``folder``."""
-    git = None if shutil.which("git", path=path) else say("git is not on this machine")
+    git = None if shutil.which("git", path=path) else say("git is not installed on this machine")
     garden, notes = str(folder / "garden"), str(folder / "notes")
     memory = {"MEMORY_FILE_PATH": str(folder / "memory.jsonl")}
     return [

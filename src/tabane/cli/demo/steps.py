@@ -133,7 +133,10 @@ def model_there(page: DemoPage, run: RunCommand, name: str) -> bool:
         page.failed(name, error.message)
         return False
     if state in ("none", "absent"):
-        page.skipped(name, say("no model on this machine, so by words alone; see: tabane models pull"))
+        page.skipped(
+            name,
+            say("there is no model on this machine, so results match keywords only; see: tabane models pull"),
+        )
         return False
     return True
 

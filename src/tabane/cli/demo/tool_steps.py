@@ -62,13 +62,13 @@ class ToolsChapter:
         tools, answer, counts = self._wait_for_lists(whole, began + LISTING)
         for name in self._servers:
             if counts[name]:
-                self._page.done(name, say("{count} tools", count=counts[name]))
+                self._page.done(name, say("{count} {count:tool|tools}", count=counts[name]))
             else:
                 self._page.failed(name, say("listed no tools within {seconds:.0f} s", seconds=LISTING))
                 self._page.aside(self._explain(name))
         if all(counts.values()):
             self._page.aside(say("all lists after {time}", time=duration(time.monotonic() - began)))
-        self._page.chapter(say("What the assistant's context holds (tokens are estimated as bytes/4)"))
+        self._page.chapter(say("Size of the assistant's context (tokens are estimated as bytes/4)"))
         self._savings(len(tools), answer.size)
 
     def searches(self) -> None:
@@ -82,14 +82,14 @@ class ToolsChapter:
 
     def schema(self) -> None:
         """Read the schema of the first tool there is."""
-        self._page.chapter(say("It reads the schema of what it found"))
+        self._page.chapter(say("It reads the schema of the tool it found"))
         name = next((name for _, name in SEARCHES if self._has(name)), "")
         if name:
             self._step("describe_tools", self._describe(name))
 
     def calls(self) -> None:
         """Call one or two tools of each server, and check the results."""
-        self._page.chapter(say("It calls tools, and reads back what they did"))
+        self._page.chapter(say("It calls tools and checks their effects"))
         for server, tell in (
             ("filesystem", self._files),
             ("time", self._clock),
@@ -103,7 +103,7 @@ class ToolsChapter:
         if self._times:
             median = duration(statistics.median(self._times))
             line = say(
-                "{count} calls: median {median}, slowest {slowest}",
+                "{count} {count:call|calls}: median {median}, slowest {slowest}",
                 count=len(self._times),
                 median=median,
                 slowest=duration(max(self._times)),
@@ -123,9 +123,9 @@ class ToolsChapter:
 
     def _savings(self, count: int, size: int) -> None:
         tools, answer = self._assistant.tools()
-        self._page.done(say("every tool, whole").render(self._page.lang), _cost(count, size))
+        self._page.done(say("every tool, with its schema").render(self._page.lang), _cost(count, size))
         self._page.done(say("Tabane's search mode").render(self._page.lang), _cost(len(tools), answer.size))
-        saved = say("{share:.0%} saved, in each assistant, at each turn", share=1 - answer.size / size)
+        saved = say("{share:.0%} less, in each assistant, at each turn", share=1 - answer.size / size)
         self._page.aside(saved)
 
     def _search(self, query: str, expected: str) -> Callable[[], tuple[str, float]]:
@@ -156,13 +156,18 @@ class ToolsChapter:
         def write() -> tuple[Message, float]:
             answer = self._call("filesystem__write_file", {"path": str(path), "content": DIARY})
             if path.read_text(encoding="utf-8") != DIARY:
-                raise NoAnswer(say("The file does not hold what was written."))
+                raise NoAnswer(say("The file does not contain what was written."))
             return say("wrote {file}; it is on the disk", file=path.name), answer.seconds
 
         def read() -> tuple[Message, float]:
             answer = self._call("filesystem__read_text_file", {"path": str(path)})
             if answer.text != DIARY:
-                raise NoAnswer(say("What was read differs from what was written: {text}", text=answer.text))
+                raise NoAnswer(
+                    say(
+                        "The text that was read differs from the text that was written: {text}",
+                        text=answer.text,
+                    )
+                )
             return say("read it back: equal, {size} bytes", size=len(DIARY.encode())), answer.seconds
 
         self._step("filesystem__write_file", write)
@@ -184,9 +189,9 @@ class ToolsChapter:
         def log() -> tuple[Message, float]:
             answer = self._call("git__git_log", {"repo_path": str(self._folder / "garden")})
             if missing := [message for message in COMMITS if message not in answer.text]:
-                raise NoAnswer(say("The log lacks {commits}.", commits=", ".join(missing)))
+                raise NoAnswer(say("The log does not show {commits}.", commits=", ".join(missing)))
             return say(
-                "{count} commits: {commits}", count=len(COMMITS), commits=" · ".join(COMMITS)
+                "{count} {count:commit|commits}: {commits}", count=len(COMMITS), commits=" · ".join(COMMITS)
             ), answer.seconds
 
         self._step("git__git_log", log)
@@ -197,14 +202,14 @@ class ToolsChapter:
         def create() -> tuple[Message, float]:
             answer = self._call("memory__create_entities", {"entities": [entity]})
             if json.loads(answer.text) != [entity]:
-                raise NoAnswer(say("What came back differs: {text}", text=answer.text))
+                raise NoAnswer(say("The returned content differs: {text}", text=answer.text))
             return say("remembers {name}", name=entity["name"]), answer.seconds
 
         def recall() -> tuple[Message, float]:
             answer = self._call("memory__open_nodes", {"names": ["竹"]})
             if json.loads(answer.text)["entities"] != [entity]:
-                raise NoAnswer(say("What came back differs: {text}", text=answer.text))
-            return say("recalls the same: {what}", what=entity["observations"][0]), answer.seconds
+                raise NoAnswer(say("The returned content differs: {text}", text=answer.text))
+            return say("remembers the same text: {what}", what=entity["observations"][0]), answer.seconds
 
         self._step("memory__create_entities", create)
         self._step("memory__open_nodes", recall)
@@ -247,5 +252,8 @@ class ToolsChapter:
 
 def _cost(tools: int, size: int) -> Message:
     return say(
-        "{tools:>3} tools  {size:>7,} bytes  ~{tokens:>6,} tokens", tools=tools, size=size, tokens=size // 4
+        "{tools:>3} {tools:tool|tools}  {size:>7,} bytes  ~{tokens:>6,} tokens",
+        tools=tools,
+        size=size,
+        tokens=size // 4,
     )

@@ -38,14 +38,14 @@ def document_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str
     return completed(ctx, ask, incomplete)
 
 
-@click.group("docs", cls=Group, help=say("Keep documents, and find them by words and by meaning."))
+@click.group("docs", cls=Group, help=say("Save documents, and search them by keywords and by meaning."))
 def docs() -> None: ...
 
 
 @docs.command(
     help=say(
-        "Put a text, in place of what is there under its id. FILE is a text file, - is standard input. "
-        "For PDF, HTML, DOCX and folders use: tabane docs add"
+        "Save a text under its id, replacing the text that has this id. FILE is a text "
+        "file; - is standard input. For PDF, HTML, DOCX and folders use: tabane docs add"
     ),
     epilog=examples(
         "tabane docs put notes.md",
@@ -54,15 +54,15 @@ def docs() -> None: ...
     ),
 )
 @click.argument("file", metavar="FILE|-", type=click.Path())
-@option("--id", "filepath", metavar="ID", help=say("Its id; by default the path of the file."))
-@parameter_option(PutDocument, "file_type", metavar="TYPE", help=say("Its type, to filter by."))
+@option("--id", "filepath", metavar="ID", help=say("Id of the document. Default: the path of the file."))
+@parameter_option(PutDocument, "file_type", metavar="TYPE", help=say("Type of the document, for filters."))
 @option(
     "--metadata",
     metavar="KEY=VALUE",
     multiple=True,
-    help=say("Metadata of your own, to filter by; a key that is repeated makes a list."),
+    help=say("Your own metadata, for filters; repeat a key to make a list."),
 )
-@option("--encoding", metavar="NAME", help=say("What the text is in, where it is not Unicode."))
+@option("--encoding", metavar="NAME", help=say("Encoding of the text if it is not Unicode."))
 @hub_options
 @click.pass_obj
 def put(
@@ -74,7 +74,7 @@ def put(
     encoding: str | None,
 ) -> None:
     if file == "-" and filepath is None:
-        raise BadArguments(say("Name the document with --id ID."), "--id")
+        raise BadArguments(say("Set the id of the document with --id ID."), "--id")
     wanted: dict[str, Any] = {"text": _text(file, encoding), "filepath": filepath or absolute_path(file)}
     wanted |= given({"file_type": file_type or None, "metadata": read_pairs(metadata, {}) or None})
     answer = asked(terminal, "put_document", wanted)
@@ -85,7 +85,7 @@ docs.add_command(add)
 
 
 @docs.command(
-    help=say("Find documents, with the passages that answer."),
+    help=say("Find documents, and show the passages that match."),
     epilog=examples(
         "tabane docs search 'how do we release'",
         "tabane docs search 'release -draft' --file-type spec --mode lexical",
@@ -93,19 +93,21 @@ docs.add_command(add)
     ),
 )
 @click.argument("query", nargs=-1, required=True, metavar="QUERY")
-@parameter_option(SearchDocuments, "top_k", "--top-k", "--limit", "top_k", help=say("How many."))
+@parameter_option(
+    SearchDocuments, "top_k", "--top-k", "--limit", "top_k", help=say("Maximum number of results.")
+)
 @parameter_option(SearchDocuments, "file_type", metavar="TYPE", help=say("Only documents of this type."))
 @option(
     "--filters",
     metavar="JSON",
-    help=say("Only documents with such metadata: eq, ne, gt, gte, lt, lte, in, nin, $and, $or, $not."),
+    help=say("Only documents whose metadata match: eq, ne, gt, gte, lt, lte, in, nin, $and, $or, $not."),
 )
 @parameter_option(
     SearchDocuments,
     "mode",
     default="hybrid",
     show_default=True,
-    help=say("By words and meaning (hybrid), by meaning, or by words."),
+    help=say("Search by keywords and meaning (hybrid), by meaning, or by keywords."),
 )
 @hub_options
 @click.pass_obj
@@ -135,12 +137,14 @@ def get(terminal: Terminal, filepath: str) -> None:
 
 @docs.command(
     "list",
-    help=say("List documents, those whose ids begin with PREFIX."),
+    help=say("List all documents, or those whose ids start with PREFIX."),
     epilog=examples("tabane docs list", "tabane docs list notes/ --file-type markdown --all"),
 )
 @click.argument("prefix", required=False, default="", shell_complete=document_ids)
 @parameter_option(ListDocuments, "file_type", metavar="TYPE", help=say("Only documents of this type."))
-@option("--limit", type=click.IntRange(1), default=100, show_default=True, help=say("How many."))
+@option(
+    "--limit", type=click.IntRange(1), default=100, show_default=True, help=say("Maximum number of results.")
+)
 @option("--all", "everything", is_flag=True, help=say("All of them."))
 @hub_options
 @click.pass_obj
@@ -148,7 +152,7 @@ def list_(terminal: Terminal, prefix: str, file_type: str | None, limit: int, ev
     wanted = given({"prefix": prefix or None, "file_type": file_type or None})
     rows = list(listed(terminal, wanted, None if everything else limit))
     if not rows and not terminal.json:
-        terminal.note(say("There are no such documents. Put some with: tabane docs add PATH"))
+        terminal.note(say("There are no such documents. Add some with: tabane docs add PATH"))
     headers = [say("id"), say("type"), say("characters"), say("put"), say("title")]
     shown = (
         [row["filepath"], row["file_type"], row["length"], row["updated_at"], row["title"]] for row in rows
@@ -157,12 +161,12 @@ def list_(terminal: Terminal, prefix: str, file_type: str | None, limit: int, ev
 
 
 @docs.command(
-    help=say("Delete documents. Files that they were made of stay."),
+    help=say("Delete documents. The files that they were made from are kept."),
     epilog=examples("tabane docs delete notes/today.md", "tabane docs delete --prefix notes/ --yes"),
 )
 @click.argument("filepaths", nargs=-1, metavar="[ID]…", shell_complete=document_ids)
-@option("--prefix", metavar="PREFIX", help=say("All documents whose ids begin so."))
-@option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask."))
+@option("--prefix", metavar="PREFIX", help=say("All documents whose ids start with PREFIX."))
+@option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask for confirmation."))
 @hub_options
 @click.pass_obj
 def delete(terminal: Terminal, filepaths: Sequence[str], prefix: str | None, agreed: bool) -> None:
@@ -170,17 +174,18 @@ def delete(terminal: Terminal, filepaths: Sequence[str], prefix: str | None, agr
     if prefix:
         names += [row["filepath"] for row in listed(terminal, {"prefix": prefix}, None)]
         if names and not (agreed or _agreed(terminal, len(names))):
-            raise BadArguments(say("Nothing was deleted. Delete them with --yes."), "--yes")
+            raise BadArguments(say("Nothing was deleted. To delete them, add --yes."), "--yes")
     elif not names:
-        raise BadArguments(say("Name a document, or use --prefix."), "ID")
+        raise BadArguments(say("Give the id of a document, or use --prefix."), "ID")
     deleted = sum(asked(terminal, "delete_document", {"filepath": name})["deleted_count"] for name in names)
     terminal.show(
-        {"deleted": deleted}, lambda: terminal.say(say("{count} documents deleted", count=f"{deleted:,}"))
+        {"deleted": deleted},
+        lambda: terminal.say(say("{count} {count:document|documents} deleted", count=f"{deleted:,}")),
     )
 
 
 @docs.command(
-    help=say("Show how many documents are kept, and how many of their parts are embedded."),
+    help=say("Show the number of documents, and how many of their chunks are embedded."),
     epilog=examples("tabane docs stats"),
 )
 @hub_options
@@ -246,18 +251,19 @@ def _text(file: str, encoding: str | None) -> str:
             say("{path} cannot be read: {detail}", path=file, detail=error.strerror or str(error)), "FILE"
         ) from None
     if file != "-" and document_names.is_converted(file, data):
-        raise BadArguments(say("{path} is to be converted. Use: tabane docs add {path}", path=file), "FILE")
+        raise BadArguments(say("{path} needs conversion. Use: tabane docs add {path}", path=file), "FILE")
     if encoding is not None and not is_encoding(encoding):
         raise BadArguments(
-            say(
-                "There is no encoding {encoding}. For example: shift_jis, euc_jp, latin-1", encoding=encoding
-            ),
+            say("Unknown encoding: {encoding}. Examples: shift_jis, euc_jp, latin-1", encoding=encoding),
             "--encoding",
         )
     found = decode_strictly(data, encoding)
     if found is None:
         raise BadArguments(
-            say("{path} is no text, or its encoding cannot be told; name it with --encoding.", path=file),
+            say(
+                "{path} is not text, or its encoding cannot be detected. Set the encoding with --encoding.",
+                path=file,
+            ),
             "FILE",
         )
     return found.text
@@ -266,11 +272,11 @@ def _text(file: str, encoding: str | None) -> str:
 def _tell_of_put(terminal: Terminal, details: dict[str, Any]) -> None:
     kept = {"id": details["filepath"], "count": details["chunks"]}
     if details["unchanged"]:
-        terminal.say(say("{id}: unchanged, {count} chunks", **kept))
+        terminal.say(say("{id}: unchanged, {count} {count:chunk|chunks}", **kept))
     elif details["updated"]:
-        terminal.say(say("{id}: updated, {count} chunks", **kept))
+        terminal.say(say("{id}: updated, {count} {count:chunk|chunks}", **kept))
     else:
-        terminal.say(say("{id}: put, {count} chunks", **kept))
+        terminal.say(say("{id}: saved, {count} {count:chunk|chunks}", **kept))
     if details.get("warning"):
         terminal.note(details["warning"])
 
@@ -316,4 +322,4 @@ def _print_stats(terminal: Terminal, found: dict[str, Any]) -> None:
 
 
 def _agreed(terminal: Terminal, count: int) -> bool:
-    return terminal.asks and terminal.agreed(say("Delete {count} documents?", count=count))
+    return terminal.asks and terminal.agreed(say("Delete {count} {count:document|documents}?", count=count))

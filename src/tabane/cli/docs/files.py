@@ -36,20 +36,22 @@ def _naming_options(params: type[Struct]) -> Callable[[Decorated], Decorated]:
         (
             parameter_option(
                 params, "id_prefix", metavar="PREFIX", default="",
-                help=say("What the ids of the documents begin with."),
+                help=say("Prefix of the document ids."),
             ),
             parameter_option(
                 params, "relative", "--relative", "--use-relative-path",
-                help=say("Take as ids the paths below the folder, not the whole ones."),
+                help=say("Use paths relative to the folder as ids, instead of full paths."),
             ),
             parameter_option(params, "file_type", metavar="TYPE", help=say("The type of these documents.")),
             parameter_option(
                 params, "ignore", metavar="GLOB",
-                help=say("Leave these out, as a .gitignore would; !GLOB takes them in again. Repeatable."),
+                help=say(
+                    "Leave out matching files, as in a .gitignore; !GLOB includes them again. "
+                    "Repeatable."),
             ),
             parameter_option(
                 params, "encoding", metavar="NAME",
-                help=say("What texts are in that are not Unicode, where that cannot be told."),
+                help=say("Encoding of files that are not Unicode and cannot be detected."),
             ),
         )
     )  # fmt: skip
@@ -59,9 +61,9 @@ def _naming_options(params: type[Struct]) -> Callable[[Decorated], Decorated]:
     "add",
     cls=Command,
     help=say(
-        "Make documents of files and folders: Markdown, text, source code, HTML, PDF, DOCX. What is "
-        "hidden, or left out by a .gitignore, is passed over, and so is what is unchanged. Stopped, the "
-        "same command goes on."
+        "Make documents from files and folders: Markdown, text, source code, HTML, PDF, "
+        "DOCX. Hidden files, files excluded by a .gitignore and unchanged files are "
+        "skipped. If stopped, the same command continues."
     ),
     epilog=examples(
         "tabane docs add ~/notes",
@@ -73,9 +75,9 @@ def _naming_options(params: type[Struct]) -> Callable[[Decorated], Decorated]:
 @click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=click.Path())
 @_naming_options(AddDocuments)
 @parameter_option(AddDocuments, "since", "--since", "--filter-from-date", metavar="DATE",
-                  help=say("Only files that were changed since then, such as 2026-01-31."))  # fmt: skip
-@parameter_option(AddDocuments, "prune", help=say("Remove documents of files that are gone from there."))
-@parameter_option(AddDocuments, "again", help=say("Put what is unchanged, too."))
+                  help=say("Only files changed since this date, such as 2026-01-31."))  # fmt: skip
+@parameter_option(AddDocuments, "prune", help=say("Remove documents whose files no longer exist there."))
+@parameter_option(AddDocuments, "again", help=say("Also save what is unchanged."))
 @detach_option
 @hub_options
 @click.pass_obj
@@ -89,8 +91,8 @@ def add(terminal: Terminal, /, paths: Sequence[str], **options: Any) -> None:
     "watch",
     cls=Command,
     help=say(
-        "Make documents of a folder's files, and follow what is added, changed and removed there from "
-        "then on, after restarts too."
+        "Make documents from a folder's files and keep them up to date: files that are "
+        "added, changed or removed later are followed, also after a restart."
     ),
     epilog=examples(
         "tabane docs watch ~/notes",
@@ -101,8 +103,8 @@ def add(terminal: Terminal, /, paths: Sequence[str], **options: Any) -> None:
 )
 @click.argument("path", required=False, type=click.Path())
 @option("--list", "listing", is_flag=True, help=say("List the folders that are watched."))
-@option("--remove", is_flag=True, help=say("Watch the folder no longer. Its documents stay."))
-@option("--prune", is_flag=True, help=say("With --remove: remove its documents, too."))
+@option("--remove", is_flag=True, help=say("Stop watching the folder. Its documents are kept."))
+@option("--prune", is_flag=True, help=say("With --remove: also remove its documents."))
 @_naming_options(WatchDocuments)
 @detach_option
 @hub_options
@@ -112,7 +114,7 @@ def watch(
 ) -> None:
     if listing or path is None:
         if not listing:
-            raise BadArguments(say("Name a folder, or use --list."), "PATH")
+            raise BadArguments(say("Give a folder, or use --list."), "PATH")
         _list_watched(terminal)
     elif remove:
         done = terminal.hub().call("unwatch_documents", {"path": absolute_path(path), "remove": prune})
@@ -126,8 +128,8 @@ def watch(
     "import-chroma",
     cls=Command,
     help=say(
-        "Take over the documents of a Chroma collection, as semche made them. Names, texts, metadata "
-        "and dates are kept; the texts are embedded anew."
+        "Import the documents of a Chroma collection that semche created. Names, texts, "
+        "metadata and dates are kept; the texts are embedded again."
     ),
     epilog=examples(
         "tabane docs import-chroma ./chroma_db",
@@ -136,9 +138,9 @@ def watch(
 )
 @click.argument("path", type=click.Path())
 @parameter_option(ImportChroma, "collection", metavar="NAME",
-                  help=say("Which one, where there are several: else documents."))  # fmt: skip
+                  help=say("Name of the collection if there are several. Default: documents."))  # fmt: skip
 @parameter_option(ImportChroma, "id_prefix", metavar="PREFIX", default="",
-                  help=say("What the ids of the documents begin with."))  # fmt: skip
+                  help=say("Prefix of the document ids."))  # fmt: skip
 @detach_option
 @hub_options
 @click.pass_obj
@@ -158,12 +160,12 @@ def show_report(terminal: Terminal, report: dict[str, Any]) -> None:
         )
     )
     if report["older"]:
-        terminal.note(say("{count} files are older and were passed over.", count=f"{report['older']:,}"))
+        terminal.note(say("{count} older {count:file was|files were} skipped.", count=f"{report['older']:,}"))
     if report["warning"]:
         terminal.note(report["warning"])
     if not report["bad"]:
         return
-    terminal.note(say("{count} files could not be used:", count=f"{report['bad']:,}"))
+    terminal.note(say("{count} {count:file|files} could not be used:", count=f"{report['bad']:,}"))
     for problem in report["problems"][:SHOWN]:
         terminal.note(f"  {problem['path']}: {problem['reason']}")
     if report["bad"] > SHOWN:
@@ -194,6 +196,8 @@ def _list_watched(terminal: Terminal) -> None:
 
 
 def _tell_of_end(terminal: Terminal, done: dict[str, Any]) -> None:
-    terminal.say(say("{path} is not watched any more.", path=done["path"]))
+    terminal.say(say("{path} is no longer watched.", path=done["path"]))
     if done["removed"]:
-        terminal.say(say("{count} documents were removed.", count=f"{done['removed']:,}"))
+        terminal.say(
+            say("{count} {count:document was|documents were} removed.", count=f"{done['removed']:,}")
+        )

@@ -33,7 +33,7 @@ _HEADERS = {"user": say("user"), "tag": say("tag"), "type": say("type")}
 @click.group(
     "posts",
     cls=Group,
-    help=say("Search your archive of posts, by meaning and by words; import and export it."),
+    help=say("Search your archive of posts by meaning and by keywords; import and export it."),
 )
 def posts() -> None: ...
 
@@ -48,8 +48,8 @@ _view = option(
 
 @posts.command(
     help=say(
-        "Find posts by what they mean. QUERY is meaning|text: posts near to the meaning that hold the "
-        'text (word "a phrase" -not); either alone will do.'
+        "Find posts by meaning. QUERY is meaning|text: posts that are close to the meaning "
+        'and contain the text (word "a phrase" -not). Either part can be left out.'
     ),
     epilog=examples(
         "tabane posts search '猫の写真'",
@@ -59,7 +59,9 @@ _view = option(
 )
 @click.argument("query", nargs=-1, required=True, metavar="QUERY")
 @mode_options
-@parameter_option(SearchSimilar, "top_k", "--top-k", "--limit", "top_k", help=say("How many."))
+@parameter_option(
+    SearchSimilar, "top_k", "--top-k", "--limit", "top_k", help=say("Maximum number of results.")
+)
 @limits_options
 @_view
 @hub_options
@@ -85,14 +87,14 @@ def search(
 
 @posts.command(
     "text",
-    help=say('Find posts that hold a text, newest first: word "a phrase" -not.'),
+    help=say('Find posts that contain a text, newest first: word "a phrase" -not.'),
     epilog=examples("tabane posts text 'Python -Ruby'", "tabane posts text 日記 --source summary --limit 5"),
 )
 @click.argument("term", nargs=-1, required=True, metavar="TERM")
 @parameter_option(
-    SearchText, "source", default="content", show_default=True, help=say("The text that is looked into.")
+    SearchText, "source", default="content", show_default=True, help=say("The text that is searched.")
 )
-@parameter_option(SearchText, "limit", help=say("How many."))
+@parameter_option(SearchText, "limit", help=say("Maximum number of results."))
 @limits_options
 @_view
 @hub_options
@@ -110,12 +112,14 @@ def text_(
 
 
 @posts.command(
-    help=say("Find the posts nearest to one."),
+    help=say("Find the posts most similar to a post."),
     epilog=examples("tabane posts related 1609704062058496137 --limit 5"),
 )
 @click.argument("post_id", metavar="ID")
 @mode_options
-@parameter_option(RelatedPosts, "top_k", "--top-k", "--limit", "top_k", help=say("How many."))
+@parameter_option(
+    RelatedPosts, "top_k", "--top-k", "--limit", "top_k", help=say("Maximum number of results.")
+)
 @limits_options
 @_view
 @hub_options
@@ -139,7 +143,7 @@ def related(
 
 
 @posts.command(
-    help=say("Show one post with all that is known of it."),
+    help=say("Show one post with all its data."),
     epilog=examples("tabane posts get 1609704062058496137"),
 )
 @click.argument("post_id", metavar="ID")
@@ -156,13 +160,13 @@ posts.add_command(_former, "show")  # its name up to 0.1.0
 
 
 @posts.command(
-    help=say("Show how large the archive is, and who or what is in it most often."),
+    help=say("Show the size of the archive and its most frequent users and tags."),
     epilog=examples("tabane posts stats", "tabane posts stats --by tag --user alice --limit 20"),
 )
 @option(
-    "--by", type=click.Choice(list(_FIELDS)), default="user", show_default=True, help=say("What is counted.")
+    "--by", type=click.Choice(list(_FIELDS)), default="user", show_default=True, help=say("What to count.")
 )
-@parameter_option(Facet, "limit", default=10, help=say("How many."))
+@parameter_option(Facet, "limit", default=10, help=say("Maximum number of results."))
 @limits_options
 @hub_options
 @click.pass_obj
@@ -175,7 +179,7 @@ def stats(terminal: Terminal, /, by: str, limit: int, **chosen: Any) -> None:
 
 
 @posts.command(
-    help=say("List all users of the archive, those with most posts first."),
+    help=say("List all users of the archive, the most active first."),
     epilog=examples("tabane posts users"),
 )
 @hub_options
@@ -186,7 +190,7 @@ def users(terminal: Terminal) -> None:
 
 
 @posts.command(
-    help=say("Show who may be meant by names that no user has."),
+    help=say("Show users with similar names for names that no user has."),
     epilog=examples("tabane posts suggest alcie bbo"),
 )
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
@@ -195,15 +199,15 @@ def users(terminal: Terminal) -> None:
 def suggest(terminal: Terminal, names: Sequence[str]) -> None:
     found = terminal.hub().call("suggest_users", {"user_list": list(names)})
     if not found and not terminal.json:
-        terminal.note(say("All of these users have posts here."))
+        terminal.note(say("All of these users have posts in the archive."))
     terminal.show(found, lambda: terminal.table([say("name"), say("perhaps")], found.items()))
 
 
 @posts.command(
-    help=say("Show how many posts each year, month or day has."),
+    help=say("Show the number of posts by year, month or day."),
     epilog=examples("tabane posts timeline", "tabane posts timeline --unit year --user alice"),
 )
-@parameter_option(Timeline, "unit", default="month", show_default=True, help=say("The length of a period."))
+@parameter_option(Timeline, "unit", default="month", show_default=True, help=say("Length of a period."))
 @limits_options
 @hub_options
 @click.pass_obj
@@ -219,8 +223,8 @@ posts.add_command(export)
 
 @posts.command(
     help=say(
-        "Search at a prompt, query after query: with history, completion of commands and users, and "
-        "pages. /help lists its commands, Ctrl+D leaves."
+        "Search interactively, with history, completion of commands and users, and paging. "
+        "/help lists the commands; Ctrl+D exits."
     ),
     epilog=examples("tabane posts shell"),
 )

@@ -50,31 +50,31 @@ limits_options = combined(
             multiple=True,
             metavar="NAME",
             shell_complete=user_names,
-            help=say("No posts of this user; repeatable."),
+            help=say("Exclude posts of this user; repeatable."),
         ),
         option(
             "--min-posts",
             "least",
             type=click.IntRange(0),
-            help=say("Only users with so many posts in the archive."),
+            help=say("Only users with at least this many posts in the archive."),
         ),
         option(
             "--max-posts",
             "most",
             type=click.IntRange(0),
-            help=say("Only users with at most so many posts in the archive."),
+            help=say("Only users with at most this many posts in the archive."),
         ),
         option(
             "--from",
             "since",
             metavar="DATE",
-            help=say("Only posts from then on: YYYY-MM-DD, YYYYMMDD, or with HH:MM:SS."),
+            help=say("Only posts since then: YYYY-MM-DD, YYYYMMDD, or with HH:MM:SS."),
         ),
         option(
             "--to",
             "until",
             metavar="DATE",
-            help=say("Only posts until then; a day without a time counts whole."),
+            help=say("Only posts until then; a date without a time is the whole day."),
         ),
         parameter_option(
             PostFilterParameters,
@@ -101,14 +101,15 @@ mode_options = combined(
         parameter_option(
             SimilarPostParameters, "mode",
             help=say(
-                "What is compared: one text of a post, all three together, or words and meaning (hybrid)."
+                "What is compared: one text of a post, all three texts, or keywords and meaning (hybrid)."
             ),
         ),
         option(
             "--weights", metavar="C/R/S",
             help=say(
-                    "Of content, reasoning and summary, such as equal or 0.7/0.2/0.1; for modes average and "
-                    "weighted, the former where none is given."
+
+                        "Weights of content, reasoning and summary, such as equal or 0.7/0.2/0.1, for "
+                        "modes average and weighted. Without --mode, average is used."
                 ),
         ),
     )
@@ -128,7 +129,7 @@ def limits(
 ) -> dict[str, Any]:
     """Return the options as parameters of an operation, without those that were not given."""
     if users and not_users:
-        raise click.UsageError(text(say("--user and --not-user exclude each other.")))
+        raise click.UsageError(text(say("--user and --not-user cannot be used together.")))
     by_user = {"includes": users, "excludes": not_users, "threshold_min": least, "threshold_max": most}
     whole = {
         "user_filter": given(by_user),
@@ -185,8 +186,8 @@ def weights_of(text: str) -> Weights:
     except ValueError:
         raise CallerError(
             say(
-                "{text} are no weights. They are {presets}, or three numbers, for content, reasoning and "
-                "summary, such as 0.5/0.3/0.2.",
+                "{text} are not weights. Use {presets}, or three numbers for content, reasoning "
+                "and summary, such as 0.5/0.3/0.2.",
                 text=text,
                 presets=", ".join(PRESETS),
             )

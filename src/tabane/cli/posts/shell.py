@@ -54,12 +54,12 @@ class PostsShell:
         self._over = False
         self._offered: dict[str, list[str]] = {}
         self._actions = {
-            "/next": ShellCommand("", say("The next page of what was found."), self._next),
+            "/next": ShellCommand("", say("Show the next page of the results."), self._next),
             "/details": ShellCommand(
-                "1-3,7", say("All that is known of these posts of the last result."), self._details
+                "1-3,7", say("Show these posts of the last result with all their data."), self._details
             ),
-            "/help": ShellCommand("", say("Show this."), self._help),
-            "/exit": ShellCommand("", say("Leave; Ctrl+D does too."), self._exit),
+            "/help": ShellCommand("", say("Show this list."), self._help),
+            "/exit": ShellCommand("", say("Exit, as with Ctrl+D."), self._exit),
         }
         self._commands = [*SETTINGS, *self._actions, "/quit"]
         self._line = InputLine(Path(terminal.endpoint().home) / HISTORY, self._complete)
@@ -129,7 +129,7 @@ class PostsShell:
     def _next(self, words: list[str]) -> None:
         page = self._found[self._shown : self._shown + self._wanted.top]
         if not page:
-            self._terminal.note(say("There is nothing more."))
+            self._terminal.note(say("There are no more results."))
             return
         show_posts(self._terminal, page, self._wanted.view)
         self._shown += len(page)
@@ -139,7 +139,7 @@ class PostsShell:
 
     def _details(self, words: list[str]) -> None:
         if not self._found:
-            raise CallerError(say("/details shows posts of the last result, and there is none."))
+            raise CallerError(say("/details shows posts of the last result, and there is no result yet."))
         wanted = numbers(" ".join(words) or "1", len(self._found))
         show_posts(self._terminal, [self._found[number - 1] for number in wanted], "detail")
 
@@ -176,7 +176,10 @@ class PostsShell:
 
     def _help(self, words: list[str]) -> None:
         self._terminal.say(
-            say('meaning|text: near to the meaning, holding the text (word "a phrase" -not); either will do.')
+            say(
+                'meaning|text: posts that are close to the meaning and contain the text (word "a '
+                'phrase" -not). Either part can be left out.'
+            )
         )
         table: dict[str, SettingCommand | ShellCommand] = {**SETTINGS, **self._actions}
         self._terminal.table(
@@ -193,11 +196,11 @@ class PostsShell:
         if not self._line.edited:
             return
         if not stats["total_posts"]:
-            self._terminal.note(say("There are no posts yet. Take some in with: tabane posts import FILE…"))
+            self._terminal.note(say("There are no posts yet. Import some with: tabane posts import FILE…"))
             return
         self._remark(
             say(
-                "{posts} posts of {users} users. /help lists the commands.",
+                "{posts} {posts:post|posts} of {users} {users:user|users}. /help lists the commands.",
                 posts=f"{stats['total_posts']:,}",
                 users=f"{stats['total_users']:,}",
             )

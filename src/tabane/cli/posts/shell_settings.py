@@ -89,7 +89,7 @@ def with_users(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
         else:
             (excludes if word.startswith("-") else includes).append(word.lstrip("-").removeprefix("@"))
     if includes and excludes:
-        raise CallerError(say("Name users, or users to leave out (-NAME), not both."))
+        raise CallerError(say("Give users to include, or users to exclude (-NAME), but not both."))
     return replace(
         wanted,
         includes=tuple(includes),
@@ -106,7 +106,7 @@ def with_dates(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
     else:
         dates = _joined(words)
         if len(dates) > 2:
-            raise CallerError(say("Give one date or two: /date 2024-01-01 2024-12-31"))
+            raise CallerError(say("Give one or two dates: /date 2024-01-01 2024-12-31"))
         since, until = dates[0], dates[1] if len(dates) == 2 else ""
     for text, end in ((since, False), (until, True)):
         if text:
@@ -117,7 +117,7 @@ def with_dates(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
 def with_top(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
     """Parse the number of posts per page."""
     if len(words) != 1 or not words[0].isdecimal() or not 1 <= int(words[0]) <= MOST:
-        raise CallerError(say("/top wants a number from 1 to {most}.", most=MOST))
+        raise CallerError(say("/top needs a number from 1 to {most}.", most=MOST))
     return replace(wanted, top=int(words[0]))
 
 
@@ -125,7 +125,9 @@ def with_mode(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
     """Parse a mode. Modes average and weighted can be followed by weights."""
     mode = next((mode for mode in MODES if words[0] == mode), None)
     if mode is None:
-        raise CallerError(say("There is no mode {mode}: {modes}", mode=words[0], modes=", ".join(MODES)))
+        raise CallerError(
+            say("There is no mode {mode}. Modes: {modes}", mode=words[0], modes=", ".join(MODES))
+        )
     changed = replace(wanted, mode=mode)
     return with_weights(changed, words[1:]) if len(words) > 1 else changed
 
@@ -143,7 +145,9 @@ def with_view(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
     """Parse a view: normal, list or detail."""
     view = next((view for view in VIEWS if words[0] == view), None)
     if view is None:
-        raise CallerError(say("There is no view {view}: {views}", view=words[0], views=", ".join(VIEWS)))
+        raise CallerError(
+            say("There is no view {view}. Views: {views}", view=words[0], views=", ".join(VIEWS))
+        )
     return replace(wanted, view=view)
 
 
@@ -156,7 +160,9 @@ def with_kinds(wanted: QuerySettings, words: Sequence[str]) -> QuerySettings:
     """Parse types of posts: post, like, bookmark."""
     for word in words:
         if word not in KINDS:
-            raise CallerError(say("There is no type {kind}: {kinds}", kind=word, kinds=", ".join(KINDS)))
+            raise CallerError(
+                say("There is no type {kind}. Types: {kinds}", kind=word, kinds=", ".join(KINDS))
+            )
     return replace(wanted, kinds=tuple(words))
 
 
@@ -169,7 +175,7 @@ def numbers(text: str, most: int) -> list[int]:
         last = int(match[2] or first) if match else 0
         if not 1 <= first <= last <= most:
             raise CallerError(
-                say("{text} is no list of numbers from 1 to {most}, such as 1-3,7.", text=part, most=most)
+                say("{text} is not a list of numbers from 1 to {most}, such as 1-3,7.", text=part, most=most)
             )
         found |= dict.fromkeys(range(first, last + 1))
     return list(found)
@@ -194,23 +200,23 @@ class SettingCommand(NamedTuple):
 SETTINGS = {
     "/user": SettingCommand(
         "NAME… | -NAME… | >=N <=N | off",
-        say("Only posts of these users; -NAME: of all others; >=N: of users with so many posts."),
+        say("Only posts of these users; -NAME excludes a user; >=N keeps users with at least N posts."),
         with_users,
         ("includes", "excludes", "least", "most"),
     ),
     "/date": SettingCommand(
         "FROM TO | FROM.. | ..TO | off",
-        say("Only posts of that time; a day without a time counts whole."),
+        say("Only posts of that period; a date without a time is the whole day."),
         with_dates,
         ("since", "until"),
     ),
-    "/top": SettingCommand("N", say("How many posts a page has."), with_top, ("top",)),
+    "/top": SettingCommand("N", say("Number of posts on a page."), with_top, ("top",)),
     "/mode": SettingCommand(
-        "|".join(MODES) + " | off", say("What is compared with the query."), with_mode, ("mode", "weights")
+        "|".join(MODES) + " | off", say("What the query is compared with."), with_mode, ("mode", "weights")
     ),
     "/weights": SettingCommand(
         "PRESET | C/R/S | off",
-        say("Of content, reasoning and summary, in modes average and weighted."),
+        say("Weights of content, reasoning and summary, in modes average and weighted."),
         with_weights,
         ("weights",),
     ),

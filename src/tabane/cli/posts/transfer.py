@@ -30,7 +30,7 @@ _KINDS: dict[str, Message] = {
     "x_archive": say("archive of X"),
     "results": say("results of a model"),
     "vectors of content": say("vectors of contents"),
-    "vectors of reasoning": say("vectors of reasonings"),
+    "vectors of reasoning": say("vectors of reasoning"),
     "vectors of summary": say("vectors of summaries"),
 }
 
@@ -39,9 +39,10 @@ _KINDS: dict[str, Message] = {
     "import",
     cls=Command,
     help=say(
-        "Take posts in: from a twilog.csv, an archive of X (zip or folder), a model's results (.jsonl), "
-        "folders of vectors, or the folder of an original twilog. What is there already stays; only "
-        "what is new or changed is written. Stopped, the same command goes on."
+        "Import posts from a twilog.csv, an archive of X (zip or folder), a model's "
+        "results (.jsonl), folders of vectors, or the folder of an original twilog. "
+        "Existing posts are kept; only new or changed ones are written. If stopped, the "
+        "same command continues."
     ),
     epilog=examples(
         "tabane posts import twilog.csv",
@@ -51,12 +52,12 @@ _KINDS: dict[str, Message] = {
     ),
 )
 @click.argument("files", nargs=-1, metavar="FILE…", type=click.Path())
-@option("-e", "--embeddings", metavar="DIR", help=say("A folder with the vectors of posts."))
-@option("-r", "--reasoning", metavar="DIR", help=say("A folder with the vectors of their reasoning."))
-@option("-s", "--summary", metavar="DIR", help=say("A folder with the vectors of their summaries."))
-@option("--prune", is_flag=True, help=say("Remove posts that none of the files has."))
-@option("--report", metavar="FILE", help=say("List every row there that could not be used."))
-@option("--sample", is_flag=True, help=say("A small archive that was made up, to try things with."))
+@option("-e", "--embeddings", metavar="DIR", help=say("Folder with embeddings of the posts."))
+@option("-r", "--reasoning", metavar="DIR", help=say("Folder with embeddings of the posts' reasoning."))
+@option("-s", "--summary", metavar="DIR", help=say("Folder with embeddings of the posts' summaries."))
+@option("--prune", is_flag=True, help=say("Remove posts that are in none of the files."))
+@option("--report", metavar="FILE", help=say("Write every row that could not be imported to FILE."))
+@option("--sample", is_flag=True, help=say("A small archive of invented posts, to try searches with."))
 @detach_option
 @hub_options
 @click.pass_obj
@@ -79,7 +80,7 @@ def sample_files() -> list[str]:
 
 def show_report(terminal: Terminal, report: dict[str, Any]) -> None:
     """Print the report of an import: by source, in total, and the first rows that could not be used."""
-    headers = [say("source"), say("kind"), say("read"), say("duplicates"), say("bad"), say("of no post")]
+    headers = [say("source"), say("kind"), say("read"), say("duplicates"), say("bad"), say("no such post")]
     rows = [
         [os.path.basename(one["source"]) or one["source"], _KINDS.get(one["kind"], one["kind"]),
          *(f"{one[name]:,}" for name in ("read", "duplicates", "bad", "unknown"))]
@@ -105,19 +106,17 @@ def tell_of_embedding(terminal: Terminal, report: dict[str, Any]) -> None:
         return
     model = terminal.hub().call("model_status")
     if model["state"] == "none":
-        terminal.note(say("They are found by their words alone. {why}", why=model.get("reason") or ""))
+        terminal.note(say("Search finds them by keywords only. {why}", why=model.get("reason") or ""))
     else:
-        terminal.note(
-            say("They are being embedded meanwhile, to be found by their meaning too. See: tabane jobs")
-        )
+        terminal.note(say("Semantic search is still indexing them. See: tabane jobs"))
 
 
 def _show_bad(terminal: Terminal, report: dict[str, Any]) -> None:
     if not report["whole"]:
-        terminal.note(say("A source could not be read to its end; nothing was removed."))
+        terminal.note(say("A source could not be read completely, so nothing was removed."))
     if not report["bad"]:
         return
-    terminal.note(say("{count} rows could not be used:", count=f"{report['bad']:,}"))
+    terminal.note(say("{count} {count:row|rows} could not be used:", count=f"{report['bad']:,}"))
     for bad in report["bad_rows"][:SHOWN]:
         place = f"{bad['file']}:{bad['line']}" if bad["line"] else bad["file"]
         terminal.note(f"  {place}: {bad['reason']}")
@@ -131,10 +130,7 @@ def _show_bad(terminal: Terminal, report: dict[str, Any]) -> None:
 @click.command(
     "export",
     cls=Command,
-    help=say(
-        "Write posts as JSON lines, with all that is known of them, or as the CSV that they can be "
-        "imported from."
-    ),
+    help=say("Export posts as JSON lines with all their data, or as a CSV that can be imported again."),
     epilog=examples(
         "tabane posts export > posts.jsonl",
         "tabane posts export --format csv -o twilog.csv",
@@ -146,14 +142,14 @@ def _show_bad(terminal: Terminal, report: dict[str, Any]) -> None:
     "format",
     "--format",
     "form",
-    help=say("By default what the name of the file ends with, else jsonl."),
+    help=say("Default: the file name's extension, or jsonl."),
 )
 @option(
     "-o",
     "--output",
     metavar="FILE",
     default="-",
-    help=say("The file, which is replaced when all is written; - is standard output, the default."),
+    help=say("Output file; it is replaced after everything is written. - is standard output, the default."),
 )
 @limits_options
 @hub_options

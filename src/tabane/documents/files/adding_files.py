@@ -94,7 +94,7 @@ class FileAdding:
         running = _AddingPass(terms, FilesReport(), progress)
         looked: list[tuple[DocumentFolder, list[tuple[str, FileStat]]]] = []
         for folder in folders:
-            progress.tell(running.total, None, say("Looking through {path}", path=folder.path))
+            progress.tell(running.total, None, say("Reading {path}", path=folder.path))
             files = await asyncio.to_thread(self._found, folder, running)
             running.total += len(files)
             looked.append((folder, files))
@@ -184,7 +184,9 @@ class FileAdding:
                 running.report.refuse(
                     path,
                     say(
-                        "{path} has the same id: {key}. Tell them apart with --id-prefix", path=other, key=key
+                        "{path} has the same id: {key}. Make the ids different with --id-prefix",
+                        path=other,
+                        key=key,
                     ),
                 )
             elif since is not None and stat.modified < since * 1e9:

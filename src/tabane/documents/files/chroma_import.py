@@ -34,7 +34,7 @@ class ChromaImport:
 
     async def import_chroma(self, caller: Caller, params: ImportChroma, progress: Progress) -> dict[str, Any]:
         if not os.path.isabs(params.path):
-            raise BadArguments(say("{path}: give the whole path, from / on.", path=params.path), "path")
+            raise BadArguments(say("{path}: give the full path, starting with /.", path=params.path), "path")
         report = FilesReport()
         progress.tell(0, None, say("Opening the collection"))
         lines = _lines(params.path, params.collection)
@@ -50,7 +50,7 @@ class ChromaImport:
         if done < total:
             raise HubError(
                 say(
-                    "Chroma ended after {done} of {total} documents. What was taken stays.",
+                    "Chroma ended after {done} of {total} documents. The documents imported so far are kept.",
                     done=done,
                     total=total,
                 )
@@ -112,20 +112,20 @@ def _total(first: Mapping[str, Any], params: ImportChroma) -> int:
             return int(first["total"])
         case "missing":
             message = say(
-                "Chroma's own library is needed to read its files. Install it beside Tabane: "
-                "pip install 'tabane[chroma]'"
+                "Tabane needs the Chroma library to read its files. Install it with: pip install "
+                "'tabane[chroma]'"
             )
         case "none":
-            message = say("{path} has no chroma.sqlite3. Name the folder that does.", path=params.path)
+            message = say("{path} has no chroma.sqlite3. Give the folder that contains it.", path=params.path)
         case "collection":
             names = ", ".join(first["names"]) or "-"
             message = say(
-                "There is no collection {name} there, but: {names}. Choose with --collection",
+                "There is no collection {name}. Available: {names}. Choose one with --collection",
                 name=first["detail"], names=names,
             )  # fmt: skip
         case _:
             detail = first.get("detail", "")
-            message = say("{path} cannot be read by Chroma: {detail}", path=params.path, detail=detail)
+            message = say("Chroma cannot read {path}: {detail}", path=params.path, detail=detail)
     raise BadArguments(message, "path")
 
 

@@ -135,7 +135,7 @@ class DocumentFiles:
         path = await asyncio.to_thread(_checked_path, params.path, "path")
         encoding = _checked_encoding(params.encoding)
         if not await asyncio.to_thread(os.path.isdir, path):
-            raise BadArguments(say("{path} is no folder. Only folders can be watched.", path=path), "path")
+            raise BadArguments(say("{path} is not a folder. Only folders can be watched.", path=path), "path")
         prefix = await self._prefix(params.id_prefix)
         folder = DocumentFolder(
             path, prefix, params.relative, params.file_type, tuple(params.ignore), encoding
@@ -152,7 +152,7 @@ class DocumentFiles:
             if not watch.first.cancelled():
                 await self._forget(path)
                 raise
-            raise HubError(say("{path} is not watched any more.", path=path)) from None
+            raise HubError(say("{path} is no longer watched.", path=path)) from None
         if isinstance(report, TabaneError):
             await self._forget(path)
             raise report
@@ -170,7 +170,10 @@ class DocumentFiles:
         there = self._watches.get(path)
         if there is None:
             raise BadArguments(
-                say("{path} is not watched. See which folders are: tabane docs watch --list", path=path),
+                say(
+                    "{path} is not watched. List the watched folders with: tabane docs watch --list",
+                    path=path,
+                ),
                 "path",
             )
         await self._forget(path)
@@ -196,28 +199,28 @@ class DocumentFiles:
             if other != path and os.path.commonpath((other, path)) in (other, path):
                 raise BadArguments(
                     say(
-                        "{other} is watched already, and one is within the other. First: tabane docs watch "
-                        "--remove {other}",
+                        "{other} is already watched, and one folder contains the other. First run: tabane "
+                        "docs watch --remove {other}",
                         other=other,
                     ),
                     "path",
                 )
         if path not in self._watches and len(self._watches) >= MOST_WATCHED:
-            raise BadArguments(say("{limit} folders are watched already.", limit=MOST_WATCHED), "path")
+            raise BadArguments(
+                say("{limit} folders are already watched, which is the maximum.", limit=MOST_WATCHED), "path"
+            )
 
 
 def _checked_path(path: str, parameter: str) -> str:
     if not os.path.isabs(path) or "\0" in path:
-        raise BadArguments(say("{path}: give the whole path, from / on.", path=path), parameter)
+        raise BadArguments(say("{path}: give the full path, starting with /.", path=path), parameter)
     return os.path.realpath(path)
 
 
 def _checked_encoding(encoding: str | None) -> str | None:
     if encoding is not None and not is_encoding(encoding):
         raise BadArguments(
-            say(
-                "There is no encoding {encoding}. For example: shift_jis, euc_jp, latin-1", encoding=encoding
-            ),
+            say("Unknown encoding: {encoding}. Examples: shift_jis, euc_jp, latin-1", encoding=encoding),
             "encoding",
         )
     return encoding
@@ -234,5 +237,5 @@ def _moment(since: str | None) -> float | None:
         return datetime.fromisoformat(since).timestamp()
     except (ValueError, OverflowError, OSError):
         raise BadArguments(
-            say("{since}: a date is wanted, such as 2026-01-31 or 2026-01-31T12:00", since=since), "since"
+            say("{since}: expected a date, such as 2026-01-31 or 2026-01-31T12:00", since=since), "since"
         ) from None

@@ -94,7 +94,7 @@ class DocumentFolder:
         try:
             named.encode()
         except UnicodeEncodeError:
-            raise BadArguments(say("its name is not UTF-8. Rename it.")) from None
+            raise BadArguments(say("its name is not UTF-8. Rename the file.")) from None
         return checked_filepath(joined(self.prefix, named))
 
     @property

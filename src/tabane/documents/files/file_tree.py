@@ -176,7 +176,7 @@ class FileTree:
         if entry.name in known and known[entry.name].number == entry.inode():
             folder.folders[entry.name] = known[entry.name]
         elif len(parts) >= DEEPEST:
-            self._told(entry.path, say("too many folders within each other"))
+            self._told(entry.path, say("folders are nested too deeply"))
         else:
             inner = folder.folders[entry.name] = _FolderNode(folder.levels, entry.inode())
             self._fill(inner, below, None)
@@ -240,8 +240,8 @@ class FileTree:
         if self._files > MOST_FILES or self._folders > MOST_FOLDERS:
             raise BadArguments(
                 say(
-                    "{path} holds more than {files} files in {folders} folders. Add parts of it, or leave "
-                    "some out with --ignore.",
+                    "{path} contains more than {files} files in {folders} folders. Add parts of it, or "
+                    "exclude some with --ignore.",
                     path=self.top,
                     files=MOST_FILES,
                     folders=MOST_FOLDERS,

@@ -71,8 +71,8 @@ class ReadableRoots:
         if not any(map(_is_below, [path] * len(roots) * 2, [*roots, *real_roots])):
             raise _refused(
                 say(
-                    "{path} is outside of the folders that may be read: {roots}. The setting {setting} "
-                    "allows others.",
+                    "{path} is outside of the allowed folders: {roots}. Allow others with the setting "
+                    "{setting}.",
                     path=path,
                     roots=", ".join(roots),
                     setting=self._setting,
@@ -83,8 +83,8 @@ class ReadableRoots:
         if not within:
             raise _refused(
                 say(
-                    "{path} is behind a symbolic link that leads out of the folders that may be read. Put "
-                    "the file itself there, or allow its folder in the setting {setting}.",
+                    "{path} is behind a symbolic link that leads out of the allowed folders. Put the "
+                    "file itself there, or allow its folder in the setting {setting}.",
                     path=path,
                     setting=self._setting,
                 )
@@ -95,18 +95,18 @@ class ReadableRoots:
         if not roots:
             raise _refused(
                 say(
-                    "No files may be read yet. Name the folders that they may be read from in the setting "
-                    "{setting}.",
+                    "Assistants may not save files yet. Add the folders that they may read to the "
+                    "setting {setting}.",
                     setting=self._setting,
                 )
             )
         if "\0" in path:
-            raise _refused(say("A path may hold no NUL."))
+            raise _refused(say("A path cannot contain NUL."))
         if ".." in path.split("/"):
-            raise _refused(say('{path}: ".." is not allowed in a path. Name the file directly.', path=path))
+            raise _refused(say('{path}: ".." is not allowed in a path. Write the direct path.', path=path))
         if not os.path.isabs(os.path.expanduser(path)):
             raise _refused(
-                say("{path}: give the whole path, in one of: {roots}", path=path, roots=", ".join(roots))
+                say("{path}: give the full path, in one of: {roots}", path=path, roots=", ".join(roots))
             )
 
 
@@ -140,7 +140,7 @@ def read_beneath(top: str, parts: Sequence[str], most_bytes: int = MOST_BYTES) -
 
 def too_large(path: str, size: int, most: int) -> Message:
     return say(
-        "{path} is too large: {size} bytes, of at most {most}. Split it, or put its text in parts.",
+        "{path} is too large: {size} bytes; the limit is {most}. Split it, or save its text in parts.",
         path=path,
         size=size,
         most=most,
@@ -150,9 +150,9 @@ def too_large(path: str, size: int, most: int) -> Message:
 def unreadable(path: str, error: OSError) -> Message:
     """Return the message for a file that the system cannot read."""
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return say("{path} is not there.", path=path)
+        return say("{path} does not exist.", path=path)
     if isinstance(error, PermissionError):
-        return say("{path} may not be read by you. Look at its permissions.", path=path)
+        return say("You have no permission to read {path}. Check its permissions.", path=path)
     return say("{path} cannot be read: {detail}", path=path, detail=error.strerror or str(error))
 
 
@@ -174,7 +174,9 @@ def _check(found: os.stat_result, path: str, *, folder: bool = False) -> None:
     mode = found.st_mode
     if stat.S_ISLNK(mode):
         raise _refused(
-            say("{path} is, or is behind, a symbolic link, which is not followed. Name the file it means.",
+            say(
+                "{path} is or contains a symbolic link, which is not followed. Give the file that "
+                "it points to.",
                 path=path)
         )  # fmt: skip
     if stat.S_ISDIR(mode) if folder else stat.S_ISREG(mode):
@@ -182,7 +184,7 @@ def _check(found: os.stat_result, path: str, *, folder: bool = False) -> None:
     if stat.S_ISDIR(mode):
         raise _refused(say("{path} is a folder. To add all of it: tabane docs add {path}", path=path))
     if folder:
-        raise _refused(say("{path} is not there.", path=path))
+        raise _refused(say("{path} does not exist.", path=path))
     names = (
         (stat.S_ISFIFO, say("{path} is a pipe (FIFO), not a file. Write its content to a file.", path=path)),
         (stat.S_ISSOCK, say("{path} is a socket, not a file.", path=path)),
@@ -238,7 +240,7 @@ class ReadableFiles:
             text, _ = await self._texts.read(read.path, read.data)
         except BadArguments as error:
             raise BadArguments(
-                say("{path} cannot be put: {why}", path=path, why=error.message), "path"
+                say("{path} cannot be saved: {why}", path=path, why=error.message), "path"
             ) from None
         return text
 
@@ -249,7 +251,7 @@ def draft_of(key: str, text: FileText, file_type: str | None, source: str) -> Dr
 
 
 def binary() -> Message:
-    return say("not a text, nor of a format that can be converted")
+    return say("neither text nor a format that can be converted")
 
 
 def _text(name: str, data: bytes, encoding: str | None) -> FileText:
@@ -273,5 +275,8 @@ def _decoded(data: bytes, encoding: str | None) -> Decoded:
     if encoding is not None:
         raise BadArguments(say("not in the encoding {encoding}", encoding=encoding))
     raise BadArguments(
-        say("its encoding cannot be told. Save it as UTF-8, or name it: --encoding shift_jis, for example")
+        say(
+            "its encoding cannot be detected. Save it as UTF-8, or set the encoding, for "
+            "example: --encoding shift_jis"
+        )
     )

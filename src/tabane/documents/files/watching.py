@@ -220,7 +220,7 @@ class FolderWatch:
         try:
             await self._follow()
         except (FileNotFoundError, NotADirectoryError):
-            self._stand("away", say("{path} is not there. Its documents stay.", path=self.folder.path))
+            self._stand("away", say("{path} does not exist. Its documents are kept.", path=self.folder.path))
             return self._times.away
         except OSError as error:
             self._stand("failed", say("cannot be read: {detail}", detail=error.strerror or str(error)))
@@ -230,7 +230,7 @@ class FolderWatch:
                 self.first.set_result(error)
         except Exception:
             log.exception("watching %s failed", self.folder.path)
-            self._stand("failed", say("Internal error; see the hub's log: tabane logs"))
+            self._stand("failed", say("Internal error. The hub's log has details: tabane logs"))
         finally:
             self._close()
         return self._times.again

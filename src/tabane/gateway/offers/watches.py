@@ -122,11 +122,13 @@ class ResourceWatches:
     def _check_room(self, session: str) -> None:
         if len(self._by_session.get(session, ())) >= MOST_OF_SESSION:
             raise CallerError(say(
-                "{count} resources are watched already, which is the most for one client.",
+                "{count} {count:resource is|resources are} already watched, the limit for one client.",
                 count=MOST_OF_SESSION))  # fmt: skip
         if self._count >= MOST:
             raise CallerError(say(
-                "{count} resources are watched already, which is the most for all clients together.",
+
+                    "{count} {count:resource is|resources are} already watched, the limit for all "
+                    "clients together.",
                 count=MOST))  # fmt: skip
 
     def _forget(self, session: str, watch: ResourceWatch) -> None:

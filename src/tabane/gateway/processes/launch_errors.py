@@ -20,7 +20,7 @@ def launch_error(
     """Return the message for a start that failed at ``step`` (cwd, exec, fork) with errno ``number``."""
     if step == "fork":
         return say(
-            "The system has no room for another process ({detail}). End some, or raise the limit.",
+            "The system cannot start another process ({detail}). End some processes, or raise the limit.",
             detail=os.strerror(number),
         )
     if step == "cwd":
@@ -31,11 +31,11 @@ def launch_error(
 def _folder(cwd: str, number: int) -> Message:
     if number == errno.ENOENT:
         return say(
-            "The working directory {cwd} does not exist. Make it, or correct cwd in the servers file.",
+            "The working directory {cwd} does not exist. Create it, or fix cwd in the servers file.",
             cwd=cwd,
         )
     return say(
-        "The working directory {cwd} cannot be entered ({detail}). Correct cwd in the servers file.",
+        "The working directory {cwd} cannot be used ({detail}). Fix cwd in the servers file.",
         cwd=cwd,
         detail=os.strerror(number),
     )
@@ -47,16 +47,19 @@ def _program(argv: list[bytes], env: dict[bytes, bytes], cwd: bytes | None, numb
         return _missing(argv[0], env, cwd)
     if number == errno.EACCES:
         return say(
-            "{command} may not be executed. Check that it is a program and its permissions (chmod +x).",
+            "{command} cannot be executed. Check that it is a program, and check its permissions (chmod +x).",
             command=command,
         )
     if number == errno.ENOEXEC:
         return say(
-            "{command} is no program for this machine, nor a script whose first line names its interpreter.",
+            "{command} is neither a program for this machine nor a script whose first line "
+            "names its interpreter.",
             command=command,
         )
     if number == errno.E2BIG:
-        return say("The arguments and environment of {command} are too long for the system.", command=command)
+        return say(
+            "The arguments and environment of {command} are longer than the system allows.", command=command
+        )
     return say("{command} could not be started ({detail}).", command=command, detail=os.strerror(number))
 
 
@@ -65,16 +68,16 @@ def _missing(command: bytes, env: dict[bytes, bytes], cwd: bytes | None) -> Mess
     found = [path for path in candidates(command, env) if os.path.isfile(os.path.join(cwd or b".", path))]
     if found:
         return say(
-            "{path} is there, but its interpreter {interpreter} is not. Install it, or correct its "
-            "first line.",
+            "{path} exists, but its interpreter {interpreter} does not. Install it, or fix the "
+            "first line of the script.",
             path=os.fsdecode(found[0]),
             interpreter=_named_interpreter(os.path.join(cwd or b".", found[0])),
         )
     if b"/" in command:
-        return say("The command {command} does not exist. Correct it in the servers file.", command=name)
+        return say("The command {command} does not exist. Fix it in the servers file.", command=name)
     return say(
-        "The command {command} was not found on PATH ({path}). Install it, or give its full path in the "
-        "servers file.",
+        "The command {command} was not found on PATH ({path}). Install it, or write its "
+        "full path in the servers file.",
         command=name,
         path=os.fsdecode(env.get(b"PATH", os.defpath.encode())),
     )

@@ -57,7 +57,7 @@ class ChildExit:
             return say("it was killed by {signal}", signal=_signal_name(self.signal))
         if self.code is not None:
             return say("it ended with exit status {code}", code=self.code)
-        return say("it was lost with the process that kept it")
+        return say("it was lost when the process that managed it ended")
 
     def __str__(self) -> str:
         return self.describe().render("en")
@@ -307,7 +307,7 @@ class ChildProcesses:
     def _why_lost(self) -> Message:
         if self._closed:
             return say("Tabane is shutting down.")
-        return say("The process that starts servers has ended. Try again: the next start has a new one.")
+        return say("The process that starts servers has ended. Try again: the next start uses a new one.")
 
 
 def _encoded(
@@ -320,8 +320,8 @@ def _encoded(
         folder = None if cwd is None else os.fsencode(cwd)
     except UnicodeEncodeError as error:
         message = say(
-            "{command} cannot be started: a character in its command, arguments, environment or cwd is "
-            "none that the system can take ({detail}).",
+            "{command} cannot be started: its command, arguments, environment or cwd contain a "
+            "character that the system does not accept ({detail}).",
             command=ascii(argv[0]),
             detail=error.reason,
         )
@@ -336,7 +336,10 @@ def _pipes() -> tuple[list[int], list[int]]:
         made.extend(os.pipe() for _ in range(3))
     except OSError as error:
         _close([fd for pair in made for fd in pair])
-        message = say("The system has no descriptors left ({detail}).", detail=os.strerror(error.errno or 0))
+        message = say(
+            "The system has no file descriptors left ({detail}). Close some programs, or raise the limit.",
+            detail=os.strerror(error.errno or 0),
+        )
         raise UpstreamUnavailable(message) from None
     (child_in, hub_in), (hub_out, child_out), (hub_err, child_err) = made
     ours = [hub_in, hub_out, hub_err]

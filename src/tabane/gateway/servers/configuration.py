@@ -54,7 +54,7 @@ def read_configuration(
     except FileNotFoundError:
         if required:
             raise ConfigurationError(say("There is no servers file {path}.", path=path)) from None
-        what = say("There are no servers yet. Add one with tabane servers add, or write {path}.", path=path)
+        what = say("There are no servers yet. Add one with tabane servers add, or edit {path}.", path=path)
         return ServersConfiguration(path, (), (what,))
     return _configured(path, document, variables)
 
@@ -106,9 +106,7 @@ def _configured(path: Path, document: JsonDocument, variables: Variables) -> Ser
     lines: dict[str, int] = {}
     for member in (entry for table in tables for entry in document.members(table.start)):
         if not member.key or not is_plain(member.key):
-            warnings.append(
-                say("{path}:{line}: a server without a usable name.", path=path, line=member.line)
-            )
+            warnings.append(say("{path}:{line}: a server has no usable name.", path=path, line=member.line))
             continue
         if member.key in lines:
             warnings.append(_twice(path, member, lines[member.key]))
@@ -120,7 +118,7 @@ def _configured(path: Path, document: JsonDocument, variables: Variables) -> Ser
 
 def _twice(path: Path, member: JsonMember, first: int) -> Message:
     return say(
-        "{path}:{line}: the server {server} stands here and in line {first}; this one is used.",
+        "{path}:{line}: the server {server} is defined here and in line {first}; this one is used.",
         path=path,
         line=member.line,
         server=member.key,
@@ -135,14 +133,14 @@ def _strange_keys(path: Path, document: JsonDocument) -> Iterator[Message]:
             continue
         near = nearest(member.key, TABLES, 1)
         yield say(
-            '{path}:{line}: the key "{key}" is not known and is ignored. Servers stand under {near}.',
+            '{path}:{line}: the key "{key}" is unknown and is ignored. Write servers under {near}.',
             path=path,
             line=member.line,
             key=member.key,
             near=near[0] if near else TABLES[0],
         )
     if not any(member.key in TABLES for member in members):
-        yield say('{path} has no servers: they stand in an object under "mcpServers".', path=path)
+        yield say('{path} has no servers. Write them in an object under "mcpServers".', path=path)
 
 
 def _place_of_byte(data: bytes, position: int) -> tuple[int, int]:

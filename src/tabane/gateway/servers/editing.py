@@ -82,7 +82,7 @@ def enable_server(path: str | os.PathLike[str], name: str, enabled: bool) -> Non
         definition.pop("enabled", None)
         if not enabled:
             definition["enabled"] = False
-        return say('write "enabled": {value} into the server {name}', value=json.dumps(enabled), name=name)
+        return say('set "enabled": {value} in the server {name}', value=json.dumps(enabled), name=name)
 
     edit_servers(path, change)
 
@@ -179,7 +179,7 @@ def _differences(path: tuple[str, ...], before: Table, after: Table) -> Iterator
 def _lost(path: Path, by_hand: Message) -> ConfigurationError:
     return ConfigurationError(
         say(
-            "{path} has comments, which would be lost. Edit it by hand: {change}",
+            "{path} has comments, which would be lost. Edit it yourself: {change}",
             path=path,
             change=by_hand,
         )
@@ -203,7 +203,7 @@ def _additions(definitions: Mapping[str, Mapping[str, Any]]) -> Change:
             _free(table, name)
             table[name] = dict(definition)
         lines = ",\n".join(_lines(name, table[name]) for name in definitions)
-        return say("add, where the servers stand:\n{lines}", lines=lines)
+        return say("add this entry to the servers:\n{lines}", lines=lines)
 
     return change
 
@@ -213,7 +213,7 @@ def _free(table: Table, name: str) -> None:
         raise BadArguments(say("A server needs a name."), "name")
     if name in table:
         raise BadArguments(
-            say("There is a server {name} already. Choose another name, or remove it first.", name=name),
+            say("The server {name} already exists. Choose another name, or remove it first.", name=name),
             "name",
         )
 
@@ -234,7 +234,7 @@ def _refuse_loss(path: Path, document: JsonDocument, by_hand: Message) -> None:
     if _has_doubles(path, document):
         raise ConfigurationError(
             say(
-                "{path} has a key twice, and one of the two would be lost. Edit it by hand: {change}",
+                "{path} has a key twice, and one of the two would be lost. Edit it yourself: {change}",
                 path=path,
                 change=by_hand,
             )

@@ -160,7 +160,7 @@ def _changed(
         raise _broken(path, broken) from None
     except (NotAnObject, UnsafeJsonEdit):
         raise ConfigurationError(
-            say("{path} cannot be changed safely. Edit it by hand: {change}", path=path, change=by_hand)
+            say("{path} cannot be changed safely. Edit it yourself: {change}", path=path, change=by_hand)
         ) from None
     except OSError as error:
         raise ConfigurationError(
@@ -211,7 +211,7 @@ def _text(path: Path) -> str:
     try:
         return read_owned(path, LIMIT).decode("utf-8")
     except UnicodeDecodeError:
-        raise ConfigurationError(say("{path} is not written in UTF-8.", path=path)) from None
+        raise ConfigurationError(say("{path} is not UTF-8. Save it as UTF-8.", path=path)) from None
 
 
 def _broken(path: Path, broken: JsonSyntaxError) -> ConfigurationError:

@@ -53,23 +53,23 @@ _SERVERS: tuple[tuple[Callable[[_ComparedCommand], bool], Message], ...] = (
     (
         _is_twilog,
         say(
-            "Tabane contains twilog's tools (search_similar and the others). Import its archive with: "
-            "tabane posts import"
+            "Tabane has twilog's tools built in (search_similar and others). Import its "
+            "archive with: tabane posts import"
         ),
     ),
     (
         _is_semche,
         say(
-            "Tabane contains semche's tools (put_document, search and the others). Import its documents "
-            "with: tabane docs import-chroma"
+            "Tabane has semche's tools built in (put_document, search and others). Import its "
+            "documents with: tabane docs import-chroma"
         ),
     ),
-    (_is_monoread, say("Tabane contains monoread's tool (read_url_content)")),
+    (_is_monoread, say("Tabane has monoread's tool built in (read_url_content)")),
     (
         _is_search_mcp,
         say(
-            "Tabane replaces search-mcp. To import the servers behind it, name its own file: tabane "
-            "servers import --from config/mcp-servers.json"
+            "Tabane replaces search-mcp. To import its servers, give its configuration file: "
+            "tabane servers import --from config/mcp-servers.json"
         ),
     ),
 )

@@ -128,18 +128,23 @@ def unusable(server: Server, values: Iterable[str]) -> ServerUrlFault | None:
     The text contains no secrets.
     """
     if not is_web(server.url):
-        return ServerUrlFault("url", say("its URL is not one of http:// or https://."))
+        return ServerUrlFault("url", say("its URL must start with http:// or https://."))
     if server.proxy and not is_web(server.proxy):
         return ServerUrlFault(
-            "proxy", say("the proxy is not a URL of http:// or https://; no others are supported.")
+            "proxy",
+            say("the proxy URL must start with http:// or https://; other proxies are not supported."),
         )
     for name, value in zip(server.headers, values, strict=True):
         if not _NAME.fullmatch(name):
-            return ServerUrlFault("headers", say('"{name}" is no name of a header.', name=name))
+            return ServerUrlFault("headers", say('"{name}" is not a valid header name.', name=name))
         if name.lower() in _OURS or name.lower().startswith("mcp-"):
-            return ServerUrlFault("headers", say("the header {name} is set by Tabane itself.", name=name))
+            return ServerUrlFault("headers", say("the header {name} is set by Tabane.", name=name))
         if _BREAKS.search(value):
-            why = say("the header {name} is more than one line. Was it copied with a line break?", name=name)
+            why = say(
+                "the header {name} has more than one line. Remove the line break; it may have been "
+                "copied with the value.",
+                name=name,
+            )
             return ServerUrlFault("headers", why)
     return None
 

@@ -139,9 +139,9 @@ def unknown_key(key: str) -> Message:
     """Return the warning about a key that is none of ours, with the one that may have been meant."""
     near = (ELSEWHERE[key],) if key in ELSEWHERE else nearest(key, KEYS)
     if not near:
-        return say('the key "{key}" is not known and is ignored.', key=key)
+        return say('the key "{key}" is unknown and is ignored.', key=key)
     return say(
-        'the key "{key}" is not known and is ignored. Did you mean {near}?', key=key, near=", ".join(near)
+        'the key "{key}" is unknown and is ignored. Did you mean {near}?', key=key, near=", ".join(near)
     )
 
 

@@ -75,7 +75,7 @@ class _DefinitionReader:
             self._read_key(entry)
         self._settle_timeout()
         if self.values.get("cache"):
-            self.warn("cache", say("results are not cached yet; this server works without."))
+            self.warn("cache", say("caching of results is not supported yet. This server works without it."))
 
     def _read_key(self, entry: JsonMember) -> None:
         key = SYNONYMS.get(entry.key, entry.key)
@@ -83,7 +83,7 @@ class _DefinitionReader:
             self._warn(entry.line, unknown_key(entry.key))
             return
         if key in self.lines:
-            self._warn(entry.line, say('"{key}" stands here twice; the last one is used.', key=key))
+            self._warn(entry.line, say('"{key}" appears twice; the last one is used.', key=key))
         self.lines[key] = entry.line
         self.values.pop(key, None)
         if entry.value is not None:
@@ -101,7 +101,7 @@ class _DefinitionReader:
         if given >= _MILLISECONDS:
             self.values["timeout"] = given / _MILLISECONDS
             what = say(
-                "timeout is in seconds, so {given:g} is taken as milliseconds. Write {seconds:g}.",
+                "timeout is in seconds, so {given:g} is read as milliseconds. Write {seconds:g}.",
                 given=given,
                 seconds=given / _MILLISECONDS,
             )
@@ -145,7 +145,8 @@ class _DefinitionReader:
 
     def _switched_off(self) -> _ServerProblem | None:
         why = say(
-            "it is switched off there. Switch it on with: tabane servers enable {name}", name=self.member.key
+            "it is disabled in the servers file. Enable it with: tabane servers enable {name}",
+            name=self.member.key,
         )
         if self.values.get("enabled") is False:
             return _ServerProblem(self.line("enabled"), why)
@@ -155,7 +156,7 @@ class _DefinitionReader:
         command, url, kind = (self.values.get(key) for key in ("command", "url", "type"))
         if command and url and not kind:
             return _ServerProblem(
-                self.line("url"), say('it has both command and url; say which with "type".')
+                self.line("url"), say('it has both command and url; set "type" to choose one.')
             )
         if not (url if self.transport != "stdio" else command):
             what = "command" if self.transport == "stdio" else "url"
@@ -254,8 +255,8 @@ def _unresolved(parts: list[Expansion]) -> Message | None:
     if not missing:
         return None
     return say(
-        "not set: {names}. Put it into secrets.env in Tabane's home folder, or into the environment in "
-        "which the hub is started.",
+        "not set: {names}. Add it to secrets.env in Tabane's home folder, or set it in the "
+        "environment in which the hub is started.",
         names=", ".join(missing),
     )
 
@@ -264,7 +265,7 @@ def _by_roots(server: Server, found: _DefinitionReader) -> Server:
     if server.share != "hub":
         return server
     if "share" in found.values:
-        what = say('with ${workspaceFolder} it runs once for each folder, as with share "roots".')
+        what = say('because of ${workspaceFolder}, it runs once for each folder, as with share "roots".')
         found.warn("share", what)
     return replace(server, share="roots")
 
@@ -285,6 +286,9 @@ def _working_folder(cwd: str, base: str, home: str) -> str:
 
 
 _NOT_BUILT = {
-    "sandbox": say("a sandbox is not supported yet, and without it this server is not started."),
+    "sandbox": say(
+        "a sandbox is not supported yet, so this server is not started. To start it "
+        "without a sandbox, remove the key."
+    ),
     "oauth": say("oauth is not supported yet."),
 }

@@ -186,13 +186,13 @@ class _Expander:
 def _no_variable(name: str, text: str) -> Message:
     if name.startswith("input:"):
         return say(
-            "{text} asks for an input, which only an editor can do. Write a variable such as ${{API_KEY}} "
-            "in its place and put API_KEY into secrets.env.",
+            "{text} asks for an input, which only editors support. Write a variable such as "
+            "${{API_KEY}} instead, and add API_KEY to secrets.env.",
             text=text,
         )
     return say(
-        "{text} is no variable. Variables are written ${{NAME}} or ${{NAME:-default}}; for the "
-        "characters themselves write $${{.",
+        "{text} is not a variable. Write variables as ${{NAME}} or ${{NAME:-default}}; for "
+        "the characters themselves write $${{.",
         text=text,
     )
 
@@ -245,7 +245,7 @@ def parse_secrets(text: str, path: str) -> dict[str, str]:
         if entry is None:
             raise ConfigurationError(
                 say(
-                    "{path}:{line}: expected NAME=value. A value with # or line breaks stands in quotes.",
+                    "{path}:{line}: expected NAME=value. Put a value with # or line breaks in quotes.",
                     path=path,
                     line=text.count("\n", 0, position) + 1,
                 )
@@ -266,8 +266,8 @@ def keyring_lookup() -> Lookup:
     except ImportError:
         raise ConfigurationError(
             say(
-                "The setting keyring is on, but the Python package keyring is not installed. Install it "
-                "beside tabane, or turn the setting off."
+                "The setting keyring is on, but the Python package keyring is not installed. "
+                "Install it in the environment of tabane, or turn the setting off."
             )
         ) from None
 
@@ -295,4 +295,4 @@ def _decoded(path: str, data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        raise ConfigurationError(say("{path} is not written in UTF-8.", path=path)) from None
+        raise ConfigurationError(say("{path} is not UTF-8. Save it as UTF-8.", path=path)) from None

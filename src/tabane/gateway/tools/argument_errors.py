@@ -121,7 +121,7 @@ def _problems(schema: dict[str, Any], faults: Iterable[ValidationError]) -> Iter
                 yield _unknown(fault, place, name)
         elif fault.kind.name == "falseSchema":
             path = _path(fault.instance_path)
-            yield path, say("{parameter}: nothing may be given here.", parameter=path)
+            yield path, say("{parameter}: not accepted here.", parameter=path)
         else:
             path = _path(fault.instance_path)
             problem = _described(fault, details)
@@ -154,7 +154,7 @@ def _unknown(fault: ValidationError, place: Any, name: str) -> tuple[str, Messag
         )
     names = ", ".join(list(members)[:_MOST_NAMES]) or "–"
     return path, say(
-        "{parameter}: there is no such parameter. There are: {names}.", parameter=path, names=names
+        "{parameter}: there is no such parameter. Parameters: {names}.", parameter=path, names=names
     )
 
 
@@ -167,15 +167,15 @@ def _described(fault: ValidationError, details: dict[str, Any]) -> Message:
         return say("{value} is not of type {kinds}.", value=value, kinds=kinds)
     if name == "enum":
         options = shortened(", ".join(literal(option) for option in details["options"]), _SCHEMA)
-        return say("{value} is none of {options}.", value=value, options=options)
+        return say("{value} is not one of {options}.", value=value, options=options)
     if name in _LIMITS and "limit" in details:
         return _LIMITS[name](value, details["limit"])
     if name == "pattern":
         pattern = shortened(str(details.get("pattern")), _SCHEMA)
         return say("{value} does not match the pattern {pattern}.", value=value, pattern=pattern)
     if name in ("anyOf", "oneOf"):
-        return say("{value} fits none of the alternatives.", value=value)
-    return say("{value} does not fit ({rule}).", value=value, rule=name)
+        return say("{value} matches none of the alternatives.", value=value)
+    return say("{value} is not valid ({rule}).", value=value, rule=name)
 
 
 _LIMITS: dict[str, Callable[[str, object], Message]] = {

@@ -83,7 +83,9 @@ def search_text(
     lines = [head.render(lang), *(f"{score:.2f} {signature(tool, typed=False)}" for tool, score in found)]
     if waiting:
         servers = _listed(sorted(waiting))
-        lines.append(say("Starting now, search again in a moment: {servers}", servers=servers).render(lang))
+        lines.append(
+            say("Still starting: {servers}. Search again in a moment.", servers=servers).render(lang)
+        )
     lines += (shortened(one_line(why.render(lang)), _FAILURE) for why in failed[:_MOST_FAILED])
     return "\n".join(lines)
 
@@ -136,7 +138,7 @@ def _argument(parameter: SchemaParameter, root: SchemaRoot, typed: bool) -> str:
 
 def _unfit(query: str, near: Sequence[str]) -> Message:
     return say(
-        "No tool fits “{query}”. The nearest tools do something else: {names}",
+        "No tool fits “{query}”. The closest tools do something else: {names}",
         query=shortened(one_line(query), _QUERY),
         names=", ".join(near),
     )
@@ -145,9 +147,7 @@ def _unfit(query: str, near: Sequence[str]) -> Message:
 def _nothing(query: str, near: Sequence[str]) -> Message:
     wanted = shortened(one_line(query), _QUERY)
     if near:
-        return say(
-            "No tool matches “{query}”. Names that are near: {names}", query=wanted, names=", ".join(near)
-        )
+        return say("No tool matches “{query}”. Similar names: {names}", query=wanted, names=", ".join(near))
     return say("No tool matches “{query}”. Try other words for what it should do.", query=wanted)
 
 

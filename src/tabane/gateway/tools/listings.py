@@ -167,8 +167,8 @@ class ListingsFile:
         if version > VERSION:
             raise StoreNewer(
                 say(
-                    "{path} was written by a newer Tabane (version {theirs}, known here: {ours}): "
-                    "update Tabane",
+                    "{path} was written by a newer Tabane (version {theirs}; this one supports "
+                    "{ours}). Update Tabane",
                     path=self._path,
                     theirs=version,
                     ours=VERSION,

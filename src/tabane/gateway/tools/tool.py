@@ -186,7 +186,7 @@ class ToolCallRequest(msgspec.Struct, frozen=True):
     def check_marks(self, tool: Tool) -> None:
         """Raise CallerError if only read-only tools may be called and this tool is not."""
         if self.read_only and not tool.read_only:
-            raise CallerError(say("{tool} is not marked read-only: call it with call_tool.", tool=tool.alias))
+            raise CallerError(say("{tool} is not marked read-only. Call it with call_tool.", tool=tool.alias))
 
 
 def tool_call_request(params: Members, *, read_only: bool = False) -> ToolCallRequest:

@@ -211,7 +211,11 @@ class Conversation:
         except InvalidJson:
             raise UpstreamRefused(
                 0,
-                say("{server} answered {method} with no object.", server=self._name, method=method.decode()),
+                say(
+                    "{server} answered {method} with something that is not an object.",
+                    server=self._name,
+                    method=method.decode(),
+                ),
             ) from None
 
     # -- what comes in ---------------------------------------------------------------------------
@@ -280,7 +284,7 @@ class Conversation:
         number = json.id_in(head)
         answers = b'"jsonrpc"' in head and (b'"result"' in head or b'"error"' in head)
         if answers and number and number.isdigit():
-            why = say("The answer of {server} cannot be read: {fault}.", server=self._name, fault=fault)
+            why = say("The response of {server} cannot be read: {fault}.", server=self._name, fault=fault)
             self.fail(int(number), UpstreamError(why))
 
     def _answered(self, frame: JsonRpcFrame, line: bytes) -> asyncio.Future[None] | None:
@@ -317,7 +321,7 @@ class Conversation:
         if said:
             return UpstreamError(say("{server} answered {method} with an error: {error}",
                                      server=self._name, method=method, error=said))  # fmt: skip
-        return UpstreamError(say("{server} answered {method} with something that is no response to it.",
+        return UpstreamError(say("{server} answered {method} with something that is not a response to it.",
                                  server=self._name, method=method))  # fmt: skip
 
     def _is_awaited(self, call: Call) -> bool:
@@ -370,7 +374,9 @@ class Conversation:
         if number and number.isdigit():
             megabytes = self._max_line >> 20
             self.fail(int(number), UpstreamError(say(
-                "The answer of {server} is larger than a message may be ({megabytes} MiB). Ask for less.",
+
+                    "The response of {server} is larger than the message limit ({megabytes} MiB). "
+                    "Request less data.",
                 server=self._name, megabytes=megabytes)))  # fmt: skip
 
     # -- the end ---------------------------------------------------------------------------------
@@ -407,13 +413,15 @@ class Conversation:
 
     def _died(self, why: str) -> UpstreamDied:
         return UpstreamDied(say(
-            "{server} ended while the call was in flight ({why}). Whether it took effect is not known; "
-            "the server is being restarted.", server=self._name, why=why))  # fmt: skip
+
+                "{server} ended during the call ({why}). It is not known whether the call took "
+                "effect. The server is being restarted.", server=self._name, why=why))  # fmt: skip
 
     def _timed_out(self, seconds: float) -> UpstreamTimeout:
         return UpstreamTimeout(say(
-            "{server} did not answer within {seconds:g} s. The call was cancelled; for calls that take "
-            "longer set \"timeout\" of this server.", server=self._name, seconds=seconds))  # fmt: skip
+
+                "{server} did not answer within {seconds:g} s, so the call was cancelled. To allow "
+                'more time, set "timeout" of this server.', server=self._name, seconds=seconds))  # fmt: skip
 
 
 class _ParsedLine(NamedTuple):

@@ -135,7 +135,11 @@ class Handshake:
         versions = json.member(result, "supportedVersions")
         if not isinstance(versions, list) or eras.MODERN not in versions:
             raise UpstreamRefused(
-                0, say("it supports no protocol version that Tabane knows: {versions}", versions=versions)
+                0,
+                say(
+                    "it supports only protocol versions that Tabane does not support: {versions}",
+                    versions=versions,
+                ),
             )
         meta = json.fields(result["_meta"]) if "_meta" in result else {}
         return peer_of(Era.MODERN, eras.MODERN, result, json.member(meta, eras.META_SERVER))
@@ -150,7 +154,7 @@ class Handshake:
         version = json.text(result.get("protocolVersion"))
         if version not in eras.LEGACY:
             raise UpstreamRefused(
-                0, say("it speaks protocol version {version}, which Tabane does not know", version=version)
+                0, say("it uses protocol version {version}, which Tabane does not support", version=version)
             )
         self._tell(json.notification_line("notifications/initialized"))
         return peer_of(Era.LEGACY, version, result, json.member(result, "serverInfo"))

@@ -73,7 +73,7 @@ class UpstreamHttpClient:
             if self.url.scheme not in ("http", "https") or not self.url.host:
                 raise ValueError
         except ValueError:
-            raise UpstreamUnavailable(say("its URL is not one of http:// or https://.")) from None
+            raise UpstreamUnavailable(say("its URL must start with http:// or https://.")) from None
         self.url = self.url.with_fragment(None)
         self._proxies = self._known_proxies()
         self._session = self._open_session()
@@ -126,7 +126,7 @@ class UpstreamHttpClient:
                 self.url = target
             at = target
         raise UpstreamUnavailable(
-            say("{server} redirects again and again ({count} times).", server=self._server.name, count=MOST)
+            say("{server} redirects too many times ({count}).", server=self._server.name, count=MOST)
         )
 
     async def _send_once(
@@ -172,7 +172,7 @@ class UpstreamHttpClient:
             return {scheme: URL(proxy) for scheme, proxy in given.items() if proxy}
         except ValueError:
             raise UpstreamUnavailable(
-                say("the URL of the proxy for {server} cannot be read.", server=self._server.name)
+                say("the proxy URL for {server} cannot be parsed.", server=self._server.name)
             ) from None
 
     async def close(self) -> None:
@@ -215,7 +215,7 @@ def _joined(url: URL, location: str) -> URL:
     try:
         return url.join(URL(location)).with_fragment(None)
     except ValueError:
-        raise UpstreamError(say("the server at {host} redirects to what is no URL.", host=url.host)) from None
+        raise UpstreamError(say("the server at {host} redirects to an invalid URL.", host=url.host)) from None
 
 
 def _basic(url: URL) -> str:
@@ -231,7 +231,7 @@ def _failure(error: Exception, url: URL) -> HttpUnreachable | HttpConnectionBrok
     host = f"{url.host}:{url.port}"
     if isinstance(error, http.ClientHttpProxyError):
         return HttpUnreachable(
-            say("the proxy does not lead to {host} ({status})", host=host, status=error.status)
+            say("the proxy does not connect to {host} ({status})", host=host, status=error.status)
         )
     if isinstance(error, http.ConnectionTimeoutError):
         return HttpUnreachable(
@@ -242,7 +242,7 @@ def _failure(error: Exception, url: URL) -> HttpUnreachable | HttpConnectionBrok
     if isinstance(error, http.InvalidURL):
         return HttpUnreachable(say("the URL cannot be used"))
     if isinstance(error, http.ClientResponseError):
-        return HttpConnectionBroken(say("{host} answered with what is no HTTP", host=host))
+        return HttpConnectionBroken(say("{host} answered with something that is not HTTP", host=host))
     if isinstance(error, http.ServerDisconnectedError):
         return HttpConnectionBroken(say("{host} closed the connection", host=host))
     return HttpConnectionBroken(
@@ -255,8 +255,9 @@ def _unreached(error: Any, host: str) -> Message:
 
     if isinstance(error, http.ClientConnectorCertificateError):
         return say(
-            "the certificate of {host} is not trusted ({error}). Where an authority of your own signed it, "
-            'name its PEM file with "ca".', host=host,
+
+                "the certificate of {host} is not trusted ({error}). If your own authority signed "
+                'it, set "ca" to its PEM file.', host=host,
             error=_verification(error.certificate_error))  # fmt: skip
     if isinstance(error, http.ClientSSLError):
         return say("no TLS connection to {host}: {error}", host=host, error=_system(error.os_error))
@@ -264,7 +265,7 @@ def _unreached(error: Any, host: str) -> Message:
         return say("the proxy {host} cannot be reached: {error}",
                    host=f"{error.host}:{error.port}", error=_system(error.os_error))  # fmt: skip
     if isinstance(error, http.ClientConnectorDNSError):
-        return say("the name {host} is not known: {error}", host=error.host, error=_system(error.os_error))
+        return say("the name {host} does not exist: {error}", host=error.host, error=_system(error.os_error))
     return say("{host} cannot be reached: {error}", host=host, error=_system(error.os_error))
 
 

@@ -37,16 +37,16 @@ def refusal(server: str, status: int, text: str, method: bytes, *, named_http: b
     """
     if status in (401, 403):
         return UpstreamUnavailable(say(
-            "{server} does not accept the credentials that it is sent, or wants some ({status}). Set its "
-            "\"headers\", such as \"Authorization\": \"Bearer ${{TOKEN}}\", with TOKEN in secrets.env; "
-            "signing in with OAuth is not supported yet.", server=server, status=status))  # fmt: skip
+            "{server} requires credentials, or does not accept those it was sent ({status}). Set "
+"its \"headers\", such as \"Authorization\": \"Bearer ${{TOKEN}}\", and put TOKEN into "
+"secrets.env. Login with OAuth is not supported yet.", server=server, status=status))  # fmt: skip
     if method == b"server/discover" and status not in _NOT_OURS and status < 502:
         # An older server that does not know the method. It works, in the legacy era.
         return UpstreamRefused(METHOD_NOT_FOUND, _plain(server, status, text))
     if method == b"initialize" and status in (404, 405) and named_http:
         return UpstreamError(say(
-            "{server} does not take requests at its URL ({status}). If it is of the old kind (HTTP with "
-            "SSE), set \"type\": \"sse\".", server=server, status=status))  # fmt: skip
+            "{server} does not accept requests at its URL ({status}). If it uses the old "
+"transport (HTTP with SSE), set \"type\": \"sse\".", server=server, status=status))  # fmt: skip
     return UpstreamError(_plain(server, status, text))
 
 
@@ -63,13 +63,13 @@ def busy(server: str, status: int, seconds: float | None) -> UpstreamError:
 def broken_in_flight(server: str, why: Message) -> UpstreamDied:
     """Return the error of a call whose connection broke before its answer arrived."""
     return UpstreamDied(say(
-        "The connection to {server} broke while the call was in flight ({why}). Whether it took effect "
-        "is not known.", server=server, why=why))  # fmt: skip
+        "The connection to {server} broke during the call ({why}). It is not known whether "
+"the call took effect.", server=server, why=why))  # fmt: skip
 
 
 def cannot_connect(server: str, why: Message) -> UpstreamUnavailable:
     """Return the error of a call for which no connection could be made."""
-    return UpstreamUnavailable(say("{server} takes no more calls: {why}.", server=server, why=why))
+    return UpstreamUnavailable(say("{server} accepts no more calls: {why}.", server=server, why=why))
 
 
 def shown_text(body: bytes, redact: Callable[[str], str]) -> str:
@@ -79,7 +79,9 @@ def shown_text(body: bytes, redact: Callable[[str], str]) -> str:
 
 def failed_inside(server: str) -> UpstreamError:
     """Return the error of a call that failed because of a defect in Tabane."""
-    return UpstreamError(say("{server}: the call failed inside Tabane; the log says why.", server=server))
+    return UpstreamError(
+        say("{server}: the call failed inside Tabane. The log has the reason: tabane logs", server=server)
+    )
 
 
 def _plain(server: str, status: int, text: str) -> Message:

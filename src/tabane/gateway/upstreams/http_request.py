@@ -145,7 +145,7 @@ class UpstreamHttpRequest:
                 expired = fault.used
                 if not patience.survives_expiry():
                     raise UpstreamUnavailable(
-                        say("{server} forgets its sessions at once.", server=endpoint.name)
+                        say("{server} loses its sessions at once.", server=endpoint.name)
                     ) from None
 
     async def _subscribed(self) -> None:
@@ -205,14 +205,16 @@ class UpstreamHttpRequest:
         except ResponseTooLong as large:
             endpoint.conversation.oversized(large.head)
             raise UpstreamError(say(
-                "The answer of {server} is larger than a message may be ({megabytes} MiB). Ask for less.",
+
+                    "The response of {server} is larger than the message limit ({megabytes} MiB). "
+                    "Request less data.",
                 server=endpoint.name, megabytes=endpoint.limit >> 20)) from None  # fmt: skip
         if call.over:
             return
         if kind_of(response) == EVENTS:
-            raise HttpConnectionBroken(say("the stream ended before the answer"))
+            raise HttpConnectionBroken(say("the stream ended before the response"))
         raise UpstreamError(say(
-            "{server} answered {method} with something that is no response to it.",
+            "{server} answered {method} with something that is not a response to it.",
             server=endpoint.name, method=call.method.decode()))  # fmt: skip
 
     async def _refused(self, response: ClientResponse, used: str) -> None:
@@ -232,7 +234,7 @@ class UpstreamHttpRequest:
             endpoint.on_legacy(call, self.line, self.era)
         elif status in _NO_ANSWER:
             raise UpstreamError(say(
-                "{server} took {method} and will not answer it ({status}).",
+                "{server} accepted {method} but does not answer it ({status}).",
                 server=endpoint.name, method=call.method.decode(), status=status))  # fmt: skip
         else:
             said = shown_text(text, endpoint.redact)

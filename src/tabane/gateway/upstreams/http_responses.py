@@ -95,7 +95,9 @@ async def read(
             await pace.keep()
     else:
         raise UpstreamError(say(
-            "the answer is {kind}, neither JSON nor a stream of events. Is the URL that of an MCP server?",
+
+                "the response is {kind}, not JSON or an event stream. Check that the URL is that "
+                "of an MCP server.",
             kind=kind))  # fmt: skip
 
 
@@ -271,7 +273,7 @@ def _breaks() -> Iterator[None]:
     try:
         yield
     except (ClientError, OSError):
-        raise HttpConnectionBroken(say("the answer broke off")) from None
+        raise HttpConnectionBroken(say("the response ended too early")) from None
 
 
 _SPACED = bytes.maketrans(b"\r\n", b"  ")

@@ -167,7 +167,10 @@ class UpstreamHttpSession:
         identity = response.headers.get(_ID, "")
         if found != [self.version] or identity == self.id:
             raise UpstreamUnavailable(
-                say("its session was gone, and no new one could be begun ({status})", status=response.status)
+                say(
+                    "its session was lost, and a new session could not be started ({status})",
+                    status=response.status,
+                )
             )
         self.id = identity
 

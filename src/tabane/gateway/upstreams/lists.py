@@ -248,7 +248,7 @@ class UpstreamLists:
         if count:
             self._on_fault(
                 say(
-                    "{count} of its {name} are not valid definitions and were left out",
+                    "{count} of its {name} are not valid and were left out",
                     count=count,
                     name=name,
                 )

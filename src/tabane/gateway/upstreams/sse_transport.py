@@ -93,7 +93,7 @@ class SseTransport:
 
     def request(self, call: Call, line: bytes, era: Era) -> None:
         if era is Era.MODERN:
-            unknown = say("{server} is of an older kind.", server=self._name)
+            unknown = say("{server} uses an older transport.", server=self._name)
             self._conversation.fail(call.number, UpstreamRefused(eras.METHOD_NOT_FOUND, unknown))
             return
         self._forget_answered()
@@ -215,7 +215,7 @@ class SseTransport:
                 text = shown_text(await error_body(response), self._redact)
                 raise refusal(self._name, response.status, text, b"", named_http=False)
             if kind_of(response) != EVENTS:
-                return say("it answers with {kind}, which is no stream of events", kind=kind_of(response))
+                return say("it answers with {kind}, which is not an event stream", kind=kind_of(response))
             await read_events(
                 response, self._limit, self._event, StreamPosition(), self._conversation.oversized
             )
@@ -241,12 +241,12 @@ class SseTransport:
             endpoint = self._client.url.join(URL(data.decode().strip()))
         except ValueError:
             raise UpstreamUnavailable(
-                say("{server} wants requests at what is no URL.", server=self._name)
+                say("{server} gives an invalid URL for requests.", server=self._name)
             ) from None
         if not is_same_origin(self._client.url, endpoint):
             # Requests to that address contain secrets.
             raise UpstreamUnavailable(say(
-                "{server} wants requests at another place, {host}; nothing was sent there.",
+                "{server} asks for requests at another site, {host}. Nothing was sent there.",
                 server=self._name, host=endpoint.host))  # fmt: skip
         self._endpoint.set_result(endpoint)
 

@@ -230,7 +230,7 @@ class Upstream:
             failure = self._unavailable(self._resume_at - now)
         elif len(self._queue) >= self.limits.queue_length:
             failure = UpstreamOverloaded(say(
-                "{server} is overloaded: {count} calls wait for it. Try again later.",
+                "{server} is overloaded: {count} {count:call is|calls are} waiting. Try again later.",
                 server=self.server.name, count=len(self._queue)))  # fmt: skip
         else:
             return False
@@ -259,7 +259,7 @@ class Upstream:
         for call in [call for call in self._queue if call.deadline <= now]:
             self._queue.remove(call)
             call.answer(UpstreamReply(failure=UpstreamTimeout(say(
-                "{server} had no free place for the call in time; {count} calls wait for it.",
+                "{server} could not accept the call in time; {count} {count:call is|calls are} waiting.",
                 server=self.server.name, count=len(self._queue) + 1))))  # fmt: skip
         self._tick()
 
@@ -483,8 +483,9 @@ class Upstream:
                 say("{server} is not running: {why}", server=self.server.name, why=why)
             )
         return UpstreamUnavailable(say(
-            "{server} is not running: {why} (next try in {seconds:.0f} s; at once with: "
-            "tabane servers restart {server})",
+
+                "{server} is not running: {why} (next try in {seconds:.0f} s; to try now: tabane "
+                "servers restart {server})",
             server=self.server.name, why=why, seconds=seconds))  # fmt: skip
 
     def _set(self, state: UpstreamState) -> None:
@@ -506,7 +507,7 @@ class Upstream:
                 await self._subscriptions.watch(uri, listener)
         except TimeoutError:
             raise UpstreamTimeout(say(
-                "{server} did not say within {seconds:g} s whether it announces changes of that resource.",
+                "{server} did not confirm within {seconds:g} s that it announces changes of that resource.",
                 server=self.server.name, seconds=self.server.timeout)) from None  # fmt: skip
 
     def unwatch(self, uri: str, listener: Listener) -> None:

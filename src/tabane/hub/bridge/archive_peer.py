@@ -136,7 +136,7 @@ class ArchivePeer(WebSocketPeer):
             return
         asked = _ASKED.get(operation.name)
         if asked is not None and not arguments[asked].strip():
-            said = say("{parameter}: no search query is given.", parameter=asked)
+            said = say("{parameter}: the search query is empty.", parameter=asked)
             self._answer(request_id, _failure(said.render(self._lang)), modern)
             return
         self._count += 1

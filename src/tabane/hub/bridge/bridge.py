@@ -241,7 +241,7 @@ class Bridge:
                 client.send(passed)
         for head in hub.oversized:
             ids = [answer.id for answer in message_heads.of_hub(head) if ledger.from_hub(head)]
-            self._fail(ids, say("The answer is too long to be passed on."))
+            self._fail(ids, say("The response is too long to be sent."))
         hub.oversized.clear()
 
     def _connected(self, connection: HubConnection) -> None:
@@ -287,8 +287,9 @@ class Bridge:
                 "have taken effect and is not sent again. The next request goes to a new hub. Stacks of the "
                 "hub that was stuck: {path}", path=stacks)  # fmt: skip
         return say(
-            "The hub ended while this request was in flight; whether it took effect is not known. "
-            "The next request goes to a new hub.")  # fmt: skip
+
+                "The hub stopped while this request was being handled. It is not known whether it "
+                "took effect. The next request goes to a new hub.")  # fmt: skip
 
     def _connect(self) -> None:
         """Find or start a hub for the waiting requests, or answer them with the reason why there is none."""
@@ -345,7 +346,7 @@ class Bridge:
     def _finish(self) -> None:
         owed = [*self._ledger.lost([]).owed, *self._ledger.give_up()]
         if owed:
-            self._fail(owed, say("The connection to the hub was closed before this request was answered."))
+            self._fail(owed, say("The connection to the hub closed before this request was answered."))
         with contextlib.suppress(BridgeStopped):
             self._write_out()
         if self._hub is not None:

@@ -76,7 +76,7 @@ def address_of(url: str) -> HubAddress | None:
     except ValueError:
         host, port = None, PORT
     if not host or any(character <= " " for character in url):
-        raise HubUnreachable(say("{url}: an address is ws://host:port.", url=url), "url")
+        raise HubUnreachable(say("{url}: an address must be ws://host:port.", url=url), "url")
     path = parts.path or "/"
     mode = _MODES.get(path.rstrip("/"))
     return HubAddress(url, host, port, "/" if path.startswith("/mcp") else path, mode)
@@ -280,7 +280,7 @@ class RemoteBridgeConnector:
     def _refused(self, error: OSError) -> dict[str, str]:
         if isinstance(error, ConnectionRefusedError):
             return say(
-                "The server at {url} is not running. Start it there with: tabane start",
+                "The server at {url} is not running. On that machine, run: tabane start",
                 url=self._address.url,
             )
         why = error.strerror or str(error)
@@ -288,14 +288,15 @@ class RemoteBridgeConnector:
 
     def _hung_up(self) -> dict[str, str]:
         return say(
-            "The server at {url} closed the connection without an answer. Check that it is a hub.",
+            "The server at {url} closed the connection without an answer. Check that this is "
+            "the address of a hub.",
             url=self._address.url,
         )
 
     def _late(self) -> dict[str, str]:
         return say(
-            "The connection to the server at {url} timed out after {seconds} seconds. Check the address, "
-            "and that the hub runs there: tabane status",
+            "The connection to {url} timed out after {seconds} seconds. Check the address, and "
+            "check that the hub is running there: tabane status",
             url=self._address.url,
             seconds=int(LIMIT),
         )

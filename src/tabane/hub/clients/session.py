@@ -298,7 +298,7 @@ class Session:
         if self._host.draining:
             raise HubDraining(say("The hub is stopping. Send the request again in a moment."))
         if self.in_flight >= MOST_IN_FLIGHT:
-            raise HubError(say("Too many requests in flight ({count}).", count=MOST_IN_FLIGHT))
+            raise HubError(say("Too many requests at the same time ({count}).", count=MOST_IN_FLIGHT))
         key = bytes(request_id)
         if key == b"null" or key in self.calls or key in self._tasks:
             raise ProtocolRefusal(eras.INVALID_REQUEST, f"the id {key.decode()} is null or in use")

@@ -282,8 +282,9 @@ def wants_capability(error: Raw) -> bool:
 def question_of(name: str) -> CallerError:
     """Return the error for a question that this client's protocol version cannot carry."""
     return CallerError(say(
-        "{tool} wants to ask you something, which your client's protocol version cannot carry from "
-        "this server. Give all it needs in the arguments.", tool=name))  # fmt: skip
+
+            "{tool} asks you a question, which your client's protocol version cannot carry "
+            "from this server. Give everything it needs in the arguments.", tool=name))  # fmt: skip
 
 
 def as_result(operation: Operation | None, value: Any, lang: Lang) -> bytes:

@@ -40,7 +40,7 @@ SECTIONS = (
     ),
     DoctorSection("files", say("Files"), (files.permissions, files.disk, files.caches, files.stores)),
     DoctorSection("documents", say("Documents"), (files.roots, files.watched)),
-    DoctorSection("models", say("Search by meaning"), (files.model,)),
+    DoctorSection("models", say("Semantic search"), (files.model,)),
     DoctorSection("assistants", say("Assistants"), (configuration.assistants,)),
 )
 """The checks that take no time."""

@@ -54,7 +54,7 @@ def settings(installation: Installation) -> Iterator[DoctorFinding]:
     elif installation.settings.config.exists():
         yield ok(say("Settings: {path}", path=installation.settings.config))
     else:
-        yield ok(say("Settings: the defaults, since there is no {path}", path=installation.settings.config))
+        yield ok(say("Settings: defaults, because {path} does not exist", path=installation.settings.config))
     yield from (warning(message) for message in installation.settings.warnings)
 
 
@@ -64,7 +64,7 @@ def servers_file(installation: Installation) -> Iterator[DoctorFinding]:
     if installation.configuration_problem:
         yield fault(installation.configuration_problem, fix=_closing(installation.configuration_problem))
         if installation.live:
-            yield note(say("The running hub goes on with the last state of the file that was in order."))
+            yield note(say("The running hub continues with the last valid version of the file."))
     elif found is not None:
         yield _counted(installation, path, found.servers)
         if path.exists():
@@ -86,12 +86,15 @@ def _counted(installation: Installation, path: Path, servers: tuple[Server, ...]
     if not servers:
         return note(
             say("There are no servers yet in {path}", path=path),
-            say("Take over those of your assistants with tabane servers import, or use tabane servers add."),
+            say(
+                "Import your assistants' servers with tabane servers import, or add one with "
+                "tabane servers add."
+            ),
         )
     off = sum(installation.switched_off(server) for server in servers)
     return ok(
         say(
-            "Servers file: {path} (servers: {count}, switched off: {off})",
+            "Servers file: {path} (servers: {count}, disabled: {off})",
             path=path,
             count=len(servers),
             off=off,
@@ -109,7 +112,7 @@ def _disabled(installation: Installation, servers: tuple[Server, ...]) -> Iterat
 
 
 def _where(installation: Installation) -> Message:
-    return say("See what stands there: {path}", path=installation.servers_path)
+    return say("See what is there: {path}", path=installation.servers_path)
 
 
 def _in_force(installation: Installation) -> Iterator[DoctorFinding]:
@@ -117,14 +120,14 @@ def _in_force(installation: Installation) -> Iterator[DoctorFinding]:
     problem, served = installation.live.status.get("problem"), installation.live.servers_file
     if problem:
         yield fault(
-            say("The running hub did not take the last change: {problem}", problem=problem),
-            say("Start it anew: tabane restart"),
+            say("The running hub did not accept the last change: {problem}", problem=problem),
+            say("Restart it: tabane restart"),
         )
     own = installation.settings.servers
     if served and os.path.realpath(served) != os.path.realpath(own):
         yield note(
-            say("The running hub serves {served}, not {own}", served=served, own=own),
-            say("If that is not meant: tabane stop, then tabane start"),
+            say("The running hub uses {served}, not {own}", served=served, own=own),
+            say("If this is not what you want: tabane stop, then tabane start"),
         )
 
 
@@ -144,8 +147,8 @@ def variables(installation: Installation) -> Iterator[DoctorFinding]:
         if names and not _runs_disabled(installation, server):
             yield note(
                 say(
-                    "{server} takes from this terminal's environment: {names}. A hub that an assistant "
-                    "starts may not have it.",
+                    "{server} uses variables of this terminal's environment: {names}. A hub that an "
+                    "assistant starts may not have them.",
                     server=server.name,
                     names=names,
                 ),
@@ -163,13 +166,13 @@ def commands(installation: Installation) -> Iterator[DoctorFinding]:
     local = [server for server in installation.enabled if server.transport == "stdio"]
     missing = [server for server in local if not has_command(installation, server)]
     for server in missing:
-        where = say("Install it, or give its full path in {path}", path=installation.servers_path)
+        where = say("Install it, or write its full path in {path}", path=installation.servers_path)
         yield fault(
             say("{server}: the command {command} was not found", server=server.name, command=server.command),
             _INSTALLERS.get(os.path.basename(server.command), where),
         )
     if local and not missing:
-        yield ok(say("The commands of all servers are found ({count})", count=len(local)))
+        yield ok(say("The commands of all {count} {count:server|servers} are found", count=len(local)))
     if recorded_path(installation.settings.home):
         yield ok(say("PATH is recorded for hubs that an assistant starts"))
 
@@ -179,7 +182,7 @@ def urls(installation: Installation) -> Iterator[DoctorFinding]:
     for server in installation.enabled:
         if exposes_secrets(server):
             yield warning(
-                say("{server} is sent secrets over plain http, which others on the way can read",
+                say("Secrets are sent to {server} over plain http, where others can read them",
                     server=server.name),
                 say("Use its https:// URL in {path}", path=installation.servers_path),
             )  # fmt: skip
@@ -216,7 +219,7 @@ def assistants(installation: Installation) -> Iterator[DoctorFinding]:
             yield from _twice(source, installation.written)
     if not any(is_tabane(found.definition) for source in looked for found in source.servers):
         yield note(
-            say("No assistant of those that are known is set up to use Tabane"),
+            say("None of the assistants that Tabane knows is set up to use it"),
             say("Set one up: tabane install {names}", names="|".join(client.name for client in CLIENTS)),
         )
 
@@ -237,15 +240,17 @@ def _looked(environ: Mapping[str, str]) -> Sequence[ImportSource]:
 def _entry(found: ImportCandidate, environ: Mapping[str, str]) -> DoctorFinding:
     command = str(found.definition.get("command", ""))
     origin = next((client.name for client in CLIENTS if client.title == found.title), None)
-    again = say("Set it up anew: tabane install {name}", name=origin) if origin else None
+    again = say("Set it up again: tabane install {name}", name=origin) if origin else None
     if shutil.which(command, path=environ.get("PATH")) is None:
         title = say(
-            "{title} starts Tabane as {command}, which is not there", title=found.title, command=command
+            "{title} starts Tabane as {command}, which does not exist", title=found.title, command=command
         )
-        return fault(title, again or say("Correct it in {path}", path=found.path))
+        return fault(title, again or say("Fix it in {path}", path=found.path))
     if not os.path.isabs(command):
         title = say(
-            "{title} starts Tabane as {command}, which it may not find", title=found.title, command=command
+            "{title} starts Tabane as {command}, which it may not find on its PATH",
+            title=found.title,
+            command=command,
         )
         return note(title, again)
     return ok(say("{title} uses Tabane: {path}", title=found.title, path=found.path))
@@ -265,10 +270,10 @@ def _twice(source: ImportSource, written: Mapping[str, object]) -> Iterator[Doct
         for name in same:
             yield warning(
                 say(
-                    "{title} has the server {name} twice: through Tabane, and in its own file as {own}",
+                    "{title} has the server {name} twice: through Tabane, and as {own} in its own file",
                     title=found.title,
                     name=name,
                     own=found.name,
                 ),
-                say("Take {own} out of {path}", own=found.name, path=found.path),
+                say("Remove {own} from {path}", own=found.name, path=found.path),
             )

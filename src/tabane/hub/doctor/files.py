@@ -47,34 +47,36 @@ def permissions(installation: Installation) -> Iterator[DoctorFinding]:
     """Check that only the user can access the home and everything in it."""
     home = installation.settings.home
     if not home.is_dir():
-        yield ok(say("Tabane's home {path} is made when it is first needed", path=home))
+        yield ok(
+            say("Tabane's home {path} does not exist yet. It is created when it is first needed", path=home)
+        )
         return
     open_folders = [path for path in (home, home / "logs") if _lets(path, _OTHERS_WRITE)]
     for path in open_folders:
         yield fault(
-            say("Others may write in {path}, so that the hub does not start", path=path),
-            say("Close it: chmod 700 {path}", path=path),
+            say("Other users can write to {path}, so the hub does not start", path=path),
+            say("Make it private: chmod 700 {path}", path=path),
             closing(path, _OTHERS),
         )
     if home not in open_folders and _lets(home, _OTHERS):
         yield warning(
-            say("Others may look into {path}", path=home),
-            say("Close it: chmod 700 {path}", path=home),
+            say("Other users can list and open {path}", path=home),
+            say("Make it private: chmod 700 {path}", path=home),
             closing(home, _OTHERS),
         )
     readable = [path for path in _files(home) if _lets(path, _OTHERS)]
     if readable:
         yield warning(
             say(
-                "Others may read {count} files of Tabane, such as {path}",
+                "Other users can read {count} {count:file|files} of Tabane, such as {path}",
                 count=len(readable),
                 path=readable[0],
             ),
-            say("Close them: chmod -R go= {path}", path=home),
+            say("Make them private: chmod -R go= {path}", path=home),
             lambda: _close_all(readable),
         )
     elif not open_folders:
-        yield ok(say("Tabane's home {path} is yours alone", path=home))
+        yield ok(say("Only you have access to Tabane's home {path}", path=home))
 
 
 def disk(installation: Installation) -> Iterator[DoctorFinding]:
@@ -90,11 +92,11 @@ def room(free: int, home: Path) -> DoctorFinding:
     """Return the finding for a number of free bytes."""
     megabytes = free >> 20
     if free >= LITTLE:
-        return ok(say("Free on the disk: {free} MB", free=megabytes))
+        return ok(say("Free disk space: {free} MB", free=megabytes))
     found = fault if free < TOO_LITTLE else warning
     return found(
-        say("Only {free} MB are free on the disk of {path}", free=megabytes, path=home),
-        say("Make room there, or move it: set TABANE_HOME to another folder."),
+        say("Only {free} MB are free on the disk that holds {path}", free=megabytes, path=home),
+        say("Free some disk space, or set TABANE_HOME to a folder on another disk."),
     )
 
 
@@ -103,25 +105,26 @@ def caches(installation: Installation) -> Iterator[DoctorFinding]:
     home, runs = installation.settings.home, installation.live is not None
     for path in (home / name for name in _DATABASES):
         if path.exists() and not _whole(path):
-            again = say("Start the hub anew, and it is made anew: tabane restart")
+            again = say("Restart the hub to rebuild it: tabane restart")
             yield warning(
-                say("{path} is broken. What stands in it is asked of the servers again.", path=path),
-                again if runs else say("Put it aside: tabane doctor --fix"),
+                say("{path} is damaged. Tabane asks the servers again for its contents.", path=path),
+                again if runs else say("Move it aside: tabane doctor --fix"),
                 None if runs else _unless_served(installation, _aside(path)),
             )
     stale = [] if installation.configuration is None else _stale(installation, home / _DATABASES[0])
     if stale:
         yield note(
             say(
-                "Tools are kept of servers that are not configured any more: {names}", names=", ".join(stale)
+                "The cache still has tools of servers that are no longer configured: {names}",
+                names=", ".join(stale),
             ),
-            say("Forget them: tabane doctor --fix"),
+            say("Delete them: tabane doctor --fix"),
             lambda: _forget(home / _DATABASES[0], stale),
         )
     left = sorted([*home.glob("*.broken"), *(home / FOLDER).glob("*.broken")]) if home.is_dir() else []
     if left:
         yield note(
-            say("A broken cache was put aside: {path}", path=left[0]),
+            say("A damaged cache was moved aside: {path}", path=left[0]),
             say("Delete it: tabane doctor --fix"),
             lambda: _delete(left),
         )
@@ -209,8 +212,8 @@ def roots(installation: Installation) -> Iterator[DoctorFinding]:
         path = Path(root).expanduser()
         if not path.is_dir():
             yield warning(
-                say("{path}, from which assistants may put files, is no folder", path=path),
-                say("Make it, or take it out of the setting documents_roots"),
+                say("{path}, a folder from which assistants may save files, is not a folder", path=path),
+                say("Create the folder, or remove it from the setting documents_roots"),
             )
 
 
@@ -220,11 +223,15 @@ def watched(installation: Installation) -> Iterator[DoctorFinding]:
         path = row["path"]
         if row["problem"]:
             yield warning(
-                say("The watched folder {path} is not in step: {problem}", path=path, problem=row["problem"]),
-                say("Or watch it no longer: tabane docs watch --remove {path}", path=path),
+                say(
+                    "The documents of the watched folder {path} are not up to date: {problem}",
+                    path=path,
+                    problem=row["problem"],
+                ),
+                say("Or stop watching it: tabane docs watch --remove {path}", path=path),
             )
         else:
-            yield ok(say("{path} is watched; its documents are in step", path=path))
+            yield ok(say("{path} is watched; its documents are up to date", path=path))
 
 
 def model(installation: Installation) -> Iterator[DoctorFinding]:
@@ -232,18 +239,21 @@ def model(installation: Installation) -> Iterator[DoctorFinding]:
     told = installation.live.model if installation.live else _model_without_hub(installation)
     if told is None:
         return  # a hub of a version without models
-    show = say("See more: tabane models show")
+    show = say("Details: tabane models show")
     if told["model"] == "none":
-        yield note(say("Search is by words alone: the setting model is none"))
+        yield note(say("Search matches keywords only: the setting model is none"))
     elif told["state"] == "none":
-        yield warning(say("Search is by words alone. {reason}", reason=told["reason"]), show)
+        yield warning(say("Search matches keywords only. {reason}", reason=told["reason"]), show)
     elif told["state"] == "absent":
         yield note(
-            say("The embedding model {model} is not here yet; it is fetched when needed", model=told["id"]),
-            say("Fetch it now: tabane models pull"),
+            say(
+                "The embedding model {model} is not downloaded yet. It is downloaded when it is needed",
+                model=told["id"],
+            ),
+            say("Download it now: tabane models pull"),
         )
     else:
-        yield ok(say("Search by meaning: {model}, from {where}", model=told["id"], where=told["where"]))
+        yield ok(say("Semantic search: {model}, from {where}", model=told["id"], where=told["where"]))
 
 
 class _UnopenedVectors:
@@ -283,19 +293,17 @@ def stores(installation: Installation) -> Iterator[DoctorFinding]:
 
 def _store_finding(installation: Installation, row: dict[str, Any]) -> DoctorFinding:
     path = row["path"]
-    again = say("Make it anew: tabane doctor --fix")
+    again = say("Rebuild it: tabane doctor --fix")
     fix = installation.live.mend_stores if installation.live else partial(_mend, installation)
     if row["state"] == "stale":
         names = ", ".join(row["collections"])
-        title = say(
-            "What is derived in {path} does not agree with its records: {names}", path=path, names=names
-        )
+        title = say("Derived data in {path} does not match its records: {names}", path=path, names=names)
         return warning(title, again, fix)
     if row["state"] == "damaged" and row["derived"]:
-        return warning(say("{error}. All that was in it is made again.", error=row["error"]), again, fix)
+        return warning(say("{error}. It is rebuilt without loss.", error=row["error"]), again, fix)
     if row["state"] in ("damaged", "unreadable"):
         return fault(say("{error}", error=row["error"]))
-    return ok(say("{path} is whole", path=path))
+    return ok(say("{path} is not damaged", path=path))
 
 
 def _check_stores(installation: Installation, *, mend: bool) -> list[dict[str, Any]]:

@@ -40,14 +40,12 @@ def versions(installation: Installation) -> Iterator[DoctorFinding]:
     serving = installation.live.version if installation.live else mine
     if newer(mine, serving):
         yield warning(
-            say("The hub that runs is the older version {version}", version=serving),
-            say("Start it anew: tabane restart"),
+            say("The running hub is the older version {version}", version=serving),
+            say("Restart it: tabane restart"),
         )
     elif newer(serving, mine):
         yield note(
-            say(
-                "The hub that runs is the newer version {version}: Tabane is installed twice", version=serving
-            ),
+            say("The running hub is the newer version {version}: Tabane is installed twice", version=serving),
             say("See which one is used: command -v tabane"),
         )
     elif serving != mine:
@@ -62,7 +60,7 @@ def home_version(installation: Installation) -> Iterator[DoctorFinding]:
     try:
         found = downgrade(installation.settings.home)
     except TabaneError as error:
-        yield fault(error.message, say("Until then, no hub starts in this home"))
+        yield fault(error.message, say("Until then, no hub can start in this home"))
         return
     if found is not None:
         yield fault(found.message, say("Update Tabane: uv tool upgrade tabane"))
@@ -74,16 +72,16 @@ def hub(installation: Installation) -> Iterator[DoctorFinding]:
         servers = installation.live.status.get("servers_running", 0)
         yield ok(
             say(
-                "The hub runs (process {pid}; servers running: {count})",
+                "The hub is running (process {pid}; servers running: {count})",
                 pid=installation.live.pid,
                 count=servers,
             )
         )
         yield from _over_http(installation.live)
     elif installation.hub_problem:
-        yield fault(installation.hub_problem, say("End it and start it anew: tabane restart"))
+        yield fault(installation.hub_problem, say("Restart it: tabane restart"))
     else:
-        yield ok(say("No hub runs; the first assistant or command that needs one starts it"))
+        yield ok(say("No hub is running. The first assistant or command that needs one starts it"))
         yield from _left_behind(installation)
         yield from _port_taken(installation.settings)
     yield from _stuck(installation)
@@ -94,9 +92,9 @@ def _stuck(installation: Installation) -> Iterator[DoctorFinding]:
     for dump in hang_dumps.dumps(installation.endpoint.logs):
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(dump.written))
         yield warning(
-            say("A hub (process {pid}) was stuck and was ended on {when}", pid=dump.pid, when=when),
+            say("A hub (process {pid}) stopped responding and was ended on {when}", pid=dump.pid, when=when),
             say(
-                "Report it with the stacks of its threads, then delete them: rm {path}",
+                "Report it with the stack traces, then delete them: rm {path}",
                 path=shlex.quote(dump.path),
             ),
         )
@@ -107,8 +105,8 @@ def _over_http(live: LiveHub) -> Iterator[DoctorFinding]:
         yield ok(say("MCP over HTTP: {url}", url=live.status["http"]))
     elif live.status.get("http_problem"):
         yield warning(
-            say("No MCP over HTTP. {why}", why=live.status["http_problem"]),
-            say("Mend that, then: tabane restart"),
+            say("MCP over HTTP is not available. {why}", why=live.status["http_problem"]),
+            say("Fix that, then run: tabane restart"),
         )
 
 
@@ -117,12 +115,12 @@ def _port_taken(settings: Settings) -> Iterator[DoctorFinding]:
         found = find_occupant(settings.port)
         yield warning(
             say(
-                "Port {port} of {host} is taken by {who}: the next hub cannot serve HTTP there",
+                "Port {port} of {host} is used by {who}: the next hub cannot serve HTTP there",
                 port=settings.port,
                 host=settings.host,
                 who=found.name if found else say("another process"),
             ),
-            say("End that process, or give another port: the setting port (TABANE_PORT)"),
+            say("End that process, or choose another port with the setting port (TABANE_PORT)"),
         )
 
 
@@ -130,13 +128,13 @@ def _left_behind(installation: Installation) -> Iterator[DoctorFinding]:
     holder = lock.read_holder(installation.endpoint.lock)
     if holder is not None and holder.ended is None:
         yield note(
-            say("The last hub (process {pid}) ended without having been asked to", pid=holder.pid),
-            say("See its last words: tabane logs"),
+            say("The last hub (process {pid}) ended unexpectedly", pid=holder.pid),
+            say("See the end of its log: tabane logs"),
         )
     socket = Path(installation.endpoint.socket)
     if socket.is_socket():
         yield warning(
-            say("A socket was left behind where no hub listens: {path}", path=socket),
+            say("A socket is left over, but no hub listens on it: {path}", path=socket),
             say("Delete it: rm {path}", path=socket),
             lambda: _delete_unless_served(socket, installation.endpoint.lock),
         )
@@ -164,7 +162,9 @@ def _homeless(processes: Path) -> Iterator[DoctorFinding]:
         home = next(iter(lost.values())).removesuffix(_GONE)
         yield warning(
             say(
-                "Hubs run on whose home was deleted, such as {home} (processes {pids})", home=home, pids=pids
+                "Hubs are running whose home was deleted, such as {home} (processes {pids})",
+                home=home,
+                pids=pids,
             ),
             say("End them: kill {pids}", pids=pids),
         )

@@ -47,13 +47,13 @@ def running(installation: Installation) -> Iterator[DoctorFinding]:
         if row is not None and row["state"] == "ready":
             yield _works(
                 say(
-                    "{server} runs: {count} tools, protocol {version}",
+                    "{server} runs: {count} {count:tool|tools}, protocol {version}",
                     **_words(server, row["tools"] or 0, row),
                 )
             )
         elif row is not None:
             yield note(
-                say("{server} was stopped by hand", server=server.name),
+                say("{server} was stopped by a user", server=server.name),
                 say("Start it: tabane servers start {server}", server=server.name),
             )
 
@@ -94,7 +94,9 @@ async def _one(
         try:
             found = await try_server(server.in_folder(here()), connect, limits_of(installation.settings))
         except TabaneError as error:
-            return fault(error.message, say("Try it again: tabane servers test {server}", server=server.name))
+            return fault(
+                error.message, say("Test it again: tabane servers test {server}", server=server.name)
+            )
         seconds = time.monotonic() - began
     count = len(found["tools"])
     trouble = _trouble(installation, server)
@@ -102,15 +104,17 @@ async def _one(
         return trouble
     words = _words(server, count, found) | {"seconds": f"{seconds:.1f}"}
     if server.transport != "stdio":
-        return _works(say("{server} answers in {seconds} s: {count} tools, protocol {version}", **words))
-    return _works(say("{server} starts in {seconds} s: {count} tools, protocol {version}", **words))
+        return _works(
+            say("{server} answers in {seconds} s: {count} {count:tool|tools}, protocol {version}", **words)
+        )
+    return _works(
+        say("{server} starts in {seconds} s: {count} {count:tool|tools}, protocol {version}", **words)
+    )
 
 
 def _works(title: Message) -> DoctorFinding:
     return (
-        ok(title)
-        if title.fields["count"]
-        else warning(title, say("A server without tools is of no use here."))
+        ok(title) if title.fields["count"] else warning(title, say("The demo needs a server that has tools."))
     )
 
 
@@ -129,7 +133,7 @@ def _trouble(installation: Installation, server: Server) -> DoctorFinding | None
             server=server.name,
             error=row["error"],
         ),
-        say("The hub was started in another environment. Start it anew from here: tabane restart"),
+        say("The hub was started in another environment. Restart it from here: tabane restart"),
     )
 
 

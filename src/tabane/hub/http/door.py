@@ -250,7 +250,7 @@ class HttpDoor:
             module = await asyncio.to_thread(importlib.import_module, _SERVER)
         except ImportError as error:
             # An installation that was broken, or taken away, since the hub started.
-            self.problem = say("Nothing is served over HTTP: {reason}. Install Tabane anew.", reason=error)
+            self.problem = say("HTTP is not available: {reason}. Reinstall Tabane.", reason=error)
             log.exception("%s", self.problem)
             listening.close()
             self._listening = None
@@ -277,14 +277,15 @@ def _listen_failure(error: OSError, host: str, port: int) -> Message:
     if error.errno == errno.EADDRINUSE:
         found = find_occupant(port)
         return say(
-            "Nothing is served over HTTP: port {port} of {host} is taken by {who}. End that process, give "
-            "another port (--port, TABANE_PORT), or turn HTTP off (--no-http, TABANE_HTTP=false).",
+            "HTTP is not available: port {port} of {host} is used by {who}. End that process, "
+            "choose another port (--port, TABANE_PORT), or turn HTTP off (--no-http, "
+            "TABANE_HTTP=false).",
             port=port,
             host=host,
             who=found.name if found else say("another process"),
         )
     return say(
-        "Nothing is served over HTTP: {host}, port {port}: {reason}. See the settings host and port.",
+        "HTTP is not available: {host}, port {port}: {reason}. Check the settings host and port.",
         host=host,
         port=port,
         reason=error.strerror,

@@ -165,7 +165,7 @@ class HubClient:
         poll.register(self._fd, event)
         left = None if deadline is None else deadline - time.monotonic()
         if (left is not None and left <= 0) or not poll.poll(None if left is None else left * 1000):
-            raise HubError(say("The hub did not answer in time. See what it does with: tabane logs"))
+            raise HubError(say("The hub did not answer in time. See what it is doing: tabane logs"))
 
 
 def _goes_on(line: bytes) -> bool:
@@ -201,7 +201,7 @@ def unreachable(none: HubUnreachable, lang: Lang) -> HubError:
 
 
 def _gone() -> Message:
-    return say("The hub closed the connection before it answered. See why with: tabane logs")
+    return say("The hub closed the connection before it answered. The log has the reason: tabane logs")
 
 
 def raised(error: Any) -> TabaneError:

@@ -188,7 +188,9 @@ class HubConnector:
         try:
             answer = handshake.read_answer(line)
         except handshake.InvalidHello as error:
-            text = say("What listens at {path} is no hub: {why}", path=self.endpoint.socket, why=error)
+            text = say(
+                "The program that listens at {path} is not a hub: {why}", path=self.endpoint.socket, why=error
+            )
             raise HubUnreachable(text, "stranger") from None
         if isinstance(answer, Welcome):
             return HubConnection(fd, answer, rest)
@@ -253,7 +255,7 @@ class HubConnector:
     def _unresponsive(self) -> dict[str, str]:
         holder = lock.read_holder(self.endpoint.lock)
         return say(
-            "The hub (process {pid}) does not answer. End it and start another with: tabane restart",
+            "The hub (process {pid}) does not respond. Restart it with: tabane restart",
             pid=holder.pid if holder else "?",
         )
 
@@ -265,7 +267,7 @@ class HubConnector:
         except OSError:
             words = ""
         return say(
-            "The hub ended while it was starting. See {log}. {words}",
+            "The hub stopped while it was starting. See {log}. {words}",
             log=self.endpoint.log,
             words=words.rpartition("\n")[2],
         )

@@ -38,14 +38,14 @@ class HubIdentity(NamedTuple):
 def refusal(hello: Hello, house: HubIdentity) -> HelloRefused | None:
     """Return why this hub does not serve a client; None if it does. Pure."""
     if not house.found:
-        return HelloRefused("ending", say("The home of this hub was deleted, so the hub ends."))
+        return HelloRefused("ending", say("The home of this hub was deleted, so the hub stops."))
     if hello.home and not _same(hello.home, house.home):
         text = say("This hub belongs to another home: {hub}, not {asked}.", hub=house.home, asked=hello.home)
         return HelloRefused("home", text)
     if hello.servers and not _same(hello.servers, house.servers):
         text = say(
-            "The running hub serves the servers file {hub}, not {asked}. Use that one, stop the hub "
-            "with tabane stop, or give this one a home of its own (TABANE_HOME).",
+            "The running hub uses the servers file {hub}, not {asked}. Use that file, stop the "
+            "hub with tabane stop, or use another home for this file (TABANE_HOME).",
             hub=house.servers,
             asked=hello.servers,
         )
@@ -54,11 +54,15 @@ def refusal(hello: Hello, house: HubIdentity) -> HelloRefused | None:
         return None
     if not house.replaceable:
         return HelloRefused(
-            "standalone", say("This hub lives in an assistant's process and makes way for none.")
+            "standalone", say("This hub runs inside an assistant's process and cannot be replaced.")
         )
     if not supersedes(hello, house, house.on_disk):
         return HelloRefused(
-            "version", say("Only a newer version than {version} takes over.", version=house.version)
+            "version",
+            say(
+                "The running hub is {version}. It can be replaced only by a newer version.",
+                version=house.version,
+            ),
         )
     return None
 
@@ -221,7 +225,7 @@ class HubListener:
         reception = self._reception
         answer: Welcome | HelloRefused = refusal(hello, reception.house()) or reception.welcome()
         if isinstance(answer, Welcome) and reception.full(hello):
-            answer = HelloRefused("full", say("The hub has as many connections as it takes."))
+            answer = HelloRefused("full", say("The hub has reached its maximum number of connections."))
         try:
             # A few hundred bytes into an empty buffer: taken whole, or the peer is gone.
             peer.send(handshake.encode(answer))

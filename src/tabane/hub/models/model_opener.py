@@ -127,7 +127,9 @@ class ModelOpener:
         if isinstance(found, NoModel) or found == fingerprint:
             return found if isinstance(found, NoModel) else None
         self._forget(found)
-        other = NoModel(say("what is found as {model} now is {other}.", model=record.model, other=found))
+        other = NoModel(
+            say("the name {model} now stands for another model, {other}.", model=record.model, other=found)
+        )
         return self.failures.add((wanted, True), other, self._remembered)
 
     @contextlib.asynccontextmanager
@@ -196,7 +198,7 @@ class ModelOpener:
 
 
 def _ended() -> NoModel:
-    return NoModel(say("The embedding process is being ended."))
+    return NoModel(say("The embedding process is stopping."))
 
 
 class _OptionalVectorCache:

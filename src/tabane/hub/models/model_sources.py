@@ -208,7 +208,7 @@ class ModelSources:
         if not found:
             raise ConfigurationError(
                 say(
-                    "The variable {name}, which model_key names, is nowhere: write {name}=… into {path}.",
+                    "The variable {name} of the setting model_key is not set. Add {name}=… to {path}.",
                     name=name,
                     path=self._settings().home / "secrets.env",
                 )

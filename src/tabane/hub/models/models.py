@@ -145,7 +145,7 @@ class HubModels:
         else:
             found = await self._opening.fingerprint(wanted)
         if isinstance(found, NoModel):
-            self._last = NoModel(say("Search is by words alone. {reason}", reason=found.reason))
+            self._last = NoModel(say("Search matches keywords only. {reason}", reason=found.reason))
             return self._last
         self._last = found
         return await self._handle(found)
@@ -157,7 +157,7 @@ class HubModels:
             return await self._handle(model)
         record = (await self._opening.records.all()).get(model)
         if record is None:
-            return _with_fix(model, say("it is not known how that model was made."))
+            return _with_fix(model, say("it is not recorded how that model was made."))
         why = await self._opening.again(model, record)
         return _with_fix(model, why.reason) if why else await self._handle(model)
 
@@ -255,8 +255,8 @@ class ModelHandle:
 def _with_fix(model: str, reason: Message) -> NoModel:
     return NoModel(
         say(
-            "What was embedded with {model} cannot be searched by its meaning: {reason} "
-            "Embed it again with: tabane models reembed",
+            "Texts embedded with {model} cannot be searched by meaning: {reason} Embed them "
+            "again with: tabane models reembed",
             model=model,
             reason=reason,
         )
@@ -288,7 +288,7 @@ class QueryVectors:
         if task is None:
             task = self._asked[name] = asyncio.create_task(self._ask(name, model, text))
         await asyncio.wait({task})
-        return NoModel(say("The embedding process is being ended.")) if task.cancelled() else task.result()
+        return NoModel(say("The embedding process is stopping.")) if task.cancelled() else task.result()
 
     async def close(self) -> None:
         """Cancel all pending queries."""

@@ -138,4 +138,4 @@ class OpenModels(Generic[S, T]):
 
 
 def _ended() -> ModelUnavailable:
-    return ModelUnavailable(say("The embedding process is being ended."))
+    return ModelUnavailable(say("The embedding process is stopping."))

@@ -155,8 +155,8 @@ class ModelOperations:
 
 def _title(params: PullModel) -> Message:
     if params.model is None:
-        return say("Fetching the embedding model")
-    return say("Fetching the model {model}", model=params.model)
+        return say("Downloading the embedding model")
+    return say("Downloading the model {model}", model=params.model)
 
 
 def _row(model: str, revision: str, folder: str) -> dict[str, Any]:

@@ -433,7 +433,7 @@ def held_by(endpoint: Endpoint) -> Message:
     """Return the error for a process that needs the lock: it names the holder."""
     holder = locks.read_holder(endpoint.lock)
     return say(
-        "A hub runs already in {home} (process {pid}). End it with: tabane stop",
+        "A hub is already running in {home} (process {pid}). Stop it with: tabane stop",
         home=endpoint.home,
         pid=holder.pid if holder else "?",
     )

@@ -53,7 +53,7 @@ class WebSocketClient(HubClient):
                         say("The hub closed the connection: {why}", why=event.reason or event.code)
                     )
         except Fault as fault:
-            raise HubError(say("The hub does not speak WebSocket rightly: {why}", why=fault)) from None
+            raise HubError(say("The hub's WebSocket response is not valid: {why}", why=fault)) from None
         return lines
 
 
@@ -65,11 +65,11 @@ def connect_to(url: str, token: str | None = None, lang: str = "", limit: float 
     """
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in SCHEMES or not parts.hostname:
-        raise BadArguments(say("{url}: an address is ws://host:port.", url=url))
+        raise BadArguments(say("{url}: an address must be ws://host:port.", url=url))
     try:
         place = parts.hostname, parts.port or PORT
     except ValueError:
-        raise BadArguments(say("{url}: an address is ws://host:port.", url=url)) from None
+        raise BadArguments(say("{url}: an address must be ws://host:port.", url=url)) from None
     try:
         with socket.create_connection(place, timeout=limit) as peer:
             rest = _upgrade(peer, parts, token, lang)
@@ -78,7 +78,11 @@ def connect_to(url: str, token: str | None = None, lang: str = "", limit: float 
     except OSError as error:
         why = error.strerror or error
         raise HubError(
-            say("No hub answers at {url}: {why}. Start one there with: tabane start", url=url, why=why)
+            say(
+                "There is no hub at {url}: {why}. Start one on that machine with: tabane start",
+                url=url,
+                why=why,
+            )
         ) from None
 
 
@@ -119,6 +123,6 @@ def _reason_of_refusal(peer: socket.socket, body: bytes, status: str) -> Message
         body += chunk
     try:
         error = json.decode(json.fields(body)["error"])
-        return say("The hub refuses: {why}", why=error["message"])
+        return say("The hub refused the connection: {why}", why=error["message"])
     except (InvalidJson, KeyError, TypeError):
-        return say("What answers there is no hub: {why}", why=status)
+        return say("The program that answers there is not a hub: {why}", why=status)

@@ -163,7 +163,7 @@ class Dispatcher:
 
     def _overload(self) -> HubError:
         if self.draining:
-            return HubDraining(say("The hub is about to end and takes no more requests."))
+            return HubDraining(say("The hub is shutting down and accepts no more requests."))
         return HubError(say("More than {limit} requests are open on this connection.", limit=MOST_WAITING))
 
     # -- several at once -------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class Dispatcher:
     def _no_room(self) -> AnswerTooLong:
         return AnswerTooLong(
             say(
-                "The answers of a batch have more than {limit} bytes. Ask for this one alone.",
+                "The responses of this batch have more than {limit} bytes together. Send this request alone.",
                 limit=self._most,
             )
         )
@@ -246,7 +246,7 @@ def answer_too_long(size: int, most: int) -> AnswerTooLong:
     """Return the error for an answer of ``size`` bytes that is too long."""
     return AnswerTooLong(
         say(
-            "The answer has {size} bytes; one message has {limit} at most. Ask for less.",
+            "The response has {size} bytes, but one message can have at most {limit}. Request less data.",
             size=size,
             limit=most,
         )

@@ -44,8 +44,8 @@ def load_token(home: Path) -> str:
     if len(text) < FEWEST or not _CHARACTERS.issuperset(text) or "=" in text.rstrip("="):
         raise ConfigurationError(
             say(
-                "{path} holds no token: that is at least {count} letters, digits and -._~+/ without "
-                "spaces. Delete the file, and the next start of the hub makes one.",
+                "{path} contains no valid token. A token has at least {count} letters, digits or "
+                "-._~+/ and no spaces. Delete the file: the next start of the hub creates a new one.",
                 path=path,
                 count=FEWEST,
             )
@@ -104,7 +104,8 @@ class TcpPermission:
             return True
         raise Forbidden(
             say(
-                "{method} needs the hub's token: connect with Authorization: Bearer, and what {path} holds.",
+                "{method} needs the hub's token. Connect with Authorization: Bearer and the "
+                "content of {path}.",
                 method=target,
                 path=self._token(),
             )

@@ -54,7 +54,7 @@ async def import_posts(
     """
     if prune and not sources.posts:
         raise BadArguments(
-            say("prune wants a source of posts: without one it would remove them all."), "prune"
+            say("prune needs a source of posts. Without one it would remove all posts."), "prune"
         )
     report = PostsImportReport(report_path, lang)
     began = time.monotonic()
@@ -129,7 +129,7 @@ class _Import:
 
     async def _index(self) -> None:
         steps = self._opened.index()
-        note = say("Looking through results and vectors")
+        note = say("Reading results and vectors")
         while await self._reading(lambda: next(steps, _END)) is not _END:
             self._progress.tell(self._opened.done, self._opened.total, note)
         self._began = time.monotonic()
@@ -296,7 +296,7 @@ class _Import:
     def _tell(self, done: int) -> None:
         taken = max(time.monotonic() - self._began, 0.001)
         note = say(
-            "{posts} posts, {rate} a second: {new} new, {changed} changed",
+            "{posts} {posts:post|posts}, {rate} a second: {new} new, {changed} changed",
             posts=self._posts,
             rate=round(self._posts / taken),
             new=self._report.new,

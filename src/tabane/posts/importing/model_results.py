@@ -123,7 +123,7 @@ class ModelResults:
                     reason, first = unfit.reason, False
         raise BadArguments(
             say(
-                "{path} has no results: {why}. That is a UTF-8 file with lines such as {example}",
+                "{path} has no results: {why}. It must be a UTF-8 file with lines such as {example}",
                 path=path,
                 why=reason,
                 example='{"key":"1234567890123456789","reasoning":"…","summary":"…","tags":["…"]}',
@@ -142,7 +142,7 @@ def parsed(line: bytes) -> tuple[int, ModelResult]:
     if "request" in entry and "response" not in entry:
         raise UnusableRow(say("a request to a model, not its answer"))
     if number is None:
-        raise UnusableRow(say("“{text}” is no post_id", text=str(key)[:40]))
+        raise UnusableRow(say("“{text}” is not a post_id", text=str(key)[:40]))
     try:
         return number, _result(_answer(entry))
     except UnusableRow as unfit:
@@ -155,7 +155,7 @@ def _object(text: bytes | str) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnusableRow(say("not JSON: {error}", error=str(error))) from None
     if not isinstance(found, dict):
-        raise UnusableRow(say("no JSON object"))
+        raise UnusableRow(say("not a JSON object"))
     return found
 
 
@@ -193,12 +193,12 @@ def _result(answer: dict[str, Any]) -> ModelResult:
     reasoning, summary, tags = (answer.get(name) for name in ("reasoning", "summary", "tags"))
     for name, value in (("reasoning", reasoning), ("summary", summary)):
         if value is not None and not isinstance(value, str):
-            raise UnusableRow(say("{field} is no text", field=name))
+            raise UnusableRow(say("{field} is not text", field=name))
     if tags is not None and not (isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)):
-        raise UnusableRow(say("{field} is no list of texts", field="tags"))
+        raise UnusableRow(say("{field} is not a list of texts", field="tags"))
     kept = tuple(tag.strip() for tag in tags or () if tag.strip())
     if len(kept) > MOST_STRINGS or any(len(tag.encode()) > LONGEST_STRING for tag in kept):
-        raise UnusableRow(say("too many tags, or too long ones"))
+        raise UnusableRow(say("there are too many tags, or they are too long"))
     if not (reasoning or summary or kept):
         raise UnusableRow(say("neither reasoning nor summary nor tags"))
     return ModelResult(reasoning or "", summary or "", kept)

@@ -54,7 +54,7 @@ class _FoundFiles:
         if self.folders.setdefault(space, path) != path:
             raise BadArguments(
                 say(
-                    "{first} and {second} both hold vectors of {space}: name one of them.",
+                    "{first} and {second} both contain vectors of {space}. Give only one of them.",
                     first=self.folders[space],
                     second=path,
                     space=space,
@@ -80,7 +80,7 @@ def plan(
     except OSError as error:
         raise unreadable(error) from error
     if not (found.csvs or found.archives or found.results or found.folders):
-        raise BadArguments(say("Name at least one file to import."), "files")
+        raise BadArguments(say("Give at least one file to import."), "files")
     return PostSources(_once(found.csvs), _once(found.archives), _once(found.results), found.folders)
 
 
@@ -106,7 +106,7 @@ def _planned(files: Sequence[str], folders: tuple[str | None, ...]) -> _FoundFil
 def _absolute(path: str) -> str:
     path = os.path.abspath(os.path.expanduser(path))
     if "\0" in path or not os.path.exists(path):
-        raise BadArguments(say("{path} is not there.", path=path), "files")
+        raise BadArguments(say("{path} does not exist.", path=path), "files")
     return path
 
 
@@ -126,11 +126,11 @@ def _add(found: _FoundFiles, path: str) -> None:
     if start.startswith((b"PK\3\4", b"PK\5\6")):
         found.archives.append(path)
     elif name.endswith(".safetensors") or name in METADATA:
-        raise BadArguments(say("{path} is part of a folder of vectors: name the folder.", path=path), "files")
+        raise BadArguments(say("{path} is part of a folder of vectors. Give the folder.", path=path), "files")
     elif name.endswith(".js") or start.lstrip().startswith(b"window."):
         raise BadArguments(
             say(
-                "{path} is part of an archive of X: name the zip, or the folder it was unpacked to.",
+                "{path} is part of an archive of X. Give the zip, or the folder it was unpacked to.",
                 path=path,
             ),
             "files",
@@ -151,8 +151,8 @@ def _add_folder(found: _FoundFiles, path: str) -> None:
     if not _add_setup(found, path) and not lists:
         raise BadArguments(
             say(
-                "{path} is no folder that can be imported: it has no meta.json (vectors), "
-                "no data/tweets.js (archive of X) and no twilog.csv.",
+                "{path} is not a folder that can be imported: it has no meta.json (vectors), no "
+                "data/tweets.js (archive of X) and no twilog.csv.",
                 path=path,
             ),
             "files",
@@ -191,8 +191,8 @@ def _follow(found: _FoundFiles, *, csv_wanted: bool) -> None:
         elif csv_wanted:
             raise BadArguments(
                 say(
-                    "The metadata of {path} lead to no twilog.csv that is there (source_path, csv_path): "
-                    "name it beside the folder.",
+                    "The metadata in {path} name no existing twilog.csv (source_path, csv_path). Give "
+                    "the file together with the folder.",
                     path=found.folders["content"],
                 ),
                 "files",
@@ -225,8 +225,8 @@ def disagreeing(first: str, of_first: object, second: str, of_second: object) ->
     """Return the error for folders of vectors with different models or dimensions."""
     return BadArguments(
         say(
-            "{first} is of {of_first}, but {second} of {of_second}: vectors of one archive are of one model "
-            "and one dimension.",
+            "{first} has vectors of {of_first}, but {second} of {of_second}. All vectors of an "
+            "archive must have the same model and dimension.",
             first=first,
             of_first=of_first,
             second=second,

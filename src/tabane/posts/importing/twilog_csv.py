@@ -52,18 +52,19 @@ def post_of_row(cells: list[str], zone: tzinfo) -> Post:
     """Return the post of five cells. Raises :class:`UnusableRow`."""
     if len(cells) != len(COLUMNS):
         raise UnusableRow(
-            say("{count} columns in place of 5", count=len(cells)), post_id(cells[0].strip()) or 0
+            say("{count} {count:column|columns} instead of 5", count=len(cells)),
+            post_id(cells[0].strip()) or 0,
         )
     number = post_id(cells[0].strip())
     if number is None:
-        raise UnusableRow(say("“{text}” is no post_id", text=cells[0][:40]))
+        raise UnusableRow(say("“{text}” is not a post_id", text=cells[0][:40]))
     log_type = cells[4].strip()
     if log_type not in ("1", "2", "3"):
-        raise UnusableRow(say("log_type is 1, 2 or 3, not “{text}”", text=log_type[:40]), number)
+        raise UnusableRow(say("log_type must be 1, 2 or 3, not “{text}”", text=log_type[:40]), number)
     timestamp, url = cells[2].strip(), cells[1].strip()
     at = timestamp_of(timestamp, zone) if timestamp else timestamp_of_id(number)
     if at is None and timestamp:
-        raise UnusableRow(say("“{text}” is no time", text=timestamp[:40]), number)
+        raise UnusableRow(say("“{text}” is not a time", text=timestamp[:40]), number)
     return Post(
         post_id=number,
         content=unescaped(cells[3]),
@@ -137,7 +138,7 @@ class TwilogCsv:
                 break
         bad = next((each for each in first if isinstance(each, RejectedRow)), None)
         if binary:
-            raise self._wrong(say("it is no text"))
+            raise self._wrong(say("it is not text"))
         if bad is not None:
             raise self._wrong(say("line {line}: {reason}", line=bad.line, reason=bad.reason))
         if not headed:
@@ -161,8 +162,8 @@ class TwilogCsv:
     def _wrong(self, why: Message) -> BadArguments:
         return BadArguments(
             say(
-                "{path} is no twilog.csv: {why}. That is a UTF-8 file with the columns "
-                "post_id, url, timestamp, content, log_type, a row such as {example}",
+                "{path} is not a twilog.csv: {why}. It must be a UTF-8 file with the columns "
+                "post_id, url, timestamp, content, log_type and rows such as {example}",
                 path=self.path,
                 why=why,
                 example=EXAMPLE,

@@ -72,7 +72,9 @@ def metadata(folder: str) -> VectorMetadata:
     """
     path = metadata_path(folder)
     if path is None:
-        raise BadArguments(say("{path} is no folder of vectors: it has no meta.json.", path=folder), "files")
+        raise BadArguments(
+            say("{path} is not a folder of vectors: it has no meta.json.", path=folder), "files"
+        )
     with open(path, "rb") as file:
         text = file.read(_LONGEST_METADATA)
     try:
@@ -81,7 +83,7 @@ def metadata(folder: str) -> VectorMetadata:
             raise ValueError("no object")
     except (ValueError, RecursionError) as error:
         raise BadArguments(
-            say("{path} is no JSON object: {error}", path=path, error=str(error)), "files"
+            say("{path} is not a JSON object: {error}", path=path, error=str(error)), "files"
         ) from None
     return _described(found, path, folder)
 
@@ -91,8 +93,8 @@ def _described(found: dict[str, Any], path: str, folder: str) -> VectorMetadata:
     if not isinstance(model, str) or not model.strip():
         raise BadArguments(
             say(
-                "{path} does not say which model made the vectors: "
-                'add "model": "…", the name under which it can be had.',
+                '{path} does not say which model made the vectors. Add "model": "…", the name of '
+                "the model to download.",
                 path=path,
             ),
             "files",
@@ -103,7 +105,7 @@ def _described(found: dict[str, Any], path: str, folder: str) -> VectorMetadata:
         or not 0 < dimension <= LARGEST_DIMENSION
     ):
         raise BadArguments(
-            say("{path}: embedding_dim is 1 to {most}", path=path, most=LARGEST_DIMENSION), "files"
+            say("{path}: embedding_dim must be 1 to {most}", path=path, most=LARGEST_DIMENSION), "files"
         )
     named = found.get("source_path") or found.get("csv_path")
     source = _beside(folder, named) if isinstance(named, str) and "\0" not in named else None
@@ -160,7 +162,9 @@ class VectorFolder:
                             self.places[post] = number << _BITS | row
                             yield post
                         else:
-                            yield RejectedRow(each.path, row, say("“{text}” is no post_id", text=str(post)))
+                            yield RejectedRow(
+                                each.path, row, say("“{text}” is not a post_id", text=str(post))
+                            )
 
     def of(self, post: int) -> bytes | None:
         """Return the vector of a post as float32, little-endian. None if it has none. Raises OSError."""
@@ -219,16 +223,16 @@ class VectorFolder:
                     found, dimension = _header(path)
                     if dimension != (wanted or dimension):
                         raise UnusableRow(
-                            say("{found} dimensions in place of {wanted}", found=dimension, wanted=wanted)
+                            say("{found} dimensions instead of {wanted}", found=dimension, wanted=wanted)
                         )
                     self._files.append(found)
                     wanted = dimension
                 except UnusableRow as unfit:
                     self.bad_files.append(RejectedRow(path, 0, unfit.reason))
         if not self._files or wanted is None:
-            reason = self.bad_files[0].reason if self.bad_files else say("it has no NNNN.safetensors")
+            reason = self.bad_files[0].reason if self.bad_files else say("it has no file NNNN.safetensors")
             raise BadArguments(
-                say("{path} holds no vectors that can be read: {reason}", path=self.path, reason=reason),
+                say("{path} has no vectors that can be read: {reason}", path=self.path, reason=reason),
                 "files",
             )
         return wanted
@@ -243,12 +247,12 @@ def _header(path: str) -> tuple[_VectorFile, int]:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= min(_LONGEST_HEADER, size - 8):
-            raise UnusableRow(say("no safetensors file"))
+            raise UnusableRow(say("not a safetensors file"))
         try:
             header = json.loads(file.read(length))
             ids, vectors = _entry(header["post_ids"]), _entry(header["vectors"])
         except (ValueError, LookupError, TypeError, RecursionError):
-            raise UnusableRow(say("no safetensors file with post_ids and vectors")) from None
+            raise UnusableRow(say("not a safetensors file with post_ids and vectors")) from None
     _check(ids, vectors, size - 8 - length)
     start = 8 + length
     return _VectorFile(
@@ -282,11 +286,11 @@ def _check(ids: _TensorEntry, vectors: _TensorEntry, size: int) -> None:
     rows, dimension = vectors.shape
     if not 0 < dimension <= LARGEST_DIMENSION:
         raise UnusableRow(
-            say("{found} dimensions, and 1 to {most} are possible", found=dimension, most=LARGEST_DIMENSION)
+            say("{found} dimensions; it must be 1 to {most}", found=dimension, most=LARGEST_DIMENSION)
         )
     sizes = (8 * rows, rows * dimension * _WIDTHS[vectors.dtype])
     if (ids.last - ids.first, vectors.last - vectors.first) != sizes or max(ids.last, vectors.last) > size:
-        raise UnusableRow(say("the file is cut short, or its header is wrong"))
+        raise UnusableRow(say("the file is truncated, or its header is wrong"))
 
 
 def _single(data: bytes, dtype: str) -> bytes:

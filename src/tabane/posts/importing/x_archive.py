@@ -91,7 +91,7 @@ def elements(stream: IO[bytes]) -> Iterator[tuple[int, Any]]:
     cut.buffer += stream.read(_READ).removeprefix(b"\xef\xbb\xbf")
     head = _HEAD.match(cut.buffer, 0, _LONGEST_HEAD)
     if head is None:
-        raise UnusableRow(say("it holds no list of entries"))
+        raise UnusableRow(say("it contains no list of entries"))
     cut.at, cut.depth = head.end() + 1, 1
     while True:
         for line, element in cut.elements():
@@ -102,7 +102,7 @@ def elements(stream: IO[bytes]) -> Iterator[tuple[int, Any]]:
             return
         more = stream.read(_READ)
         if not more:
-            raise UnusableRow(say("it ends in the midst of an entry"))
+            raise UnusableRow(say("it ends in the middle of an entry"))
         cut.buffer += more
 
 
@@ -145,7 +145,7 @@ class _CountedFile:
         allowed = min(MOST_UNPACKED, max(_ANY_RATIO, LARGEST_RATIO * self._packed))
         if self.read_so_far > allowed:
             raise UnusableRow(
-                say("it unpacks to more than {most} bytes, which no list of posts does", most=allowed)
+                say("it unpacks to more than {most} bytes, too many for a list of posts", most=allowed)
             )
         return data
 
@@ -192,7 +192,7 @@ class XArchive:
         if not any(kind not in ("account", "note-tweet") for kind, _, _ in found):
             raise BadArguments(
                 say(
-                    "{path} is no archive of X: it has no data/tweets.js and no data/like.js.",
+                    "{path} is not an archive of X: it has no data/tweets.js and no data/like.js.",
                     path=self.path,
                 ),
                 "files",
@@ -272,11 +272,11 @@ def _opened(path: str) -> zipfile.ZipFile:
         found = zipfile.ZipFile(path)
     except _DAMAGED as error:
         raise BadArguments(
-            say("{path} is damaged, or no zip: {error}", path=path, error=str(error)), "files"
+            say("{path} is damaged or not a zip file: {error}", path=path, error=str(error)), "files"
         ) from None
     if any(each.flag_bits & 1 and _LISTS.search(each.filename) for each in found.infolist()):
         found.close()
-        raise BadArguments(say("{path} is encrypted. Unpack it, and name the folder.", path=path), "files")
+        raise BadArguments(say("{path} is encrypted. Unpack it, and give the folder.", path=path), "files")
     return found
 
 
@@ -293,4 +293,4 @@ def _check_directory(file: IO[bytes], path: str) -> None:
     if length == 0xFFFFFFFF and end64 >= 0:
         length = int.from_bytes(tail[end64 + 40 : end64 + 48], "little")
     if length > LARGEST_DIRECTORY:
-        raise BadArguments(say("{path} holds too many files to be an archive of X.", path=path), "files")
+        raise BadArguments(say("{path} has too many files to be an archive of X.", path=path), "files")

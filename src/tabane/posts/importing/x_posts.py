@@ -44,7 +44,7 @@ class LongPosts:
         if not text or (at is None and post is None):
             raise UnusableRow(say("a long post without text or date"))
         if len(text) > self._room:
-            raise UnusableRow(say("more long posts than can be held"))
+            raise UnusableRow(say("there are more long posts than fit into memory"))
         self._room -= len(text)
         addresses = core.get("urls") or _dict(core.get("entitySet")).get("urls")
         text = _expanded(unescaped(text), [addresses], ("shortUrl", "url"), ("expandedUrl", "expanded_url"))
@@ -71,7 +71,7 @@ def posted(entry: Any, log_type: int, user: str, notes: LongPosts, zone: tzinfo)
     created = _text(tweet.get("created_at"))
     at = timestamp_of_x(created) if created else timestamp_of_id(number)
     if at is None and created:
-        raise UnusableRow(say("“{text}” is no time", text=created[:40]), number)
+        raise UnusableRow(say("“{text}” is not a time", text=created[:40]), number)
     text = unescaped(_whole(tweet.get("full_text")) or _whole(tweet.get("text")))
     long = notes.of(number, at, text)
     entities = [_dict(tweet.get(name)) for name in ("entities", "extended_entities")]
@@ -93,7 +93,7 @@ def liked(entry: Any, log_type: int, zone: tzinfo) -> Post:
     number = _numbered(like, "tweetId", "id_str", "id")
     text = unescaped(_whole(like.get("fullText")) or _whole(like.get("full_text")))
     if not text.strip():
-        raise UnusableRow(say("the archive has no text of it"), number)
+        raise UnusableRow(say("the archive does not contain its text"), number)
     url = _text(like.get("expandedUrl")) or f"https://x.com/i/status/{number}"
     at = timestamp_of_id(number)
     return Post(
@@ -128,7 +128,7 @@ def _inner(entry: Any, *names: str) -> dict[str, Any]:
     if isinstance(entry, dict):
         entry = next((entry[name] for name in names if name in entry), entry)
     if not isinstance(entry, dict):
-        raise UnusableRow(say("no entry of an archive of X"))
+        raise UnusableRow(say("not an entry of an archive of X"))
     return entry
 
 
@@ -137,7 +137,7 @@ def _numbered(entry: dict[str, Any], *names: str) -> int:
         number = _id(entry.get(name))
         if number is not None:
             return number
-    raise UnusableRow(say("“{text}” is no post_id", text=_text(entry.get(names[0]))[:40]))
+    raise UnusableRow(say("“{text}” is not a post_id", text=_text(entry.get(names[0]))[:40]))
 
 
 def _id(value: Any) -> int | None:

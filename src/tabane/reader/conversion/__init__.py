@@ -149,7 +149,7 @@ class PageConverter:
         too much is waiting already.
         """
         if len(body) > _LARGEST:
-            raise ReadError(say("A body of {size} bytes is too large to be read.", size=len(body)), "large")
+            raise ReadError(say("The body is too large to read: {size} bytes.", size=len(body)), "large")
         ask = ConversionRequest(body, url, media_type, charset, name)
         try:
             result = await self._converted(ask, self._whole)
@@ -157,7 +157,7 @@ class PageConverter:
             return await self._text(ask, ReadError(error.message, "broken"))
         except WorkerEnded:
             return await self._text(
-                ask, ReadError(say("The page made the converting process end, twice."), "broken")
+                ask, ReadError(say("The conversion process crashed twice on this page."), "broken")
             )
         if isinstance(result, ConversionFailure):
             if result.ending:
@@ -190,7 +190,7 @@ class PageConverter:
         if isinstance(result, ConversionFailure):
             raise why
         warning = say(
-            "The page could not be analyzed. This is its plain text, without structure. {reason}",
+            "The page could not be analyzed. This is its plain text without structure. {reason}",
             reason=why.message,
         )
         return replace(result.page, warnings=(warning, *result.page.warnings))
@@ -210,13 +210,15 @@ class PageConverter:
         try:
             return decode_result(await self._pool.ask(pack(ask), budget, key=_site(url)))
         except WorkerBusy:
-            raise ReadError(say("Too many pages wait to be read: try again."), "rate", wait=1.0) from None
+            raise ReadError(
+                say("Too many pages are waiting to be read. Try again later."), "rate", wait=1.0
+            ) from None
         except (WorkerSpent, WorkerEnded):
             raise
         except WorkerError as error:
             raise ReadError(error.message, "broken") from None
         except (ValueError, msgspec.DecodeError):
-            raise WorkerEnded(say("The process that did the work ended.")) from None
+            raise WorkerEnded(say("The worker process ended.")) from None
 
 
 def _site(url: str) -> str:

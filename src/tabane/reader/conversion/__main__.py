@@ -32,10 +32,10 @@ def answer(ask: ConversionRequest | CleaningRequest) -> ConversionResult:
         return ConversionFailure(error.message, error.cause)
     except MemoryError:
         return ConversionFailure(
-            say("The page needs more memory than there is for one."), "large", ending=True
+            say("Converting the page needs more memory than the limit for one page."), "large", ending=True
         )
     except RecursionError:
-        return ConversionFailure(say("The page is nested too deep to be read."), "broken")
+        return ConversionFailure(say("The page is nested too deeply to be read."), "broken")
     except Exception as error:  # libraries raise anything on malformed pages
         url = ask.url if isinstance(ask, ConversionRequest) else ask.page.url
         print(f"{url}: {type(error).__name__}: {error}", file=sys.stderr)
@@ -47,10 +47,14 @@ def _framed(report: ConversionResult) -> bytes:
     try:
         return pack(report)
     except ValueError:
-        return pack(ConversionFailure(say("The page is too long to be handed on."), "large"))
+        return pack(ConversionFailure(say("The page is too long to be returned."), "large"))
     except MemoryError:
         return pack(
-            ConversionFailure(say("The page needs more memory than there is for one."), "large", ending=True)
+            ConversionFailure(
+                say("Converting the page needs more memory than the limit for one page."),
+                "large",
+                ending=True,
+            )
         )
 
 

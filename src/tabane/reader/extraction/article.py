@@ -123,17 +123,25 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
 def _warnings(found: ExtractedArticle, *, cut: bool) -> list[Message]:
     warnings = [*found.notes]
     if found.script:
-        warnings.append(say("The page seems to need JavaScript: this is only what it says without."))
+        warnings.append(
+            say("The page seems to need JavaScript. This is only the text that it shows without it.")
+        )
     elif not found.letters:
         warnings.append(say("No content was found on the page."))
     elif found.letters < _LITTLE_TEXT and found.share < 0.2:
         warnings.append(
-            say("Little was found on the page: {percent}% of its text.", percent=round(100 * found.share))
+            say(
+                "Only little content was found on the page: {percent}% of its text.",
+                percent=round(100 * found.share),
+            )
         )
     if found.hidden:
         warnings.append(
-            say("{count} parts that no reader sees were left out of the content.", count=found.hidden)
+            say(
+                "{count} {count:part|parts} that readers do not see {count:was|were} left out.",
+                count=found.hidden,
+            )
         )
     if cut:
-        warnings.append(say("The page is larger than can be read: its end is missing."))
+        warnings.append(say("The page is larger than the limit, so its end is missing."))
     return warnings

@@ -66,27 +66,33 @@ def used(
         return MachineTextChoice(
             body,
             say(
-                "The page shows no text. This text is from its metadata (JSON-LD), which is "
-                "meant for machines."
+                "The page shows no text. This text comes from its metadata (JSON-LD), which is "
+                "written for programs."
             ),
         )
     sequences, shown = _sequences(body), _sequences(page)
     if _share(sequences, shown) >= _SEEN:
         return MachineTextChoice(
             _visible_part(body, page, shown),
-            say("The text was taken from the metadata of the page (JSON-LD), as far as the page shows it."),
+            say(
+                "The text was taken from the metadata of the page (JSON-LD), but only the parts "
+                "that the page shows."
+            ),
         )
     if _share(_sequences(content), sequences) >= _BEGINS and (closed or _is_cut(visible, kept)):
         return MachineTextChoice(
             body,
             say(
-                "The page shows only a part of this text. The rest is from its metadata (JSON-LD), "
-                "which readers do not see."
+                "The page shows only a part of this text. The rest comes from its metadata "
+                "(JSON-LD), which readers do not see."
             ),
         )
     return MachineTextChoice(
         None,
-        say("The metadata of the page (JSON-LD) has a longer text that readers do not see. It was left out."),
+        say(
+            "The metadata of the page (JSON-LD) contains a longer text that readers do not "
+            "see. It was left out."
+        ),
     )
 
 

@@ -29,30 +29,28 @@ def refusal(status: int, host: str, wait: float | None) -> ReadError:
 def _slow(status: int, host: str, wait: float | None) -> Message:
     if wait:
         return say(
-            "{host} asks to wait for {seconds:.0f} s (HTTP {status}): try again then.",
+            "{host} asks Tabane to wait for {seconds:.0f} s (HTTP {status}). Try again after that.",
             host=host,
             seconds=wait,
             status=status,
         )
-    return say("{host} is too busy now (HTTP {status}): try again later.", host=host, status=status)
+    return say("{host} is too busy (HTTP {status}). Try again later.", host=host, status=status)
 
 
 def _other(status: int, host: str) -> Message:
     if status in (401, 407):
-        return say("{host} wants a login for this page (HTTP {status}).", host=host, status=status)
+        return say("{host} requires a login for this page (HTTP {status}).", host=host, status=status)
     if status == 403:
         return say(
-            "{host} does not let programs read this page, or wants a login (HTTP {status}).",
+            "{host} does not allow programs to read this page, or requires a login (HTTP {status}).",
             host=host,
             status=status,
         )
     if status in (404, 410):
-        return say("there is nothing at this URL of {host} (HTTP {status}).", host=host, status=status)
+        return say("{host} has nothing at this URL (HTTP {status}).", host=host, status=status)
     if status >= 500:
-        return say(
-            "{host} has a fault of its own (HTTP {status}): try again later.", host=host, status=status
-        )
-    return say("{host} does not answer this request (HTTP {status}).", host=host, status=status)
+        return say("{host} has an internal error (HTTP {status}). Try again later.", host=host, status=status)
+    return say("{host} does not accept this request (HTTP {status}).", host=host, status=status)
 
 
 _EXPIRED, _EARLY, _NAME, _ADDRESS = 10, 9, 62, 64  # X509_V_ERR_… of OpenSSL
@@ -73,13 +71,13 @@ def lookup(error: Exception, host: str) -> ReadError | TransientFetchError:
         return TransientFetchError(
             ReadError(
                 say(
-                    "the name {host} cannot be looked up now: check the connection, or try again later.",
+                    "the name {host} cannot be resolved now. Check the connection, or try again later.",
                     host=host,
                 ),
                 "dns",
             )
         )
-    return ReadError(say("the name {host} is not known: check how it is spelt.", host=host), "dns")
+    return ReadError(say("the name {host} does not exist. Check its spelling.", host=host), "dns")
 
 
 def connecting(error: BaseException, host: str, port: int) -> TransientFetchError:
@@ -100,7 +98,7 @@ def by_proxy(error: BaseException, host: str) -> ReadError:
     """Return the proxy of the settings refused."""
     return ReadError(
         say(
-            "the proxy of the setting reader_proxy does not lead to {host}: {error}.",
+            "the proxy of the setting reader_proxy does not connect to {host}: {error}.",
             host=host,
             error=_first(error),
         ),
@@ -117,7 +115,7 @@ def tls(error: BaseException, host: str) -> ReadError | None:
         return ReadError(_certificate(found, host), "tls")
     return ReadError(
         say(
-            "no TLS connection to {host}: {error}. Perhaps it is a URL of http:// and no https.",
+            "no TLS connection to {host}: {error}. The server may support only http://, not https://.",
             host=host,
             error=(found.reason or "handshake").lower().replace("_", " "),
         ),
@@ -127,14 +125,16 @@ def tls(error: BaseException, host: str) -> ReadError | None:
 
 def _certificate(error: ssl.SSLCertVerificationError, host: str) -> Message:
     if error.verify_code == _EXPIRED:
-        return say("the certificate of {host} has expired: its owner has to renew it.", host=host)
+        return say("the certificate of {host} has expired. The site's owner must renew it.", host=host)
     if error.verify_code == _EARLY:
-        return say("the certificate of {host} is not valid yet: check the clock of this computer.", host=host)
+        return say("the certificate of {host} is not valid yet. Check the clock of this computer.", host=host)
     if error.verify_code in (_NAME, _ADDRESS):
-        return say("the certificate of {host} is of another host: this may not be the site.", host=host)
+        return say(
+            "the certificate of {host} is for another host, so this may not be the right site.", host=host
+        )
     return say(
-        "the certificate of {host} is not trusted ({error}). Where an authority of your own signed it, name "
-        "its PEM file with the setting reader_ca.",
+        "the certificate of {host} is not trusted ({error}). If your own authority signed "
+        "it, set reader_ca to its PEM file.",
         host=host,
         error=error.verify_message,
     )
@@ -144,7 +144,11 @@ def broken(error: BaseException, host: str) -> TransientFetchError:
     """Return the error for a connection that broke after it was open, or an answer that is not HTTP."""
     return TransientFetchError(
         ReadError(
-            say("the answer of {host} broke off or is no HTTP ({error}).", host=host, error=_first(error)),
+            say(
+                "the response of {host} ended too early or is not HTTP ({error}).",
+                host=host,
+                error=_first(error),
+            ),
             "broken",
         )
     )
@@ -154,7 +158,8 @@ def late(phase: Message, seconds: float) -> ReadError:
     """Return the error for a timeout. ``phase`` says which step took too long."""
     return ReadError(
         say(
-            "{phase} took more than {seconds:g} s and was given up; the setting reader_timeout allows more.",
+            "{phase} took more than {seconds:g} s and was stopped. The setting reader_timeout "
+            "can allow more.",
             phase=phase,
             seconds=seconds,
         ),

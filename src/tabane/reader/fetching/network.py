@@ -110,7 +110,7 @@ def trusted(ca: str | None) -> SSLContext:
         except (OSError, ssl.SSLError) as error:
             raise ReadError(
                 say(
-                    "the certificates in {path} cannot be read: {error}. Mend the setting reader_ca.",
+                    "the certificates in {path} cannot be read: {error}. Fix the setting reader_ca.",
                     path=path,
                     error=error.strerror or error,
                 ),
@@ -236,7 +236,10 @@ def _proxy(url: str) -> httpcore2.Proxy:
             raise ValueError
     except (ValueError, KeyError):
         raise ReadError(
-            say("the setting reader_proxy is no URL of http:// or https://; no other proxies are used."),
+            say(
+                "the setting reader_proxy must be an http:// or https:// URL; other proxies are "
+                "not supported."
+            ),
             "connect",
         ) from None
     auth = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None

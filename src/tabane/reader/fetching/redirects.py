@@ -87,15 +87,15 @@ class RedirectChain:
             round_ = way[way.index(way[-1]) :]
             raise ReadError(
                 say(
-                    "the URL is redirected in a circle: {way}. Such a site may want cookies, which the "
-                    "reader has none of.", way=" → ".join(round_[:4]),
+                    "the URL redirects in a circle: {way}. The site may need cookies, which the reader "
+                    "does not use.", way=" → ".join(round_[:4]),
                 ),
                 "redirect",
             )  # fmt: skip
         if len(way) > self._ground.policy.redirects + 1:
             raise ReadError(
                 say(
-                    "the URL is redirected more than {count} times, the last time to {url}.",
+                    "the URL redirects more than {count} times, the last time to {url}.",
                     count=self._ground.policy.redirects, url=way[-1],
                 ),
                 "redirect",
@@ -124,7 +124,7 @@ class RedirectChain:
                 wait = self._wait(trouble, self._ground.policy.retries - left)
                 if not left or wait is None:
                     raise trouble.error from None
-                self.phase = say("waiting for {host} to answer again", host=at.authority)
+                self.phase = say("waiting until {host} responds again", host=at.authority)
                 await self._ground.sleep(wait)
         raise AssertionError("the last try returns or raises")
 
@@ -138,7 +138,7 @@ class RedirectChain:
         return self._ground.policy.backoff * ((1, 2, 4)[min(tried, 2)] - at_once)
 
     async def _asked(self, at: Target, headers: Mapping[str, str]) -> FetchedResource | RedirectLocation:
-        self.phase = say("waiting for a turn to ask {host}", host=at.authority)
+        self.phase = say("waiting to send a request to {host}", host=at.authority)
         async with self._ground.turns.turn(at.host, self._ground.policy.gap):
             self.phase = say("an answer of {host}", host=at.authority)
             async with self._ground.network.answer(at, headers) as response:
@@ -163,7 +163,7 @@ class RedirectChain:
         location = response.headers.get("location", "")
         if not location:
             raise ReadError(
-                say("{host} redirects (HTTP {status}) without saying where to.",
+                say("{host} redirects (HTTP {status}) without an address.",
                     host=at.authority, status=response.status),
                 "redirect", status=response.status,
             )  # fmt: skip

@@ -271,7 +271,7 @@ async def body(
         raise _damaged(str(error)) from None
     except UnknownEncoding as error:
         raise ReadError(
-            say("the page comes compressed as {encoding}, which is not read here.", encoding=error), "broken"
+            say("the page is compressed as {encoding}, which is not supported.", encoding=error), "broken"
         ) from None
     del whole[limit:]
     return bytes(whole)
@@ -303,8 +303,9 @@ def _damaged(why: Message | str) -> ReadError:
 def _large(limit: int) -> ReadError:
     return ReadError(
         say(
-            "the page is larger than {limit:g} MB, which is the most that is read; the setting "
-            "reader_size allows more.", limit=limit / 1_000_000,
+
+                "the page is larger than the limit of {limit:g} MB. The setting reader_size can "
+                "raise it.", limit=limit / 1_000_000,
         ),
         "large",
     )  # fmt: skip

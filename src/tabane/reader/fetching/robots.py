@@ -152,8 +152,8 @@ class RobotsCache:
         if known.why is not None:
             raise ReadError(
                 say(
-                    "the robots.txt of {host} cannot be read, and until it can, programs are to read nothing "
-                    "there ({why}) Try again later, or set reader_robots to never.",
+                    "the robots.txt of {host} cannot be read, and until then programs must not read "
+                    "that site ({why}). Try again later, or set reader_robots to never.",
                     host=target.authority,
                     why=known.why,
                 ),
@@ -166,8 +166,8 @@ class RobotsCache:
         if not allowed:
             raise ReadError(
                 say(
-                    "the robots.txt of {host} asks programs not to read this page. Where a person asks for "
-                    "it, that is no crawl: set reader_robots to never.",
+                    "the robots.txt of {host} asks programs not to read this page. If a person "
+                    "requests it, that is not a crawl: set reader_robots to never.",
                     host=target.authority,
                 ),
                 "robots",

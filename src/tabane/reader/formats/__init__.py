@@ -87,7 +87,7 @@ def _seen(text: str, url: str, media: str, *, with_scripts: bool) -> Page:
     page = replace(page, title=title_of(text))
     if len(text) <= _LONGEST:
         return page
-    warning = say("The page is larger than can be read: its end is missing.")
+    warning = say("The page is larger than the limit, so its end is missing.")
     return replace(page, warnings=(warning, *page.warnings))
 
 
@@ -97,7 +97,7 @@ def _plain_page(text: str, url: str, media: str) -> Page:
 
 
 def _unread(kind: str) -> ReadError:
-    return ReadError(say("Nothing here reads content of the type {type}.", type=kind or "?"), "type")
+    return ReadError(say("Content of type {type} cannot be read.", type=kind or "?"), "type")
 
 
 def _html(body: _TypedBody) -> Page:

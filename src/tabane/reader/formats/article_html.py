@@ -61,7 +61,7 @@ def wiki_page(text: str, url: str) -> Page:
     _clean(body)
     written, warnings = bounded(markdown([body], url))
     if is_list:
-        warnings = (say("The name means several things: this page leads to an article on each."), *warnings)
+        warnings = (say("The name has several meanings. This page links to an article on each."), *warnings)
     return Page(
         url,
         f"# {title}\n\n{written}".strip() if title else written,

@@ -109,7 +109,7 @@ def json_page(text: str, url: str, *, lines: bool = False) -> Page:
     try:
         value = list(_lines(text)) if lines else json.loads(text)
     except RecursionError:
-        raise broken("JSON", say("it is nested too deep")) from None
+        raise broken("JSON", say("it is nested too deeply")) from None
     except ValueError as error:
         shown, cut = bounded(text.strip(), LISTED)
         warning = say("This is not valid JSON: {reason}", reason=str(error)[:100])
@@ -144,7 +144,7 @@ def _shown(value: object) -> tuple[str, tuple[Message, ...]]:
         except _OutlineTooLarge:
             continue
         except RecursionError:
-            raise broken("JSON", say("it is nested too deep")) from None
+            raise broken("JSON", say("it is nested too deeply")) from None
         if len(text) <= LISTED:
             whole = (items, chars) == _LEVELS[0]
             return text, () if whole else (_said(items, chars),)
@@ -154,8 +154,8 @@ def _shown(value: object) -> tuple[str, tuple[Message, ...]]:
 
 def _said(items: int, chars: int) -> Message:
     return say(
-        "This JSON is long: {items} items of each array and {chars} characters of each string are shown; "
-        "the counts of the others stand in their places.",
+        "This JSON is long. Only {items} items of each array and {chars} characters of "
+        "each string are shown; the number left out is given in their place.",
         items=items,
         chars=chars,
     )

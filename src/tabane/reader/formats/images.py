@@ -35,7 +35,7 @@ def image_page(body: bytes, url: str, name: str) -> Page:
     except Image.DecompressionBombError:
         raise too_large(_IMAGE, "179 MP", f"{_PIXELS // 1_000_000} MP") from None
     except UnidentifiedImageError:
-        raise ReadError(say("Nothing here reads images of this type."), "type") from None
+        raise ReadError(say("Images of this type cannot be read."), "type") from None
     except (OSError, SyntaxError, ValueError) as error:
         raise broken(_IMAGE, error) from None
     words = escaping.label(escaping.inline(name))

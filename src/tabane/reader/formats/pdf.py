@@ -56,7 +56,7 @@ def pdf_page(body: bytes, url: str) -> Page:
         document = pypdfium2.PdfDocument(body)
     except pypdfium2.PdfiumError as error:
         if "password" in str(error).lower():
-            raise ReadError(say("The PDF is locked with a password."), "key") from None
+            raise ReadError(say("The PDF is protected with a password."), "key") from None
         raise broken(_PDF, error) from None
     try:
         return _page(document, url)
@@ -79,7 +79,11 @@ def _page(document: Any, url: str) -> Page:
             break
     if not length:
         raise ReadError(
-            say("The PDF has {pages} pages and no text: they are pictures, as a scanner makes.", pages=count),
+            say(
+                "The PDF has {pages} {pages:page|pages} and no text. The pages are images, "
+                "probably from a scanner.",
+                pages=count,
+            ),
             "empty",
         )
     about = document.get_metadata_dict()
@@ -98,9 +102,9 @@ def _page(document: Any, url: str) -> Page:
 def _warnings(count: int, read: int, silent: int) -> tuple[Message, ...]:
     found = []
     if read < count:
-        found.append(say("The first {shown} of {all} pages are here.", shown=read, all=count))
+        found.append(say("Only the first {shown} of {all} pages are shown.", shown=read, all=count))
     if silent:
-        found.append(say("{count} pages have no text; they may be pictures.", count=silent))
+        found.append(say("{count} {count:page has|pages have} no text and may be images.", count=silent))
     return tuple(found)
 
 

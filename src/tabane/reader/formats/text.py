@@ -28,7 +28,7 @@ def too_large(what: Message | str, size: object, limit: object) -> ReadError:
     """Return the error for content that is too large."""
     return ReadError(
         say(
-            "The {what} is too large to be read: {size}; the limit is {limit}.",
+            "The {what} is too large to read: {size}; the limit is {limit}.",
             what=what,
             size=size,
             limit=limit,
@@ -43,7 +43,7 @@ def bounded(text: str, limit: int = LONGEST) -> tuple[str, tuple[Message, ...]]:
         return text, ()
     at = text.rfind("\n", limit - limit // 10, limit)
     kept = text[: at if at > 0 else limit]
-    return kept, (say("Only the first {kept} of {all} characters are here.", kept=len(kept), all=len(text)),)
+    return kept, (say("Only the first {kept} of {all} characters are shown.", kept=len(kept), all=len(text)),)
 
 
 def fence(text: str, language: str) -> str:

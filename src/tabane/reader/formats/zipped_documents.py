@@ -36,7 +36,7 @@ def book_page(body: bytes, url: str) -> Page:
         root = next(container.iter("{*}rootfile"), None)
         path = root.get("full-path") if root is not None else None
         if not path:
-            raise broken(_BOOK, say("it names no contents"))
+            raise broken(_BOOK, say("it has no table of contents"))
         package = tree(member(archive, path, _BOOK), _BOOK)
         names = list(_chapters(package, posixpath.dirname(path)))
         parts, left = _read(archive, names[:_CHAPTERS], url)
@@ -51,7 +51,9 @@ def book_page(body: bytes, url: str) -> Page:
         site=said(package, "publisher"),
         way="epub",
         media_type="application/epub+zip",
-        warnings=(say("{count} chapters at the end are left out.", count=left),) if left else (),
+        warnings=(say("The last {count} {count:chapter is|chapters are} left out.", count=left),)
+        if left
+        else (),
     )
 
 
@@ -180,7 +182,7 @@ def _library(name: str, kind: str) -> ModuleType:
     except ImportError:
         raise ReadError(
             say(
-                "Reading {type} needs an extra that is not installed: {command}",
+                "Reading {type} needs an extra package. Install it with: {command}",
                 type=kind,
                 command="pip install 'tabane[office]'",
             ),

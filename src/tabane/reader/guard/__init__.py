@@ -74,8 +74,8 @@ def _entry(text: str) -> AllowedEntry:
             raise ValueError
     except (ValueError, ReadError):
         why = say(
-            "{entry} is no host that the reader may be let to reach: write a name, *.name, an address or a "
-            "network (10.1.0.0/16), with :port where one port is meant.",
+            "{entry} is not a host that can be allowed. Write a name, *.name, an address or a "
+            "network (10.1.0.0/16), and add :port to allow only one port.",
             entry=repr(text),
         )
         raise ConfigurationError(why) from None
@@ -148,8 +148,8 @@ class Guard:
         )
         if near:
             raise _refused(
-                say("{host} leads to {address}, which is in this computer's own network, so the reader does "
-                    "not go there.", host=host, address=address), host, port)  # fmt: skip
+                say("{host} leads to {address}, which is in this computer's own network, so the reader "
+"does not connect to it.", host=host, address=address), host, port)  # fmt: skip
 
     def allows(self, address: Address, port: int) -> bool:
         """Return whether a person allowed this very address."""
@@ -169,9 +169,13 @@ class Guard:
             return found  # decided by its addresses
         elif is_local(found.host):
             raise _refused(
-                say("{host} is a name of a local network, so the reader does not go there.", host=found.host),
-                found.host, found.port,
-            )  # fmt: skip
+                say(
+                    "{host} is a name in a local network, so the reader does not connect to it.",
+                    host=found.host,
+                ),
+                found.host,
+                found.port,
+            )
         self._at_a_port(found.host, found.port)
         return found
 
@@ -186,7 +190,7 @@ class Guard:
         if port not in self._ports:
             ports = ", ".join(map(str, sorted(self._ports)))
             raise _refused(
-                say("the reader asks at the ports {ports} alone, not at {port}.", ports=ports, port=port),
+                say("the reader connects only to the ports {ports}, not to {port}.", ports=ports, port=port),
                 host,
                 port,
             )
@@ -199,15 +203,17 @@ def is_local(host: str) -> bool:
 
 def _not_public(host: str, address: Address, kind: Message) -> Message:
     if host == str(address):
-        return say("{address} is no public address ({kind}), so the reader does not go there.",
+        return say("{address} is not a public address ({kind}), so the reader does not connect to it.",
                    address=host, kind=kind)  # fmt: skip
-    return say("{host} leads to {address}, which is no public address ({kind}), so the reader does not go "
-               "there.", host=host, address=address, kind=kind)  # fmt: skip
+    return say("{host} leads to {address}, which is not a public address ({kind}), so the reader "
+"does not connect to it.", host=host, address=address, kind=kind)  # fmt: skip
 
 
 def _refused(why: Message, host: str, port: int) -> ReadError:
     entry = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return ReadError(
-        say("{why} A person can allow it: add {entry} to the setting reader_allow.", why=why, entry=entry),
+        say(
+            "{why} A person can allow it by adding {entry} to the setting reader_allow.", why=why, entry=entry
+        ),
         "refused",
     )

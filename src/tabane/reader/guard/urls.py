@@ -69,18 +69,18 @@ def target(url: str) -> Target:
     if len(url) > LONGEST:
         raise _bad(say("the URL is longer than {limit} characters.", limit=LONGEST))
     if any("\ud800" <= character <= "\udfff" for character in url):
-        raise _bad(say("the URL has characters in it that no text has."))
+        raise _bad(say("the URL contains invalid characters."))
     found = _SCHEME.fullmatch(url)
     if found is None:
-        raise _bad(say("this is no URL: it has to begin with https:// or http://."))
+        raise _bad(say("this is not a URL: it must start with https:// or http://."))
     scheme = found[1].lower()
     if scheme not in PORTS:
         raise ReadError(
-            say("only URLs of http and https are read, and this one is of {scheme}.", scheme=scheme), "scheme"
+            say("only http and https URLs can be read; this one is {scheme}.", scheme=scheme), "scheme"
         )
     parts = _AUTHORITY.fullmatch(_forward(found[2]))
     if parts is None:
-        raise _bad(say("this is no URL: // and a host have to follow {scheme}:.", scheme=scheme))
+        raise _bad(say("this is not a URL: {scheme}: must be followed by // and a host.", scheme=scheme))
     host, port, address = _authority(parts[1], PORTS[scheme])
     query = "" if parts[3] is None else "?" + quote(parts[3], safe=_QUERY)
     return Target(scheme, host, port, _path(parts[2]) + query, address)
@@ -96,7 +96,7 @@ def joined(base: Target, location: str) -> Target:
     try:
         return target(urljoin(base.url, forward))
     except ValueError:
-        raise _bad(say("this is no URL.")) from None
+        raise _bad(say("this is not a URL.")) from None
 
 
 def _forward(rest: str) -> str:
@@ -123,11 +123,11 @@ def _path(path: str) -> str:
 
 def _authority(text: str, port: int) -> tuple[str, int, Address | None]:
     if "@" in text:
-        raise _bad(say("the URL has a name or a password before its host: write it without."))
+        raise _bad(say("the URL has a user name or password before its host. Remove it."))
     host, colon, digits = text.partition(":") if not text.startswith("[") else _bracketed(text)
     if colon and digits:
         if not re.fullmatch(r"[0-9]{1,5}", digits) or not 0 < int(digits) < 65536:
-            raise _bad(say("the port in the URL is no number from 1 to 65535."))
+            raise _bad(say("the port in the URL is not a number from 1 to 65535."))
         port = int(digits)
     name, address = _host(host)
     return name, port, address
@@ -136,7 +136,7 @@ def _authority(text: str, port: int) -> tuple[str, int, Address | None]:
 def _bracketed(text: str) -> tuple[str, str, str]:
     inside, bracket, rest = text.partition("]")
     if not bracket or (rest and not rest.startswith(":")):
-        raise _bad(say("the address in brackets in the URL cannot be read."))
+        raise _bad(say("the address in brackets in the URL cannot be parsed."))
     return inside + bracket, rest[:1], rest[1:]
 
 
@@ -144,16 +144,16 @@ def _host(text: str) -> tuple[str, Address | None]:
     if text.startswith("["):
         address = None if "%" in text else address_of(text[1:-1])
         if address is None or address.version != 6:
-            raise _bad(say("the address in brackets in the URL cannot be read."))
+            raise _bad(say("the address in brackets in the URL cannot be parsed."))
         return str(address), address
     name = _ascii(text).removesuffix(".")
     if not name:
-        raise _bad(say("the URL names no host."))
+        raise _bad(say("the URL has no host."))
     if _NUMBER.fullmatch(name.rpartition(".")[2]):
         number = _number(name)
         return str(number), number
     if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in name.split(".")):
-        raise _bad(say("the host {host} in the URL cannot be one.", host=name[:80]))
+        raise _bad(say("the host {host} in the URL is not valid.", host=name[:80]))
     return name, None
 
 
@@ -170,7 +170,7 @@ def _ascii(host: str) -> str:
         plain = idna.uts46_remap(host, std3_rules=False, transitional=False)
         return ".".join(map(_label, plain.split("."))).lower()
     except (UnicodeError, ValueError):  # IDNAError is a UnicodeError
-        raise _bad(say("the host in the URL is no name that can be looked up.")) from None
+        raise _bad(say("the host in the URL is not a valid name.")) from None
 
 
 def _label(label: str) -> str:
@@ -202,7 +202,11 @@ def _digits(part: str) -> int:
 
 def _no_address(host: str) -> ReadError:
     return _bad(
-        say("the host {host} in the URL is no address, and no name ends in a number.", host=host[:80])
+        say(
+            "the host {host} in the URL is neither a valid address nor a name, because no name "
+            "ends in a number.",
+            host=host[:80],
+        )
     )
 
 

@@ -83,11 +83,13 @@ class PageRenderer:
         if found is None:
             if named:
                 raise ReadError(
-                    say("there is no browser {path}: mend the setting reader_browser.", path=named), "way"
+                    say("there is no browser {path}. Fix the setting reader_browser.", path=named), "way"
                 )
             return None
         if self._waiting > self._limits.waiting:
-            raise ReadError(say("too many pages wait for the browser: try again."), "rate", wait=5.0)
+            raise ReadError(
+                say("too many pages are waiting for the browser. Try again later."), "rate", wait=5.0
+            )
         self._waiting += 1
         try:
             async with self._turn:
@@ -110,7 +112,7 @@ class PageRenderer:
         from tabane.reader.rendering.browser_process import RenderedPage
 
         if self._closed:
-            raise ReadError(say("The reader is being ended."), "broken")
+            raise ReadError(say("The reader is stopping."), "broken")
         page = self._page = RenderedPage(
             self._policy(), self._limits, self._resolve, self._source or source, self._errors
         )

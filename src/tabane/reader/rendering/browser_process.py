@@ -47,7 +47,7 @@ class RenderedPage:
         """Return the page as HTML. Raises ReadError."""
         if self._policy.proxy:
             raise ReadError(
-                say("pages are not rendered where they come through a proxy (the setting reader_proxy)."),
+                say("pages that are fetched through a proxy (the setting reader_proxy) are not rendered."),
                 "way",
             )
         at = self._guard.target(url).url
@@ -61,7 +61,7 @@ class RenderedPage:
             if not limit.expired():
                 raise
             raise ReadError(
-                say("rendering took more than {seconds:g} s and was given up.", seconds=self._limits.seconds),
+                say("rendering took more than {seconds:g} s and was stopped.", seconds=self._limits.seconds),
                 "timeout",
             ) from None
         finally:
@@ -92,8 +92,9 @@ def _unstarted(report: BrowserExit) -> ReadError:
     if "usable sandbox" in report.said:
         return ReadError(
             say(
-                "the browser has no sandbox on this system, so it is not used: let the system's users have "
-                "namespaces, or set reader_render to unsandboxed where the hub as a whole is confined."
+                "the browser has no sandbox on this system, so it is not used. Allow user "
+                "namespaces, or, if the hub as a whole is isolated, set reader_render to "
+                "unsandboxed."
             ),
             "way",
         )
@@ -105,10 +106,10 @@ def _unstarted(report: BrowserExit) -> ReadError:
 
 def _ended(report: BrowserExit, crashed: bool) -> ReadError:
     if report.why == "memory":
-        return ReadError(say("the page takes more memory than the browser has for one."), "large")
+        return ReadError(say("the page needs more memory than the browser may use for one page."), "large")
     if crashed:
-        return ReadError(say("the page's programs made the browser crash."), "broken")
-    return ReadError(say("the browser ended before it had shown the page."), "broken")
+        return ReadError(say("the page's scripts made the browser crash."), "broken")
+    return ReadError(say("the browser ended before it showed the page."), "broken")
 
 
 _KEEPER = str(Path(__file__).with_name("browser_watchdog.py"))

@@ -144,7 +144,7 @@ class EgressProxy:
         self._connections -= 1
         if self._connections < 0 or self.spent:
             self.spent = True
-            raise ReadError(say("the page wants more connections than one may have."), "large")
+            raise ReadError(say("the page opens more connections than are allowed for one page."), "large")
 
     def _note(self, host: str, error: ReadError) -> None:
         log.info("a page's programs asked for %s: %s", host, error)

@@ -117,7 +117,8 @@ class PageVisit:
             if not self._status and not self._unreachable:
                 self._check(url)
                 raise ReadError(
-                    say("the page did not come within {seconds:g} s.", seconds=self._limits.settle), "timeout"
+                    say("the page was not received within {seconds:g} s.", seconds=self._limits.settle),
+                    "timeout",
                 ) from None
             return True
         return False
@@ -140,7 +141,7 @@ class PageVisit:
             return known
         error = self._error.removeprefix("net::")
         said = say(
-            "the browser did not get the page from {host} ({error}).", host=host or url[:80], error=error
+            "the browser could not load the page from {host} ({error}).", host=host or url[:80], error=error
         )
         return ReadError(said, "tls" if error.startswith(("ERR_CERT_", "ERR_SSL_")) else "connect")
 
@@ -170,7 +171,9 @@ class PageVisit:
         if "exceptionDetails" in answer:
             if "RangeError: large" in str(answer["result"].get("description", "")):
                 raise ReadError(
-                    say("what the page shows is too large: more than {size} characters or {nodes} elements.",
+                    say(
+                        "the content of the page is too large: more than {size} characters or {nodes} "
+                        "elements.",
                         size=self._limits.html, nodes=self._limits.nodes),
                     "large",
                 )  # fmt: skip
@@ -196,13 +199,21 @@ class PageVisit:
         if self._gate.refused:
             hosts = ", ".join(list(self._gate.refused)[:5])
             said.append(
-                say("The page's programs asked for what the reader does not go to: {hosts}.", hosts=hosts)
+                say(
+                    "The page's scripts requested hosts that the reader does not connect to: {hosts}.",
+                    hosts=hosts,
+                )
             )
         if self._gate.spent or self._requests > self._limits.requests:
-            said.append(say("The page's programs asked for more than one page may; not all of it was got."))
+            said.append(
+                say(
+                    "The page's scripts made more requests than are allowed for one page, so something "
+                    "may be missing."
+                )
+            )
         if late:
             said.append(
-                say("The page was not done after {seconds:g} s: this is what it showed by then.",
+                say("The page was not complete after {seconds:g} s. This is what it showed at that time.",
                     seconds=self._limits.settle)
             )  # fmt: skip
         return said
@@ -250,7 +261,7 @@ class PageVisit:
         kept = headers.get("content-disposition", "").strip().lower().startswith("attachment")
         if (kept or kind not in _HTML) and status < 400:
             self._turned_away = ReadError(
-                say("the page's programs lead to a file ({kind}) and no page.", kind=kind or say("bytes")),
+                say("the page's scripts lead to a file ({kind}), not to a page.", kind=kind or say("bytes")),
                 "type",
             )
             # The shown page is kept.

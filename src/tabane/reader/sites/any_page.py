@@ -250,7 +250,9 @@ def _why(why: ReadError | None, programs: bool, failed: ReadError | None = None)
         )
         return ReadError(message, "javascript")
     if programs:
-        message = say("The page shows nothing without JavaScript, which is not run here.")
+        message = say(
+            "The page shows nothing without JavaScript, which Tabane does not run with the present settings."
+        )
         return ReadError(message, "javascript")
     return why or ReadError(say("There is no text on the page."), "empty")
 
@@ -259,9 +261,12 @@ def _warned(page: Page, fetched: FetchedResource, programs: bool) -> Page:
     """Return the page with a warning about how little of it there is."""
     size = f"{len(fetched.body) // 1000:,}"
     warning = (
-        say("Little was found in {size} kB of HTML: the rest seems to need JavaScript.", size=size)
+        say(
+            "Only little content was found in {size} kB of HTML. The rest seems to need JavaScript.",
+            size=size,
+        )
         if programs
-        else say("Little was found in {size} kB of HTML.", size=size)
+        else say("Only little content was found in {size} kB of HTML.", size=size)
     )
     return replace(page, warnings=(*page.warnings, warning))
 
@@ -283,4 +288,4 @@ def _source(fetched: FetchedResource) -> str:
 
 def _no_text(fetched: FetchedResource) -> ReadError:
     kind = fetched.media_type or say("bytes")
-    return ReadError(say("{kind} is no text, and has no source to show.", kind=kind), "type")
+    return ReadError(say("{kind} is not text, so it has no source to show.", kind=kind), "type")

@@ -60,7 +60,7 @@ class ArxivAdapter:
             paper = await self._paper(id_, tools)
         except ReadError as error:
             text = await self._text(id_, tools)
-            warning = say("What is known of the paper could not be read: {reason}", reason=error.message)
+            warning = say("The metadata of the paper could not be read: {reason}", reason=error.message)
             return replace(text, way=self.name, site="arXiv", warnings=(*text.warnings, warning))
         return _page_of(id_, paper, await self._text(id_, tools))
 
@@ -69,7 +69,7 @@ class ArxivAdapter:
         fetched = await tools.fetcher.fetch(where, accept="application/atom+xml")
         paper = await asyncio.to_thread(paper_of, fetched.body)
         if paper is None:
-            raise ReadError(say("arXiv knows no paper {id}.", id=id_), "status", status=404)
+            raise ReadError(say("arXiv has no paper {id}.", id=id_), "status", status=404)
         return paper
 
     async def _text(self, id_: str, tools: ReadingTools) -> Page:

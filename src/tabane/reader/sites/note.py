@@ -105,10 +105,8 @@ def _sold(note: NoteArticle) -> tuple[Message, ...]:
     if not (note.is_limited or note.remained_char_num):
         return ()
     if note.price:
-        return (
-            say("This is the part that is free: the rest is sold for {price} yen.", price=f"{note.price:,}"),
-        )
-    return (say("This is the part that everybody may read: the rest is for members."),)
+        return (say("This is only the free part. The rest costs {price} yen.", price=f"{note.price:,}"),)
+    return (say("This is only the public part. The rest is for members."),)
 
 
 def _written(body: str) -> str:

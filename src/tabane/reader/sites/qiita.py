@@ -94,7 +94,7 @@ async def _got(tools: ReadingTools, url: str, shape: type[_Shape], headers: dict
         if error.status == 401:
             raise ReadError(say("Qiita does not accept the QIITA_TOKEN."), "key", status=401) from None
         if error.cause == "rate" and not headers:
-            message = say("{reason} With QIITA_TOKEN set, more is allowed.", reason=error.message)
+            message = say("{reason} Set QIITA_TOKEN to raise the limit.", reason=error.message)
             raise ReadError(message, "rate", status=error.status, wait=error.wait) from None
         raise
 

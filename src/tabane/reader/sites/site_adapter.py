@@ -86,9 +86,7 @@ def _read(fetched: FetchedResource, shape: type[_Shape]) -> _Shape:
         host = urlsplit(fetched.url).netloc
         reason = " ".join(str(error).split())[:200]
         raise ReadError(
-            say(
-                "The answer of {host} is of a form that is not known here: {reason}", host=host, reason=reason
-            ),
+            say("The response of {host} has an unknown form: {reason}", host=host, reason=reason),
             "broken",
         ) from None
 

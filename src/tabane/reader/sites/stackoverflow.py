@@ -154,12 +154,10 @@ class _StackApi:
 
     def _refusal(self) -> Message:
         if self._key:
-            return say(
-                "Stack Exchange refuses to answer: its limit of requests is spent, or the key is no key."
-            )
+            return say("Stack Exchange refused the request: its limit is used up, or the key is not valid.")
         return say(
-            "Stack Exchange refuses to answer: without a key it allows 300 requests a day; with "
-            "STACKEXCHANGE_KEY set, 10,000."
+            "Stack Exchange refused the request: without a key it allows 300 requests a day; "
+            "set STACKEXCHANGE_KEY for 10,000."
         )
 
 
@@ -193,7 +191,7 @@ async def _read(id_: str, api: _StackApi) -> _StackThread:
         answers = sorted(found.items, key=lambda each: (not each.is_accepted, -each.score, each.answer_id))
         if found.has_more:
             all_ = question.answer_count
-            warnings.append(say("The {shown} best of {all} answers are here.", shown=len(answers), all=all_))
+            warnings.append(say("The {shown} best of {all} answers are shown.", shown=len(answers), all=all_))
     posts = [question.question_id, *(each.answer_id for each in answers)][:PAGE]
     comments, more = await _comments(posts, api)
     return _StackThread(question, answers, comments, (*warnings, *more))
@@ -208,11 +206,11 @@ async def _comments(posts: Sequence[int], api: _StackApi) -> tuple[list[StackCom
                 path, StackComments, order="asc", sort="creation", pagesize=PAGE, page=number
             )
         except ReadError as error:
-            return found, (say("Not everything could be read: {reason}", reason=error.message),)
+            return found, (say("Some of it could not be read: {reason}", reason=error.message),)
         found += some.items
         if not some.has_more:
             return found, ()
-    return found, (say("Only the first {shown} comments are here.", shown=len(found)),)
+    return found, (say("Only the first {shown} comments are shown.", shown=len(found)),)
 
 
 def _first(items: Sequence[_Item]) -> _Item:

@@ -122,10 +122,10 @@ class YouTubeAdapter:
     ) -> tuple[list[CaptionEvent], tuple[Message, ...]]:
         """Return the transcript of the video, or the reason why it is missing."""
         if track is None:
-            return [], (say("The film has no captions, so there is no transcript."),)
+            return [], (say("The video has no captions, so there is no transcript."),)
         parts = urlsplit(track.baseUrl)
         if parts.path != "/api/timedtext":
-            return [], (say("The film's captions are where they are not looked for."),)
+            return [], (say("The video's captions are at an address that the reader does not use."),)
         # Only at YouTube's own host: other hosts that the page names are not requested.
         where = f"{self._base}{parts.path}?{parts.query}&fmt=json3"
         try:
@@ -133,7 +133,10 @@ class YouTubeAdapter:
         except ReadError as error:
             if error.cause == "broken":
                 return [], (
-                    say("YouTube keeps the film's captions for its own player: there is no transcript."),
+                    say(
+                        "YouTube gives the video's captions only to its own player, so there is no "
+                        "transcript."
+                    ),
                 )
             return [], (say("The transcript could not be read: {reason}", reason=error.message),)
         return words.events, ()
@@ -202,8 +205,8 @@ def _at(value: object, *names: str) -> object:
 def _refusal(player: VideoPlayer) -> Message:
     status = player.playabilityStatus
     if status is not None and status.reason:
-        return say("YouTube does not show this film: {reason}", reason=" ".join(status.reason.split())[:200])
-    return say("YouTube gives programs nothing of this film: it asks for consent, or for a login.")
+        return say("YouTube does not show this video: {reason}", reason=" ".join(status.reason.split())[:200])
+    return say("YouTube does not give programs data of this video: it asks for consent or a login.")
 
 
 def _track(player: VideoPlayer) -> CaptionTrack | None:

@@ -128,7 +128,10 @@ class ServedEmbedder:
         except _BatchTooLarge:
             if len(texts) == 1:
                 raise ModelError(
-                    say("The embedding server takes no text of {size} characters.", size=len(texts[0]))
+                    say(
+                        "The embedding server does not accept a text of {size} characters.",
+                        size=len(texts[0]),
+                    )
                 ) from None
             half = len(texts) // 2
             return [*await self._vectors(texts[:half]), *await self._vectors(texts[half:])]
@@ -146,7 +149,7 @@ class ServedEmbedder:
             wait = min(max(wait, asked), self._service.longest_pause)
         raise ModelUnavailable(
             say(
-                "The embedding server at {url} does not answer: {reason}.",
+                "The embedding server at {url} does not respond: {reason}.",
                 url=self._service.url,
                 reason=reason,
             )
@@ -217,7 +220,7 @@ class ServedEmbedder:
     def _wrong(self, reason: str) -> ModelError:
         return ModelError(
             say(
-                "The embedding server at {url} gave an answer that does not fit: {reason}.",
+                "The embedding server at {url} sent a response that is not valid: {reason}.",
                 url=self._service.url,
                 reason=reason,
             )

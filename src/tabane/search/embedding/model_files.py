@@ -218,8 +218,8 @@ def graph_of(paths: Sequence[str], config: Mapping[str, Any]) -> str:
             return _WEIGHTS
     raise ModelMissing(
         say(
-            "The model has no ONNX graph with a tokenizer. "
-            "Install tabane[sentence-transformers] to run it, or name another."
+            "The model has no ONNX graph with a tokenizer. To run it, install "
+            "tabane[sentence-transformers], or choose another model."
         )
     )
 
@@ -235,14 +235,14 @@ def scoring_files(paths: Sequence[str]) -> list[str]:
     """Return the files of a model that scores pairs, the graph first. Raises ModelMissing."""
     graph = next((graph for graph in _GRAPHS if graph in paths), None)
     if graph is None or _TOKENIZER not in paths:
-        raise ModelMissing(say("The reranker has no ONNX graph with a tokenizer: name another."))
+        raise ModelMissing(say("The reranker has no ONNX graph with a tokenizer. Choose another one."))
     return running_files([path for path in paths if path != _WEIGHTS], {})
 
 
 def sentence_transformers_files(paths: Sequence[str]) -> list[str]:
     """Return the files that sentence-transformers needs. Raises ModelMissing if it is none of its models."""
     if "modules.json" not in paths:
-        raise ModelMissing(say("The model is none of sentence-transformers."))
+        raise ModelMissing(say("The model is not a sentence-transformers model."))
     kept = [
         path
         for path in paths

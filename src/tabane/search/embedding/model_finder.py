@@ -142,7 +142,7 @@ class ModelFinder:
     async def _in_folder(self, wanted: ModelChoice, folder: str) -> FoundModel:
         self._check_runtime(wanted)
         if not await asyncio.to_thread(os.path.isdir, folder):
-            raise ModelMissing(say("There is no folder {folder} with a model.", folder=folder))
+            raise ModelMissing(say("There is no model folder {folder}.", folder=folder))
         loader: Loader | None = None
         if wanted.loader == "sentence-transformers":
             loader, weights = "sentence-transformers", "model.safetensors"
@@ -163,7 +163,7 @@ class ModelFinder:
             loader = "onnx" if graph.endswith(".onnx") else "weights"
         elif wanted.quantisation != "none":
             raise ConfigurationError(
-                say("int8 is for models that run as ONNX graphs; {model} does not.", model=model)
+                say("int8 needs a model that runs as an ONNX graph; {model} does not.", model=model)
             )
         recipe = settled(
             model,
@@ -201,6 +201,6 @@ class ModelFinder:
         """Raise ModelMissing before anything is downloaded that could not be run."""
         if wanted.loader == "sentence-transformers":
             if not self.installed("sentence_transformers"):
-                raise ModelMissing(say("Install tabane[sentence-transformers] to run this model."))
+                raise ModelMissing(say("To run this model, install tabane[sentence-transformers]."))
         elif not self.runs():
-            raise ModelMissing(say("Install tabane[models] to run embedding models."))
+            raise ModelMissing(say("To run embedding models, install tabane[models]."))

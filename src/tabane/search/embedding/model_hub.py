@@ -125,8 +125,8 @@ class ModelHub:
         if self.place.offline:
             raise ModelMissing(
                 say(
-                    "The model {model} is not in the cache. Fetch it, without HF_HUB_OFFLINE and "
-                    "model_offline, with: tabane models pull {model}",
+                    "The model {model} is not in the cache. Turn off HF_HUB_OFFLINE and model_offline, "
+                    "then download it with: tabane models pull {model}",
                     model=model,
                 )
             )
@@ -143,7 +143,7 @@ class ModelHub:
         if total > LARGEST:
             raise ModelError(
                 say(
-                    "The model {model} has {size} bytes; at most {limit} are fetched.",
+                    "The model {model} has {size} bytes, more than the limit of {limit}.",
                     model=model,
                     size=total,
                     limit=LARGEST,
@@ -201,20 +201,20 @@ class ModelHub:
             return _RESULTS.decode(await self._resident.ask(body, told=told))
         except RequestRefused as error:
             if error.package:
-                raise ModelMissing(say("Install tabane[models] to run embedding models.")) from None
+                raise ModelMissing(say("To run embedding models, install tabane[models].")) from None
             raise self._silent(error.reason) from None
         except WorkerError as error:
             raise self._silent(error.message) from None
 
     def _silent(self, reason: str | Message) -> ModelUnavailable:
         return ModelUnavailable(
-            say("{endpoint} does not answer: {reason}.", endpoint=self.place.endpoint, reason=reason)
+            say("{endpoint} does not respond: {reason}.", endpoint=self.place.endpoint, reason=reason)
         )
 
     def _unwritable(self, model: str, reason: str) -> ModelError:
         return ModelError(
             say(
-                "The model {model} cannot be kept in {folder}: {reason}.",
+                "The model {model} cannot be stored in {folder}: {reason}.",
                 model=model,
                 folder=self.place.folder,
                 reason=reason,
@@ -228,22 +228,22 @@ class ModelHub:
         if failure.kind == "listing":
             return ModelError(
                 say(
-                    "The hub's list of the files of {model} does not fit: {reason}.",
+                    "The list of files of {model} is not valid: {reason}.",
                     model=model,
                     reason=failure.reason,
                 )
             )
         if failure.kind == "checksum":
             return ModelError(
-                say("{path} of {model} came with a wrong checksum: try again.", path=path, model=model)
+                say("{path} of {model} has a wrong checksum. Try again.", path=path, model=model)
             )
         if failure.kind == "long":
-            return ModelError(say("{path} of {model} is longer than promised.", path=path, model=model))
+            return ModelError(say("{path} of {model} is longer than announced.", path=path, model=model))
         endpoint, status = self.place.endpoint, failure.status
         if status in (401, 403):
             return ModelMissing(
                 say(
-                    "{endpoint} does not give {model} to everyone (HTTP {status}): set HF_TOKEN.",
+                    "{endpoint} requires a login for {model} (HTTP {status}). Set HF_TOKEN.",
                     endpoint=endpoint,
                     model=model,
                     status=status,

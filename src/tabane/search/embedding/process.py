@@ -84,9 +84,11 @@ class ModelProcess:
         if isinstance(error, RequestRefused):
             return _refused(error)
         if self._closed:
-            return ModelUnavailable(say("The embedding process is being ended."))
+            return ModelUnavailable(say("The embedding process is stopping."))
         if isinstance(error, EndedByRequest):
-            return ModelError(say("The embedding process died {times} times of these texts.", times=DEATHS))
+            return ModelError(
+                say("The embedding process crashed {times} times on these texts.", times=DEATHS)
+            )
         if isinstance(error, WorkerEnded):
             return ModelUnavailable(say("The embedding process ended {times} times.", times=STARTS))
         return ModelUnavailable(say("The embedding process cannot be used: {reason}.", reason=error.message))
@@ -98,7 +100,7 @@ def _refused(error: RequestRefused) -> ModelError:
     if error.package:
         return ModelMissing(
             say(
-                "The package {package}, which the embedding model needs, is not installed.",
+                "The embedding model needs the package {package}, which is not installed.",
                 package=error.package,
             )
         )

@@ -99,11 +99,11 @@ async def find(finder: ModelFinder, wanted: RerankerChoice, told: Told | None = 
     Raises ModelMissing, ModelUnavailable and ModelError if it is not available.
     """
     if not finder.runs():
-        raise ModelMissing(say("Install tabane[models] to run embedding models."))
+        raise ModelMissing(say("To run embedding models, install tabane[models]."))
     name = DEFAULT_RERANKER if wanted.model == "auto" else wanted.model
     if PurePath(name).is_absolute():
         if not await asyncio.to_thread(os.path.isdir, name):
-            raise ModelMissing(say("There is no folder {folder} with a model.", folder=name))
+            raise ModelMissing(say("There is no model folder {folder}.", folder=name))
         graph = scoring_files(await asyncio.to_thread(paths_of, name))[0]
         checksum = await asyncio.to_thread(checksum_of, os.path.join(name, graph))
         return await _of_files(finder, wanted, os.path.basename(name.rstrip("/")), checksum, name)

@@ -41,7 +41,7 @@ class SpaceTable:
             if there.space.takes(space):
                 return False
             message = say(
-                "{collection} has another space of that name: {there}, not {wanted}",
+                "{collection} already has another space of that name: {there}, not {wanted}",
                 collection=self._shape.name,
                 there=str(there.space),
                 wanted=str(space),
@@ -49,7 +49,7 @@ class SpaceTable:
             raise BadArguments(message, space.name)
         if len(spaces.storages) >= MOST_FIELDS:
             message = say(
-                "{collection} has {most} spaces already", collection=self._shape.name, most=MOST_FIELDS
+                "{collection} already has {most} spaces", collection=self._shape.name, most=MOST_FIELDS
             )
             raise BadArguments(message, space.name)
         self._insert(connection, self._file.make(self._shape.name, space))

@@ -106,7 +106,7 @@ class VectorRequest:
 def checked_request(query: VectorQuery, shape: Shape) -> VectorRequest:
     """Return the query, ready to be asked. Raises :class:`BadArguments`."""
     if not query.vectors:
-        raise BadArguments(say("a query of vectors has at least one"), "vectors")
+        raise BadArguments(say("a vector query needs at least one vector"), "vectors")
     vectors = {}
     for name, vector in query.vectors.items():
         space = shape.space(name)
@@ -115,7 +115,7 @@ def checked_request(query: VectorQuery, shape: Shape) -> VectorRequest:
     unknown = query.weights.keys() - vectors.keys()
     average = query.combination is Combination.AVERAGE
     if unknown or not all(map(math.isfinite, weights.values())):
-        raise BadArguments(say("weights are finite numbers, for spaces of the query"), "weights")
+        raise BadArguments(say("weights must be finite numbers, for spaces of the query"), "weights")
     if average and (min(weights.values()) < 0 or not sum(weights.values())):
-        raise BadArguments(say("weights of an average are at least 0, and not all 0"), "weights")
+        raise BadArguments(say("weights of an average must be at least 0, and not all 0"), "weights")
     return VectorRequest(vectors, query.combination, weights, query.threshold, query.whole, query.proven)

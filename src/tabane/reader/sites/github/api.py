@@ -72,13 +72,15 @@ class GitHubApi:
             except ReadError as error:
                 if count is None and number == 1:
                     raise
-                return found, (say("Not everything could be read: {reason}", reason=error.message),)
+                return found, (say("Some of it could not be read: {reason}", reason=error.message),)
             found += some
             if len(some) < PAGE or (count is not None and len(found) >= count):
                 return found, ()
         if count is None:
-            return found, (say("Only the first {shown} entries are here.", shown=len(found)),)
-        return found, (say("Only the first {shown} of {all} entries are here.", shown=len(found), all=count),)
+            return found, (say("Only the first {shown} entries are shown.", shown=len(found)),)
+        return found, (
+            say("Only the first {shown} of {all} entries are shown.", shown=len(found), all=count),
+        )
 
     async def located(
         self, repository: str, rest: tuple[str, ...]
@@ -130,11 +132,11 @@ class GitHubApi:
         if error.cause == "rate":
             return self._spent(error.wait)
         if error.status == 401:
-            return say("GitHub does not accept the GITHUB_TOKEN: it has ended, or is no token.")
+            return say("GitHub does not accept the GITHUB_TOKEN: it has expired or is not valid.")
         if error.status == 403:
             return say(
-                "GitHub refuses it (HTTP 403): too much was asked at once, so that a minute's wait helps, "
-                "or it is not for whoever asks."
+                "GitHub refused the request (HTTP 403): too many requests at once (wait a minute), "
+                "or no permission to read this."
             )
         if error.status in (404, 410, 451):
             return self._missing(error.status)
@@ -142,24 +144,25 @@ class GitHubApi:
 
     def _missing(self, status: int) -> Message:
         if status == 451:
-            return say("GitHub may not show this, for reasons of law (HTTP 451).")
+            return say("GitHub blocks this page for legal reasons (HTTP 451).")
         if self.token:
             return say(
-                "GitHub has nothing there, or the GITHUB_TOKEN may not see it (HTTP {status}).", status=status
+                "GitHub has nothing there, or the GITHUB_TOKEN has no access to it (HTTP {status}).",
+                status=status,
             )
         return say(
-            "GitHub has nothing there, or it is private (HTTP {status}): with GITHUB_TOKEN set, private "
-            "repositories are read too.",
+            "GitHub has nothing there, or it is private (HTTP {status}). Set GITHUB_TOKEN to "
+            "read private repositories.",
             status=status,
         )
 
     def _spent(self, wait: float | None) -> Message:
         until = self._until(wait)
         if self.token:
-            return say("GitHub's limit of requests is spent {until}.", until=until)
+            return say("GitHub's request limit is used up {until}.", until=until)
         return say(
-            "GitHub's limit of requests is spent {until}. Without a token it is 60 an hour; with "
-            "GITHUB_TOKEN set, 5,000.",
+            "GitHub's request limit is used up {until}. Without a token it is 60 an hour; set "
+            "GITHUB_TOKEN for 5,000.",
             until=until,
         )
 

@@ -47,7 +47,9 @@ def changed(files: Sequence[GitHubChangedFile], *, patched: bool) -> GitHubFileC
     if not patched:
         return GitHubFileChanges(listed)
     text, missing = patches(files)
-    warning = say("The patches of {count} files are left out: they are too long.", count=missing)
+    warning = say(
+        "The patches of {count} {count:file|files} are left out because they are too long.", count=missing
+    )
     return GitHubFileChanges(blocks(listed, text), (warning,) if missing else ())
 
 
@@ -88,7 +90,9 @@ async def commits(place: GitHubAddress, api: GitHubApi) -> Page:
     """Return the last commits of a branch, or of a path on it."""
     ref, path, found = await _listed(place, api)
     where = "/".join(filter(None, (ref, path)))
-    warnings = (say("The last {count} commits are here.", count=LISTED),) if len(found) >= LISTED else ()
+    warnings = (
+        (say("Only the last {count} commits are shown.", count=LISTED),) if len(found) >= LISTED else ()
+    )
     return github_page(
         f"{api.endpoints.site}/{place.name}/commits/{quote(where, safe='/')}".removesuffix("/"),
         blocks(f"# Commits of {place.name} {where}".rstrip(), "\n".join(_line(each) for each in found)),
@@ -112,7 +116,7 @@ async def compare(place: GitHubAddress, api: GitHubApi) -> Page:
     if found.total_commits > len(found.commits):
         shown, all_ = len(found.commits), found.total_commits
         warnings = (
-            say("Only the first {shown} of {all} commits are here.", shown=shown, all=all_),
+            say("Only the first {shown} of {all} commits are shown.", shown=shown, all=all_),
             *warnings,
         )
     return github_page(

@@ -44,7 +44,7 @@ async def gist(place: GitHubAddress, api: GitHubApi) -> Page:
         comments, more = await api.pages(f"/gists/{place.rest[0]}/comments", GitHubComment, found.comments)
         warnings = (*warnings, *more)
     if found.truncated:
-        warnings = (*warnings, say("Only the first {count} files are here.", count=len(files)))
+        warnings = (*warnings, say("Only the first {count} files are listed.", count=len(files)))
     description = " ".join((found.description or "").split())
     names = ", ".join(list(found.files)[:3])
     said = [blocks(f"### {login(each.user)} · {each.created_at}", each.body or "") for each in comments]
@@ -84,10 +84,10 @@ async def _files(found: Gist, api: GitHubApi) -> tuple[list[str], tuple[Message,
                 text = await asyncio.to_thread(decode_leniently, body.body, body.charset, "text/plain")
             except ReadError as error:
                 warnings.append(
-                    say("{name} could not be read whole: {reason}", name=name, reason=error.message)
+                    say("{name} could not be read completely: {reason}", name=name, reason=error.message)
                 )
         elif each.truncated:
-            warnings.append(say("{name} is not here as a whole.", name=name))
+            warnings.append(say("{name} is not complete here.", name=name))
         shown, more = await asyncio.to_thread(_gist_file, name, each, text)
         parts.append(blocks(element("path", name), section("content", shown)))
         warnings += more
@@ -172,7 +172,9 @@ async def _of_bytes(place: GitHubAddress, ref: str, path: str, body: bytes, api:
             found = replace(found, body=stored.body)
         except ReadError as error:
             warnings = (
-                say("The file is in LFS, from where it could not be read: {reason}", reason=error.message),
+                say(
+                    "The file is in Git LFS and could not be read from there: {reason}", reason=error.message
+                ),
             )
     shown = await _shown(found, api)
     return _page(found, replace(shown, warnings=(*warnings, *shown.warnings)))
@@ -237,7 +239,9 @@ def _cut(text: str, found: _GitHubFile) -> _FileExcerpt:
     first, last = found.place.lines
     if first > len(lines):
         warning = say(
-            "The file has {count} lines, and none at {line}: this is all of it.", count=len(lines), line=first
+            "The file has {count} {count:line|lines}, so there is no line {line}. This is the whole file.",
+            count=len(lines),
+            line=first,
         )
         shown, more = bounded(text)
         return _FileExcerpt(fence(shown, _language(found.path, "plain")), (warning, *more))

@@ -55,7 +55,7 @@ async def issues(place: GitHubAddress, api: GitHubApi) -> Page:
     )
     what = "pulls" if kind == "pr" else "issues"
     shown = len(found.items)
-    warning = say("{shown} of {all} entries are here.", shown=shown, all=found.total_count)
+    warning = say("Only {shown} of {all} entries are shown.", shown=shown, all=found.total_count)
     return github_page(
         f"{api.endpoints.site}/{place.name}/{what}" + (f"?{place.query}" if place.query else ""),
         blocks(
@@ -102,7 +102,9 @@ async def releases(place: GitHubAddress, api: GitHubApi) -> Page:
     if not found:
         return await tags(place, api)
     parts = [blocks(f"## {_name(each)}", _facts(each), _notes(each)[:_NOTES]) for each in found]
-    warnings = (say("The last {count} releases are here.", count=LISTED),) if len(found) >= LISTED else ()
+    warnings = (
+        (say("Only the last {count} releases are shown.", count=LISTED),) if len(found) >= LISTED else ()
+    )
     return github_page(
         f"{api.endpoints.site}/{place.name}/releases",
         blocks(f"# Releases of {place.name}", *parts),
@@ -120,7 +122,9 @@ async def tags(place: GitHubAddress, api: GitHubApi) -> Page:
         f"{api.endpoints.site}/{place.name}/tags",
         blocks(f"# Tags of {place.name}", lines or "*None.*"),
         title=f"Tags · {place.name}",
-        warnings=(say("Only the first {shown} entries are here.", shown=PAGE),) if len(found) >= PAGE else (),
+        warnings=(say("Only the first {shown} entries are shown.", shown=PAGE),)
+        if len(found) >= PAGE
+        else (),
     )
 
 
@@ -159,7 +163,7 @@ async def repository(place: GitHubAddress, api: GitHubApi) -> Page:
     entries, warnings = await _root(place, api)
     readme, more = await _readme(about.full_name, "HEAD", "", entries, api)
     if about.archived:
-        more = (say("The repository is archived: nobody works on it any more."), *more)
+        more = (say("The repository is archived and no longer maintained."), *more)
     description = (about.description or "").strip()
     return github_page(
         about.html_url or f"{api.endpoints.site}/{about.full_name}",
@@ -184,7 +188,7 @@ async def of_entries(
     readme, warnings = await _readme(place.name, ref, path, entries, api)
     if len(entries) >= FULL:
         warnings = (
-            say("GitHub lists the first {count} entries of a folder, and no more.", count=FULL),
+            say("GitHub lists only the first {count} entries of a folder.", count=FULL),
             *warnings,
         )
     where = quote(f"{ref}/{path}".rstrip("/"), safe="/")

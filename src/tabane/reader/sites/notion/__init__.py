@@ -42,7 +42,7 @@ class NotionAdapter:
         key = self._key()
         if not key:
             raise ReadError(
-                say("Pages of Notion are read whole with the key of an integration in NOTION_API_KEY."), "key"
+                say("To read whole Notion pages, set NOTION_API_KEY to the key of an integration."), "key"
             )
         api = NotionApi(tools, self._base, key)
         try:
@@ -61,7 +61,10 @@ async def _page(url: str, found: NotionObject, api: NotionApi) -> Page:
     if count := unwritten(nodes):
         warnings = (
             *warnings,
-            say("{count} blocks are of kinds that Notion's API does not tell of.", count=count),
+            say(
+                "{count} {count:block has a type|blocks have types} that Notion's API does not return.",
+                count=count,
+            ),
         )
     body = await asyncio.to_thread(markdown, nodes)
     return _page_of(url, found, name, known, body, warnings)
@@ -75,7 +78,7 @@ async def _database(url: str, id_: str, api: NotionApi) -> Page:
         if isinstance(source, dict) and source.get("id"):
             columns = await api.get(f"data_sources/{source['id']}", NotionObject)
             parts.append(_columns(str(source.get("name") or ""), columns, alone=len(found.data_sources) == 1))
-    warning = say("The rows of a database are not read: read its pages one by one.")
+    warning = say("The rows of a database are not read. Read its pages one by one.")
     name = " ".join(plain(found.title).split())
     return _page_of(url, found, name, line(found.description), "\n\n".join(parts), (warning,))
 

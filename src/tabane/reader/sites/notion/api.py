@@ -115,7 +115,7 @@ class NotionBlockReader:
         if self._why is not None:
             warnings.append(
                 say(
-                    "{count} parts of the page could not be read: {reason}",
+                    "{count} {count:part|parts} of the page could not be read: {reason}",
                     count=self._unread,
                     reason=self._why.message,
                 )
@@ -123,11 +123,13 @@ class NotionBlockReader:
         elif self._unread:
             warnings.append(
                 say(
-                    "The page has more parts than are read at once: {count} are left out.", count=self._unread
+                    "The page has more parts than can be read at once: {count} {count:part was|parts "
+                    "were} left out.",
+                    count=self._unread,
                 )
             )
         if self._deep:
-            warnings.append(say("Blocks more than {depth} levels deep are left out.", depth=DEPTH))
+            warnings.append(say("Blocks below level {depth} are left out.", depth=DEPTH))
         return warnings
 
 
@@ -220,14 +222,17 @@ class NotionApi:
 
 def _message(error: ReadError) -> Message | None:
     if error.cause == "rate":
-        return say("Notion asks to wait: {reason}", reason=error.message)
+        return say("Notion asks Tabane to wait: {reason}", reason=error.message)
     if error.status == 401:
         return say("Notion does not accept the NOTION_API_KEY.")
     if error.status == 403:
-        return say("The integration of the NOTION_API_KEY may not read content: allow it to in its settings.")
+        return say(
+            "The integration of the NOTION_API_KEY has no permission to read content. Allow it "
+            "in the integration's settings."
+        )
     if error.status == 404:
         return say(
-            "Notion has nothing there, or it is not shared with the integration of the NOTION_API_KEY: open "
-            "the page, and add the integration under its connections."
+            "Notion has nothing there, or the page is not shared with the integration of the "
+            "NOTION_API_KEY. Open the page and add the integration under its connections."
         )
     return None
