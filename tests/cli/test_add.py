@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.home import CHILD, Home, hub
-from tests.upstreams_http.raw import legacy, serving
+from tests.harness.home import CHILD, Home, hub
+from tests.servers.raw_http import legacy, serving
 
 COMMAND = (sys.executable, str(CHILD))
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.home import CHILD, Home, hub
 from tests.conftest import absent
+from tests.harness.home import CHILD, Home, hub
 
 
 @pytest.fixture

@@ -21,11 +21,11 @@ from tabane.hub.doctor import process
 from tabane.hub.doctor.files import LITTLE, TOO_LITTLE, room
 from tabane.hub.doctor.installation import examine
 from tabane.hub.local import lock
-from tests.cli.home import Home, Outcome, hub
 from tests.cli.test_install import file_of, write
-from tests.hub.peers import until
-from tests.patience import LONG
-from tests.upstreams_http.raw import modern, serving
+from tests.harness.bridge import until
+from tests.harness.home import Home, Outcome, hub
+from tests.harness.patience import LONG
+from tests.servers.raw_http import modern, serving
 
 
 def examined(home: Home, *flags: str, environment: Mapping[str, str] | None = None) -> Outcome:

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from tabane.errors import ConfigurationError
 from tabane.gateway.servers import installation
 from tabane.hub.search_path import record_path, recorded_path, with_recorded_path
-from tests.cli.home import Home, hub
 from tests.gateway.test_splicing import files
+from tests.harness.home import Home, hub
 
 MAC = sys.platform == "darwin"
 NAMES = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf")

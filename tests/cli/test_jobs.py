@@ -19,10 +19,10 @@ from websockets.sync.client import connect
 from tabane.cli.progress import FINE, PLAIN, bar_line, clock
 from tabane.cli.terminal_text import cells
 from tabane.hub.local import lock
-from tests.cli.home import Home, Outcome
-from tests.cli.on_terminal import OnTerminal, on_terminal
-from tests.hub.peers import answer, played_hub, until
-from tests.patience import LONG
+from tests.harness.bridge import answer, played_hub, until
+from tests.harness.home import Home, Outcome
+from tests.harness.patience import LONG
+from tests.harness.terminal import OnTerminal, on_terminal
 
 HUB = str(Path(__file__).parent.parent / "hub" / "working.py")
 COUNTING = str(Path(__file__).parent / "counting.py")

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.home import Home, Outcome, hub
-from tests.patience import LONG
+from tests.harness.home import Home, Outcome, hub
+from tests.harness.patience import LONG
 from tests.search.embedding import tiny
 from tests.search.embedding.servers import FakeHub
 

@@ -14,11 +14,11 @@ import pytest
 from tabane.cli.posts.shell import candidates
 from tabane.cli.posts.shell_settings import SETTINGS, QuerySettings, numbers
 from tabane.errors import CallerError
-from tests.cli.archive import POSTS, archive_hub, with_model
-from tests.cli.home import Home, hub
-from tests.cli.on_terminal import OnTerminal, on_terminal
-from tests.hub.peers import answer, played_hub
-from tests.patience import LONG
+from tests.harness.archive import POSTS, archive_hub, with_model
+from tests.harness.bridge import answer, played_hub
+from tests.harness.home import Home, hub
+from tests.harness.patience import LONG
+from tests.harness.terminal import OnTerminal, on_terminal
 from tests.posts.importing.archives import write_csv
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r|\x07")

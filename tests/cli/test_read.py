@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.cli.home import LIMIT, Home, hub
+from tests.harness.home import LIMIT, Home, hub
 from tests.reader.site import Site, hang, running
 
 WORDS = "It has to be read to the end, since nobody knows what stands there before having been there. "

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from tabane.hub.local import lock
-from tests.cli.archive import with_model, write_archive
-from tests.cli.home import Home
-from tests.cli.on_terminal import on_terminal
-from tests.hub.peers import answer, played_hub
-from tests.patience import LONG
+from tests.harness.archive import with_model, write_archive
+from tests.harness.bridge import answer, played_hub
+from tests.harness.home import Home
+from tests.harness.patience import LONG
+from tests.harness.terminal import on_terminal
 
 LIMIT = LONG
 

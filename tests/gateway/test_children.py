@@ -10,8 +10,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from tests.gateway.lives import CHILD
-from tests.patience import LONG
+from tests.harness.child_processes import CHILD
+from tests.harness.patience import LONG
 
 
 @pytest.mark.parametrize(

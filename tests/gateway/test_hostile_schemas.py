@@ -17,11 +17,11 @@ from tabane.gateway.tools.tool import Tool
 from tabane.gateway.tools.validation import ArgumentValidator, ValidationPool
 from tabane.hub.process.logs import cause_of
 from tabane.workers.pool import Budget
-from tests.dataplane.place import Json, Line, child, place, text
-from tests.dataplane.ways import CALLS, user
+from tests.e2e.protocol.ways_to_call import CALLS, user
 from tests.gateway.hostile import ENDLESS, HOSTILE, doubled
 from tests.gateway.test_validation import EDIT, SCHEMA
 from tests.gateway.tools import tool
+from tests.harness.running_hub import Json, Line, child, place, text
 
 LONG = 200.0
 ENOUGH = Budget(seconds=1.0, deadline=60, patience=60)

@@ -19,7 +19,18 @@ from hypothesis import strategies as st
 from tabane.gateway.processes import process_table
 from tabane.gateway.processes.frames import KeeperFrames, pack
 from tabane.gateway.processes.keeper_link import KeeperLink
-from tests.gateway.lives import CHILD, HUB, SOON, ended, heard, keeping, linux, mischievous, noted, running
+from tests.harness.child_processes import (
+    CHILD,
+    HUB,
+    SOON,
+    ended,
+    heard,
+    keeping,
+    linux,
+    mischievous,
+    noted,
+    running,
+)
 
 # When the hub is gone, or does not make sense
 

@@ -15,7 +15,7 @@ import pytest
 from tabane.errors import UpstreamUnavailable
 from tabane.gateway.processes import launch
 from tabane.gateway.processes.processes import ChildExit, ChildProcess, ChildProcesses, child_environment
-from tests.gateway.lives import (
+from tests.harness.child_processes import (
     PATH,
     SOON,
     answering,

@@ -24,7 +24,7 @@ from tabane.gateway.processes.stderr import (
     plain,
     readable,
 )
-from tests.gateway.lives import CHILD, PATH, SOON, eventually, keeping, linux
+from tests.harness.child_processes import CHILD, PATH, SOON, eventually, keeping, linux
 
 
 def kept(text: str) -> str:

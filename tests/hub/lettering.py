@@ -28,7 +28,7 @@ from tabane.search.models import Reranker
 from tabane.search.records import Field, Record, Shape, TextField
 from tabane.search.records import Kind as FieldKind
 from tabane.store.collection import StoredCollection
-from tests.patience import LONG
+from tests.harness.patience import LONG
 from tests.store.vectors.oracle import packed
 
 SHAPE = Shape("notes", (TextField("body"), TextField("aside")), (Field("has", FieldKind.STRINGS),))

@@ -17,7 +17,7 @@ import pytest
 from tabane.build import this_build
 from tabane.hub.local.connector import MOST_REPLACED
 from tabane.hub.local.handshake import DRAIN, HelloRefused, Welcome
-from tests.hub.peers import (
+from tests.harness.bridge import (
     INITIALIZE,
     Client,
     Line,

@@ -16,8 +16,8 @@ from tabane.hub.embedding import NEXT
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.filters import EVERYTHING
 from tabane.store.collection import StoredCollection
+from tests.harness.patience import LONG
 from tests.hub.lettering import CALLER, NOTES, Alphabets, House, Letters, house, note
-from tests.patience import LONG
 
 # Side by side, so that few pages hold all asides: each page is a kill below.
 MANY = [note(number, f"note {number}", "aside" if number < 250 else "") for number in range(800)]

@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.hub.peers import until
-from tests.hub.user import User
+from tests.harness.bridge import until
+from tests.harness.user import User
 
 
 @pytest.fixture

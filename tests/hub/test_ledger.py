@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tabane.hub.bridge.ledger import KEPT, Ledger
 from tabane.hub.local.handshake import DRAIN
-from tests.hub.peers import INITIALIZE, answer, request
+from tests.harness.bridge import INITIALIZE, answer, request
 
 
 class Bridging(RuleBasedStateMachine):

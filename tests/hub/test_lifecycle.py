@@ -16,10 +16,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.hub.peers import INITIALIZE, Lines, request, until
-from tests.hub.user import User, echo, said
-from tests.patience import LONG
-from tests.processes import command
+from tests.harness.bridge import INITIALIZE, Lines, request, until
+from tests.harness.patience import LONG
+from tests.harness.processes import command
+from tests.harness.user import User, echo, said
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tabane.hub.local import listener as door
 from tabane.hub.local.admission import HubIdentity, refusal, trusted, uid_in
 from tabane.hub.local.handshake import Hello, HelloRefused, Welcome
 from tabane.hub.local.listener import HubListener
-from tests.patience import LONG
+from tests.harness.patience import LONG
 
 HELLO = Hello("1.0", "mcp", home="/home", servers="/s.json")
 HOUSE = HubIdentity("1.0", "/home", "/s.json", True)

@@ -17,8 +17,8 @@ import pytest
 from tabane.cli.log_files import follow_file
 from tabane.gateway.processes.log_files import last_lines
 from tabane.hub.process.logs import MOST_CAUSES, TRACE, HubLogs, LogBudget
-from tests.hub.peers import until
-from tests.patience import LONG
+from tests.harness.bridge import until
+from tests.harness.patience import LONG
 
 log = logging.getLogger("tabane.test")
 

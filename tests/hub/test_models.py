@@ -25,7 +25,7 @@ from tabane.operations import AllowLocal, Caller, Door, Face, OperationTable
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.embedding.model_finder import DEFAULT, MINILM, ModelFinder
 from tabane.settings import Settings, load_settings
-from tests.patience import LONG
+from tests.harness.patience import LONG
 from tests.search.embedding import crossing, tiny
 from tests.search.embedding.servers import FakeHub, FakeService
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.hub.peers import Client, Lines, request, until
-from tests.hub.user import User, echo, said
+from tests.harness.bridge import Client, Lines, request, until
+from tests.harness.user import User, echo, said
 
 LIMIT = 120.0
 """Seconds after which something that should have happened counts as not happening."""

@@ -16,7 +16,7 @@ from tabane.reader.cleaning import (
     without_comments,
     without_links,
 )
-from tests.patience import assert_in_proportion
+from tests.harness.patience import assert_in_proportion
 
 FAMILY = "👨‍👩‍👧‍👦"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.dataplane.place import Json, Line, child, place, text
+from tests.harness.running_hub import Json, Line, child, place, text
 from tests.reader.conversion.test_hostile_pages import NORMAL, page_of
 from tests.reader.site import running
 

@@ -10,8 +10,8 @@ from tabane.search.filters import EVERYTHING
 from tabane.search.records import EmbeddingSpace, Record, Shape, TextField
 from tabane.search.vector_filling import NewestFirst, fill_newest
 from tabane.store.store import Store
+from tests.harness.patience import LONG
 from tests.hub.lettering import Letters
-from tests.patience import LONG
 
 SHAPE = Shape("notes", (TextField("body"),))
 OLD, UNREADABLE = 50, 900

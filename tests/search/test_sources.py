@@ -10,7 +10,7 @@ import pytest
 from tabane.hub.search_everything import KINDS, SearchKind
 from tabane.operations import Caller, Face
 from tabane.wire import json
-from tests.dataplane.place import Place, child, place, run
+from tests.harness.running_hub import Place, child, place, run
 from tests.posts.importing.archives import row, write_csv
 from tests.reader.site import Site, running
 

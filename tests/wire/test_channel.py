@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tabane.wire import channel as channels
 from tabane.wire.channel import HEAD_SIZE, LineBatch, LineChannel, LineSplitter
-from tests.patience import LONG
+from tests.harness.patience import LONG
 
 DEADLINE = LONG
 """Seconds that a test waits for something which happens at once when all is well."""

@@ -19,7 +19,7 @@ from tabane.documents.files.file_texts import FileTextReader
 from tabane.documents.files.watching import FolderWatch
 from tests.documents.files.test_adding import Shelf, shelf
 from tests.documents.library import Asked, Models, run
-from tests.patience import LONG
+from tests.harness.patience import LONG
 
 LIMIT = LONG
 

@@ -17,8 +17,8 @@ import psutil
 import pytest
 
 from tabane.errors import ReadError
-from tests.patience import LONG
-from tests.processes import command
+from tests.harness.patience import LONG
+from tests.harness.processes import command
 from tests.reader.rendering.conftest import Show, rendering
 from tests.reader.site import Site, endless, hang
 

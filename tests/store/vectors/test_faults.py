@@ -22,7 +22,7 @@ from tabane.search.records import EmbeddingSpace, Record, Shape
 from tabane.store.collection import StoredCollection
 from tabane.store.store import Store
 from tabane.store.vectors.space_index import MOST_TAKEN
-from tests.patience import LONG
+from tests.harness.patience import LONG
 from tests.store.dying import Nursery
 from tests.store.lanes import LANES, after, operations, outcomes
 from tests.store.model import Model, agrees, all_of

@@ -1,0 +1,111 @@
+"""A user of this machine with a home of their own: the commands they type, the assistants they run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tabane.hub.local import lock
+from tests.harness.bridge import Client, environment, until
+
+UPSTREAM = str(Path(__file__).parents[1] / "servers" / "small.py")
+
+
+class User:
+    """Everything of one user lies under ``folder``; so :meth:`processes` finds what they left running."""
+
+    def __init__(self, folder: Path, home: str = "home") -> None:
+        self.folder = folder
+        self.home = folder / home
+        self.servers = folder / "config" / "tabane" / "mcp-servers.json"
+        self.servers.parent.mkdir(parents=True)
+        self.upstream(self.servers)
+        self.variables = environment(self.home, XDG_CONFIG_HOME=str(folder / "config"))
+        self.clients: list[Client] = []
+
+    def upstream(self, path: Path) -> Path:
+        """A servers file with the one small upstream."""
+        definition = {"command": sys.executable, "args": [UPSTREAM, str(self.folder)]}
+        path.write_text(json.dumps({"mcpServers": {"small": definition}}))
+        path.chmod(0o600)
+        return path
+
+    def run(self, *arguments: str, limit: float = 60) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "tabane", *arguments]
+        return subprocess.run(command, env=self.variables, capture_output=True, text=True, timeout=limit)
+
+    def json(self, *arguments: str) -> Any:
+        done = self.run(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def client(self, *flags: str, python: str = sys.executable, **variables: str) -> Client:
+        self.clients.append(Client({**self.variables, **variables}, *flags, python=python))
+        return self.clients[-1]
+
+    def assistant(self, *flags: str, python: str = sys.executable, **variables: str) -> Client:
+        """A client with its handshake done."""
+        client = self.client(*flags, python=python, **variables)
+        client.initialize()
+        return client
+
+    @property
+    def holder(self) -> lock.LockHolder:
+        """The note in the lock file."""
+        found = lock.read_holder(str(self.home / "hub.lock"))
+        assert found is not None
+        return found
+
+    @property
+    def runs(self) -> bool:
+        return lock.held(str(self.home / "hub.lock"))
+
+    def kill_hub(self, number: int = signal.SIGKILL) -> int:
+        """Send the hub a signal; returns the process it was sent to."""
+        pid = self.holder.pid
+        os.kill(pid, number)
+        return pid
+
+    def processes(self) -> list[psutil.Process]:
+        """Whatever still runs for this user."""
+        return [process for process in psutil.process_iter() if self._mine(process)]
+
+    def gone(self) -> None:
+        """Wait until nothing is left of this user."""
+        until(lambda: not self.processes(), f"nothing runs; still {self.processes()}", 15)
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
+        for process in self.processes():
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+
+    def _mine(self, process: psutil.Process) -> bool:
+        mark = str(self.folder)
+        try:
+            if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
+                return False
+            environ = process.environ()
+            return any(mark in part for part in process.cmdline()) or environ.get(
+                "TABANE_HOME", ""
+            ).startswith(mark)
+        except psutil.Error:
+            return False
+
+
+def echo(client: Client, number: object, **arguments: Any) -> Any:
+    return client.call(number, name="small__echo", arguments=arguments)
+
+
+def said(answer: Any) -> Any:
+    """What a tool said, as JSON."""
+    return json.loads(answer["result"]["content"][0]["text"])
