@@ -15,7 +15,7 @@ from tabane.cli.posts.shell import candidates
 from tabane.cli.posts.shell_settings import SETTINGS, QuerySettings, numbers
 from tabane.errors import CallerError
 from tests.harness.archive import POSTS, archive_hub, with_model
-from tests.harness.bridge import answer, played_hub
+from tests.harness.bridge import answer, fake_hub
 from tests.harness.home import Home, hub
 from tests.harness.patience import LONG
 from tests.harness.terminal import OnTerminal, on_terminal
@@ -169,7 +169,7 @@ def test_what_was_typed_is_there_the_next_time_for_the_user_alone(tmp_path: Path
 
 def test_ctrl_c_cancels_a_query_and_the_next_one_is_answered(home: Home, tmp_path: Path) -> None:
     alone = Home(tmp_path)
-    with played_hub(alone.tabane) as hub, on_terminal(alone, "posts", "shell") as terminal:
+    with fake_hub(alone.tabane) as hub, on_terminal(alone, "posts", "shell") as terminal:
         typed = Typed(terminal)
         first = hub.accept()
         assert first.next()["method"] == "get_database_stats"
@@ -189,7 +189,7 @@ def test_ctrl_c_cancels_a_query_and_the_next_one_is_answered(home: Home, tmp_pat
 
 def test_a_hub_that_goes_away_is_said_and_the_prompt_comes_again(tmp_path: Path) -> None:
     alone = Home(tmp_path)
-    with played_hub(alone.tabane) as hub, on_terminal(alone, "posts", "shell") as terminal:
+    with fake_hub(alone.tabane) as hub, on_terminal(alone, "posts", "shell") as terminal:
         peer = hub.accept()
         peer.next()
         peer.send(answer(1, {**STATS, "total_posts": 0}))

@@ -27,7 +27,7 @@ from tests.harness.child_processes import (
     heard,
     keeping,
     linux,
-    mischievous,
+    misbehaving,
     noted,
     running,
 )
@@ -144,7 +144,7 @@ def test_the_keeper_stays_small_with_children_under_it() -> None:
     async def run() -> int:
         async with keeping() as processes:
             for _ in range(3):
-                await mischievous(processes)
+                await misbehaving(processes)
             rss: int = psutil.Process(processes.keeper_pid).memory_info().rss
             return rss
 

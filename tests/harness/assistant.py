@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tests.harness.bridge import Client
+from tests.harness.bridge import BridgeClient
 from tests.harness.home import Home
 
 LONG = 60.0
@@ -17,7 +17,7 @@ LONG = 60.0
 class Assistant:
     """A session with a bridge."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: BridgeClient) -> None:
         self.client = client
         self._count = 0
 
@@ -56,7 +56,7 @@ class Assistant:
 @contextmanager
 def assistant(home: Home, *flags: str, **variables: str) -> Iterator[Assistant]:
     """Connect a client of `tabane mcp FLAGS`, with its handshake done."""
-    client = Client({**home.environment, **variables}, *flags)
+    client = BridgeClient({**home.environment, **variables}, *flags)
     try:
         found = Assistant(client)
         client.initialize()

@@ -18,7 +18,7 @@ from tabane.build import this_build
 from tabane.hub.local import handshake as hellos
 from tabane.hub.local import lock
 from tabane.hub.local.endpoint import Endpoint
-from tests.harness.patience import LONG
+from tests.harness.patience import LONG, wait_until
 
 PATIENCE = LONG
 """Seconds after which something that should have happened counts as not happening."""
@@ -37,18 +37,6 @@ def request(number: object, method: str = "tools/call", **params: Any) -> bytes:
 def answer(number: object, result: Any = None) -> bytes:
     name, body = json.dumps(number), json.dumps(result if result is not None else {})
     return f'{{"jsonrpc":"2.0","id":{name},"result":{body}}}'.encode()
-
-
-def until(condition: Any, what: str, limit: float = PATIENCE) -> Any:
-    """Poll for something that another process does, which has nothing to wait on."""
-    deadline = time.monotonic() + limit
-    while True:
-        found = condition()
-        if found:
-            return found
-        if time.monotonic() > deadline:
-            raise AssertionError(f"did not happen in {limit} s: {what}")
-        select.select([], [], [], 0.01)
 
 
 class Lines:
@@ -89,7 +77,7 @@ class Lines:
         return found
 
 
-class Client:
+class BridgeClient:
     """An assistant: the process of `tabane mcp` and what passes through its pipes."""
 
     def __init__(
@@ -157,7 +145,7 @@ class Client:
                     pipe.close()
 
 
-class Line:
+class BridgeConnection:
     """A bridge's connection as a hub that the test plays has it."""
 
     def __init__(self, peer: socket.socket, lines: Lines, hello: hellos.Hello) -> None:
@@ -173,7 +161,7 @@ class Line:
         self.peer.close()
 
 
-class PlayedHub:
+class FakeHub:
     """A hub whose every word is the test's: the lock is held and the socket listened at."""
 
     def __init__(self, home: Path, version: str | None = None, held: lock.HomeLock | None = None) -> None:
@@ -182,7 +170,9 @@ class PlayedHub:
         self._endpoint = Endpoint(str(home), os.environ)
         self._endpoint.prepare()
         self.welcome = hellos.Welcome(version, os.getpid(), None)
-        mine: lock.HomeLock = held or until(lambda: lock.acquire(self._endpoint.lock), "the lock of the home")
+        mine: lock.HomeLock = held or wait_until(
+            lambda: lock.acquire(self._endpoint.lock), "the lock of the home"
+        )
         self._lock: lock.HomeLock | None = mine
         mine.write(lock.LockHolder(os.getpid(), version, lock.HAND))
         self._socket = socket.socket(socket.AF_UNIX)
@@ -191,16 +181,16 @@ class PlayedHub:
             os.unlink(self._endpoint.socket)
         self._socket.bind(self._endpoint.socket)
         self._socket.listen()
-        self.connections: list[Line] = []
+        self.connections: list[BridgeConnection] = []
 
-    def accept(self, answer: hellos.Welcome | hellos.HelloRefused | None = None) -> Line:
+    def accept(self, answer: hellos.Welcome | hellos.HelloRefused | None = None) -> BridgeConnection:
         """The next connection, welcomed or answered otherwise. Those that say nothing are passed over."""
         while True:
             peer, _ = self._socket.accept()
             peer.settimeout(PATIENCE)
             lines = Lines(peer.fileno())
             try:
-                line = Line(peer, lines, hellos.read_hello(lines.next()))
+                line = BridgeConnection(peer, lines, hellos.read_hello(lines.next()))
             except EOFError:
                 peer.close()
                 continue
@@ -215,11 +205,11 @@ class PlayedHub:
             self._lock.release()
             self._lock = None
 
-    def succeeded(self, version: str | None = None) -> PlayedHub:
+    def succeeded(self, version: str | None = None) -> FakeHub:
         """Gone, and another in its place before anybody else could start one."""
         self._hang_up()
         mine, self._lock = self._lock, None
-        return PlayedHub(self._home, version, held=mine)
+        return FakeHub(self._home, version, held=mine)
 
     def _hang_up(self) -> None:
         self._socket.close()
@@ -228,13 +218,13 @@ class PlayedHub:
 
 
 @contextlib.contextmanager
-def played_hub(home: Path, version: str | None = None) -> Iterator[PlayedHub]:
-    with playing(PlayedHub(home, version)) as hub:
+def fake_hub(home: Path, version: str | None = None) -> Iterator[FakeHub]:
+    with playing(FakeHub(home, version)) as hub:
         yield hub
 
 
 @contextlib.contextmanager
-def playing(hub: PlayedHub) -> Iterator[PlayedHub]:
+def playing(hub: FakeHub) -> Iterator[FakeHub]:
     try:
         yield hub
     finally:

@@ -7,7 +7,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -53,7 +53,7 @@ async def keeping(timeout: float = SOON) -> AsyncIterator[ChildProcesses]:
             let_go(child)
 
 
-async def mischievous(
+async def misbehaving(
     processes: ChildProcesses, *arguments: str, env: dict[str, str] | None = None
 ) -> ChildProcess:
     """A child.py with those arguments that has answered, so that all it does at start is done."""
@@ -87,14 +87,6 @@ async def everything(fd: int) -> bytes:
     return b"".join(parts)
 
 
-async def eventually(condition: Callable[[], object]) -> None:
-    """Wait for a condition that nothing announces."""
-    until = time.monotonic() + SOON
-    while not condition():
-        assert time.monotonic() < until, "it never came true"
-        await asyncio.sleep(0.005)
-
-
 def end_input(child: ChildProcess) -> None:
     if child.stdin_fd >= 0:
         os.close(child.stdin_fd)
@@ -118,7 +110,7 @@ def noted(path: Path) -> dict[str, list[int]]:
     return found
 
 
-def there(pid: int) -> bool:
+def in_process_table(pid: int) -> bool:
     """Whether the process is in the table, be it as a zombie."""
     return pid in process_table.processes()
 

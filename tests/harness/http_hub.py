@@ -16,21 +16,7 @@ from tabane.hub.process.administration import HubAdministration
 from tabane.hub.process.table import table_of
 from tabane.operations import Caller
 from tabane.wire.sse import Event, EventParser
-from tests.harness.running_hub import ENVELOPE, SOON, Json, Place, child, place, run, until
-
-__all__ = [
-    "ENVELOPE",
-    "SOON",
-    "Answer",
-    "House",
-    "HttpWaits",
-    "Json",
-    "Peer",
-    "child",
-    "house",
-    "run",
-    "until",
-]
+from tests.harness.running_hub import ENVELOPE, SOON, Json, RunningHub, running_hub
 
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
@@ -60,11 +46,11 @@ class Answer:
         return self.json["error"]["code"]
 
 
-class Peer:
+class HttpClient:
     """One connection, kept alive until it is closed."""
 
-    def __init__(self, house: House, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.house, self.reader, self.writer = house, reader, writer
+    def __init__(self, http_hub: HttpHub, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.house, self.reader, self.writer = http_hub, reader, writer
         self._parser = EventParser()
         self._events: list[Event] = []
         self.ended = False
@@ -164,7 +150,7 @@ class Peer:
         self.writer.transport.abort()
 
 
-class Process:
+class RecordedProcess:
     """What the administration administers: it counts who ends it, and lives on."""
 
     def __init__(self) -> None:
@@ -190,12 +176,12 @@ class Process:
         self.kept_on += 1
 
 
-class House:
+class HttpHub:
     """A hub with its door over HTTP. ``process`` has seen what was asked of the hub's process."""
 
-    def __init__(self, place: Place, door: HttpDoor, process: Process) -> None:
-        self.place, self.door, self.hub, self.process = place, door, place.hub, process
-        self._peers: list[Peer] = []
+    def __init__(self, running_hub: RunningHub, door: HttpDoor, process: RecordedProcess) -> None:
+        self.place, self.door, self.hub, self.process = running_hub, door, running_hub.hub, process
+        self._peers: list[HttpClient] = []
 
     @property
     def bearer(self) -> str | None:
@@ -206,12 +192,12 @@ class House:
         assert self.door.url
         return self.door.url
 
-    async def peer(self, limit: int = 1 << 26) -> Peer:
+    async def peer(self, limit: int = 1 << 26) -> HttpClient:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.door.port, limit=limit)
-        self._peers.append(Peer(self, reader, writer))
+        self._peers.append(HttpClient(self, reader, writer))
         return self._peers[-1]
 
-    async def session(self, peer: Peer, version: str = LEGACY, **capabilities: Any) -> dict[str, str]:
+    async def session(self, peer: HttpClient, version: str = LEGACY, **capabilities: Any) -> dict[str, str]:
         """The headers of a session that has begun, in the words of :meth:`Peer.post`."""
         params = {
             "protocolVersion": version,
@@ -256,22 +242,22 @@ def text_of(message: Json) -> Any:
 
 
 @asynccontextmanager
-async def house(
+async def http_hub(
     folder: Path,
     servers: Mapping[str, Json] | None = None,
     *,
     waits: HttpWaits | None = None,
     **settings: Any,
-) -> AsyncIterator[House]:
+) -> AsyncIterator[HttpHub]:
     """A hub over those servers, served at a free port."""
     os.chmod(folder, 0o700)
-    async with place(folder, servers or {}, http=True, port=0, **settings) as here:
-        administration, process = HubAdministration(), Process()
+    async with running_hub(folder, servers or {}, http=True, port=0, **settings) as here:
+        administration, process = HubAdministration(), RecordedProcess()
         administration.of(process)
         door = HttpDoor(here.hub, waits or HttpWaits(), table_of(here.hub, administration))
         door.open()
         assert door.problem is None, door.problem
-        found = House(here, door, process)
+        found = HttpHub(here, door, process)
         try:
             yield found
         finally:

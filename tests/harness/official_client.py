@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,7 +91,7 @@ class Upstream:
 
 
 @dataclass(frozen=True)
-class Hall:
+class GridHub:
     """The hub and its servers, while they run. ``url`` and ``token`` are for clients over HTTP."""
 
     home: Home
@@ -151,7 +151,7 @@ def definition(kind: Kind, upstream: Upstream | None, folder: Path, share: str) 
 
 
 @contextmanager
-def hall(folder: Path, kinds: tuple[Kind, ...] = KINDS, share: str = "hub") -> Iterator[Hall]:
+def grid_hub(folder: Path, kinds: tuple[Kind, ...] = KINDS, share: str = "hub") -> Iterator[GridHub]:
     """A hub over servers of those kinds, each of which has listed what it has."""
     os.chmod(folder, 0o700)
     with servers(kinds, folder) as started:
@@ -162,7 +162,7 @@ def hall(folder: Path, kinds: tuple[Kind, ...] = KINDS, share: str = "hub") -> I
         with hub(home, "--http", "--port=0", "--start-servers=at_start"):
             url = home.run("status", "--json").json["http"]
             until_listed(home, kinds)
-            yield Hall(home, folder, started, url, (home.tabane / "token").read_text().strip())
+            yield GridHub(home, folder, started, url, (home.tabane / "token").read_text().strip())
 
 
 def until_listed(home: Home, kinds: tuple[Kind, ...]) -> None:
@@ -188,7 +188,7 @@ async def over_http(url: str, era: Era, token: str | None = None, **options: Any
 
 
 @asynccontextmanager
-async def over_stdio(here: Hall, era: Era, mode: str = "full", **options: Any) -> AsyncIterator[Client]:
+async def over_stdio(here: GridHub, era: Era, mode: str = "full", **options: Any) -> AsyncIterator[Client]:
     """A client of a bridge."""
     bridge = StdioServerParameters(
         command=sys.executable,
@@ -204,16 +204,3 @@ def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MCPDeprecationWarning)
         asyncio.run(asyncio.wait_for(scenario(), 4 * LONG))
-
-
-async def until(condition: Callable[[], Any], what: str, seconds: float = SOON) -> None:
-    """Wait for a condition, which may be a coroutine function's."""
-    deadline = time.monotonic() + seconds
-    while True:
-        found = condition()
-        if isinstance(found, Awaitable):
-            found = await found
-        if found:
-            return
-        assert time.monotonic() < deadline, f"never: {what}"
-        await asyncio.sleep(0.01)

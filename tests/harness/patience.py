@@ -6,19 +6,56 @@ a count of steps or as growth with the size of the input, never as seconds.
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 LONG = 120.0
 """Seconds. Nothing that works takes as long, also on a machine with twenty other things to do."""
+
+T = TypeVar("T")
 
 _TIMES = 8  # quadratic work costs 64 times as much then
 _MOST = 24.0
 _ROUNDS = 6
 _TICK = 0.005  # seconds of CPU below which nothing can be compared
+
+
+async def until(condition: Callable[[], Any], what: str = "the condition", seconds: float = LONG) -> None:
+    """Wait for a condition that nothing announces. It may be a coroutine function.
+
+    Raise AssertionError if it is not true within ``seconds``.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        met = condition()
+        if inspect.isawaitable(met):
+            met = await met
+        if met:
+            return
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        await asyncio.sleep(0.01)
+
+
+def wait_until(condition: Callable[[], T | None], what: str = "the condition", seconds: float = LONG) -> T:
+    """Wait, without an event loop, until a condition is true, and return its value.
+
+    Raise AssertionError if it is not true within ``seconds``.
+    """
+    deadline = time.monotonic() + seconds
+    while not (met := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(0.01)
+    return met
+
+
+def run(scenario: Callable[[], Coroutine[Any, Any, None]], limit: float = 4 * LONG) -> None:
+    """Run an async test with a time limit in seconds."""
+    asyncio.run(asyncio.wait_for(scenario(), limit))
 
 
 def steps(work: Callable[[], object]) -> int:

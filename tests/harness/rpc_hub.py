@@ -19,9 +19,7 @@ from tabane.messages import Message
 from tabane.operations import Caller, Face, Operation, OperationTable, Privilege, StreamPart
 from tabane.wire import websocket
 from tabane.wire.websocket import Event, WebSocketDecoder
-from tests.harness.running_hub import SOON, Json, Place, place, run, until
-
-__all__ = ["SOON", "Frames", "House", "Json", "house", "request", "run", "until"]
+from tests.harness.running_hub import SOON, Json, RunningHub, running_hub
 
 RPC = frozenset({Face.RPC})
 
@@ -41,7 +39,7 @@ class Count(Struct, frozen=True, forbid_unknown_fields=True):
     fail: int = 0
 
 
-class Works:
+class FakeOperations:
     """The operations, and what became of them."""
 
     def __init__(self) -> None:
@@ -114,7 +112,7 @@ class Works:
         ]
 
 
-class Frames:
+class WebSocketClient:
     """A client that writes its frames by hand."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -166,12 +164,12 @@ class Frames:
         self.writer.close()
 
 
-class House:
+class RpcHub:
     """A hub with its door, and what programs may call there."""
 
-    def __init__(self, place: Place, door: HttpDoor, works: Works) -> None:
-        self.place, self.door, self.works = place, door, works
-        self._clients: list[Frames] = []
+    def __init__(self, running_hub: RunningHub, door: HttpDoor, works: FakeOperations) -> None:
+        self.place, self.door, self.works = running_hub, door, works
+        self._clients: list[WebSocketClient] = []
 
     @property
     def bearer(self) -> dict[str, str]:
@@ -180,7 +178,9 @@ class House:
     def url(self, path: str = "/", scheme: str = "ws") -> str:
         return f"{scheme}://127.0.0.1:{self.door.port}{path}"
 
-    async def connect(self, path: str = "/", **headers: str | None) -> tuple[int, dict[str, str], Frames]:
+    async def connect(
+        self, path: str = "/", **headers: str | None
+    ) -> tuple[int, dict[str, str], WebSocketClient]:
         """Ask for a WebSocket. Words of headers are joined by underscores here."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.door.port, limit=1 << 26)
         given: dict[str, str | None] = {
@@ -196,11 +196,11 @@ class House:
         raw = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), SOON)
         first, *rest = raw.decode("latin-1").strip().split("\r\n")
         found = {name.lower(): value for name, _, value in (line.partition(": ") for line in rest)}
-        frames = Frames(reader, writer)
+        frames = WebSocketClient(reader, writer)
         self._clients.append(frames)
         return int(first.split()[1]), found, frames
 
-    async def frames(self, path: str = "/", **headers: str | None) -> Frames:
+    async def frames(self, path: str = "/", **headers: str | None) -> WebSocketClient:
         status, _, frames = await self.connect(path, **headers)
         assert status == 101
         return frames
@@ -216,15 +216,15 @@ def request(method: str, params: Json | None = None, number: object = 1) -> Json
 
 
 @asynccontextmanager
-async def house(folder: Path, *, waits: HttpWaits | None = None, **settings: Any) -> AsyncIterator[House]:
-    """A hub without servers, whose port is served with the operations of :class:`Works`."""
+async def rpc_hub(folder: Path, *, waits: HttpWaits | None = None, **settings: Any) -> AsyncIterator[RpcHub]:
+    """A hub without servers, whose port is served with the operations of :class:`FakeOperations`."""
     os.chmod(folder, 0o700)
-    async with place(folder, {}, http=True, port=0, **settings) as here:
-        works = Works()
+    async with running_hub(folder, {}, http=True, port=0, **settings) as here:
+        works = FakeOperations()
         door = HttpDoor(here.hub, waits or HttpWaits(), OperationTable(works.table()))
         door.open()
         assert door.problem is None, door.problem
-        found = House(here, door, works)
+        found = RpcHub(here, door, works)
         try:
             yield found
         finally:

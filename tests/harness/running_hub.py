@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -35,7 +35,7 @@ def child(*arguments: str, **keys: Any) -> Json:
     return {"command": sys.executable, "args": [CHILD, *arguments], **keys}
 
 
-class Line:
+class SocketClient:
     """An MCP client on one end of a socket: requests and answers as they go over the wire."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, version: Client) -> None:
@@ -158,12 +158,12 @@ def text(result: Json) -> str:
     return "\n".join(block.get("text", "") for block in result["content"])
 
 
-class Place:
+class RunningHub:
     """A running hub and the means to connect to it."""
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
-        self._lines: list[Line] = []
+        self._lines: list[SocketClient] = []
 
     async def connect(
         self,
@@ -173,14 +173,14 @@ class Place:
         lang: str = "en_US",
         capabilities: Json | None = None,
         **hello: Any,
-    ) -> Line:
+    ) -> SocketClient:
         """A client of that version, past its handshake, with those capabilities."""
         ours, theirs = socket.socketpair()
         theirs.setblocking(False)
         fd = theirs.detach()
         self.hub.sessions.attach(fd, fd, Hello("0.1.0", "mcp", mode=mode, lang=lang, **hello))
         reader, writer = await asyncio.open_connection(sock=ours, limit=1 << 28)
-        line = Line(reader, writer, version)
+        line = SocketClient(reader, writer, version)
         self._lines.append(line)
         if not line.modern:
             await line.result(
@@ -210,7 +210,9 @@ def configured(folder: Path, servers: Mapping[str, Json]) -> Path:
 
 
 @asynccontextmanager
-async def place(folder: Path, servers: Mapping[str, Json], **settings: Any) -> AsyncIterator[Place]:
+async def running_hub(
+    folder: Path, servers: Mapping[str, Json], **settings: Any
+) -> AsyncIterator[RunningHub]:
     """A hub over those servers, its home in ``folder``; everything is ended at the end."""
     path = configured(folder, servers)
     environ = {
@@ -222,35 +224,14 @@ async def place(folder: Path, servers: Mapping[str, Json], **settings: Any) -> A
     given = {"servers": str(path), "config": None, **settings}
     hub = Hub(load_settings(given, environ), environ, asyncio.get_running_loop())
     hub.open()
-    here = Place(hub)
+    here = RunningHub(hub)
     try:
         yield here
     finally:
         await here.close()
 
 
-def run(scenario: Callable[[], Coroutine[Any, Any, None]], limit: float = 4 * LONG) -> None:
-    """Run an async test with a time limit in seconds."""
-
-    async def limited() -> None:
-        await asyncio.wait_for(scenario(), limit)
-
-    asyncio.run(limited())
-
-
-async def turns(count: int = 300) -> None:
+async def loop_turns(count: int = 300) -> None:
     """Let everything in this process continue for a number of turns of its loop."""
     for _ in range(count):
         await asyncio.sleep(0)
-
-
-async def until(condition: Callable[[], bool | Awaitable[bool]], what: str) -> None:
-    """Wait for a condition that the hub comes to by itself."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + SOON
-    while True:
-        met = condition()
-        if met if isinstance(met, bool) else await met:
-            return
-        assert loop.time() < end, f"not within {SOON:g} s: {what}"
-        await asyncio.sleep(0.01)

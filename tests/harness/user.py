@@ -14,7 +14,8 @@ from typing import Any
 import psutil
 
 from tabane.hub.local import lock
-from tests.harness.bridge import Client, environment, until
+from tests.harness.bridge import BridgeClient, environment
+from tests.harness.patience import wait_until
 
 UPSTREAM = str(Path(__file__).parents[1] / "servers" / "small.py")
 
@@ -29,7 +30,7 @@ class User:
         self.servers.parent.mkdir(parents=True)
         self.upstream(self.servers)
         self.variables = environment(self.home, XDG_CONFIG_HOME=str(folder / "config"))
-        self.clients: list[Client] = []
+        self.clients: list[BridgeClient] = []
 
     def upstream(self, path: Path) -> Path:
         """A servers file with the one small upstream."""
@@ -47,11 +48,11 @@ class User:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    def client(self, *flags: str, python: str = sys.executable, **variables: str) -> Client:
-        self.clients.append(Client({**self.variables, **variables}, *flags, python=python))
+    def client(self, *flags: str, python: str = sys.executable, **variables: str) -> BridgeClient:
+        self.clients.append(BridgeClient({**self.variables, **variables}, *flags, python=python))
         return self.clients[-1]
 
-    def assistant(self, *flags: str, python: str = sys.executable, **variables: str) -> Client:
+    def assistant(self, *flags: str, python: str = sys.executable, **variables: str) -> BridgeClient:
         """A client with its handshake done."""
         client = self.client(*flags, python=python, **variables)
         client.initialize()
@@ -80,7 +81,7 @@ class User:
 
     def gone(self) -> None:
         """Wait until nothing is left of this user."""
-        until(lambda: not self.processes(), f"nothing runs; still {self.processes()}", 15)
+        wait_until(lambda: not self.processes(), f"nothing runs; still {self.processes()}", 15)
 
     def close(self) -> None:
         for client in self.clients:
@@ -102,7 +103,7 @@ class User:
             return False
 
 
-def echo(client: Client, number: object, **arguments: Any) -> Any:
+def echo(client: BridgeClient, number: object, **arguments: Any) -> Any:
     return client.call(number, name="small__echo", arguments=arguments)
 
 

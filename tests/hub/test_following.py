@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.harness.bridge import until
+from tests.harness.patience import wait_until
 from tests.harness.user import User
 
 
@@ -27,7 +27,7 @@ def test_a_hub_whose_home_was_deleted_ends(user: User) -> None:
     assert user.run("start").returncode == 0
     hub = user.holder.pid
     shutil.rmtree(user.home)
-    until(lambda: not psutil.pid_exists(hub), "the hub has ended")
+    wait_until(lambda: not psutil.pid_exists(hub), "the hub has ended")
 
 
 def test_a_changed_servers_file_is_in_force_and_a_broken_one_is_reported(user: User) -> None:
@@ -36,12 +36,14 @@ def test_a_changed_servers_file_is_in_force_and_a_broken_one_is_reported(user: U
     configured = json.loads(good)
     configured["mcpServers"]["another"] = next(iter(configured["mcpServers"].values()))
     user.servers.write_text(json.dumps(configured))
-    until(lambda: user.json("status")["servers"] == len(configured["mcpServers"]), "the new server is known")
+    wait_until(
+        lambda: user.json("status")["servers"] == len(configured["mcpServers"]), "the new server is known"
+    )
     user.servers.write_text("{")
     os.kill(user.holder.pid, signal.SIGHUP)
-    until(lambda: user.json("status")["problem"] is not None, "the fault is reported")
+    wait_until(lambda: user.json("status")["problem"] is not None, "the fault is reported")
     assert str(user.servers) in user.json("status")["problem"]
     assert user.json("status")["servers"] == len(configured["mcpServers"])
     user.servers.write_text(good)
-    until(lambda: user.json("status")["problem"] is None, "the mended file is in force")
+    wait_until(lambda: user.json("status")["problem"] is None, "the mended file is in force")
     assert "another" not in user.run("servers", "list").stdout

@@ -16,9 +16,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.harness.bridge import INITIALIZE, Lines, request, until
-from tests.harness.patience import LONG
-from tests.harness.processes import command
+from tests.harness.bridge import INITIALIZE, Lines, request
+from tests.harness.patience import LONG, wait_until
+from tests.harness.process_list import command
 from tests.harness.user import User, echo, said
 
 
@@ -41,7 +41,7 @@ def test_two_bridges_at_once_start_one_hub(user: User) -> None:
         return [process.pid for process in user.processes() if "_hub" in command(process)]
 
     # Those that lost end by themselves, in their own time.
-    until(lambda: hubs() == [user.holder.pid], "one hub is left")
+    wait_until(lambda: hubs() == [user.holder.pid], "one hub is left")
 
 
 def test_assistants_share_the_upstreams(user: User) -> None:
@@ -147,7 +147,7 @@ def test_a_start_that_failed_leaves_no_trace_of_its_flags(user: User) -> None:
     user.json("start", "--lang=ja")
     client = user.assistant()
     user.kill_hub()
-    until(lambda: not user.runs, "the hub is dead")
+    wait_until(lambda: not user.runs, "the hub is dead")
     good = user.servers.read_text()
     user.servers.write_text("{")
     assert "error" in client.call(1, "tools/list")
@@ -169,7 +169,7 @@ def test_after_a_stop_the_next_request_starts_a_hub(user: User) -> None:
 def test_a_hub_killed_under_a_bridge_costs_what_was_in_flight_and_no_more(user: User) -> None:
     client = user.assistant()
     client.send(request(1, name="small__wait"))
-    until((user.folder / "waiting").exists, "the call is in flight")
+    wait_until((user.folder / "waiting").exists, "the call is in flight")
     user.kill_hub()
     assert client.answer(1)["error"]["data"] == {"reason": "hub"}
     assert said(echo(client, 2, n=2)) == {"n": 2}
@@ -179,7 +179,7 @@ def test_a_hub_started_for_one_that_was_killed_has_its_flags(user: User) -> None
     user.json("start", "--lang=ja")
     client = user.assistant()
     user.kill_hub()
-    until(lambda: not user.runs, "the hub is dead")
+    wait_until(lambda: not user.runs, "the hub is dead")
     assert "result" in client.call(1, "tools/list")
     report = user.json("status")
     assert (report["flags"], report["started_by"]) == (["--lang=ja"], "hand")
@@ -236,12 +236,12 @@ def test_every_request_over_several_kills_is_answered_once(user: User) -> None:
 def test_a_signal_lets_the_hub_finish_what_is_in_flight(user: User, number: int) -> None:
     client = user.assistant()
     client.send(request(1, name="small__wait", arguments={"n": 1}))
-    until((user.folder / "waiting").exists, "the call is in flight")
+    wait_until((user.folder / "waiting").exists, "the call is in flight")
     user.kill_hub(number)
-    until(lambda: not (user.home / "hub.sock").exists(), "the hub takes nobody any more")
+    wait_until(lambda: not (user.home / "hub.sock").exists(), "the hub takes nobody any more")
     (user.folder / "go").touch()
     assert said(client.answer(1)) == {"n": 1}
-    until(lambda: not user.runs, "the hub ends")
+    wait_until(lambda: not user.runs, "the hub ends")
     client.close()
     user.gone()
 
@@ -249,9 +249,9 @@ def test_a_signal_lets_the_hub_finish_what_is_in_flight(user: User, number: int)
 def test_a_second_signal_ends_the_hub_at_once(user: User) -> None:
     client = user.assistant()
     client.send(request(1, name="small__wait"))
-    until((user.folder / "waiting").exists, "the call is in flight")
+    wait_until((user.folder / "waiting").exists, "the call is in flight")
     user.kill_hub(signal.SIGTERM)
-    until(lambda: not (user.home / "hub.sock").exists(), "the first signal was heard")
+    wait_until(lambda: not (user.home / "hub.sock").exists(), "the first signal was heard")
     user.kill_hub(signal.SIGTERM)
     assert client.answer(1)["error"]["data"]["reason"] in ("hub", "upstream")
     client.close()
@@ -265,7 +265,7 @@ def test_a_hub_that_nobody_uses_ends_if_a_bridge_started_it(user: User) -> None:
         psutil.Process(pid).wait(0.8)
     assert "result" in client.call(1, "tools/list")
     client.close()
-    until(lambda: not user.runs, "the hub ends")
+    wait_until(lambda: not user.runs, "the hub ends")
     assert (user.holder.pid, user.holder.ended) == (pid, "idle")
     user.gone()
 
@@ -336,7 +336,7 @@ def test_a_bridge_that_is_ended_leaves_its_session(user: User, number: int) -> N
     assert user.json("status")["sessions"] == 1
     client.process.send_signal(number)
     client.wait()
-    until(lambda: user.json("status")["sessions"] == 0, "the session is over")
+    wait_until(lambda: user.json("status")["sessions"] == 0, "the session is over")
 
 
 def test_a_foreground_hub_ends_at_ctrl_c(user: User) -> None:
@@ -382,7 +382,7 @@ def test_a_home_whose_path_is_too_long_for_a_socket_works_from_any_environment(t
 def test_a_socket_left_by_a_hub_that_was_killed_is_no_obstacle(user: User) -> None:
     user.json("start")
     user.kill_hub()
-    until(lambda: not user.runs, "the hub is dead")
+    wait_until(lambda: not user.runs, "the hub is dead")
     assert (user.home / "hub.sock").exists()
     assert user.json("start")["started"] is True
 
@@ -496,7 +496,7 @@ def test_a_hub_whose_home_was_deleted_ends_and_leaves_the_next_one_alone(user: U
     assert started["started"] is True
     assert started["pid"] != old
     socket = (user.home / "hub.sock").stat()
-    until(lambda: ended(old) or not before.is_running(), "the hub without a home ends", 60)
+    wait_until(lambda: ended(old) or not before.is_running(), "the hub without a home ends", 60)
     assert os.path.samestat((user.home / "hub.sock").stat(), socket)
     assert user.json("status")["pid"] == started["pid"]
     assert said(echo(witness, 2, n=2)) == {"n": 2}
@@ -505,7 +505,7 @@ def test_a_hub_whose_home_was_deleted_ends_and_leaves_the_next_one_alone(user: U
 def test_a_hub_whose_home_was_deleted_ends_unasked_and_makes_none(user: User) -> None:
     pid = user.json("start")["pid"]
     shutil.rmtree(user.home)
-    until(lambda: ended(pid), "the hub without a home ends", 60)
+    wait_until(lambda: ended(pid), "the hub without a home ends", 60)
     user.gone()
     assert not user.home.exists()
 
@@ -521,7 +521,7 @@ def test_a_hub_whose_socket_lies_elsewhere_gives_way_when_its_home_was_deleted(t
         shutil.rmtree(user.home)
         started = user.json("start")
         assert (started["started"], started["pid"] != old) == (True, True)
-        until(lambda: ended(old), "the hub without a home ends", 60)
+        wait_until(lambda: ended(old), "the hub without a home ends", 60)
         assert user.json("status")["pid"] == started["pid"]
         assert user.json("stop")["was_running"] is True
         assert not socket.exists()
@@ -543,7 +543,7 @@ def test_a_hub_whose_lock_file_is_gone_gives_way_to_the_next(user: User, how: st
         copy.replace(lock_file)
     started = user.json("start")
     assert started["pid"] != old
-    until(lambda: ended(old), "the hub without a lock ends", 60)
+    wait_until(lambda: ended(old), "the hub without a lock ends", 60)
     assert user.json("docs", "search", "lighthouse")["results"]
     assert user.json("status")["pid"] == started["pid"]
 
@@ -551,7 +551,7 @@ def test_a_hub_whose_lock_file_is_gone_gives_way_to_the_next(user: User, how: st
 def test_a_hub_whose_socket_was_deleted_listens_again(user: User) -> None:
     pid = user.json("start")["pid"]
     (user.home / "hub.sock").unlink()
-    until((user.home / "hub.sock").is_socket, "the hub listens again", 60)
+    wait_until((user.home / "hub.sock").is_socket, "the hub listens again", 60)
     assert user.json("status")["pid"] == pid
 
 
@@ -578,7 +578,7 @@ def test_a_newer_bridge_has_the_older_hub_drained_and_replaced(user: User) -> No
     old = user.holder.pid
     witness = user.assistant()
     witness.send(request(1, name="small__wait", arguments={"n": 1}))
-    until((user.folder / "waiting").exists, "a call is in flight")
+    wait_until((user.folder / "waiting").exists, "a call is in flight")
     process = subprocess.Popen(
         [sys.executable, "-c", NEWER],
         env=user.variables,
@@ -590,7 +590,7 @@ def test_a_newer_bridge_has_the_older_hub_drained_and_replaced(user: User) -> No
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(request(0, "initialize", **INITIALIZE) + b"\n")
-        until(lambda: not (user.home / "hub.sock").exists(), "the old hub drains")
+        wait_until(lambda: not (user.home / "hub.sock").exists(), "the old hub drains")
         (user.folder / "go").touch()
         assert said(witness.answer(1)) == {"n": 1}
         answer = json.loads(Lines(process.stdout.fileno()).next(30))
@@ -606,7 +606,7 @@ def test_a_newer_bridge_has_the_older_hub_drained_and_replaced(user: User) -> No
 def test_servers_write_files_with_the_umask_of_their_user(user: User) -> None:
     client = user.assistant()
     client.send(request(1, name="small__wait"))
-    until((user.folder / "waiting").exists, "the server wrote a file")
+    wait_until((user.folder / "waiting").exists, "the server wrote a file")
     mask = os.umask(0)
     os.umask(mask)
     assert stat.S_IMODE((user.folder / "waiting").stat().st_mode) == 0o666 & ~mask

@@ -14,7 +14,7 @@ from tabane.search.chunking import Measure, chunks
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.model_finder import ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
-from tests.harness.processes import command
+from tests.harness.process_list import command
 from tests.hub.test_models import Place
 
 ESTIMATED = "1:estimate/512"

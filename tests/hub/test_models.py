@@ -25,7 +25,7 @@ from tabane.operations import AllowLocal, Caller, Door, Face, OperationTable
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.embedding.model_finder import DEFAULT, MINILM, ModelFinder
 from tabane.settings import Settings, load_settings
-from tests.harness.patience import LONG
+from tests.harness.patience import LONG, until
 from tests.search.embedding import crossing, tiny
 from tests.search.embedding.servers import FakeHub, FakeService
 
@@ -117,11 +117,6 @@ def workers() -> list[psutil.Process]:
         except psutil.Error:
             continue
     return found
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    while not await condition():  # noqa: ASYNC110 - it is about another process
-        await asyncio.sleep(0.01)
 
 
 def opened(found: Embedder | NoModel) -> Embedder:

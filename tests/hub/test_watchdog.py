@@ -13,7 +13,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.harness.bridge import Client, Lines, request, until
+from tests.harness.bridge import BridgeClient, Lines, request
+from tests.harness.patience import wait_until
 from tests.harness.user import User, echo, said
 
 LIMIT = 120.0
@@ -35,7 +36,7 @@ class Supervised:
     """A hub with an operation that blocks, as a process whose parent learns how it ended."""
 
     def __init__(self, user: User) -> None:
-        command = [sys.executable, "-m", "tests.hub.working", "hand"]
+        command = [sys.executable, "-m", "tests.hub.hub_with_jobs", "hand"]
         self.process = subprocess.Popen(command, env=user.variables, stdout=subprocess.PIPE)
         assert self.process.stdout is not None
         assert Lines(self.process.stdout.fileno()).next(LIMIT) == b"open"
@@ -61,9 +62,9 @@ def block(user: User, way: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, env=user.variables, stdout=quiet, stderr=quiet)
 
 
-def put_in_flight(user: User, client: Client, number: int) -> None:
+def put_in_flight(user: User, client: BridgeClient, number: int) -> None:
     client.send(request(number, name="small__wait", arguments={}))
-    until((user.folder / "waiting").exists, "a call is in flight", LIMIT)
+    wait_until((user.folder / "waiting").exists, "a call is in flight", LIMIT)
     (user.folder / "waiting").unlink()
 
 
@@ -91,7 +92,9 @@ def test_a_stuck_hub_ends_with_its_stacks_and_the_next_one_serves(
     assert said(echo(caller, 3, n=3)) == {"n": 3}
     assert user.holder.pid != hub.pid
     assert not (user.folder / "waiting").exists(), "the call was sent again"
-    until(lambda: not psutil.pid_exists(upstream), "the keeper ended the servers of the stuck hub", LIMIT)
+    wait_until(
+        lambda: not psutil.pid_exists(upstream), "the keeper ended the servers of the stuck hub", LIMIT
+    )
     told_of(user, hub)
 
 
@@ -111,9 +114,9 @@ def test_a_hub_that_was_stopped_for_longer_than_its_limit_goes_on(user: User) ->
     client = user.assistant()
     assert said(echo(client, 1, n=1)) == {"n": 1}
     pid = user.kill_hub(signal.SIGSTOP)
-    until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, "the hub is stopped", LIMIT)
+    wait_until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, "the hub is stopped", LIMIT)
     stopped = time.monotonic()
-    until(lambda: time.monotonic() > stopped + 8, "it was stopped for longer than its limit", LIMIT)
+    wait_until(lambda: time.monotonic() > stopped + 8, "it was stopped for longer than its limit", LIMIT)
     os.kill(pid, signal.SIGCONT)
     continued, number = time.monotonic(), 1
     while time.monotonic() < continued + 8:

@@ -117,7 +117,7 @@ def main() -> None:
         mischief.grandchild(kind, options.pids, options.stubborn)
     if options.flood_stderr is not None:
         mischief.flood(options.flood_stderr)
-    mischief.chatter(options.banner, options.babble)
+    mischief.write_noise(options.banner, options.babble)
     Server(options).serve()
     while options.ignore_eof:
         signal.pause()

@@ -66,7 +66,7 @@ def flood(size: int) -> None:
     threading.Thread(target=run, daemon=True).start()
 
 
-def chatter(banner: str | None, babble: int) -> None:
+def write_noise(banner: str | None, babble: int) -> None:
     """Lines on stdout that are no messages."""
     if banner is not None:
         os.write(1, banner.encode() + b"\n")

@@ -14,7 +14,8 @@ import pytest
 from tabane.hub.clients.disclosure import Disclosure
 from tabane.hub.clients.sessions import MODES
 from tabane.operations import Caller, Face
-from tests.harness.running_hub import Client, Json, Line, Place, child, place, run, text, until
+from tests.harness.patience import run, until
+from tests.harness.running_hub import Client, Json, RunningHub, SocketClient, child, running_hub, text
 
 ROOT = "tabane://documents/"
 PROGRAM = Caller("local", Face.RPC, "program")
@@ -34,19 +35,19 @@ KEYS = (
 every_version = pytest.mark.parametrize("version", ["2025-06-18", "2026-07-28"])
 
 
-async def asked(here: Place, name: str, /, **params: Any) -> Any:
+async def asked(here: RunningHub, name: str, /, **params: Any) -> Any:
     """An operation, as a program calls it."""
     return await here.hub.door.invoke(PROGRAM, name, json.dumps(params).encode())
 
 
-async def put(here: Place, *filepaths: str, text: str = "words of {}") -> None:
+async def put(here: RunningHub, *filepaths: str, text: str = "words of {}") -> None:
     documents = [{"filepath": name, "text": text.format(name)} for name in filepaths]
     for first in range(0, len(documents), 1000):
         answer = await asked(here, "put_documents", documents=documents[first : first + 1000])
         assert answer["status"] == "success", answer
 
 
-async def pages(line: Line, method: str, member: str) -> list[list[Json]]:
+async def pages(line: SocketClient, method: str, member: str) -> list[list[Json]]:
     """A list, page by page."""
     found: list[list[Json]] = []
     cursor: Json = {}
@@ -58,7 +59,7 @@ async def pages(line: Line, method: str, member: str) -> list[list[Json]]:
         cursor = {"cursor": page["nextCursor"]}
 
 
-async def read(line: Line, uri: str) -> str:
+async def read(line: SocketClient, uri: str) -> str:
     result = await line.result("resources/read", {"uri": uri})
     (contents,) = result["contents"]
     assert contents["uri"] == uri
@@ -76,7 +77,7 @@ def uri(key: str) -> str:
 @pytest.mark.parametrize("through", [False, True], ids=["by name", "through call_tool"])
 def test_a_document_is_put_found_changed_and_deleted(tmp_path: Path, version: Client, through: bool) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             line = await here.connect(version)
             call = line.through if through else line.call
             new = await call("put_document", filepath="notes/a.md", text="# Tea\n\nGreen, at noon.")
@@ -117,7 +118,7 @@ def test_what_fails_is_marked_as_such_and_is_json_as_text_and_structure(
     tmp_path: Path, name: str, arguments: Json
 ) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             line = await here.connect()
             direct, through = await line.call(name, **arguments), await line.through(name, **arguments)
             assert direct == through
@@ -132,7 +133,7 @@ def test_what_fails_is_marked_as_such_and_is_json_as_text_and_structure(
 
 def test_messages_are_in_the_language_of_the_client(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             said = {}
             for lang in ("en_US", "ja_JP"):
                 line = await here.connect(lang=lang)
@@ -150,7 +151,7 @@ def test_messages_are_in_the_language_of_the_client(tmp_path: Path) -> None:
 
 def test_where_its_tools_are_listed_by_mode(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             listed = {}
             for mode in MODES:
                 line = await here.connect(mode=mode)
@@ -181,7 +182,7 @@ def test_a_file_is_put_from_below_the_roots_alone(tmp_path: Path) -> None:
     (inside / "link.md").symlink_to(outside / "a.md")
 
     async def scenario() -> None:
-        async with place(tmp_path, {}, documents_roots=[str(inside)]) as here:
+        async with running_hub(tmp_path, {}, documents_roots=[str(inside)]) as here:
             line = await here.connect()
             good = await line.call("put_file", path=str(inside / "a.md"))
             assert good["structuredContent"]["status"] == "success"
@@ -191,7 +192,7 @@ def test_a_file_is_put_from_below_the_roots_alone(tmp_path: Path) -> None:
                 assert bad["structuredContent"]["error_type"] == "ValidationError"
                 assert str(path) in bad["structuredContent"]["message"]
             assert (await asked(here, "get_document_stats"))["documents"] == 1
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             refused = await (await here.connect()).call("put_file", path=str(inside / "a.md"))
             assert refused["isError"] is True
             assert "documents_roots" in refused["structuredContent"]["message"]
@@ -201,7 +202,7 @@ def test_a_file_is_put_from_below_the_roots_alone(tmp_path: Path) -> None:
 
 def test_one_question_is_answered_from_documents_pages_and_tools(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             await put(here, "notes/echo.md", text="# Echo\n\nAn echo in the valley.")
             line = await here.connect()
             found = (await line.call("search_everything", query="echo"))["structuredContent"]["results"]
@@ -227,7 +228,7 @@ def test_documents_are_listed_in_pages_behind_what_servers_offer(tmp_path: Path,
     names = [f"notes/{number:05}.md" for number in range(3_300)]
 
     async def scenario() -> None:
-        async with place(tmp_path, {"one": child("--offers")}) as here:
+        async with running_hub(tmp_path, {"one": child("--offers")}) as here:
             await put(here, *names)
             line = await here.connect(version)
             if line.modern:  # who puts one looks for it soon, whatever servers say of theirs
@@ -248,7 +249,7 @@ def test_documents_are_listed_in_pages_behind_what_servers_offer(tmp_path: Path,
 @pytest.mark.parametrize("count", [999, 1000, 1001, 2000])
 def test_a_list_ends_where_its_last_page_is_full(tmp_path: Path, count: int) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             await put(here, *(f"{number:05}" for number in range(count)))
             found = await pages(await here.connect(), "resources/list", "resources")
             assert [len(page) for page in found] == [1000] * (count // 1000) + [count % 1000][: count % 1000]
@@ -258,7 +259,7 @@ def test_a_list_ends_where_its_last_page_is_full(tmp_path: Path, count: int) -> 
 
 def test_documents_that_come_and_go_while_a_list_is_read_shift_nothing(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             await put(here, *(f"{number:05}" for number in range(1500)))
             line = await here.connect()
             first = await line.result("resources/list")
@@ -273,7 +274,7 @@ def test_documents_that_come_and_go_while_a_list_is_read_shift_nothing(tmp_path:
 @every_version
 def test_a_template_is_there_as_soon_as_a_document_is(tmp_path: Path, version: Client) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             line = await here.connect(version)
             assert (await line.result("resources/templates/list"))["resourceTemplates"] == []
             assert (await line.result("resources/list"))["resources"] == []
@@ -288,7 +289,7 @@ def test_a_template_is_there_as_soon_as_a_document_is(tmp_path: Path, version: C
 @every_version
 def test_a_document_is_read_under_the_uri_that_is_listed(tmp_path: Path, version: Client) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             await put(here, *KEYS)
             line = await here.connect(version)
             ((*listed,),) = await pages(line, "resources/list", "resources")
@@ -305,7 +306,7 @@ def test_a_document_is_read_under_the_uri_that_is_listed(tmp_path: Path, version
 @pytest.mark.parametrize(("version", "code"), [("2025-06-18", -32002), ("2026-07-28", -32602)])
 def test_a_document_that_is_not_there_is_said_not_to_be(tmp_path: Path, version: Client, code: int) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             line = await here.connect(version)
             for name in ("nothing", "", "%ff", "a" * 2000, "%00"):
                 for _ in range(2):  # before any document was ever put, and after
@@ -322,7 +323,7 @@ def test_a_key_is_completed(tmp_path: Path, version: Client) -> None:
     names = [f"notes/日記 {number:03}.md" for number in range(150)]
 
     async def scenario() -> None:
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             line = await here.connect(version)
 
             async def completed(value: str) -> Json:
@@ -345,7 +346,7 @@ def test_a_key_is_completed(tmp_path: Path, version: Client) -> None:
 # What clients are told
 
 
-async def following(line: Line, *uris: str, lists: bool = False) -> None:
+async def following(line: SocketClient, *uris: str, lists: bool = False) -> None:
     """Ask to be told of these resources, as the era of the client has it."""
     if line.modern:
         wanted: Json = {"resourceSubscriptions": list(uris)}
@@ -359,7 +360,7 @@ async def following(line: Line, *uris: str, lists: bool = False) -> None:
             await line.result("resources/subscribe", {"uri": one})
 
 
-def told(line: Line, method: str) -> list[Any]:
+def told(line: SocketClient, method: str) -> list[Any]:
     return [note["params"].get("uri") for note in line.notifications if note["method"] == method]
 
 
@@ -372,7 +373,7 @@ def test_who_follows_a_document_is_told_of_each_change_and_nobody_else(
     tmp_path: Path, version: Client
 ) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             line, other = await here.connect(version), await here.connect(version)
             await put(here, "a 1", "b")
             spelt = [uri("a 1"), ROOT + "later"]
@@ -406,7 +407,7 @@ def test_that_there_are_other_documents_is_told_and_that_one_says_something_else
     tmp_path: Path, version: Client
 ) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             line = await here.connect(version)
             await following(line, lists=True)
             await put(here, "a")
@@ -422,7 +423,7 @@ def test_many_new_documents_are_told_of_a_few_times(tmp_path: Path) -> None:
     """A client asks for the whole list each time it is told; that is not to be once for each file."""
 
     async def scenario() -> None:
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             line = await here.connect()
             began = time.monotonic()
             for number in range(400):
@@ -439,12 +440,12 @@ def test_a_damaged_store_of_documents_leaves_the_rest_of_the_hub_as_it_was(tmp_p
     file = tmp_path / "store" / "documents.db"
 
     async def scenario() -> None:
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             await put(here, *(f"a{number}" for number in range(200)))
         with file.open("r+b") as opened:
             opened.seek(4096)
             opened.write(os.urandom(file.stat().st_size - 4096))
-        async with place(tmp_path, {"up": child("--offers")}) as here:
+        async with running_hub(tmp_path, {"up": child("--offers")}) as here:
             line = await here.connect()
             assert [one["uri"] for one in (await line.result("resources/list"))["resources"]] == [
                 "memo://one"

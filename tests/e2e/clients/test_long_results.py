@@ -15,7 +15,8 @@ from tabane.errors import CallerError
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.parameters import ReadMore
 from tabane.operations import Caller, Face
-from tests.harness.running_hub import Client, Json, Line, child, place, run, text, until
+from tests.harness.patience import run, until
+from tests.harness.running_hub import Client, Json, SocketClient, child, running_hub, text
 
 PART = "io.github.tabane/part"
 
@@ -60,7 +61,7 @@ def saying(said: str, **members: Any) -> str:
     return json.dumps({"content": [{"type": "text", "text": said}], **members})
 
 
-async def read_on(line: Line, first: Json) -> list[Json]:
+async def read_on(line: SocketClient, first: Json) -> list[Json]:
     """All parts of a result that begins with ``first``."""
     parts = [first]
     while handle := parts[-1]["_meta"][PART].get("next"):
@@ -81,7 +82,7 @@ def test_a_long_result_comes_in_parts_in_every_pairing(
     tmp_path: Path, client: Client, era: str, by: str
 ) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child("--era", era)}, result_tokens=1_000) as here:
+        async with running_hub(tmp_path, {"up": child("--era", era)}, result_tokens=1_000) as here:
             line = await here.connect(client)
             first = await line.call(by, name="up__echo", arguments={"text": LINES})
             parts = await read_on(line, first)
@@ -103,7 +104,7 @@ def test_a_long_result_comes_in_parts_in_every_pairing(
 
 def test_json_comes_in_parts_that_end_between_its_elements(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}, result_tokens=1_000) as here:
+        async with running_hub(tmp_path, {"up": child()}, result_tokens=1_000) as here:
             line = await here.connect()
             parts = await read_on(line, await line.through("up__raw", json=saying(ROWS)))
             assert "".join(map(said, parts)) == ROWS
@@ -123,7 +124,7 @@ def test_images_failure_and_unknown_members_are_kept(tmp_path: Path) -> None:
             "_meta": {"a.b/c": "d"},
             "structuredContent": {"small": 1},
         }
-        async with place(tmp_path, {"up": child()}, result_tokens=1_000) as here:
+        async with running_hub(tmp_path, {"up": child()}, result_tokens=1_000) as here:
             line = await here.connect()
             first = await line.through("up__raw", json=json.dumps(result))
             assert [block["type"] for block in first["content"]] == ["image", "text", "image", "text"]
@@ -143,7 +144,7 @@ def test_images_failure_and_unknown_members_are_kept(tmp_path: Path) -> None:
 
 def test_half_a_surrogate_pair_passes_in_parts_too(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}, result_tokens=1_000) as here:
+        async with running_hub(tmp_path, {"up": child()}, result_tokens=1_000) as here:
             line = await here.connect()
             parts = await read_on(line, await line.through("up__raw", json=saying("\ud83d line\n" * 2_000)))
             assert "".join(map(said, parts)) == "\ud83d line\n" * 2_000
@@ -158,7 +159,7 @@ def test_the_budget_is_the_servers_own_or_that_of_the_settings(tmp_path: Path) -
             "large": child(maxResultTokens=40_000),
             "plain": child(),
         }
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             line = await here.connect()
             for server, size, cut in (
                 ("small", 4_000, False),
@@ -178,7 +179,7 @@ def test_the_budget_is_the_servers_own_or_that_of_the_settings(tmp_path: Path) -
 
 def test_handles_are_their_clients_own_and_end_with_it(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}, result_tokens=1_000) as here:
+        async with running_hub(tmp_path, {"up": child()}, result_tokens=1_000) as here:
             one, other = await here.connect(), await here.connect()
             first = await one.through("up__raw", json=saying(LINES))
             handle = first["_meta"][PART]["next"]
@@ -198,7 +199,7 @@ def test_handles_are_their_clients_own_and_end_with_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("end", ["", ".", ".0", ".1", ".-2", ".9", ".x", ".²"])
 def test_a_handle_that_names_no_part_is_refused_with_a_word(tmp_path: Path, end: str) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}, result_tokens=1_000) as here:
+        async with running_hub(tmp_path, {"up": child()}, result_tokens=1_000) as here:
             line = await here.connect()
             first = await line.through("up__raw", json=saying(LINES))
             key = first["_meta"][PART]["next"].partition(".")[0]

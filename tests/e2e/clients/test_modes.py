@@ -8,7 +8,8 @@ from typing import Any, get_args
 
 import pytest
 
-from tests.harness.running_hub import Client, child, place, run, text
+from tests.harness.patience import run
+from tests.harness.running_hub import Client, child, running_hub, text
 
 DISCLOSING = ["search_tools", "describe_tools", "call_tool", "call_readonly_tool", "read_more"]
 SEARCH = [*DISCLOSING, "search_everything", "read_url_content", "put_document"]
@@ -18,7 +19,7 @@ def test_the_list_of_search_mode_is_the_same_bytes_whatever_runs(tmp_path: Path)
     async def scenario() -> None:
         lists: list[Any] = []
         for servers in ({}, {"up": child()}):
-            async with place(tmp_path, servers) as here:
+            async with running_hub(tmp_path, servers) as here:
                 line = await here.connect()
                 lists.append(await line.result("tools/list"))
                 await line.call("search_tools", query="echo")
@@ -31,7 +32,7 @@ def test_the_list_of_search_mode_is_the_same_bytes_whatever_runs(tmp_path: Path)
 
 def test_one_hub_serves_all_three_modes_at_once(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             search, light, full = [await here.connect(mode=mode) for mode in ("search", "light", "full")]
             whole = {tool["name"]: tool for tool in (await full.result("tools/list"))["tools"]}
             assert set(DISCLOSING).isdisjoint(whole)
@@ -49,7 +50,7 @@ def test_one_hub_serves_all_three_modes_at_once(tmp_path: Path) -> None:
 
 def test_pinned_tools_are_listed_whole_after_the_others(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(pin=["ec*"])}) as here:
+        async with running_hub(tmp_path, {"up": child(pin=["ec*"])}) as here:
             line = await here.connect()
             tools = (await line.result("tools/list"))["tools"]
             assert [tool["name"] for tool in tools] == [*SEARCH, "up__echo"]
@@ -61,7 +62,7 @@ def test_pinned_tools_are_listed_whole_after_the_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize("client", get_args(Client))
 def test_tools_get_gives_a_definition_whole(tmp_path: Path, client: Client) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line = await here.connect(client, mode="full")
             whole = {tool["name"]: tool for tool in (await line.result("tools/list"))["tools"]}
             for name in ("up__echo", "up.echo"):
@@ -76,7 +77,7 @@ def test_tools_get_gives_a_definition_whole(tmp_path: Path, client: Client) -> N
 
 def test_a_wrong_name_is_answered_with_the_nearest_by_every_way(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line = await here.connect()
             direct = await line.request("tools/call", {"name": "up__ecko", "arguments": {}})
             assert direct["error"]["code"] == -32602
@@ -94,7 +95,7 @@ def test_a_wrong_name_is_answered_with_the_nearest_by_every_way(tmp_path: Path) 
 
 def test_arguments_that_do_not_fit_never_reach_the_upstream(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line = await here.connect()
             wrong = await line.through("up__wait", seconds="soon")
             assert wrong["isError"] is True
@@ -110,7 +111,7 @@ def test_arguments_that_do_not_fit_never_reach_the_upstream(tmp_path: Path) -> N
 
 def test_call_readonly_tool_takes_read_only_tools_alone(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line = await here.connect()
             tools = {tool["name"]: tool for tool in (await line.result("tools/list"))["tools"]}
             assert tools["call_readonly_tool"]["annotations"]["readOnlyHint"] is True
@@ -139,7 +140,7 @@ def test_wrong_parameters_of_built_in_tools_are_named(
     tmp_path: Path, given: dict[str, object], parameter: str
 ) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             line = await here.connect()
             result = await line.result("tools/call", {"name": "search_tools", "arguments": given})
             assert result["isError"] is True
@@ -151,7 +152,7 @@ def test_wrong_parameters_of_built_in_tools_are_named(
 def test_prefixes_replace_the_name_of_the_server(tmp_path: Path) -> None:
     async def scenario() -> None:
         servers = {"日本語": child(), "plain": child(prefix=""), "other": child(prefix="p")}
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             line = await here.connect(mode="full")
             names = [tool["name"] for tool in (await line.result("tools/list"))["tools"]]
             assert len(names) == len(set(names))
@@ -167,7 +168,7 @@ def test_names_stay_the_same_between_starts_whichever_server_is_first(tmp_path: 
     async def scenario() -> None:
         orders = []
         for names in (("a b", "a_b"), ("a_b", "a b"), ("a b",)):
-            async with place(tmp_path, {name: child() for name in names}) as here:
+            async with running_hub(tmp_path, {name: child() for name in names}) as here:
                 line = await here.connect(mode="full")
                 tools = (await line.result("tools/list"))["tools"]
                 orders.append({tool["name"] for tool in tools if "echo" in tool["name"]})
@@ -180,7 +181,7 @@ def test_names_stay_the_same_between_starts_whichever_server_is_first(tmp_path: 
 def test_a_missing_variable_names_itself_and_the_other_servers_work(tmp_path: Path) -> None:
     async def scenario() -> None:
         servers = {"needs": child(env={"KEY": "${NO_SUCH_KEY}"}), "up": child()}
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             line = await here.connect()
             assert (await line.call("up__echo", n=1))["structuredContent"] == {"n": 1}
             (needs, _) = here.hub.configuration.servers
@@ -193,7 +194,7 @@ def test_a_missing_variable_names_itself_and_the_other_servers_work(tmp_path: Pa
 
 def test_answers_are_in_the_language_of_the_client(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             japanese = await here.connect(lang="ja_JP.UTF-8")
             english = await here.connect(lang="en_US.UTF-8")
             said = [
@@ -208,7 +209,7 @@ def test_answers_are_in_the_language_of_the_client(tmp_path: Path) -> None:
 def test_a_search_waits_for_servers_that_never_listed_and_names_those_missing(tmp_path: Path) -> None:
     async def scenario() -> None:
         servers = {"slow": child("--slow-start", "30"), "up": child()}
-        async with place(tmp_path, servers, list_wait=0.6, probe_timeout=0.2) as here:
+        async with running_hub(tmp_path, servers, list_wait=0.6, probe_timeout=0.2) as here:
             line = await here.connect()
             found = text(await line.call("search_tools", query="echo"))
             assert "up__echo" in found
@@ -219,7 +220,7 @@ def test_a_search_waits_for_servers_that_never_listed_and_names_those_missing(tm
 
 def test_structured_extras_of_a_request_reach_the_upstream_through_call_tool(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child("--era", "modern")}) as here:
+        async with running_hub(tmp_path, {"up": child("--era", "modern")}) as here:
             line = await here.connect("2026-07-28")
             asked = {
                 "name": "up__ask",

@@ -9,7 +9,8 @@ import pytest
 
 from tabane.operations import Caller, Face
 from tabane.wire import json
-from tests.harness.running_hub import Place, child, place, run, text, until
+from tests.harness.patience import run, until
+from tests.harness.running_hub import RunningHub, child, running_hub, text
 
 URL = "https://twitter.com/ann/status/1659299165202547235"
 POST = f'"1659299165202547235","{URL}","2023-05-19 05:45:23",{{}},"1"\n'
@@ -26,7 +27,7 @@ def archive(folder: Path, *contents: str) -> Path:
     return path
 
 
-async def taken_in(here: Place, path: Path) -> None:
+async def taken_in(here: RunningHub, path: Path) -> None:
     caller = Caller("local", Face.RPC, "import")
 
     async def asked(name: str, **params: Any) -> Any:
@@ -41,7 +42,7 @@ async def taken_in(here: Place, path: Path) -> None:
 @pytest.mark.parametrize("by", ["call_tool", "call_readonly_tool"])
 def test_they_are_found_read_and_called_through_the_tools_that_disclose(tmp_path: Path, by: str) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             await taken_in(here, archive(tmp_path, "Coffee at dawn", "Tea at noon"))
             line = await here.connect()
             found = await line.call("search_tools", query="find posts holding a text")
@@ -59,7 +60,7 @@ def test_they_are_found_read_and_called_through_the_tools_that_disclose(tmp_path
 
 def test_one_question_is_answered_from_posts_and_tools(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line = await here.connect()
             before = await line.call("search_everything", query="echo")
             assert {hit["kind"] for hit in before["structuredContent"]["results"]} >= {"tools"}
@@ -76,7 +77,7 @@ def test_one_question_is_answered_from_posts_and_tools(tmp_path: Path) -> None:
 
 def test_what_is_wrong_with_an_argument_is_said_as_for_any_tool(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             line = await here.connect()
             asked = {"name": "get_user_stats", "arguments": {"limit": 0}}
             result = await line.call("call_tool", **asked)
@@ -88,7 +89,7 @@ def test_what_is_wrong_with_an_argument_is_said_as_for_any_tool(tmp_path: Path) 
 
 def test_a_server_of_the_hubs_name_has_its_own_tools(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"tabane": child()}) as here:
+        async with running_hub(tmp_path, {"tabane": child()}) as here:
             line = await here.connect()
             asked = {"name": "tabane__echo", "arguments": {"n": 1}}
             for _ in range(2):  # before its tools are known, and after
@@ -100,7 +101,7 @@ def test_a_server_of_the_hubs_name_has_its_own_tools(tmp_path: Path) -> None:
 
 def test_what_several_kinds_lack_is_said_once_and_in_words_of_the_user(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             await taken_in(here, archive(tmp_path, "An echo in the valley", "Tea at noon"))
             line = await here.connect()
             found: Any = {}

@@ -12,7 +12,8 @@ import pytest
 
 from tabane.errors import BadArguments, UnknownName
 from tabane.operations import Caller, Door, Face, Privilege
-from tests.harness.running_hub import Json, Place, child, place, run, text, until
+from tests.harness.patience import run, until
+from tests.harness.running_hub import Json, RunningHub, child, running_hub, text
 
 PROGRAM = Caller("local", Face.RPC, "program")
 
@@ -21,7 +22,7 @@ def request(name: str, /, **arguments: Any) -> Json:
     return {"name": name, "arguments": arguments}
 
 
-async def execute(here: Place, *requests: Json, caller: Caller = PROGRAM, **params: Any) -> Json:
+async def execute(here: RunningHub, *requests: Json, caller: Caller = PROGRAM, **params: Any) -> Json:
     """The report of execute_parallel, as a program gets it."""
     body = json.dumps({"requests": list(requests), **params}).encode()
     value = await here.hub.door.invoke(caller, "execute_parallel", body)
@@ -31,7 +32,7 @@ async def execute(here: Place, *requests: Json, caller: Caller = PROGRAM, **para
 
 def test_results_come_in_order_each_with_its_own_fate(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(
+        async with running_hub(
             tmp_path, {"one": child(), "two": child("--era", "modern"), "three": child()}
         ) as here:
             report = await execute(
@@ -63,7 +64,7 @@ def test_results_come_in_order_each_with_its_own_fate(tmp_path: Path) -> None:
 
 def test_no_more_run_at_once_than_asked_for_and_than_the_server_bears(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(), "narrow": child(maxConcurrency=2)}) as here:
+        async with running_hub(tmp_path, {"up": child(), "narrow": child(maxConcurrency=2)}) as here:
             line = await here.connect()
             for server, asked, expected in (("up", 3, 3), ("narrow", 50, 2)):
                 await line.call(f"{server}__echo")
@@ -83,7 +84,7 @@ def test_no_more_run_at_once_than_asked_for_and_than_the_server_bears(tmp_path: 
 
 def test_a_failure_ends_the_rest_where_that_is_wished(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             requests = [request("up__hang"), request("up__fail"), *[request("up__count")] * 5]
             report = await execute(here, *requests, max_concurrency=2, continue_on_error=False)
             errors = [row.get("error", {}).get("message", "") for row in report["results"]]
@@ -101,7 +102,7 @@ def test_a_failure_ends_the_rest_where_that_is_wished(tmp_path: Path) -> None:
 
 def test_the_timeout_is_for_all_together(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             assert (await execute(here, request("up__echo")))["succeeded"] == 1
             requests = [request("up__echo", n=1), request("up__hang"), request("up__echo")]
             report = await execute(here, *requests, max_concurrency=1, timeout=5.0)
@@ -115,7 +116,7 @@ def test_the_timeout_is_for_all_together(tmp_path: Path) -> None:
 
 def test_a_caller_that_gives_up_leaves_no_call_behind(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line = await here.connect()
             await line.call("up__echo")
             (instance,) = here.hub.gateway.instances("up")
@@ -138,7 +139,7 @@ class NoHarm:
 
 def test_each_tool_wants_its_own_permission(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             here.hub.door = Door(here.hub.table, NoHarm(), here.hub.jobs)
             report = await execute(here, request("up__count"), request("up__echo"))
             assert [row["ok"] for row in report["results"]] == [False, True]
@@ -149,7 +150,7 @@ def test_each_tool_wants_its_own_permission(tmp_path: Path) -> None:
 
 def test_it_is_no_tool_of_an_assistant(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             assistant = Caller("local", Face.MCP, "1")
             with pytest.raises(UnknownName):
                 await execute(here, request("up__echo"), caller=assistant)
@@ -174,7 +175,7 @@ def test_it_is_no_tool_of_an_assistant(tmp_path: Path) -> None:
 )
 def test_wrong_parameters_are_named(tmp_path: Path, params: Json, parameter: str) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             with pytest.raises(BadArguments) as caught:
                 await here.hub.door.invoke(PROGRAM, "execute_parallel", json.dumps(params).encode())
             assert (caught.value.parameter or "").startswith(parameter)
@@ -184,7 +185,7 @@ def test_wrong_parameters_are_named(tmp_path: Path, params: Json, parameter: str
 
 def test_the_names_of_the_original_are_understood(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             report = await execute(
                 here, request("up__fail"), request("up__pid"), maxConcurrency=1, continueOnError=False
             )
@@ -195,7 +196,7 @@ def test_the_names_of_the_original_are_understood(tmp_path: Path) -> None:
 
 def test_results_that_are_too_large_together_are_left_out_one_by_one(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             large = request("up__huge", bytes=20 << 20)
             report = await execute(here, large, large, request("up__echo", n=1), max_concurrency=1)
             first, second, third = report["results"]

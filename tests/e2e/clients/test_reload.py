@@ -6,13 +6,13 @@ import asyncio
 from pathlib import Path
 
 from tabane.errors import UpstreamError
-from tests.harness.patience import LONG
-from tests.harness.running_hub import child, configured, place, run, text, until
+from tests.harness.patience import LONG, run, until
+from tests.harness.running_hub import child, configured, running_hub, text
 
 
 def test_a_server_that_is_added_can_be_called_and_one_that_is_removed_cannot(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"old": child(), "kept": child()}) as here:
+        async with running_hub(tmp_path, {"old": child(), "kept": child()}) as here:
             line = await here.connect(mode="full")
             pid = text(await line.call("kept__pid"))
             await line.call("old__echo")
@@ -33,7 +33,7 @@ def test_a_server_that_is_added_can_be_called_and_one_that_is_removed_cannot(tmp
 
 def test_a_change_of_policy_leaves_the_process_alone(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line = await here.connect()
             pid = text(await line.call("up__pid"))
             configured(tmp_path, {"up": child(deny=["fail"], pin=["echo"], tags=["盆栽"], timeout=3)})
@@ -53,7 +53,7 @@ def test_a_change_of_policy_leaves_the_process_alone(tmp_path: Path) -> None:
 
 def test_a_change_of_process_lets_calls_in_flight_finish(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line = await here.connect()
             pid = text(await line.call("up__pid"))
             slow = line.begin("tools/call", {"name": "up__wait", "arguments": {"seconds": 2.5}})
@@ -72,7 +72,7 @@ def test_a_change_of_process_lets_calls_in_flight_finish(tmp_path: Path) -> None
 
 def test_a_broken_file_keeps_what_was_good_and_says_so(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line = await here.connect()
             pid = text(await line.call("up__pid"))
             (tmp_path / "mcp-servers.json").write_text('{"mcpServers": {"up": {"command": }}}')
@@ -88,7 +88,7 @@ def test_a_broken_file_keeps_what_was_good_and_says_so(tmp_path: Path) -> None:
 
 def test_a_server_that_is_disabled_and_enabled_again_comes_back(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line = await here.connect()
             await line.call("up__echo")
             configured(tmp_path, {"up": child(enabled=False)})
@@ -107,7 +107,7 @@ def test_settings_that_change_are_in_force_for_running_servers(tmp_path: Path) -
     settings.chmod(0o600)
 
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(maxConcurrency=1)}, config=str(settings)) as here:
+        async with running_hub(tmp_path, {"up": child(maxConcurrency=1)}, config=str(settings)) as here:
             line = await here.connect()
             await line.call("up__echo")
             settings.write_text('queue_length = 1\nmode = "full"\n')
@@ -123,7 +123,7 @@ def test_settings_that_change_are_in_force_for_running_servers(tmp_path: Path) -
 
 def test_who_waits_for_a_start_that_a_change_cuts_off_is_answered(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child("--slow-start", "30")}, probe_timeout=0.2) as here:
+        async with running_hub(tmp_path, {"up": child("--slow-start", "30")}, probe_timeout=0.2) as here:
             start = asyncio.ensure_future(here.hub.gateway.start("up"))
             listed = asyncio.ensure_future(here.hub.gateway.instance("up").listed())
             await until(lambda: here.hub.gateway.instance("up").vitals.starts == 1, "it is starting")

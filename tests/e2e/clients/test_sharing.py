@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.harness.running_hub import Json, Line, Place, child, place, run, text, until
+from tests.harness.patience import run, until
+from tests.harness.running_hub import Json, RunningHub, SocketClient, child, running_hub, text
 
 BROWSER = str(Path(__file__).parents[2] / "servers" / "browser.py")
 
@@ -20,7 +21,7 @@ def browser(**keys: Any) -> Json:
     return child() | {"args": [BROWSER]} | keys
 
 
-async def browse(line: Line, name: str) -> list[str]:
+async def browse(line: SocketClient, name: str) -> list[str]:
     """Open pages one after the other, each read back: what was seen."""
     seen = []
     for number in range(20):
@@ -36,7 +37,7 @@ def expected(name: str) -> list[str]:
 @pytest.mark.parametrize("share", ["client", "roots"])
 def test_three_assistants_at_once_see_their_own_pages(tmp_path: Path, share: str) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"browser": browser(share=share)}) as here:
+        async with running_hub(tmp_path, {"browser": browser(share=share)}) as here:
             lines = [await here.connect(roots=(f"file:///{name}",)) for name in "abc"]
             seen = await asyncio.gather(
                 *(browse(line, name) for line, name in zip(lines, "abc", strict=True))
@@ -50,7 +51,7 @@ def test_three_assistants_at_once_see_their_own_pages(tmp_path: Path, share: str
 
 def test_assistants_of_the_same_folders_share_what_runs_once_for_them(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"browser": browser(share="roots")}) as here:
+        async with running_hub(tmp_path, {"browser": browser(share="roots")}) as here:
             one = await here.connect(roots=("file:///a", "file:///b"))
             same = await here.connect(roots=("file:///b", "file:///a"))
             other = await here.connect(roots=("file:///a",))
@@ -63,7 +64,7 @@ def test_assistants_of_the_same_folders_share_what_runs_once_for_them(tmp_path: 
 
 def test_what_is_shared_by_all_is_one_page_for_all(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"browser": browser()}) as here:
+        async with running_hub(tmp_path, {"browser": browser()}) as here:
             lines = [await here.connect(roots=(f"file:///{name}",)) for name in "abc"]
             await lines[0].through("browser__open", url="everyone's")
             assert [text(await line.through("browser__read")) for line in lines] == ["everyone's"] * 3
@@ -73,7 +74,7 @@ def test_what_is_shared_by_all_is_one_page_for_all(tmp_path: Path) -> None:
 
 def test_a_client_that_comes_back_finds_nothing_of_the_one_before(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"browser": browser(share="client")}) as here:
+        async with running_hub(tmp_path, {"browser": browser(share="client")}) as here:
             one, other = await here.connect(), await here.connect()
             for line in (one, other):
                 await line.through("browser__open", url="secret")
@@ -86,7 +87,7 @@ def test_a_client_that_comes_back_finds_nothing_of_the_one_before(tmp_path: Path
     run(scenario)
 
 
-def use_limits(here: Place, **limits: Any) -> None:
+def use_limits(here: RunningHub, **limits: Any) -> None:
     here.hub.gateway.use_limits(replace(here.hub.gateway.limits, **limits))
 
 
@@ -94,7 +95,7 @@ def use_limits(here: Place, **limits: Any) -> None:
 def test_what_nobody_uses_for_a_while_is_ended_and_begins_anew(tmp_path: Path, share: str) -> None:
     async def scenario() -> None:
         servers = {"browser": browser(share=share), "up": child(share=share), "all": child()}
-        async with place(tmp_path, servers, health_interval=0.1) as here:
+        async with running_hub(tmp_path, servers, health_interval=0.1) as here:
             line = await here.connect(roots=("file:///a",))
             await line.through("browser__open", url="old")
             for name in ("up", "all"):
@@ -113,7 +114,7 @@ def test_what_nobody_uses_for_a_while_is_ended_and_begins_anew(tmp_path: Path, s
 
 def test_there_are_so_many_of_one_server_and_no_more(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"browser": browser(share="client")}) as here:
+        async with running_hub(tmp_path, {"browser": browser(share="client")}) as here:
             use_limits(here, instances=2)
             lines = [await here.connect() for _ in range(3)]
             for line in lines[:2]:
@@ -134,7 +135,7 @@ def test_there_are_so_many_of_one_server_and_no_more(tmp_path: Path) -> None:
 # -- servers that ask --------------------------------------------------------------------------------
 
 
-async def ask(line: Line, method: str) -> Json:
+async def ask(line: SocketClient, method: str) -> Json:
     """What a question of the server was answered with."""
     answer: Json = json.loads(text(await line.call("up__ask", method=method)))
     return answer
@@ -144,7 +145,7 @@ def test_a_server_that_asks_for_roots_runs_once_for_each_set_of_them_and_is_told
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             one = await here.connect(roots=("file:///a", "file:///b"))
             same = await here.connect(roots=("file:///b", "file:///a"))
             other = await here.connect(cwd="/srv/束")
@@ -160,11 +161,11 @@ def test_a_server_that_asks_for_roots_runs_once_for_each_set_of_them_and_is_told
             assert shared not in pids
             await until(lambda: len(here.hub.gateway.instances("up")) == 2, "the shared one is ended")
         # Known from the start the next time.
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line = await here.connect(roots=("file:///c",))
             assert (await ask(line, "roots/list"))["result"] == {"roots": [{"uri": "file:///c"}]}
         # Not of another command.
-        async with place(tmp_path, {"up": child("--name", "other")}) as here:
+        async with running_hub(tmp_path, {"up": child("--name", "other")}) as here:
             line = await here.connect(roots=("file:///c",))
             assert "error" in await ask(line, "roots/list")
 
@@ -174,7 +175,7 @@ def test_a_server_that_asks_for_roots_runs_once_for_each_set_of_them_and_is_told
 @pytest.mark.parametrize("method", ["sampling/createMessage", "elicitation/create"])
 def test_a_server_that_asks_for_a_person_runs_once_for_each_client(tmp_path: Path, method: str) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             lines = [await here.connect() for _ in range(2)]
             assert "error" in await ask(lines[0], method)
             counts = [[text(await line.call("up__count")) for line in lines] for _ in range(2)]
@@ -185,7 +186,7 @@ def test_a_server_that_asks_for_a_person_runs_once_for_each_client(tmp_path: Pat
 
 def test_what_the_file_says_wins_over_what_a_server_asks(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(share="hub")}) as here:
+        async with running_hub(tmp_path, {"up": child(share="hub")}) as here:
             lines = [await here.connect(roots=(f"file:///{name}",)) for name in "ab"]
             for line in lines:
                 assert "error" in await ask(line, "roots/list")
@@ -196,7 +197,7 @@ def test_what_the_file_says_wins_over_what_a_server_asks(tmp_path: Path) -> None
 
 def test_a_server_that_asks_at_its_start_still_lists_its_tools(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child("--ask-at-start", "roots/list")}) as here:
+        async with running_hub(tmp_path, {"up": child("--ask-at-start", "roots/list")}) as here:
             line = await here.connect(mode="full", roots=("file:///a",))
             names = [tool["name"] for tool in (await line.result("tools/list"))["tools"]]
             assert "up__echo" in names
@@ -208,7 +209,7 @@ def test_a_server_that_asks_at_its_start_still_lists_its_tools(tmp_path: Path) -
 
 def test_other_questions_change_nothing(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             lines = [await here.connect() for _ in range(2)]
             for method in ("ping", "no/such_method"):
                 await ask(lines[0], method)
@@ -220,7 +221,7 @@ def test_other_questions_change_nothing(tmp_path: Path) -> None:
 def test_an_instance_that_is_only_starting_is_not_idle(tmp_path: Path) -> None:
     async def scenario() -> None:
         servers = {"up": child("--slow-start", "0.5", share="client")}
-        async with place(tmp_path, servers, health_interval=0.1) as here:
+        async with running_hub(tmp_path, servers, health_interval=0.1) as here:
             line = await here.connect()
             assert "up__echo" in text(await line.call("search_tools", query="echo"))
             assert here.hub.gateway.instances("up")[0].vitals.starts == 1

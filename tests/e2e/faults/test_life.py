@@ -11,16 +11,17 @@ import pytest
 
 from tabane.operations import Caller, Face
 from tabane.wire import json as wire
-from tests.harness.running_hub import Json, Place, child, place, run, text, until
+from tests.harness.patience import run, until
+from tests.harness.running_hub import Json, RunningHub, child, running_hub, text
 
 
-def state(here: Place, server: str) -> str:
+def state(here: RunningHub, server: str) -> str:
     return here.hub.gateway.instances(server)[0].state.value
 
 
 def test_nothing_is_started_before_it_is_needed_and_then_once(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"one": child(), "two": child()}) as here:
+        async with running_hub(tmp_path, {"one": child(), "two": child()}) as here:
             lines = [await here.connect() for _ in range(3)]
             await lines[0].result("tools/list")
             assert here.hub.status()["servers_running"] == 0
@@ -33,7 +34,7 @@ def test_nothing_is_started_before_it_is_needed_and_then_once(tmp_path: Path) ->
 
 def test_servers_are_started_with_the_hub_where_the_setting_says_so(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"one": child(), "two": child()}, start_servers="at_start") as here:
+        async with running_hub(tmp_path, {"one": child(), "two": child()}, start_servers="at_start") as here:
             await until(lambda: here.hub.status()["servers_running"] == 2, "both run")
 
     run(scenario)
@@ -43,7 +44,7 @@ def test_the_list_is_answered_from_disk_before_any_server_is_up(tmp_path: Path) 
     async def scenario() -> None:
         lists: list[Any] = []
         for _ in range(2):
-            async with place(tmp_path, {"one": child(), "two": child("--tools", "3")}) as here:
+            async with running_hub(tmp_path, {"one": child(), "two": child("--tools", "3")}) as here:
                 line = await here.connect(mode="full")
                 if lists:
                     assert here.hub.status()["tools"] > 0
@@ -60,7 +61,7 @@ def test_the_list_is_answered_from_disk_before_any_server_is_up(tmp_path: Path) 
 def test_a_changed_command_is_listed_anew(tmp_path: Path) -> None:
     async def scenario() -> None:
         for arguments, count in (((), 0), (("--tools", "2"), 2)):
-            async with place(tmp_path, {"up": child(*arguments)}) as here:
+            async with running_hub(tmp_path, {"up": child(*arguments)}) as here:
                 line = await here.connect(mode="full")
                 names = [tool["name"] for tool in (await line.result("tools/list"))["tools"]]
                 assert sum(name.startswith("up__extra_") for name in names) == count
@@ -70,7 +71,7 @@ def test_a_changed_command_is_listed_anew(tmp_path: Path) -> None:
 
 def test_calls_beyond_the_concurrency_of_a_server_wait_and_all_are_answered(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(maxConcurrency=2)}) as here:
+        async with running_hub(tmp_path, {"up": child(maxConcurrency=2)}) as here:
             line = await here.connect()
             await line.call("up__echo")
             waits = [
@@ -89,7 +90,7 @@ def test_calls_beyond_the_concurrency_of_a_server_wait_and_all_are_answered(tmp_
 
 def test_a_full_queue_refuses_more_with_a_word(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(maxConcurrency=1)}, queue_length=3) as here:
+        async with running_hub(tmp_path, {"up": child(maxConcurrency=1)}, queue_length=3) as here:
             line = await here.connect()
             await line.call("up__echo")
             for _ in range(4):
@@ -103,7 +104,7 @@ def test_a_full_queue_refuses_more_with_a_word(tmp_path: Path) -> None:
 
 def test_a_call_that_takes_too_long_is_answered_and_cancelled_upstream(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(timeout=3, maxConcurrency=1)}) as here:
+        async with running_hub(tmp_path, {"up": child(timeout=3, maxConcurrency=1)}) as here:
             line = await here.connect()
             late = await line.through("up__hang")
             assert late["isError"] is True
@@ -115,7 +116,7 @@ def test_a_call_that_takes_too_long_is_answered_and_cancelled_upstream(tmp_path:
 
 def test_progress_extends_the_time_of_a_call(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(timeout=4)}) as here:
+        async with running_hub(tmp_path, {"up": child(timeout=4)}) as here:
             line = await here.connect()
             asked = {
                 "name": "up__progress",
@@ -140,7 +141,7 @@ def test_after_failures_in_a_row_calls_are_refused_at_once_until_a_trial_succeed
     limits = {"restart_first": 0.02, "circuit_failures": 3, "circuit_wait": 0.5}
 
     async def scenario() -> None:
-        async with place(tmp_path, {"up": {"command": str(script)}}, **limits) as here:
+        async with running_hub(tmp_path, {"up": {"command": str(script)}}, **limits) as here:
             line = await here.connect()
             assert (await line.through("up__echo"))["isError"] is True
             await until(lambda: state(here, "up") == "circuit open", "the circuit opened")
@@ -159,7 +160,7 @@ def test_after_failures_in_a_row_calls_are_refused_at_once_until_a_trial_succeed
 
 def test_a_server_killed_from_outside_is_started_again_by_itself(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}, restart_first=0.05) as here:
+        async with running_hub(tmp_path, {"up": child()}, restart_first=0.05) as here:
             line = await here.connect()
             await line.call("up__echo")
             (instance,) = here.hub.gateway.instances("up")
@@ -176,7 +177,7 @@ def test_a_hung_server_is_found_by_the_health_check_and_restarted(tmp_path: Path
 
     async def scenario() -> None:
         settings = {"health_interval": 0.2, "restart_first": 0.05}
-        async with place(tmp_path, {"up": child()}, **settings) as here:
+        async with running_hub(tmp_path, {"up": child()}, **settings) as here:
             line = await here.connect()
             pid = int(text(await line.call("up__pid")))
             here.hub.gateway.health.timeout = 0.2
@@ -193,7 +194,7 @@ def test_a_hung_server_is_found_by_the_health_check_and_restarted(tmp_path: Path
 @pytest.mark.parametrize(("share", "distinct"), [("hub", 1), ("client", 3), ("roots", 2)])
 def test_state_is_shared_as_configured(tmp_path: Path, share: str, distinct: int) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(share=share)}) as here:
+        async with running_hub(tmp_path, {"up": child(share=share)}) as here:
             folders = (["file:///one"], ["file:///one"], ["file:///two"])
             lines = [await here.connect(roots=tuple(roots)) for roots in folders]
             pids = {text(await line.call("up__pid")) for line in lines}
@@ -207,7 +208,7 @@ def test_state_is_shared_as_configured(tmp_path: Path, share: str, distinct: int
 
 def test_a_gone_client_leaves_no_call_behind(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line, other = await here.connect(), await here.connect()
             await line.call("up__echo")
             for _ in range(10):
@@ -223,7 +224,7 @@ def test_a_gone_client_leaves_no_call_behind(tmp_path: Path) -> None:
 
 def test_many_callers_get_their_own_answers(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"one": child(), "two": child("--era", "modern")}) as here:
+        async with running_hub(tmp_path, {"one": child(), "two": child("--era", "modern")}) as here:
             lines = [await here.connect(version) for version in ("2025-06-18", "2026-07-28")]
 
             async def work(line: int, number: int) -> None:
@@ -243,7 +244,7 @@ def test_what_is_no_request_is_answered_and_the_connection_lives_on(
     tmp_path: Path, requests: list[bytes]
 ) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             line = await here.connect()
             for request in requests:
                 line.send_raw(request + b"\n")
@@ -264,7 +265,7 @@ def test_what_is_no_request_is_answered_and_the_connection_lives_on(
 def test_a_server_of_a_folder_runs_once_for_each_and_not_without_one(tmp_path: Path) -> None:
     async def scenario() -> None:
         servers = {"up": child(env={"FOLDER": "${workspaceFolder}"})}
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             one = await here.connect(roots=("file:///home/%E6%9D%9F",))
             other = await here.connect(cwd="/srv/other")
             nowhere = await here.connect()
@@ -287,7 +288,7 @@ def test_a_search_names_why_a_server_failed_and_not_that_it_comes_in_a_moment(tm
 
     async def scenario() -> None:
         limits = {"restart_first": 0.02, "circuit_failures": 2, "circuit_wait": 600}
-        async with place(tmp_path, servers, **limits) as here:
+        async with running_hub(tmp_path, servers, **limits) as here:
             line = await here.connect()
             assert (await line.through("linear__issues"))["isError"] is True
             await until(lambda: state(here, "linear") == "circuit open", "the circuit opened")
@@ -322,7 +323,7 @@ def test_a_search_says_in_a_moment_only_while_a_server_starts(tmp_path: Path) ->
     slow.chmod(0o700)
 
     async def scenario() -> None:
-        async with place(tmp_path, {"up": {"command": str(slow)}}, list_wait=0.1) as here:
+        async with running_hub(tmp_path, {"up": {"command": str(slow)}}, list_wait=0.1) as here:
             line = await here.connect()
             assert text(await line.call("search_tools", query="echo")).endswith("in a moment: up")
             flag.unlink()

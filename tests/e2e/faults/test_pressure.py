@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from tabane.gateway.server_status import server_row
-from tests.harness.running_hub import Json, Line, child, place, run, text, until
+from tests.harness.patience import run, until
+from tests.harness.running_hub import Json, SocketClient, child, running_hub, text
 
 BULKY = str(Path(__file__).parents[2] / "servers" / "bulky.py")
 LONG = 60.0
@@ -22,7 +23,7 @@ def bulky(*arguments: str, **keys: Any) -> Json:
     return {"command": sys.executable, "args": [BULKY, *arguments], "timeout": 60, **keys}
 
 
-def begin(line: Line, server: str, size: int, kind: str = "plain") -> asyncio.Future[Json]:
+def begin(line: SocketClient, server: str, size: int, kind: str = "plain") -> asyncio.Future[Json]:
     arguments = {"bytes": size, "kind": kind}
     return line.begin("tools/call", {"name": f"{server}__answer", "arguments": arguments})
 
@@ -41,7 +42,7 @@ def test_a_client_that_reads_is_given_answers_that_are_larger_than_its_outbox_to
     names = [f"up{number}" for number in range(servers)]
 
     async def scenario() -> None:
-        async with place(tmp_path, {name: bulky() for name in names}, outbox=4 << 20) as here:
+        async with running_hub(tmp_path, {name: bulky() for name in names}, outbox=4 << 20) as here:
             line = await here.connect()
             for name in names:
                 await line.call(f"{name}__echo")
@@ -56,7 +57,7 @@ def test_a_client_that_reads_is_given_answers_that_are_larger_than_its_outbox_to
 @pytest.mark.parametrize("at_once", [1, 64])
 def test_a_client_that_does_not_read_holds_up_nobody_else_of_its_server(tmp_path: Path, at_once: int) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": bulky(maxConcurrency=at_once)}, outbox=4 << 20) as here:
+        async with running_hub(tmp_path, {"up": bulky(maxConcurrency=at_once)}, outbox=4 << 20) as here:
             slow, other = await here.connect(), await here.connect()
             await other.call("up__echo")
             slow.pause()
@@ -73,7 +74,7 @@ def test_a_client_that_does_not_read_holds_up_nobody_else_of_its_server(tmp_path
 
 def test_a_server_that_dies_after_a_large_answer_has_answered(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": bulky("--once")}, outbox=4 << 20) as here:
+        async with running_hub(tmp_path, {"up": bulky("--once")}, outbox=4 << 20) as here:
             line = await here.connect()
             for _ in range(3):
                 answer = await asyncio.wait_for(begin(line, "up", 8 << 20), LONG)
@@ -90,7 +91,7 @@ def test_a_server_that_dies_after_a_large_answer_has_answered(tmp_path: Path) ->
 @pytest.mark.parametrize("version", ["2025-06-18", "2026-07-28"])
 def test_odd_answers_pass_whatever_their_length(tmp_path: Path, kind: str, size: int, version: Any) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": bulky(), "other": child()}) as here:
+        async with running_hub(tmp_path, {"up": bulky(), "other": child()}) as here:
             line = await here.connect(version)
             answer = await asyncio.wait_for(begin(line, "up", size, kind), LONG)
             assert len(text(answer["result"])) == size
@@ -104,7 +105,7 @@ def test_odd_answers_pass_whatever_their_length(tmp_path: Path, kind: str, size:
 @pytest.mark.parametrize("kind", ["deep", "broken"])
 def test_an_answer_that_cannot_be_read_fails_its_call_at_once(tmp_path: Path, kind: str, size: int) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": bulky(timeout=600)}) as here:
+        async with running_hub(tmp_path, {"up": bulky(timeout=600)}) as here:
             line = await here.connect()
             odd, plain = begin(line, "up", size, kind), begin(line, "up", 10)
             refused, fine = await answered([odd, plain])
@@ -117,7 +118,7 @@ def test_an_answer_that_cannot_be_read_fails_its_call_at_once(tmp_path: Path, ki
 @pytest.mark.parametrize("size", [200_000, 3 << 20])
 def test_long_results_in_parts_are_whole_however_long(tmp_path: Path, size: int) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": bulky()}) as here:
+        async with running_hub(tmp_path, {"up": bulky()}) as here:
             line = await here.connect()
             await line.call("up__echo")
             result = await line.through("up__answer", bytes=size)
@@ -145,7 +146,7 @@ def test_of_a_list_that_is_too_long_the_first_tools_are_used_and_the_server_says
     tmp_path: Path, arguments: tuple[str, ...], settings: dict[str, int], least: int, most: int
 ) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": bulky(*arguments), "other": bulky()}, **settings) as here:
+        async with running_hub(tmp_path, {"up": bulky(*arguments), "other": bulky()}, **settings) as here:
             line = await here.connect()
             assert json.loads(text(await line.call("up__echo", n=1))) == {"n": 1}
             gateway = here.hub.gateway
@@ -161,7 +162,7 @@ def test_of_a_list_that_is_too_long_the_first_tools_are_used_and_the_server_says
 
 def test_thousands_of_tools_are_listed_and_called(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": bulky("--tools", "3000", "--padding", "50")}) as here:
+        async with running_hub(tmp_path, {"up": bulky("--tools", "3000", "--padding", "50")}) as here:
             line = await here.connect()
             assert json.loads(text(await line.call("up__echo", n=1))) == {"n": 1}
             assert len(here.hub.gateway.catalogue.of_server("up")) == 3002

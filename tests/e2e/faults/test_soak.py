@@ -12,8 +12,9 @@ import psutil
 import pytest
 
 from tabane.hub.local import lock
-from tests.harness.bridge import Client, environment, request, resident, until
-from tests.harness.processes import command
+from tests.harness.bridge import BridgeClient, environment, request, resident
+from tests.harness.patience import wait_until
+from tests.harness.process_list import command
 from tests.harness.running_hub import Json, child, configured, text
 
 WIDTH = 8
@@ -33,7 +34,7 @@ class Load:
     ``succeeded`` counts the answers of the upstream, ``failures`` are the texts of the others.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: BridgeClient) -> None:
         self._client = client
         self._open: set[int] = set()
         self._number = 0
@@ -97,7 +98,7 @@ class Life:
             "TABANE_CIRCUIT_FAILURES": "1000",
             "TABANE_LOG_LEVEL": "error",
         }
-        self.client = Client(environment(self.home, **variables), *flags)
+        self.client = BridgeClient(environment(self.home, **variables), *flags)
         self.client.initialize()
         self.client.call("first", name="up__echo", arguments={})
         self.load = Load(self.client)
@@ -115,12 +116,14 @@ class Life:
 
     def settled(self) -> None:
         """See that the client's process holds what it did before."""
-        until(lambda: held(self.client.pid) == self.before, f"{held(self.client.pid)} becomes {self.before}")
+        wait_until(
+            lambda: held(self.client.pid) == self.before, f"{held(self.client.pid)} becomes {self.before}"
+        )
 
     def ended(self) -> None:
         """See that no process of the upstream is left, of all it had."""
         starts = self.starts
-        until(lambda: not any(map(self._lives, starts)), "every process of the upstream has ended")
+        wait_until(lambda: not any(map(self._lives, starts)), "every process of the upstream has ended")
 
     def _lives(self, pid: int) -> bool:
         with contextlib.suppress(psutil.Error):
@@ -182,7 +185,7 @@ def test_a_hundred_restarts_under_load_leave_nothing_behind(standalone: Callable
     life.until_started(100)
     life.load.finish()
     life.settled()
-    until(lambda: held(keeper) == before, f"the keeper holds {before}")
+    wait_until(lambda: held(keeper) == before, f"the keeper holds {before}")
     assert resident(hub) < memory + GROWTH
     assert keeper_of(hub) == keeper
     assert {reason(failure) for failure in life.load.failures} == {"ended"}

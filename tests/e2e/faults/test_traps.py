@@ -11,8 +11,8 @@ from typing import get_args
 
 import pytest
 
-from tests.harness.patience import LONG
-from tests.harness.running_hub import Client, child, place, run, text, until
+from tests.harness.patience import LONG, run, until
+from tests.harness.running_hub import Client, child, running_hub, text
 
 ALIVE = {"other": child()}
 """A well-behaved server beside the one that misbehaves: nothing must delay it."""
@@ -23,7 +23,7 @@ ALIVE = {"other": child()}
 )
 def test_what_is_no_answer_on_stdout_is_skipped_and_counted(tmp_path: Path, noise: tuple[str, ...]) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(*noise)}) as here:
+        async with running_hub(tmp_path, {"up": child(*noise)}) as here:
             line = await here.connect()
             for number in range(3):
                 assert json.loads(text(await line.call("up__echo", n=number))) == {"n": number}
@@ -37,7 +37,7 @@ def test_what_is_no_answer_on_stdout_is_skipped_and_counted(tmp_path: Path, nois
 
 def test_a_line_longer_than_the_limit_fails_its_call_alone(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}, max_line=1 << 20) as here:
+        async with running_hub(tmp_path, {"up": child()}, max_line=1 << 20) as here:
             line = await here.connect()
             big = line.begin("tools/call", {"name": "up__huge", "arguments": {"bytes": 3 << 20}})
             fits = line.begin("tools/call", {"name": "up__huge", "arguments": {"bytes": 900_000}})
@@ -52,7 +52,7 @@ def test_a_line_longer_than_the_limit_fails_its_call_alone(tmp_path: Path) -> No
 
 def test_a_message_of_many_megabytes_passes_whole(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line = await here.connect()
             payload = "束" * 3_000_000
             assert json.loads(text(await line.call("up__echo", text=payload))) == {"text": payload}
@@ -62,7 +62,7 @@ def test_a_message_of_many_megabytes_passes_whole(tmp_path: Path) -> None:
 
 def test_a_client_that_sends_too_long_a_line_is_told_and_goes_on(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}, max_line=1 << 20) as here:
+        async with running_hub(tmp_path, {"up": child()}, max_line=1 << 20) as here:
             line = await here.connect()
             answer = await line.request(
                 "tools/call", {"name": "up__echo", "arguments": {"text": "x" * (2 << 20)}}
@@ -76,7 +76,7 @@ def test_a_client_that_sends_too_long_a_line_is_told_and_goes_on(tmp_path: Path)
 def test_wrong_ids_are_answers_to_nothing_and_the_call_times_out(tmp_path: Path) -> None:
     async def scenario() -> None:
         servers = {"up": child("--wrong-ids", timeout=0.3), **ALIVE}
-        async with place(tmp_path, servers, start_timeout=3.0, probe_timeout=0.2) as here:
+        async with running_hub(tmp_path, servers, start_timeout=3.0, probe_timeout=0.2) as here:
             line = await here.connect()
 
             async def alive() -> bool:
@@ -93,7 +93,7 @@ def test_wrong_ids_are_answers_to_nothing_and_the_call_times_out(tmp_path: Path)
 @pytest.mark.parametrize("how", ["crash", "crash_in_answer"])
 def test_a_death_in_a_call_is_told_at_once_and_the_server_comes_back(tmp_path: Path, how: str) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(timeout=60)}, restart_first=0.05) as here:
+        async with running_hub(tmp_path, {"up": child(timeout=60)}, restart_first=0.05) as here:
             line = await here.connect()
             first = json.loads(text(await line.call("up__pid")))
             others = [line.begin("tools/call", {"name": "up__hang", "arguments": {}}) for _ in range(5)]
@@ -110,7 +110,7 @@ def test_a_death_in_a_call_is_told_at_once_and_the_server_comes_back(tmp_path: P
 
 def test_stdout_closed_by_a_server_that_lives_on_counts_as_its_death(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child("--close-stdout", "1")}, restart_first=0.05) as here:
+        async with running_hub(tmp_path, {"up": child("--close-stdout", "1")}, restart_first=0.05) as here:
             line = await here.connect()
             pid = int(text(await line.call("up__pid")))
             await until(lambda: not _alive(pid), "the old process is ended")
@@ -122,7 +122,7 @@ def test_stdout_closed_by_a_server_that_lives_on_counts_as_its_death(tmp_path: P
 def test_a_server_that_ends_at_once_is_named_with_its_last_words(tmp_path: Path) -> None:
     async def scenario() -> None:
         servers = {"up": child("--stderr", "no token in the environment", "--exit", "3"), **ALIVE}
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             line = await here.connect()
             failed = await line.call("search_tools", query="echo")
             assert "up" in text(failed).splitlines()[-1]
@@ -135,7 +135,7 @@ def test_a_server_that_ends_at_once_is_named_with_its_last_words(tmp_path: Path)
 
 def test_a_command_that_does_not_exist_is_named(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": {"command": "no-such-command-anywhere"}}) as here:
+        async with running_hub(tmp_path, {"up": {"command": "no-such-command-anywhere"}}) as here:
             line = await here.connect()
             failed = await line.through("up__echo")
             assert failed["isError"] is True
@@ -150,7 +150,7 @@ def test_a_silent_server_delays_only_itself(tmp_path: Path, silence: tuple[str, 
     async def scenario() -> None:
         servers = {"up": child(*silence), **ALIVE}
         limits = {"start_timeout": LONG, "probe_timeout": 0.2, "list_wait": 0.5, "restart_first": 0.05}
-        async with place(tmp_path, servers, **limits) as here:
+        async with running_hub(tmp_path, servers, **limits) as here:
             line = await here.connect()
             found = await line.call("search_tools", query="echo", limit=20)
             assert "other__echo" in text(found)
@@ -165,7 +165,9 @@ def test_a_silent_server_delays_only_itself(tmp_path: Path, silence: tuple[str, 
 def test_the_era_is_remembered_so_that_a_silent_probe_is_paid_once(tmp_path: Path) -> None:
     async def scenario() -> None:
         for probe in (0.5, 60.0):  # the second one is not waited for
-            async with place(tmp_path, {"up": child("--discover", "silent")}, probe_timeout=probe) as here:
+            async with running_hub(
+                tmp_path, {"up": child("--discover", "silent")}, probe_timeout=probe
+            ) as here:
                 line = await here.connect()
                 begun = asyncio.get_running_loop().time()
                 await line.call("up__echo")
@@ -180,7 +182,7 @@ def test_the_era_is_remembered_so_that_a_silent_probe_is_paid_once(tmp_path: Pat
 
 def test_a_slow_start_is_waited_for(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child("--slow-start", "0.6")}, probe_timeout=0.2) as here:
+        async with running_hub(tmp_path, {"up": child("--slow-start", "0.6")}, probe_timeout=0.2) as here:
             line = await here.connect()
             assert (await line.call("up__echo", n=1))["structuredContent"] == {"n": 1}
 
@@ -189,7 +191,7 @@ def test_a_slow_start_is_waited_for(tmp_path: Path) -> None:
 
 def test_a_flood_on_stderr_neither_blocks_nor_grows_without_bound(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child("--flood-stderr", "0")}) as here:
+        async with running_hub(tmp_path, {"up": child("--flood-stderr", "0")}) as here:
             line = await here.connect()
             for number in range(20):
                 assert (await line.call("up__echo", n=number))["structuredContent"] == {"n": number}
@@ -213,7 +215,7 @@ def test_a_server_that_ignores_every_hint_is_ended_with_all_it_started(tmp_path:
     )
 
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(*flags)}) as here:
+        async with running_hub(tmp_path, {"up": child(*flags)}) as here:
             line = await here.connect()
             await line.call("up__echo")
             started = [int(entry.split()[1]) for entry in pids.read_text().splitlines()]
@@ -226,7 +228,7 @@ def test_a_server_that_ignores_every_hint_is_ended_with_all_it_started(tmp_path:
 
 def test_an_upstream_sees_a_few_variables_of_the_hub_and_its_own(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(env={"TOKEN": "t-1"})}) as here:
+        async with running_hub(tmp_path, {"up": child(env={"TOKEN": "t-1"})}) as here:
             line = await here.connect()
             seen = json.loads(text(await line.call("up__environment")))
             assert seen["TOKEN"] == "t-1"
@@ -242,7 +244,7 @@ def test_numbers_and_halves_of_characters_pass_as_they_are(tmp_path: Path, clien
     """Read by this test's own JSON reader, which is as lenient as any client's."""
 
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line = await here.connect(client)
             numbers = "[1e400,NaN,123456789012345678901234567890,-0.0]"
             raw = '{"content":[],"n":' + numbers + ',"s":"\\ud83d","_meta":{}}'
@@ -256,7 +258,7 @@ def test_numbers_and_halves_of_characters_pass_as_they_are(tmp_path: Path, clien
 
 def test_bytes_that_are_no_utf8_never_reach_a_client(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line = await here.connect()
             assert "\ufffd" in text(await line.through("up__surrogate_bytes"))
             assert (await line.call("up__echo", n=1))["structuredContent"] == {"n": 1}
@@ -267,7 +269,7 @@ def test_bytes_that_are_no_utf8_never_reach_a_client(tmp_path: Path) -> None:
 def test_a_list_that_does_not_end_is_cut(tmp_path: Path) -> None:
     async def scenario() -> None:
         servers = {"up": child("--endless-cursor", "--page-size", "5"), "paged": child("--page-size", "3")}
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             line = await here.connect(mode="full")
             await line.result("tools/list")
             await until(lambda: here.hub.gateway.catalogue.has("up"), "the endless list was cut")
@@ -279,7 +281,7 @@ def test_a_list_that_does_not_end_is_cut(tmp_path: Path) -> None:
 
 def test_of_two_tools_of_one_name_the_first_counts(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child("--duplicate")}) as here:
+        async with running_hub(tmp_path, {"up": child("--duplicate")}) as here:
             line = await here.connect(mode="full")
             names = [tool["name"] for tool in (await line.result("tools/list"))["tools"]]
             assert names.count("up__echo") == 1
@@ -293,7 +295,7 @@ def test_changed_tools_are_listed_anew_and_clients_are_told(
     tmp_path: Path, client: Client, upstream: str
 ) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child("--era", upstream)}) as here:
+        async with running_hub(tmp_path, {"up": child("--era", upstream)}) as here:
             line = await here.connect(client, mode="full")
             await line.result("tools/list")
             if line.modern:

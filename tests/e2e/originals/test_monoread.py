@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.harness.assistant import LONG, Assistant, assistant
-from tests.harness.bridge import Client
+from tests.harness.bridge import BridgeClient
 from tests.harness.home import Home, hub
 
 BAD = ["not-a-url", "https://", "ftp://example.com/", ""]
@@ -21,7 +21,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 
 
 def session(home: Home, version: str) -> Assistant:
-    client = Client(home.environment)
+    client = BridgeClient(home.environment)
     found = Assistant(client)
     hello = {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     assert found.ask("initialize", **hello)["result"]["protocolVersion"] == version
@@ -65,7 +65,7 @@ def test_a_bad_url_is_a_result_from_2025_11_25_on(home: Home) -> None:
 
 
 def test_a_bad_url_is_a_result_in_2026_07_28(home: Home) -> None:
-    client = Client(home.environment)
+    client = BridgeClient(home.environment)
     try:
         meta = {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",

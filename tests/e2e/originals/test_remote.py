@@ -14,7 +14,7 @@ import pytest
 from tabane.build import this_build
 from tabane.hub.rpc.tcp_peers import SocketAddress, listener_in
 from tests.harness.assistant import LONG, Assistant, assistant
-from tests.harness.bridge import Client, request
+from tests.harness.bridge import BridgeClient, request
 from tests.harness.home import Home, hub
 from tests.servers.twilog import twilog_server
 
@@ -94,7 +94,7 @@ def test_the_token_of_ones_own_home_is_found(elsewhere: Home) -> None:
 
 def test_without_the_token_the_bridge_names_its_build(me: Home, elsewhere: Home) -> None:
     with hub(elsewhere):
-        client = Client(me.environment, "--websocket", url_of(elsewhere))
+        client = BridgeClient(me.environment, "--websocket", url_of(elsewhere))
         try:
             assert client.initialize()["result"]["serverInfo"]["version"] == this_build().name
         finally:
@@ -120,7 +120,7 @@ def test_a_hub_that_keeps_its_archive_to_itself_says_what_to_do(me: Home, elsewh
 
 def test_a_wrong_token_is_refused_with_what_to_do(me: Home, elsewhere: Home) -> None:
     with hub(elsewhere):
-        client = Client({**me.environment, "TABANE_TOKEN": "wrong"}, "--websocket", url_of(elsewhere))
+        client = BridgeClient({**me.environment, "TABANE_TOKEN": "wrong"}, "--websocket", url_of(elsewhere))
         try:
             client.send(request(1, "initialize"))
             error = client.answer(1, LONG)["error"]
@@ -134,7 +134,7 @@ def test_a_wrong_token_is_refused_with_what_to_do(me: Home, elsewhere: Home) -> 
 @pytest.mark.parametrize("lang", ["C.UTF-8", "ja_JP.UTF-8"])
 def test_connecting_gives_up_with_what_to_do(me: Home, lang: str) -> None:
     url = f"ws://127.0.0.1:{free_port()}"
-    client = Client({**me.environment, "LANG": lang}, "--websocket", url)
+    client = BridgeClient({**me.environment, "LANG": lang}, "--websocket", url)
     try:
         client.send(request(1, "initialize"))
         message = client.answer(1, LONG)["error"]["message"]
@@ -149,7 +149,7 @@ def test_a_server_that_never_answers_is_given_up(me: Home) -> None:
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
         deaf.listen()
-        client = Client({**me.environment, "TABANE_LANG": "ja"}, "--websocket",
+        client = BridgeClient({**me.environment, "TABANE_LANG": "ja"}, "--websocket",
                         f"ws://127.0.0.1:{deaf.getsockname()[1]}")  # fmt: skip
         try:
             client.send(request(1, "initialize"))
@@ -168,7 +168,7 @@ def test_a_server_that_never_answers_is_given_up(me: Home) -> None:
     ],
 )
 def test_an_address_that_cannot_be_used_says_so(me: Home, url: str, words: str) -> None:
-    client = Client(me.environment, "--websocket", url)
+    client = BridgeClient(me.environment, "--websocket", url)
     try:
         client.send(request(1, "initialize"))
         assert words in client.answer(1, LONG)["error"]["message"]
@@ -279,7 +279,7 @@ def test_what_is_neither_is_named(me: Home) -> None:
 
     with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        client = Client(me.environment, "--websocket", f"ws://127.0.0.1:{server.server_port}")
+        client = BridgeClient(me.environment, "--websocket", f"ws://127.0.0.1:{server.server_port}")
         try:
             client.send(request(1, "initialize"))
             assert "is not a hub" in client.answer(1, LONG)["error"]["message"]

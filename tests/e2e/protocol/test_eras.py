@@ -8,7 +8,8 @@ from typing import Any, get_args
 
 import pytest
 
-from tests.harness.running_hub import Client, child, place, run, text
+from tests.harness.patience import run
+from tests.harness.running_hub import Client, child, running_hub, text
 
 ERAS = {
     "2025-06-18": ("--era", "legacy", "--versions", "2025-06-18"),
@@ -39,7 +40,7 @@ def test_a_call_gets_the_arguments_and_gives_the_result_as_they_are(
     }
 
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(*ERAS[upstream])}) as here:
+        async with running_hub(tmp_path, {"up": child(*ERAS[upstream])}) as here:
             line = await here.connect(client)
             for result in (
                 await line.call("up__echo", **arguments),
@@ -57,7 +58,7 @@ def test_a_call_gets_the_arguments_and_gives_the_result_as_they_are(
 @any_pairing
 def test_what_a_result_holds_passes_whatever_it_is(tmp_path: Path, client: Client, upstream: str) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(*ERAS[upstream])}) as here:
+        async with running_hub(tmp_path, {"up": child(*ERAS[upstream])}) as here:
             line = await here.connect(client)
             image = await line.call("up__image")
             assert {block["type"] for block in image["content"]} >= {"image", "resource_link"}
@@ -74,7 +75,7 @@ def test_meta_of_the_caller_arrives_and_each_era_gets_its_own_envelope(
     tmp_path: Path, client: Client, upstream: str
 ) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(*ERAS[upstream])}) as here:
+        async with running_hub(tmp_path, {"up": child(*ERAS[upstream])}) as here:
             line = await here.connect(client)
             asked = {"name": "up__meta", "arguments": {}, "_meta": {"com.example/trace": {"id": [1, 2]}}}
             meta = json.loads(text(await line.result("tools/call", asked)))
@@ -89,7 +90,7 @@ def test_meta_of_the_caller_arrives_and_each_era_gets_its_own_envelope(
 @any_pairing
 def test_progress_comes_under_the_token_of_the_caller(tmp_path: Path, client: Client, upstream: str) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(*ERAS[upstream])}) as here:
+        async with running_hub(tmp_path, {"up": child(*ERAS[upstream])}) as here:
             line = await here.connect(client)
             asked = {"name": "up__progress", "arguments": {"steps": 3}, "_meta": {"progressToken": "mine-7"}}
             await line.result("tools/call", asked)
@@ -107,7 +108,7 @@ def test_a_cancelled_call_is_cancelled_upstream_and_answered_no_more(
     tmp_path: Path, client: Client, upstream: str
 ) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(*ERAS[upstream], maxConcurrency=1)}) as here:
+        async with running_hub(tmp_path, {"up": child(*ERAS[upstream], maxConcurrency=1)}) as here:
             line = await here.connect(client)
             await line.call("up__echo")
             waiting = line.begin("tools/call", {"name": "up__hang", "arguments": {}}, request_id="h")
@@ -123,7 +124,7 @@ def test_a_cancelled_call_is_cancelled_upstream_and_answered_no_more(
 @any_pairing
 def test_an_error_of_the_upstream_keeps_its_code(tmp_path: Path, client: Client, upstream: str) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(*ERAS[upstream])}) as here:
+        async with running_hub(tmp_path, {"up": child(*ERAS[upstream])}) as here:
             line = await here.connect(client)
             response = await line.request("tools/call", {"name": "up__refuse", "arguments": {"code": -31999}})
             assert response["error"]["code"] == -31999
@@ -139,7 +140,7 @@ def test_an_error_of_the_upstream_keeps_its_code(tmp_path: Path, client: Client,
 
 def test_the_handshake_answers_with_the_version_that_was_asked_for(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             for asked, given in (
                 ("2025-06-18", "2025-06-18"),
                 ("2025-03-26", "2025-03-26"),
@@ -156,7 +157,7 @@ def test_the_handshake_answers_with_the_version_that_was_asked_for(tmp_path: Pat
 
 def test_a_modern_connection_discovers_and_wants_the_envelope_in_each_request(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             line = await here.connect("2026-07-28")
             found = await line.result("server/discover")
             assert found["supportedVersions"] == ["2026-07-28"]
@@ -182,7 +183,7 @@ def test_a_modern_connection_discovers_and_wants_the_envelope_in_each_request(tm
 
 def test_a_question_of_an_upstream_that_nobody_can_be_asked_is_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child("--era", "legacy", share="hub")}) as here:
+        async with running_hub(tmp_path, {"up": child("--era", "legacy", share="hub")}) as here:
             line = await here.connect()
             for method in ("sampling/createMessage", "elicitation/create", "roots/list"):
                 answer = json.loads(text(await line.call("up__ask", method=method, params={})))

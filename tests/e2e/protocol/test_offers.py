@@ -21,7 +21,8 @@ from tabane.gateway.offers.resources import ResourceSource
 from tabane.gateway.offers.watches import MOST_OF_SESSION
 from tabane.gateway.upstreams.call import Call, UpstreamReply
 from tabane.operations import Caller, Face
-from tests.harness.running_hub import Json, Place, child, configured, place, run, until
+from tests.harness.patience import run, until
+from tests.harness.running_hub import Json, RunningHub, child, configured, running_hub
 
 ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
 CALLER = Caller("local", Face.MCP, "test")
@@ -36,7 +37,7 @@ def keys(gateway: Gateway, kind: str) -> list[str]:
     return [key for key, _ in found[kind]()]
 
 
-async def tell(here: Place, server: str, tool: str, **arguments: Any) -> Json:
+async def tell(here: RunningHub, server: str, tool: str, **arguments: Any) -> Json:
     """The result of a tool of a server, called as its instance is."""
     instance = here.hub.gateway.instance_for(CALLER, server)
     replies: list[UpstreamReply] = []
@@ -48,7 +49,7 @@ async def tell(here: Place, server: str, tool: str, **arguments: Any) -> Json:
     return result
 
 
-async def state(here: Place, server: str = "one") -> Json:
+async def state(here: RunningHub, server: str = "one") -> Json:
     """Which resources a server was asked to tell of, and what it was asked for."""
     result = await tell(here, server, "subscriptions")
     found: Json = result["structuredContent"]
@@ -62,7 +63,7 @@ def watched(state: Json) -> set[str]:
     return set(state["subscribed"]).union(*listens)
 
 
-async def known(here: Place, caller: Caller = CALLER) -> Gateway:
+async def known(here: RunningHub, caller: Caller = CALLER) -> Gateway:
     """The gateway, everything of its servers listed."""
     for kind in ("tools", "prompts", "resources"):
         await here.hub.gateway.fresh(kind, caller)
@@ -84,7 +85,7 @@ def test_prompts_and_resources_are_listed_and_found(tmp_path: Path, era: str) ->
     servers = {"one": child("--era", era, "--offers", "--junk"), "bare": child("--era", era)}
 
     async def scenario() -> None:
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             gateway = await known(here)
             assert keys(gateway, "prompts") == ["one__greet"]
             assert keys(gateway, "resources") == ["memo://one"]
@@ -114,7 +115,7 @@ def test_one_list_that_cannot_be_had_leaves_the_others(tmp_path: Path) -> None:
     }
 
     async def scenario() -> None:
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             gateway = await known(here)
             assert gateway.catalogue.find("one__echo")
             assert keys(gateway, "prompts") == ["two__greet"]
@@ -131,7 +132,7 @@ def test_what_two_servers_list_is_read_from_each_under_its_address(tmp_path: Pat
     servers = {"one": child("--offers"), "two": child("--offers")}
 
     async def scenario() -> None:
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             gateway = await known(here)
             shown = keys(gateway, "resources")
             assert shown == [f"tabane://upstream/{name}/memo%3A%2F%2Fone" for name in servers]
@@ -146,9 +147,9 @@ def test_lists_are_answered_from_disk_before_any_server_runs(tmp_path: Path, era
     servers = {"one": child("--era", era, "--offers")}
 
     async def scenario() -> None:
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             await known(here)
-        async with place(tmp_path, servers, start_servers="on_demand") as here:
+        async with running_hub(tmp_path, servers, start_servers="on_demand") as here:
             gateway = await known(here)
             assert keys(gateway, "prompts") == ["one__greet"]
             assert keys(gateway, "resources") == ["memo://one"]
@@ -165,7 +166,7 @@ def test_an_address_says_whose_it_is_before_anything_was_listed(tmp_path: Path) 
     servers = {"one": child("--offers"), "off": child("--offers", enabled=False)}
 
     async def scenario() -> None:
-        async with place(tmp_path, servers, start_servers="on_demand") as here:
+        async with running_hub(tmp_path, servers, start_servers="on_demand") as here:
             gateway = here.hub.gateway
             for name in servers:
                 uri = f"tabane://upstream/{name}/memo%3A%2F%2Fone"
@@ -188,7 +189,7 @@ def test_an_announced_change_of_one_kind_is_taken_and_told_and_nothing_else_aske
     servers = {"one": child("--era", era, "--offers")}
 
     async def scenario() -> None:
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             gateway = await known(here)
             await until(lambda: bool(gateway.instances("one")[0].connection), "start")
             if era == "modern":
@@ -209,7 +210,7 @@ def test_an_announced_change_of_one_kind_is_taken_and_told_and_nothing_else_aske
     run(scenario)
 
 
-async def _listens(here: Place) -> bool:
+async def _listens(here: RunningHub) -> bool:
     return len((await state(here))["listens"]) == 1
 
 
@@ -217,7 +218,7 @@ def test_a_list_whose_changes_are_not_announced_is_asked_for_again(tmp_path: Pat
     servers = {"one": child("--era", "modern", "--offers", "--quiet-lists", "--ttl", "0")}
 
     async def scenario() -> None:
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             gateway = await known(here)
             for kind, names in (
                 ("prompts", ["bow"]),
@@ -239,7 +240,7 @@ def test_a_list_that_its_server_says_still_holds_is_not_asked_for_again(tmp_path
     servers = {"one": child("--era", "modern", "--offers", "--quiet-lists", "--ttl", "60000")}
 
     async def scenario() -> None:
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             gateway = await known(here)
             before = (await state(here))["asked"]["prompts/list"]
             await gateway.fresh("prompts", CALLER)
@@ -252,7 +253,7 @@ def test_a_server_that_is_gone_from_the_file_offers_nothing_any_more(tmp_path: P
     servers = {"one": child("--offers"), "two": child("--offers")}
 
     async def scenario() -> None:
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             gateway = await known(here)
             kinds: list[str] = []
             gateway._on_changed = kinds.append
@@ -272,7 +273,7 @@ def test_a_watched_resource_is_asked_for_once_and_told_to_all_who_watch_it(tmp_p
     servers = {"one": child("--era", era, "--offers"), "two": child("--era", era, "--offers")}
 
     async def scenario() -> None:
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             gateway = await known(here)
             (shown, *_) = keys(gateway, "resources")
             (source,) = await gateway.sources(CALLER, shown)
@@ -302,7 +303,7 @@ def test_a_watched_resource_is_asked_for_once_and_told_to_all_who_watch_it(tmp_p
     run(scenario)
 
 
-async def _watches(here: Place, uris: set[str]) -> bool:
+async def _watches(here: RunningHub, uris: set[str]) -> bool:
     found = await state(here)
     return len(found["listens"]) <= 1 and watched(found) == uris
 
@@ -312,7 +313,7 @@ def test_what_is_watched_is_asked_for_again_after_a_restart(tmp_path: Path, era:
     servers = {"one": child("--era", era, "--offers")}
 
     async def scenario() -> None:
-        async with place(tmp_path, servers, restart_first=0.05) as here:
+        async with running_hub(tmp_path, servers, restart_first=0.05) as here:
             gateway = await known(here)
             updates: Updates = []
             for uri in ("memo://one", "memo://two"):
@@ -333,7 +334,7 @@ def test_what_is_watched_goes_on_with_the_instance_of_another_configuration(tmp_
     servers = {"one": child("--offers")}
 
     async def scenario() -> None:
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             gateway = await known(here)
             updates: Updates = []
             await gateway.watch(
@@ -353,7 +354,7 @@ def test_a_refusal_to_tell_of_a_resource_reaches_who_asked(tmp_path: Path, era: 
     servers = {"one": child("--era", era, "--offers", "--secret", "memo://secret")}
 
     async def scenario() -> None:
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             gateway = await known(here)
             updates: Updates = []
             await gateway.watch(
@@ -373,7 +374,7 @@ def test_a_modern_subscription_is_opened_before_the_one_it_replaces_is_given_up(
     servers = {"one": child("--era", "modern", "--offers")}
 
     async def scenario() -> None:
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             gateway = await known(here)
             updates: Updates = []
             for number in range(5):
@@ -394,7 +395,7 @@ def test_a_subscription_that_ended_is_opened_again_and_what_was_missed_is_taken(
     servers = {"one": child("--era", "modern", "--offers")}
 
     async def scenario() -> None:
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             gateway = await known(here)
             updates: Updates = []
             await gateway.watch(
@@ -412,7 +413,7 @@ def test_watched_resources_are_bounded(tmp_path: Path) -> None:
     servers = {"one": child("--offers")}
 
     async def scenario() -> None:
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             gateway = await known(here)
             updates: Updates = []
             for number in range(MOST_OF_SESSION):
@@ -436,7 +437,7 @@ def test_whoever_comes_and_goes_at_the_same_time_what_is_watched_in_the_end_is_w
     servers = {"one": child("--era", era, "--offers")}
 
     async def scenario() -> None:
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             gateway, random = await known(here), Random(7)
             wanted: set[tuple[str, str]] = set()
 
@@ -464,7 +465,7 @@ def test_an_instance_of_which_something_is_watched_is_not_idle(tmp_path: Path) -
     servers = {name: child("--offers", share="roots") for name in ("one", "two")}
 
     async def scenario() -> None:
-        async with place(tmp_path, servers, health_interval=0.1) as here:
+        async with running_hub(tmp_path, servers, health_interval=0.1) as here:
             gateway = await known(here)
             await gateway.watch("a", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting([]))
             gateway.use_limits(replace(gateway.limits, instance_idle=0.1))
@@ -483,7 +484,7 @@ def test_a_log_message_that_belongs_to_no_call_is_handed_on(tmp_path: Path) -> N
     servers = {"one": child("--offers")}
 
     async def scenario() -> None:
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             gateway = await known(here)
             heard: list[tuple[str, bytes]] = []
             gateway._on_log = lambda server, params: heard.append((server, bytes(params)))

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.harness.running_hub import Client, Json, Line, child, place, run, until
+from tests.harness.patience import run, until
+from tests.harness.running_hub import Client, Json, SocketClient, child, running_hub
 
 GRID = list(itertools.product(("2025-06-18", "2025-11-25", "2026-07-28"), ("legacy", "modern")))
 grid = pytest.mark.parametrize(("version", "era"), GRID)
@@ -19,7 +20,7 @@ def offering(era: str, *arguments: str, name: str = "one", **keys: Any) -> Json:
     return child("--era", era, "--offers", "--name", name, *arguments, **keys)
 
 
-async def watch(line: Line, *uris: str) -> None:
+async def watch(line: SocketClient, *uris: str) -> None:
     """Have the client told of changes of those, and of all lists, in the way of its era."""
     if line.modern:
         wanted: Json = {"promptsListChanged": True, "resourcesListChanged": True}
@@ -33,7 +34,7 @@ async def watch(line: Line, *uris: str) -> None:
             assert await line.result("resources/subscribe", {"uri": uri}) == {}
 
 
-def checked(line: Line, result: Json) -> Json:
+def checked(line: SocketClient, result: Json) -> Json:
     """A result of a list or of a read, less what a modern client must be told with it."""
     if not line.modern:
         return {
@@ -53,7 +54,7 @@ def test_prompts_are_listed_under_the_name_of_their_server_and_got_by_it(
     tmp_path: Path, version: Client, era: str
 ) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": offering(era)}) as here:
+        async with running_hub(tmp_path, {"up": offering(era)}) as here:
             line = await here.connect(version)
             listed = checked(line, await line.result("prompts/list"))
             (prompt,) = listed["prompts"]
@@ -74,7 +75,7 @@ def test_resources_and_templates_pass_unchanged_and_are_read(
     tmp_path: Path, version: Client, era: str
 ) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": offering(era)}) as here:
+        async with running_hub(tmp_path, {"up": offering(era)}) as here:
             line = await here.connect(version)
             listed = checked(line, await line.result("resources/list"))
             assert listed["resources"] == [{"uri": "memo://one", "name": "one", "mimeType": "text/plain"}]
@@ -93,7 +94,7 @@ def test_what_two_servers_have_is_shown_and_read_under_two_addresses(
 ) -> None:
     async def scenario() -> None:
         servers = {"a": offering(era, name="one"), "b": offering(era, name="two")}
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             line = await here.connect(version)
             listed = (await line.result("resources/list"))["resources"]
             uris = [resource["uri"] for resource in listed]
@@ -115,7 +116,7 @@ def test_completions_reach_the_prompt_and_the_template_they_are_for(
             "up": offering(era),
             "other": offering(era, "--templates", "note://{n}{?q}", "--uris", "note://1"),
         }
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             line = await here.connect(version)
             for ref, own in (
                 ({"type": "ref/prompt", "name": "up__greet"}, "greet"),
@@ -136,7 +137,7 @@ def test_a_client_is_told_of_updates_of_what_it_watches_and_of_nothing_else(
     tmp_path: Path, version: Client, era: str
 ) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": offering(era, "--uris", "memo://one,memo://two")}) as here:
+        async with running_hub(tmp_path, {"up": offering(era, "--uris", "memo://one,memo://two")}) as here:
             line, other = await here.connect(version), await here.connect(version)
             await watch(line, "memo://one")
             await other.call("up__touch", uri="memo://two")
@@ -156,7 +157,7 @@ def test_a_client_is_told_of_updates_of_what_it_watches_and_of_nothing_else(
 @grid
 def test_what_is_no_longer_watched_is_no_longer_told(tmp_path: Path, version: Client, era: str) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": offering(era)}) as here:
+        async with running_hub(tmp_path, {"up": offering(era)}) as here:
             line = await here.connect(version)
             await watch(line, "memo://one")
             if line.modern:
@@ -180,7 +181,7 @@ def test_a_changed_list_is_announced_and_is_another(
     tmp_path: Path, version: Client, era: str, kind: str
 ) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": offering(era)}) as here:
+        async with running_hub(tmp_path, {"up": offering(era)}) as here:
             line = await here.connect(version)
             await line.result(f"{kind}/list")
             await watch(line)
@@ -201,7 +202,7 @@ def test_a_changed_list_is_announced_and_is_another(
 def test_long_lists_come_in_pages_that_survive_a_change(tmp_path: Path, version: Client) -> None:
     async def scenario() -> None:
         uris = [f"memo://{number}" for number in range(2500)]
-        async with place(tmp_path, {"up": offering("legacy", "--uris", ",".join(uris))}) as here:
+        async with running_hub(tmp_path, {"up": offering("legacy", "--uris", ",".join(uris))}) as here:
             line = await here.connect(version)
             seen: list[str] = []
             cursor: Json = {}
@@ -230,7 +231,7 @@ def test_a_resource_that_nobody_can_have_is_an_error_of_the_clients_era(
     tmp_path: Path, version: Client, code: int
 ) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line = await here.connect(version)
             answer = await line.request("resources/read", {"uri": "memo://one"})
             assert answer["error"]["code"] == code
@@ -241,7 +242,7 @@ def test_a_resource_that_nobody_can_have_is_an_error_of_the_clients_era(
 
 def test_methods_of_the_other_era_are_unknown(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {}) as here:
+        async with running_hub(tmp_path, {}) as here:
             modern, legacy = await here.connect("2026-07-28"), await here.connect("2025-11-25")
             for method in ("logging/setLevel", "resources/subscribe", "resources/unsubscribe", "ping"):
                 assert (await modern.request(method, {"uri": "x", "level": "info"}))["error"][
@@ -254,7 +255,7 @@ def test_methods_of_the_other_era_are_unknown(tmp_path: Path) -> None:
 
 def test_input_required_passes_a_modern_client_with_its_state_untouched(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child("--era", "modern")}) as here:
+        async with running_hub(tmp_path, {"up": child("--era", "modern")}) as here:
             line = await here.connect("2026-07-28")
             meta: Json = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}
             arguments = {"method": "elicitation/create", "params": {"message": "Who?"}}
@@ -277,7 +278,7 @@ def test_input_required_passes_a_modern_client_with_its_state_untouched(tmp_path
 def test_a_list_holds_as_long_as_the_shortest_that_a_server_gives(tmp_path: Path) -> None:
     async def scenario() -> None:
         servers = {"up": offering("modern", "--ttl", "1500"), "other": offering("modern", "--ttl", "9000")}
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             line = await here.connect("2026-07-28")
             for method in ("prompts/list", "resources/list", "resources/templates/list"):
                 assert (await line.result(method))["ttlMs"] == 1500, method
@@ -288,7 +289,7 @@ def test_a_list_holds_as_long_as_the_shortest_that_a_server_gives(tmp_path: Path
 
 def test_a_server_that_speaks_by_itself_is_heard_by_clients_that_set_a_level(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child("--offers")}) as here:
+        async with running_hub(tmp_path, {"up": child("--offers")}) as here:
             line, other = await here.connect(), await here.connect()
             await line.result("logging/setLevel", {"level": "info"})
             upstream = await here.hub.gateway.start("up")
@@ -308,7 +309,7 @@ def test_a_read_is_answered_though_the_next_server_that_may_know_it_cannot_be_as
             "a": offering("legacy", "--broken", "resources/read"),
             "b": offering("legacy", "--uris", "note://1", cwd="${workspaceFolder}"),
         }
-        async with place(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers) as here:
             placed, placeless = await here.connect(cwd=str(tmp_path)), await here.connect()
             uris = [item["uri"] for item in (await placed.result("resources/list"))["resources"]]
             assert uris == ["memo://one", "note://1"]

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.harness.running_hub import Json, Line, child, place, run, text, until
+from tests.harness.patience import run, until
+from tests.harness.running_hub import Json, SocketClient, child, running_hub, text
 
 ALL = {"sampling": {}, "elicitation": {"form": {}}, "roots": {"listChanged": True}}
 ASKED = {
@@ -22,7 +23,7 @@ def said(result: Json) -> Any:
     return json.loads(text(result))
 
 
-def ask(line: Line, method: str, name: str = "up__ask") -> asyncio.Future[Json]:
+def ask(line: SocketClient, method: str, name: str = "up__ask") -> asyncio.Future[Json]:
     arguments = {"method": method, "params": ASKED.get(method, {})}
     return line.begin("tools/call", {"name": name, "arguments": arguments})
 
@@ -33,7 +34,7 @@ def test_a_question_reaches_the_client_whose_call_it_is_and_its_answer_the_serve
     tmp_path: Path, method: str, share: str
 ) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(share=share)}) as here:
+        async with running_hub(tmp_path, {"up": child(share=share)}) as here:
             line = await here.connect(capabilities=ALL)
             line.answer = lambda question: {"result": {"model": "m", "extra": [question["method"]]}}
             answered = await ask(line, method)
@@ -47,7 +48,7 @@ def test_a_question_reaches_the_client_whose_call_it_is_and_its_answer_the_serve
 
 def test_an_error_of_the_client_is_the_servers_answer(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line = await here.connect(capabilities=ALL)
             refusal = {"error": {"code": -1, "message": "I will not", "data": {"x": 1}}}
             line.answer = lambda question: refusal
@@ -62,7 +63,7 @@ def test_a_client_that_cannot_be_asked_is_not_and_the_server_is_told(
     tmp_path: Path, capabilities: Json
 ) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line = await here.connect(capabilities=capabilities)
             answered = said((await ask(line, "sampling/createMessage"))["result"])
             assert answered["error"]["code"] == -32601
@@ -74,7 +75,7 @@ def test_a_client_that_cannot_be_asked_is_not_and_the_server_is_told(
 
 def test_a_modern_client_is_sent_no_questions(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line = await here.connect("2026-07-28")
             assert "error" in said((await ask(line, "sampling/createMessage"))["result"])
             assert line.questions == []
@@ -84,7 +85,7 @@ def test_a_modern_client_is_sent_no_questions(tmp_path: Path) -> None:
 
 def test_with_calls_of_two_clients_in_flight_nobody_is_asked(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(share="hub")}) as here:
+        async with running_hub(tmp_path, {"up": child(share="hub")}) as here:
             one, other = await here.connect(capabilities=ALL), await here.connect(capabilities=ALL)
             waiting = other.begin("tools/call", {"name": "up__hang", "arguments": {}})
             await until(lambda: here.hub.gateway.instance("up").in_flight == 1, "the other's call is there")
@@ -100,7 +101,7 @@ def test_a_server_that_asks_runs_once_for_each_client_from_then_on_and_knows_wha
     tmp_path: Path,
 ) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             one = await here.connect(capabilities={"sampling": {"tools": {}}})
             one.answer = lambda question: {"result": {}}
             await ask(one, "sampling/createMessage")
@@ -116,7 +117,7 @@ def test_a_server_that_asks_runs_once_for_each_client_from_then_on_and_knows_wha
 
 def test_a_call_waits_as_long_as_its_question_is_open(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(timeout=3)}) as here:
+        async with running_hub(tmp_path, {"up": child(timeout=3)}) as here:
             line = await here.connect(capabilities=ALL)
             answer = ask(line, "elicitation/create")
             question = await line.questioned()
@@ -130,7 +131,7 @@ def test_a_call_waits_as_long_as_its_question_is_open(tmp_path: Path) -> None:
 
 def test_a_question_is_withdrawn_with_the_call_it_belongs_to(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line = await here.connect(capabilities=ALL)
             ask(line, "elicitation/create")
             question = await line.questioned()
@@ -146,7 +147,7 @@ def test_a_question_is_withdrawn_with_the_call_it_belongs_to(tmp_path: Path) -> 
 
 def test_a_client_that_goes_leaves_no_server_waiting(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(share="hub")}) as here:
+        async with running_hub(tmp_path, {"up": child(share="hub")}) as here:
             line, other = await here.connect(capabilities=ALL), await here.connect()
             ask(line, "elicitation/create")
             await line.questioned()
@@ -159,7 +160,7 @@ def test_a_client_that_goes_leaves_no_server_waiting(tmp_path: Path) -> None:
 
 def test_a_made_up_answer_of_a_client_is_passed_over(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line = await here.connect(capabilities=ALL)
             line.reply({"id": "tabane-x-1"}, {"result": {}})
             line.reply({"id": 7}, {"error": {"code": 1, "message": ""}})
@@ -172,7 +173,7 @@ def test_a_made_up_answer_of_a_client_is_passed_over(tmp_path: Path) -> None:
 
 def test_a_client_names_its_folders_before_it_is_given_the_server_of_those(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child(share="roots")}) as here:
+        async with running_hub(tmp_path, {"up": child(share="roots")}) as here:
             line = await here.connect(capabilities=ALL, cwd="/elsewhere")
             line.answer = lambda question: {"result": {"roots": [{"uri": "file:///mine"}]}}
             answered = await ask(line, "roots/list")
@@ -186,7 +187,7 @@ def test_a_client_names_its_folders_before_it_is_given_the_server_of_those(tmp_p
 
 def test_log_messages_reach_the_client_whose_call_they_belong_to_at_the_level_it_set(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line, other = await here.connect(), await here.connect()
             await line.result("logging/setLevel", {"level": "warning"})
             for level in ("info", "error"):
@@ -207,7 +208,7 @@ def test_log_messages_reach_the_client_whose_call_they_belong_to_at_the_level_it
 
 def test_a_modern_call_says_itself_which_log_messages_it_wants(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child("--era", "legacy")}) as here:
+        async with running_hub(tmp_path, {"up": child("--era", "legacy")}) as here:
             line = await here.connect("2026-07-28")
             note = {"method": "notifications/message", "params": {"level": "error", "data": "x"}}
             await line.result("tools/call", {"name": "up__notify", "arguments": note})
@@ -223,7 +224,7 @@ def test_a_modern_call_says_itself_which_log_messages_it_wants(tmp_path: Path) -
 
 def test_batches_are_taken_where_the_version_has_them(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}) as here:
             line = await here.connect("2025-03-26")
             requests = [
                 {"jsonrpc": "2.0", "id": number, "method": "tools/call",

@@ -12,7 +12,7 @@ import msgspec
 
 from tabane.errors import TabaneError
 from tabane.operations import Caller, Face
-from tests.harness.running_hub import Json, Line, Place, text
+from tests.harness.running_hub import Json, RunningHub, SocketClient, text
 
 MATCHES = ("relevance", "partial", "prefix", "exact", "fuzzy")
 
@@ -23,8 +23,8 @@ _programs = count(1)
 class User:
     """One assistant and one program at the same hub."""
 
-    here: Place
-    line: Line
+    here: RunningHub
+    line: SocketClient
     program: Caller
 
     async def operate(self, operation: str, **params: Any) -> Json:
@@ -34,7 +34,7 @@ class User:
         return result
 
 
-async def user(here: Place, **hello: Any) -> User:
+async def user(here: RunningHub, **hello: Any) -> User:
     program = Caller("local", Face.RPC, f"program-{next(_programs)}", roots=tuple(hello.get("roots", ())))
     return User(here, await here.connect(**hello), program)
 

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.conftest import ROOT, absent
-from tests.harness.bridge import Client
+from tests.harness.bridge import BridgeClient
 from tests.harness.user import User
 
 TABLE = Path(__file__).parent / "versions.toml"
@@ -89,10 +89,10 @@ class Installed:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    def client(self) -> Client:
+    def client(self) -> BridgeClient:
         return self._user.client(python=self._python)
 
-    def assistant(self) -> Client:
+    def assistant(self) -> BridgeClient:
         return self._user.assistant(python=self._python)
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from tabane.build import this_build
-from tests.harness.bridge import INITIALIZE, request, until
+from tests.harness.bridge import INITIALIZE, request
+from tests.harness.patience import wait_until
 from tests.harness.user import User, echo, said
 
 FUTURE = """
@@ -107,7 +108,7 @@ def test_a_stamp_that_cannot_be_read_is_a_reason_not_to_start(user: User, text: 
 def test_an_older_bridge_uses_a_newer_hub_and_an_older_restart_leaves_it_alone(user: User) -> None:
     process = subprocess.Popen([sys.executable, "-c", FUTURE], env=user.variables, stderr=subprocess.DEVNULL)
     try:
-        until(lambda: user.runs and user.run("status").returncode == 0, "the newer hub runs", 60)
+        wait_until(lambda: user.runs and user.run("status").returncode == 0, "the newer hub runs", 60)
         client = user.assistant()
         assert said(echo(client, 1, n=1)) == {"n": 1}
         assert user.json("status")["version"].startswith("99.0")

@@ -18,7 +18,8 @@ from tabane.build import this_build
 from tests.conftest import ROOT
 from tests.e2e.upgrades.earlier import Earlier, Installed, earlier, versions
 from tests.harness.archive import POSTS
-from tests.harness.bridge import INITIALIZE, request, until
+from tests.harness.bridge import INITIALIZE, request
+from tests.harness.patience import wait_until
 from tests.harness.user import User, echo, said
 from tests.posts.importing.archives import row, write_csv
 from tests.reader.site import Site, running
@@ -64,7 +65,7 @@ def fill(user: User, tabane: Installed, site: Site) -> None:
     tabane.json("read", site.url("/page.md"))
     tabane.json("tools", "list")
     tabane.json("servers", "test", "small")
-    until(lambda: at_rest(tabane), "everything is embedded", LIMIT)
+    wait_until(lambda: at_rest(tabane), "everything is embedded", LIMIT)
 
 
 def contents(tabane: Installed, site: Site) -> dict[str, Any]:
@@ -121,11 +122,11 @@ def test_a_newer_bridge_replaces_the_hub_and_everything_goes_on(
     assert f"Tabane {old.version}, but this is {this_build().name}" in asked.stderr
     witness, idle = before.assistant(), before.assistant()
     witness.send(request(1, name="small__wait", arguments={"n": 1}))
-    until((user.folder / "waiting").exists, "a call is in flight", LIMIT)
+    wait_until((user.folder / "waiting").exists, "a call is in flight", LIMIT)
     begin_import(user, before)
     newcomer = now.client()
     newcomer.send(request(0, "initialize", **INITIALIZE))
-    until(
+    wait_until(
         lambda: not (user.home / "hub.sock").exists() or user.holder.pid != pid, "the old hub drains", LIMIT
     )
     (user.folder / "go").touch()
@@ -136,7 +137,7 @@ def test_a_newer_bridge_replaces_the_hub_and_everything_goes_on(
     for number, client in enumerate((witness, idle, newcomer), 10):
         assert said(echo(client, number, n=number)) == {"n": number}
     assert user.holder.pid == holder.pid, "an older bridge leaves the newer hub alone"
-    until(lambda: at_rest(now), "what was cut off is embedded", LIMIT)
+    wait_until(lambda: at_rest(now), "what was cut off is embedded", LIMIT)
     after = contents(now, site)
     assert 5 <= after["posts"] <= 5 + MANY
     assert after | {"posts": 5, "near": True} == WHOLE
@@ -205,8 +206,10 @@ def test_an_earlier_hub_whose_home_was_deleted_does_not_cut_off_this_one(
     gone = psutil.Process(user.holder.pid)
     shutil.rmtree(user.home)
     pid = now.json("start")["pid"]
-    until(lambda: not gone.is_running() or gone.status() == psutil.STATUS_ZOMBIE, "the old hub ends", LIMIT)
-    until((user.home / "hub.sock").is_socket, "the new hub is found again", LIMIT)
+    wait_until(
+        lambda: not gone.is_running() or gone.status() == psutil.STATUS_ZOMBIE, "the old hub ends", LIMIT
+    )
+    wait_until((user.home / "hub.sock").is_socket, "the new hub is found again", LIMIT)
     assert now.json("status")["pid"] == pid
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.running_hub import Json, place, run, text, until
+from tests.harness.patience import run, until
+from tests.harness.running_hub import Json, running_hub, text
 from tests.servers.http_process import Official, official
 
 KINDS = ("modern", "stateful", "stateless", "json", "resumable", "sse")
@@ -22,7 +23,7 @@ def at(server: Official, **keys: object) -> dict[str, Json]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_tools_are_listed_and_called(tmp_path: Path, kind: str) -> None:
     async def scenario() -> None:
-        async with official(kind, tmp_path) as server, place(tmp_path / "home", at(server)) as hub:
+        async with official(kind, tmp_path) as server, running_hub(tmp_path / "home", at(server)) as hub:
             client = await hub.connect()
             assert text(await client.call("web__echo", text="はい")) == "はい"
             assert text(await client.through("web__echo", text="yes")) == "yes"
@@ -38,7 +39,7 @@ def test_tools_are_listed_and_called(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "json"])
 def test_progress_comes_while_a_call_runs(tmp_path: Path, kind: str) -> None:
     async def scenario() -> None:
-        async with official(kind, tmp_path) as server, place(tmp_path / "home", at(server)) as hub:
+        async with official(kind, tmp_path) as server, running_hub(tmp_path / "home", at(server)) as hub:
             client = await hub.connect()
             params = {"name": "web__steps", "arguments": {}, "_meta": {"progressToken": "mine"}}
             assert text(await client.result("tools/call", params)) == "all"
@@ -53,7 +54,7 @@ def test_progress_comes_while_a_call_runs(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "stateless"])
 def test_a_cancelled_call_ends_at_the_server(tmp_path: Path, kind: str) -> None:
     async def scenario() -> None:
-        async with official(kind, tmp_path) as server, place(tmp_path / "home", at(server)) as hub:
+        async with official(kind, tmp_path) as server, running_hub(tmp_path / "home", at(server)) as hub:
             client = await hub.connect()
             client.begin("tools/call", {"name": "web__wait", "arguments": {}}, request_id=77)
             await until(lambda: server.marks == 1, "the call has begun")
@@ -66,7 +67,7 @@ def test_a_cancelled_call_ends_at_the_server(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", ["modern", *KEEPS_SESSIONS])
 def test_a_tool_that_is_new_is_seen(tmp_path: Path, kind: str) -> None:
     async def scenario() -> None:
-        async with official(kind, tmp_path) as server, place(tmp_path / "home", at(server)) as hub:
+        async with official(kind, tmp_path) as server, running_hub(tmp_path / "home", at(server)) as hub:
             client = await hub.connect()
             assert text(await client.call("web__grow")) == "grown"
             names = hub.hub.gateway.catalogue
@@ -78,7 +79,7 @@ def test_a_tool_that_is_new_is_seen(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", KEEPS_SESSIONS)
 def test_a_question_reaches_the_client_and_its_answer_the_server(tmp_path: Path, kind: str) -> None:
     async def scenario() -> None:
-        async with official(kind, tmp_path) as server, place(tmp_path / "home", at(server)) as hub:
+        async with official(kind, tmp_path) as server, running_hub(tmp_path / "home", at(server)) as hub:
             client = await hub.connect("2025-11-25", capabilities={"elicitation": {}})
             client.answer = lambda question: {"result": {"action": "accept", "content": {"name": "Hana"}}}
             assert text(await client.call("web__ask")) == "accept:Hana"
@@ -88,7 +89,7 @@ def test_a_question_reaches_the_client_and_its_answer_the_server(tmp_path: Path,
 
 def test_arguments_are_mirrored_in_headers_also_behind_call_tool(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with official("modern", tmp_path) as server, place(tmp_path / "home", at(server)) as hub:
+        async with official("modern", tmp_path) as server, running_hub(tmp_path / "home", at(server)) as hub:
             client = await hub.connect()
             assert text(await client.call("web__region", name="eu")) == "eu"
             assert text(await client.through("web__region", name="asia")) == "asia"
@@ -98,7 +99,10 @@ def test_arguments_are_mirrored_in_headers_also_behind_call_tool(tmp_path: Path)
 
 def test_a_stream_that_the_server_closes_is_gone_on_with(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with official("resumable", tmp_path) as server, place(tmp_path / "home", at(server)) as hub:
+        async with (
+            official("resumable", tmp_path) as server,
+            running_hub(tmp_path / "home", at(server)) as hub,
+        ):
             client = await hub.connect()
             assert text(await client.call("web__breaks")) == "resumed"
 
@@ -110,7 +114,7 @@ def test_every_call_is_answered_once_while_the_server_is_killed_and_started_anew
     tmp_path: Path, kind: str
 ) -> None:
     async def scenario() -> None:
-        async with official(kind, tmp_path) as server, place(tmp_path / "home", at(server)) as hub:
+        async with official(kind, tmp_path) as server, running_hub(tmp_path / "home", at(server)) as hub:
             client = await hub.connect()
             first = text(await client.call("web__peek"))
             answers: list[tuple[str, bool]] = []

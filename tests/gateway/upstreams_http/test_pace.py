@@ -12,7 +12,8 @@ import pytest
 from aiohttp import ClientResponse
 
 from tabane.gateway.upstreams.http_responses import StreamPosition, read_events
-from tests.harness.running_hub import Json, place, run, text, until
+from tests.harness.patience import run, until
+from tests.harness.running_hub import Json, running_hub, text
 from tests.servers.raw_http import Raw, Request, Wire, modern, raw
 
 MANY = 40
@@ -129,7 +130,7 @@ def test_an_answer_that_waits_for_its_client_is_asked_for_once(tmp_path: Path, s
         servers: Json = {}
         async with raw(handle) as server:
             servers["web"] = {"type": "http", "url": server.url}
-            async with place(tmp_path, servers, outbox=4 << 20) as here:
+            async with running_hub(tmp_path, servers, outbox=4 << 20) as here:
                 slow, other = await here.connect(), await here.connect()
                 await other.call("web__echo")
                 slow.pause()

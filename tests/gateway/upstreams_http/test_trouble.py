@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from tabane.gateway.upstreams.http_responses import LARGEST_ERROR
-from tests.harness.running_hub import SOON, Json, Line, Place, place, run, text, turns, until
+from tests.harness.patience import run, until
+from tests.harness.running_hub import SOON, Json, RunningHub, SocketClient, loop_turns, running_hub, text
 from tests.servers.raw_http import Handler, Raw, Request, Wire, legacy, modern, raw
 
-Scenario = Callable[[Raw, Place, Line], Awaitable[None]]
+Scenario = Callable[[Raw, RunningHub, SocketClient], Awaitable[None]]
 
 
 def calls(answer: Handler, *, base: Handler = modern, tool: str = "") -> Handler:
@@ -54,20 +55,20 @@ def with_server(
     async def whole() -> None:
         async with raw(handler) as server:
             servers = {"web": {"type": "http", "url": server.url, **keys}}
-            async with place(folder, servers, **(settings or {})) as hub:
+            async with running_hub(folder, servers, **(settings or {})) as hub:
                 await scenario(server, hub, await hub.connect())
 
     run(whole)
 
 
-async def failure(client: Line, tool: str = "echo", **arguments: Any) -> str:
+async def failure(client: SocketClient, tool: str = "echo", **arguments: Any) -> str:
     """What a call that must fail is answered with."""
     response = await client.request("tools/call", {"name": f"web__{tool}", "arguments": arguments})
     assert "error" in response, response
     return str(response["error"]["message"])
 
 
-async def why_not(hub: Place, client: Line) -> str:
+async def why_not(hub: RunningHub, client: SocketClient) -> str:
     """Why the server could not be started."""
     await client.request("tools/call", {"name": "web__echo", "arguments": {}})
     (instance,) = hub.hub.gateway.instances("web")
@@ -93,7 +94,7 @@ async def begin_and_drop(server: Raw, request: Request, wire: Wire) -> None:
 def test_a_call_whose_stream_breaks_is_sent_again_where_that_is_safe(
     tmp_path: Path, how: Handler, base: Handler
 ) -> None:
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         assert text(await client.call("web__peek")) == "done"
         assert len(server.asked("peek")) == 2
 
@@ -102,7 +103,7 @@ def test_a_call_whose_stream_breaks_is_sent_again_where_that_is_safe(
 
 @pytest.mark.parametrize("how", [drop, begin_and_drop])
 def test_a_call_that_may_have_taken_effect_is_never_sent_again(tmp_path: Path, how: Handler) -> None:
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         assert "Whether it took effect is not known" in await failure(client)
         assert len(server.asked("echo")) == 1
         assert text(await client.call("web__echo")) == "done"
@@ -111,7 +112,7 @@ def test_a_call_that_may_have_taken_effect_is_never_sent_again(tmp_path: Path, h
 
 
 def test_a_safe_call_that_always_breaks_is_sent_twice_at_most(tmp_path: Path) -> None:
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         assert "broke while the call was in flight" in await failure(client, "peek")
         assert len(server.asked("peek")) == 2
 
@@ -140,7 +141,7 @@ def test_a_stream_with_numbered_events_is_gone_on_with(tmp_path: Path) -> None:
         else:
             await calls(begin, base=legacy)(server, request, wire)
 
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         assert (await client.call("web__echo"))["structuredContent"] == {}
         assert len(server.asked("echo")) == 1
 
@@ -148,7 +149,7 @@ def test_a_stream_with_numbered_events_is_gone_on_with(tmp_path: Path) -> None:
 
 
 def test_a_session_that_the_server_forgot_is_begun_anew_unnoticed(tmp_path: Path) -> None:
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         assert text(await client.call("web__echo")) == "done"
         server.sessions.clear()
         answers = await asyncio.gather(*(client.call("web__echo", n=n) for n in range(8)))
@@ -161,7 +162,7 @@ def test_a_session_that_the_server_forgot_is_begun_anew_unnoticed(tmp_path: Path
 
 
 def test_a_log_level_is_told_to_the_new_session_as_well(tmp_path: Path) -> None:
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         await client.result("logging/setLevel", {"level": "debug"})
         await client.call("web__echo")
         await until(lambda: len(server.asked("logging/setLevel")) == 1, "the level was told")
@@ -185,10 +186,10 @@ def test_nothing_is_asked_before_the_server_has_heard_that_the_hub_is_ready(tmp_
             assert "ready" in server.sessions
         await legacy(server, request, wire)
 
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         calling = client.begin("tools/call", {"name": "web__echo", "arguments": {}})
         await until(lambda: bool(server.asked("notifications/initialized")), "it is told")
-        await turns()  # time to ask too early, which fails the server's own check
+        await loop_turns()  # time to ask too early, which fails the server's own check
         heard.set()
         assert text((await calling)["result"]) == "done"
 
@@ -210,7 +211,7 @@ def test_what_the_server_says_by_itself_is_heard_also_after_its_stream_broke(tmp
 
     changed = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         await client.call("web__echo")
         names = hub.hub.gateway.catalogue
         for number in (1, 2):
@@ -234,7 +235,7 @@ def test_a_session_that_cannot_be_had_again_is_a_server_that_is_gone(tmp_path: P
         else:
             await legacy(server, request, wire)
 
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         assert text(await client.call("web__echo")) == "done"
         server.sessions.clear()
         assert "does not accept the credentials" in await failure(client)
@@ -247,7 +248,7 @@ def test_a_server_that_forgets_at_once_fails_clearly(tmp_path: Path) -> None:
         server.sessions.clear()
         wire.send(404)
 
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         assert "forgets its sessions" in await failure(client)
         assert len(server.asked("echo")) == 3
 
@@ -255,7 +256,7 @@ def test_a_server_that_forgets_at_once_fails_clearly(tmp_path: Path) -> None:
 
 
 def test_a_session_is_ended_with_the_instance(tmp_path: Path) -> None:
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         await client.call("web__echo")
         (instance,) = hub.hub.gateway.instances("web")
         await instance.stop()
@@ -284,7 +285,7 @@ def test_a_busy_server_is_asked_again_where_nothing_can_have_happened(
     async def busy(server: Raw, request: Request, wire: Wire) -> None:
         wire.send(status, b"", **headers)
 
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         if sent == 2:
             assert text(await client.call(f"web__{tool}")) == "done"
         else:
@@ -298,7 +299,7 @@ def test_a_server_that_stays_busy_is_given_up(tmp_path: Path) -> None:
     async def busy(server: Raw, request: Request, wire: Wire) -> None:
         wire.send(429, retry_after="0")
 
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         assert "busy (429)" in await failure(client)
         assert len(server.asked("echo")) == 3
 
@@ -310,7 +311,7 @@ def test_an_error_in_the_body_of_a_status_is_the_answer(tmp_path: Path) -> None:
         error = {"code": -32602, "message": "no such thing", "data": {"x": [1]}}
         wire.json({"jsonrpc": "2.0", "id": "server-error", "error": error}, 400)
 
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         response = await client.request("tools/call", {"name": "web__echo", "arguments": {}})
         assert response["error"] == {"code": -32602, "message": "no such thing", "data": {"x": [1]}}
 
@@ -323,7 +324,7 @@ def test_a_call_that_is_refused_with_a_large_error_is_not_sent_again(tmp_path: P
         body = head + b"x" * (LARGEST_ERROR - len(head) - len(end)) + end
         wire.send(500, body, content_type="application/json")
 
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         assert "xxx" in await failure(client)
         assert len(server.asked("echo")) == 1
 
@@ -351,7 +352,7 @@ def test_a_status_that_is_no_answer_becomes_a_clear_error(
     async def refuse(server: Raw, request: Request, wire: Wire) -> None:
         wire.send(status, body)
 
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         assert words in await failure(client)
 
     with_server(tmp_path, calls(refuse), scenario, headers={"X-Api-Key": "sk-12345678"})
@@ -374,7 +375,7 @@ def test_an_answer_that_is_none_becomes_a_clear_error(
     async def junk(server: Raw, request: Request, wire: Wire) -> None:
         wire.send(200, body, content_type=kind)
 
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         assert words in await failure(client)
 
     with_server(tmp_path, calls(junk), scenario)
@@ -397,7 +398,7 @@ def test_an_answer_over_many_lines_reaches_a_client_of_lines(tmp_path: Path) -> 
             )
             wire.end()
 
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         assert text(await client.call("web__echo")) == "a\nb"
         assert text(await client.call("web__peek")) == "a\nb"
 
@@ -415,7 +416,7 @@ def test_a_body_without_end_is_cut_off(tmp_path: Path) -> None:
             wire.chunk(b" " * 65536)
             await wire.writer.drain()
 
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         assert "larger than a message may be" in await failure(client)
         assert "did not answer within" in await failure(client, "peek")
 
@@ -429,7 +430,7 @@ def test_a_small_body_that_unpacks_to_a_huge_one_is_cut_off(tmp_path: Path) -> N
     async def bomb(server: Raw, request: Request, wire: Wire) -> None:
         wire.send(200, packed, content_type="application/json", content_encoding="gzip")
 
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         tracemalloc.start()
         try:
             assert "larger than a message may be" in await failure(client)
@@ -445,7 +446,7 @@ def test_a_packed_answer_is_read(tmp_path: Path) -> None:
         body = gzip.compress(json.dumps(request.text("x" * 100_000)).encode())
         wire.send(200, body, content_type="application/json", content_encoding="gzip")
 
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         assert text(await client.call("web__echo")) == "x" * 100_000
 
     with_server(tmp_path, calls(packed), scenario)
@@ -462,7 +463,7 @@ def test_an_answer_that_drips_is_waited_for_until_the_time_of_the_call(tmp_path:
         finally:
             server.tools.append({"name": "ended"})
 
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         assert "did not answer within 1 s" in await failure(client)
         await until(lambda: len(server.tools) == 3, "the connection was closed")
 
@@ -476,7 +477,7 @@ def test_a_connection_that_the_server_closes_while_idle_costs_no_call(tmp_path: 
         # No "Connection: close": the client takes it for one that it may use again.
         wire.closing = True
 
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         for n in range(20):
             assert text(await client.call("web__peek", n=n)) == "done"
 
@@ -490,7 +491,7 @@ def test_what_comes_first_is_not_held_back_by_the_rest(tmp_path: Path) -> None:
         await wire.writer.drain()
         await wire.gone()
 
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         for _ in range(3):
             assert text(await client.call("web__echo")) == "done"
         await until(lambda: server.open <= 1, "streams that do not end are closed")
@@ -505,16 +506,16 @@ def test_a_stream_that_ends_leaves_its_connection_for_the_next_call(tmp_path: Pa
         wire.stream()
         wire.event(request.text())
         await wire.writer.drain()
-        await turns()
+        await loop_turns()
         wire.end()
         await wire.writer.drain()
         ended.append(wire)
 
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         for number in range(20):
             assert text(await client.call("web__echo")) == "done"
             await until(lambda: len(ended) > number, "its stream has ended")  # noqa: B023  (awaited here)
-            await turns()
+            await loop_turns()
         assert server.accepted < 5
 
     with_server(tmp_path, calls(in_pieces), scenario)
@@ -535,7 +536,7 @@ def redirecting(status: int, location: Callable[[Raw], str]) -> Handler:
 
 @pytest.mark.parametrize("status", [307, 308])
 def test_a_redirect_to_the_same_place_is_followed(tmp_path: Path, status: int) -> None:
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         assert text(await client.call("web__echo")) == "done"
         assert server.requests[-1].target == "/mcp/"
         assert server.requests[-1].headers["authorization"] == "Bearer abcdefgh"
@@ -548,14 +549,14 @@ def test_a_redirect_to_the_same_place_is_followed(tmp_path: Path, status: int) -
 
 @pytest.mark.parametrize("status", [301, 302, 303])
 def test_a_redirect_that_loses_what_was_sent_is_refused(tmp_path: Path, status: int) -> None:
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         assert f"loses what was sent ({status})" in await why_not(hub, client)
 
     with_server(tmp_path, redirecting(status, lambda server: "/mcp/"), scenario)
 
 
 def test_a_redirect_that_goes_round_ends(tmp_path: Path) -> None:
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         assert "again and again (5 times)" in await why_not(hub, client)
 
     with_server(tmp_path, redirecting(307, lambda server: "/mcp"), scenario)
@@ -567,7 +568,7 @@ def test_nothing_is_sent_to_another_place(tmp_path: Path) -> None:
             servers = {
                 "web": {"type": "http", "url": server.url, "headers": {"Authorization": "Bearer abcdefgh"}}
             }
-            async with place(tmp_path, servers) as hub:
+            async with running_hub(tmp_path, servers) as hub:
                 client = await hub.connect()
                 message = await why_not(hub, client)
                 assert f"redirects to another place, http://127.0.0.1:{thief.port}" in message
@@ -583,7 +584,7 @@ def test_a_server_that_is_not_there_is_named_with_the_reason(tmp_path: Path) -> 
     async def whole() -> None:
         async with raw(modern) as server:
             url = server.url
-        async with place(tmp_path, {"web": {"url": url}}) as hub:
+        async with running_hub(tmp_path, {"web": {"url": url}}) as hub:
             client = await hub.connect()
             message = await why_not(hub, client)
             assert f"127.0.0.1:{server.port} cannot be reached: Connection refused" in message
@@ -593,7 +594,7 @@ def test_a_server_that_is_not_there_is_named_with_the_reason(tmp_path: Path) -> 
 
 def test_a_name_that_is_not_known_is_said(tmp_path: Path) -> None:
     async def whole() -> None:
-        async with place(tmp_path, {"web": {"url": "http://nowhere.invalid/mcp"}}) as hub:
+        async with running_hub(tmp_path, {"web": {"url": "http://nowhere.invalid/mcp"}}) as hub:
             client = await hub.connect()
             assert "the name nowhere.invalid is not known" in await why_not(hub, client)
 
@@ -601,7 +602,7 @@ def test_a_name_that_is_not_known_is_said(tmp_path: Path) -> None:
 
 
 def test_a_call_waits_for_a_server_that_is_started_anew(tmp_path: Path) -> None:
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         await client.call("web__echo")
         await server.stop()
         answer = client.begin("tools/call", {"name": "web__echo", "arguments": {}})
@@ -624,11 +625,11 @@ def test_a_call_in_flight_goes_on_while_the_server_takes_no_new_ones(tmp_path: P
         await until(lambda: bool(server.tools), "the test goes on")
         wire.json(request.text("held"))
 
-    async def scenario(server: Raw, hub: Place, client: Line) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         first = client.begin("tools/call", {"name": "web__echo", "arguments": {}})
         await until(lambda: server.tools == [], "the first call is in flight")
         second = client.begin("tools/call", {"name": "web__peek", "arguments": {}})
-        await turns()
+        await loop_turns()
         assert not first.done()
         assert not second.done()
         server._server = None
@@ -664,10 +665,10 @@ def test_a_server_of_the_old_kind_is_found_where_no_type_is_given(tmp_path: Path
 
     async def whole() -> None:
         async with raw(old, path="/sse") as server:
-            async with place(tmp_path / "a", {"web": {"url": server.url}}) as hub:
+            async with running_hub(tmp_path / "a", {"web": {"url": server.url}}) as hub:
                 client = await hub.connect()
                 assert text(await client.call("web__echo")) == "done"
-            async with place(tmp_path / "b", {"web": {"type": "http", "url": server.url}}) as hub:
+            async with running_hub(tmp_path / "b", {"web": {"type": "http", "url": server.url}}) as hub:
                 client = await hub.connect()
                 assert 'set "type": "sse"' in await why_not(hub, client)
 
@@ -686,7 +687,7 @@ def test_requests_are_not_posted_to_another_place_than_the_stream_came_from(tmp_
 
             async with (
                 raw(lure) as server,
-                place(tmp_path, {"web": {"type": "sse", "url": server.url}}) as hub,
+                running_hub(tmp_path, {"web": {"type": "sse", "url": server.url}}) as hub,
             ):
                 assert "wants requests at another place" in await why_not(hub, await hub.connect())
                 assert thief.requests == []

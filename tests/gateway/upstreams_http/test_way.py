@@ -17,18 +17,19 @@ from tabane.gateway.upstreams.http_routing import proxy_for
 from tabane.hub.hub import Hub
 from tabane.settings import load_settings
 from tests.gateway.upstreams_http.test_trouble import why_not
-from tests.harness.running_hub import Json, Place, configured, place, run, text
+from tests.harness.patience import run
+from tests.harness.running_hub import Json, RunningHub, configured, running_hub, text
 from tests.servers.raw_http import Raw, Request, Wire, legacy, modern, raw
 
 
 @asynccontextmanager
-async def place_in(folder: Path, servers: dict[str, Json], **environ: str) -> AsyncIterator[Place]:
+async def place_in(folder: Path, servers: dict[str, Json], **environ: str) -> AsyncIterator[RunningHub]:
     """A hub in an environment of its own."""
     path = configured(folder, servers)
     own = {"HOME": str(folder), "TABANE_HOME": str(folder), **environ}
     hub = Hub(load_settings({"servers": str(path), "config": None}, own), own, asyncio.get_running_loop())
     hub.open()
-    here = Place(hub)
+    here = RunningHub(hub)
     try:
         yield here
     finally:
@@ -97,7 +98,7 @@ def test_an_authority_of_ones_own_is_trusted_where_it_is_named(tmp_path: Path) -
     async def scenario() -> None:
         async with raw(modern, tls=tls(authority, "127.0.0.1")) as server:
             definition = {"url": server.url, "ca": "own.pem"}
-            async with place(tmp_path / "home", {"web": definition}) as hub:
+            async with running_hub(tmp_path / "home", {"web": definition}) as hub:
                 assert text(await (await hub.connect()).call("web__echo")) == "done"
 
     run(scenario)
@@ -107,7 +108,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused_with_a_word(tmp_path: 
     async def scenario() -> None:
         async with (
             raw(modern, tls=tls(trustme.CA(), "127.0.0.1")) as server,
-            place(tmp_path, {"web": {"url": server.url}}) as hub,
+            running_hub(tmp_path, {"web": {"url": server.url}}) as hub,
         ):
             why = await why_not(hub, await hub.connect())
             assert "is not trusted" in why
@@ -135,7 +136,9 @@ def test_the_bundle_of_the_environment_is_trusted(tmp_path: Path) -> None:
 
 def test_a_file_of_authorities_that_is_not_there_is_named(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"web": {"url": "https://127.0.0.1:9/mcp", "ca": "gone.pem"}}) as hub:
+        async with running_hub(
+            tmp_path, {"web": {"url": "https://127.0.0.1:9/mcp", "ca": "gone.pem"}}
+        ) as hub:
             why = await why_not(hub, await hub.connect())
             assert f"the certificates in {tmp_path / 'gone.pem'} cannot be read" in why
 
@@ -171,7 +174,7 @@ def test_a_tunnel_through_a_proxy_carries_tls(tmp_path: Path) -> None:
                 "proxy": f"http://me:secretword@127.0.0.1:{way.port}",
                 "headers": {"Authorization": "Bearer abcdefgh"},
             }
-            async with place(tmp_path / "home", {"web": definition}) as hub:
+            async with running_hub(tmp_path / "home", {"web": definition}) as hub:
                 assert text(await (await hub.connect()).call("web__echo")) == "done"
             assert way.requests[0].startswith("CONNECT elsewhere.example:443")
             assert len(way.authorized) == len(way.requests)
@@ -242,7 +245,7 @@ def test_a_password_in_the_url_is_sent_as_one(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with raw(modern) as server:
             url = server.url.replace("//", "//me:secretword@")
-            async with place(tmp_path, {"web": {"url": url}}) as hub:
+            async with running_hub(tmp_path, {"web": {"url": url}}) as hub:
                 assert text(await (await hub.connect()).call("web__echo")) == "done"
                 configured_server = hub.hub.configuration.get("web")
                 assert configured_server is not None
@@ -260,7 +263,7 @@ def test_no_secret_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
         async with raw(refuse) as server:
             headers = {"Authorization": "Bearer abcdefgh"}
             url = server.url + "?api_key=querysecret"
-            async with place(tmp_path, {"web": {"url": url, "headers": headers}}) as hub:
+            async with running_hub(tmp_path, {"web": {"url": url, "headers": headers}}) as hub:
                 assert "you sent" in await why_not(hub, await hub.connect())
 
     caplog.set_level("DEBUG")

@@ -11,8 +11,9 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 
-from tests.harness.http_hub import ENVELOPE, House, child, house, run
-from tests.harness.patience import LONG
+from tests.harness.http_hub import HttpHub, http_hub
+from tests.harness.patience import LONG, run
+from tests.harness.running_hub import ENVELOPE, child
 
 PATIENCE = LONG
 """Seconds for a browser to start, show a page and end, on a machine that has other things to do."""
@@ -77,12 +78,12 @@ async def site(pages: list[str]) -> AsyncIterator[int]:
 
 
 @contextlib.asynccontextmanager
-async def stage(folder: Path, token: str | None = None) -> AsyncIterator[tuple[House, int]]:
+async def stage(folder: Path, token: str | None = None) -> AsyncIterator[tuple[HttpHub, int]]:
     """A hub whose settings list a page, and the port of that page, which knows the token or shows another."""
     served: list[str] = []
     async with (
         site(served) as port,
-        house(folder, {"up": child()}, origins=[f"http://localhost:{port}"]) as here,
+        http_hub(folder, {"up": child()}, origins=[f"http://localhost:{port}"]) as here,
     ):
         served.append(page_for(here, token))
         yield here, port
@@ -106,7 +107,7 @@ async def shown(browser: str, url: str, folder: Path) -> Any:
     return json.loads(unescape(found[1]))
 
 
-def page_for(here: House, token: str | None = None) -> str:
+def page_for(here: HttpHub, token: str | None = None) -> str:
     """The page, which knows the token unless it is given another."""
     url = f"http://127.0.0.1:{here.door.port}/mcp/full"
     return PAGE % json.dumps(json.dumps([url, token or here.door.token, ENVELOPE]))

@@ -22,7 +22,7 @@ import pytest
 from tabane.errors import ConfigurationError
 from tabane.hub.http.token import load_token
 from tabane.settings import load_settings
-from tests.harness.bridge import until
+from tests.harness.patience import wait_until
 from tests.harness.user import User
 
 ENVELOPE = {
@@ -254,7 +254,7 @@ def test_a_call_in_flight_is_finished_and_others_are_sent_to_the_next_hub(user: 
     assert user.run("start").returncode == 0
     busy, listening, late = Caller(user), Caller(user), Caller(user)
     busy.send("tools/call", {"name": "small__wait", "arguments": {}})
-    until(lambda: (user.folder / "waiting").exists(), "the call is with the server")
+    wait_until(lambda: (user.folder / "waiting").exists(), "the call is with the server")
     listening.send("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
     stream = listening.answer()
     assert stream.headers["content-type"] == "text/event-stream"
@@ -269,12 +269,12 @@ def test_a_call_in_flight_is_finished_and_others_are_sent_to_the_next_hub(user: 
         said = json.loads(answer.read())
         return answer.status == 503 and said["error"]["data"]["reason"] == "draining"
 
-    until(refused, "requests are refused")
+    wait_until(refused, "requests are refused")
     (user.folder / "go").touch()
     assert json.loads(busy.answer().read())["result"]
     rest = stream.read()
     assert b'"resultType":"complete"' in rest
-    until(lambda: not user.runs, "the hub has ended")
+    wait_until(lambda: not user.runs, "the hub has ended")
 
 
 def test_clients_over_http_keep_a_hub_from_ending_as_idle(user: User) -> None:
@@ -302,10 +302,10 @@ def test_clients_over_http_keep_a_hub_from_ending_as_idle(user: User) -> None:
     client.end_input()
     client.wait()
     end = time.monotonic() + 3
-    until(lambda: time.monotonic() > end or not user.runs, "several times the limit has passed")
+    wait_until(lambda: time.monotonic() > end or not user.runs, "several times the limit has passed")
     assert user.runs
     caller.connection.close()
-    until(lambda: not user.runs, "the hub has ended")
+    wait_until(lambda: not user.runs, "the hub has ended")
 
 
 def test_two_hubs_of_two_homes_do_not_fight_for_a_port(user: User, tmp_path: Path) -> None:

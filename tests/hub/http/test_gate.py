@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.http_hub import house, modern, request, run
+from tests.harness.http_hub import http_hub, modern, request
+from tests.harness.patience import run
 
 PREFLIGHT = {
     "access-control-request-method": "POST",
@@ -18,7 +19,7 @@ PREFLIGHT = {
 
 def test_without_the_token_nothing_of_mcp_is_served(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with http_hub(tmp_path) as here:
             peer = await here.peer()
             message, headers = modern(request("tools/list"))
             for path in ("/mcp", "/mcp/search", "/mcp/light", "/mcp/full"):
@@ -38,7 +39,7 @@ def test_without_the_token_nothing_of_mcp_is_served(tmp_path: Path) -> None:
 
 def test_a_hub_can_be_told_to_ask_for_no_token(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, http_token=False) as here:
+        async with http_hub(tmp_path, http_token=False) as here:
             message, headers = modern(request("tools/list"))
             assert (await (await here.peer()).post(message, **headers)).status == 200
             assert not here.door.token_path.exists()
@@ -51,7 +52,7 @@ def test_a_hub_can_be_told_to_ask_for_no_token(tmp_path: Path) -> None:
 )
 def test_a_name_that_was_rebound_to_this_machine_is_refused(tmp_path: Path, host: str) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with http_hub(tmp_path) as here:
             peer = await here.peer()
             message, headers = modern(request("tools/list"))
             assert (await peer.post(message, **{**headers, "host": host})).status == 421
@@ -65,7 +66,7 @@ def test_a_name_that_was_rebound_to_this_machine_is_refused(tmp_path: Path, host
 def test_a_page_from_elsewhere_is_refused_unless_it_was_allowed(tmp_path: Path) -> None:
     async def scenario() -> None:
         origins = ["https://app.example.com", "http://localhost:6274", "http://127.0.0.1:*"]
-        async with house(tmp_path, origins=origins) as here:
+        async with http_hub(tmp_path, origins=origins) as here:
             peer = await here.peer()
             message, headers = modern(request("tools/list"))
             for bad in (
@@ -92,7 +93,7 @@ def test_a_page_from_elsewhere_is_refused_unless_it_was_allowed(tmp_path: Path) 
 
 def test_a_browser_that_asks_first_is_told_what_it_may_send(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, origins=["http://localhost:6274"]) as here:
+        async with http_hub(tmp_path, origins=["http://localhost:6274"]) as here:
             peer = await here.peer()
             peer.send("OPTIONS", "/mcp", {"origin": "http://localhost:6274", **PREFLIGHT})
             answer = await peer.answer()
@@ -118,7 +119,7 @@ def test_a_browser_that_asks_first_is_told_what_it_may_send(tmp_path: Path) -> N
 
 def test_a_page_can_read_why_it_was_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, origins=["http://localhost:1"]) as here:
+        async with http_hub(tmp_path, origins=["http://localhost:1"]) as here:
             answer = await (await here.peer()).post({}, authorization=None, origin="http://localhost:1")
             assert answer.status == 401
             assert answer.headers["access-control-allow-origin"] == "http://localhost:1"
@@ -128,7 +129,7 @@ def test_a_page_can_read_why_it_was_refused(tmp_path: Path) -> None:
 
 def test_health_readiness_and_metrics_are_told(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with http_hub(tmp_path) as here:
             peer = await here.peer()
             assert (await peer.get("/healthz")).json == {"status": "ok"}
             assert (await peer.get("/readyz")).json == {"status": "ready"}
@@ -173,7 +174,7 @@ def check_exposition(text: str) -> dict[str, float]:
 
 def test_what_is_not_there_and_what_cannot_be_done_is_told(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with http_hub(tmp_path) as here:
             peer = await here.peer()
             for path in ("/", "/mcp/", "/mcp/other", "/rpc/x", "/%2e%2e/mcp", "/mcp%00"):
                 answer = await peer.get(path)
@@ -192,7 +193,7 @@ def test_what_is_not_there_and_what_cannot_be_done_is_told(tmp_path: Path) -> No
 
 def test_while_the_hub_stops_new_requests_are_sent_to_the_next(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with http_hub(tmp_path) as here:
             peer = await here.peer()
             session = await here.session(peer)
             here.hub.sessions.draining = True

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.http_hub import House, child, house, run
+from tests.harness.http_hub import HttpHub, http_hub
+from tests.harness.patience import run
+from tests.harness.running_hub import child
 
 PATIENCE = 120.0
 """Seconds for a browser to start and for a page to try everything, on a machine that does other things."""
@@ -148,7 +150,7 @@ def read(said: dict[str, str]) -> dict[str, str]:
 
 
 async def tried(
-    here: House, found: Site, browser: str, url: str, folder: Path, token: str | None = None
+    here: HttpHub, found: Site, browser: str, url: str, folder: Path, token: str | None = None
 ) -> dict[str, str]:
     """Return the result of each attempt of a page at that URL."""
     hubs = [f"127.0.0.1:{here.door.port}", f"localhost:{here.door.port}"]
@@ -169,7 +171,9 @@ def test_a_page_that_is_not_listed_reads_nothing_and_stops_nothing(
     async def scenario() -> None:
         async with (
             site() as found,
-            house(tmp_path, {"up": child()}, origins=["http://localhost:1", "https://127.0.0.1:*"]) as here,
+            http_hub(
+                tmp_path, {"up": child()}, origins=["http://localhost:1", "https://127.0.0.1:*"]
+            ) as here,
         ):
             url = f"http://{where}:{found.port}/"
             url = (tmp_path / "page.html").as_uri() if where == "file" else url
@@ -185,7 +189,7 @@ def test_a_listed_page_without_the_token_reads_the_archive_alone(tmp_path: Path,
     async def scenario() -> None:
         async with site() as found:
             listed = f"http://localhost:{found.port}"
-            async with house(tmp_path, {"up": child()}, origins=[listed]) as here:
+            async with http_hub(tmp_path, {"up": child()}, origins=[listed]) as here:
                 said = await tried(here, found, browser, f"{listed}/", tmp_path)
                 answered = read(said)
                 for hub in (f"127.0.0.1:{here.door.port}", f"localhost:{here.door.port}"):
@@ -208,7 +212,7 @@ def test_a_listed_page_with_the_token_may_stop_the_hub(tmp_path: Path, browser: 
     async def scenario() -> None:
         async with site() as found:
             listed = f"http://localhost:{found.port}"
-            async with house(tmp_path, origins=[listed]) as here:
+            async with http_hub(tmp_path, origins=[listed]) as here:
                 said = await tried(here, found, browser, f"{listed}/", tmp_path, here.door.token)
                 assert here.process.ends == ["stop"] * 4
                 assert '"stopping"' in said[f"post stop_server 127.0.0.1:{here.door.port}"]

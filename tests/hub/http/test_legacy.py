@@ -10,7 +10,9 @@ import pytest
 
 from tabane.hub.http.legacy import ResumableSession
 from tabane.hub.http.stream import Pulse
-from tests.harness.http_hub import Peer, call, child, house, request, run, text_of, until
+from tests.harness.http_hub import HttpClient, call, http_hub, request, text_of
+from tests.harness.patience import run, until
+from tests.harness.running_hub import child
 
 SERVERS = {"c": child()}
 TOKEN = {"_meta": {"progressToken": "t"}}
@@ -24,7 +26,7 @@ def progress(number: Any, steps: int = 2) -> dict[str, Any]:
 @pytest.mark.parametrize("version", ["2025-11-25", "2025-06-18", "2025-03-26"])
 def test_a_session_begins_with_initialize_and_ends_with_delete(tmp_path: Path, version: str) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here:
+        async with http_hub(tmp_path, SERVERS) as here:
             peer = await here.peer()
             session = await here.session(peer, version)
             assert len(session["mcp_session_id"]) >= 22
@@ -44,7 +46,7 @@ def test_a_session_begins_with_initialize_and_ends_with_delete(tmp_path: Path, v
 
 def test_a_request_outside_a_session_is_refused_by_what_is_wrong_with_it(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with http_hub(tmp_path) as here:
             peer = await here.peer()
             session = await here.session(peer)
             assert (await peer.post(request("tools/list"))).status == 400
@@ -65,7 +67,7 @@ def test_a_request_outside_a_session_is_refused_by_what_is_wrong_with_it(tmp_pat
 
 def test_messages_that_are_not_answered_are_accepted(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with http_hub(tmp_path) as here:
             peer = await here.peer()
             session = await here.session(peer)
             for message in ({"method": "notifications/initialized"}, {"id": 9, "result": {}}):
@@ -77,7 +79,7 @@ def test_messages_that_are_not_answered_are_accepted(tmp_path: Path) -> None:
 
 def test_what_comes_before_the_answer_makes_it_a_stream_with_ids(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here:
+        async with http_hub(tmp_path, SERVERS) as here:
             peer = await here.peer()
             session = await here.session(peer)
             answer = await peer.post(progress(7), **session)
@@ -96,7 +98,7 @@ def test_what_comes_before_the_answer_makes_it_a_stream_with_ids(tmp_path: Path)
 
 def test_clients_before_2025_11_25_get_no_event_without_data(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here:
+        async with http_hub(tmp_path, SERVERS) as here:
             peer = await here.peer()
             session = await here.session(peer, "2025-06-18")
             assert (await peer.post(progress(7), **session)).streams
@@ -112,7 +114,7 @@ def test_a_slow_answer_becomes_a_stream_that_can_be_resumed(tmp_path: Path) -> N
     """The connection breaks before there was a word; the call goes on, and its answer is fetched."""
 
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here:
+        async with http_hub(tmp_path, SERVERS) as here:
             peer, again = await here.peer(), await here.peer()
             session = await here.session(peer)
             answer = await peer.post(call("c__wait", 7, seconds=2.5), **session)
@@ -132,7 +134,7 @@ def test_a_slow_answer_becomes_a_stream_that_can_be_resumed(tmp_path: Path) -> N
 
 def test_a_stream_that_broke_gives_what_came_after_the_last_event_seen(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here:
+        async with http_hub(tmp_path, SERVERS) as here:
             peer, again = await here.peer(), await here.peer()
             session = await here.session(peer)
             await peer.post(progress(7, 3), **session)
@@ -161,7 +163,7 @@ def test_a_stream_that_broke_gives_what_came_after_the_last_event_seen(tmp_path:
 
 def test_a_client_that_goes_away_cancels_nothing(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here:
+        async with http_hub(tmp_path, SERVERS) as here:
             peer, other = await here.peer(), await here.peer()
             session = await here.session(other)
             peer.send_message(call("c__hang", 1), **session)
@@ -179,7 +181,7 @@ def test_a_client_that_goes_away_cancels_nothing(tmp_path: Path) -> None:
 
 def test_a_cancelled_request_ends_its_response(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here:
+        async with http_hub(tmp_path, SERVERS) as here:
             peer, other = await here.peer(), await here.peer()
             session = await here.session(other)
             peer.send_message(call("c__hang", 1), **session)
@@ -192,14 +194,14 @@ def test_a_cancelled_request_ends_its_response(tmp_path: Path) -> None:
     run(scenario)
 
 
-async def listen(peer: Peer, session: dict[str, str], **headers: str) -> int:
+async def listen(peer: HttpClient, session: dict[str, str], **headers: str) -> int:
     peer.next_stream()
     return (await peer.get("/mcp/full", accept="text/event-stream", **session, **headers)).status
 
 
 def test_what_belongs_to_no_request_comes_on_the_stream_of_a_get(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here:
+        async with http_hub(tmp_path, SERVERS) as here:
             peer, stream, second = await here.peer(), await here.peer(), await here.peer()
             session = await here.session(peer)
             await peer.post(request("tools/list", number=1), **session)
@@ -224,7 +226,7 @@ def test_what_belongs_to_no_request_comes_on_the_stream_of_a_get(tmp_path: Path)
 
 def test_a_question_comes_on_the_stream_of_the_request_it_belongs_to(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here:
+        async with http_hub(tmp_path, SERVERS) as here:
             peer, other = await here.peer(), await here.peer()
             session = await here.session(peer, sampling={})
             asked = call(
@@ -245,7 +247,7 @@ def test_a_question_comes_on_the_stream_of_the_request_it_belongs_to(tmp_path: P
 
 def test_a_batch_is_answered_together_where_the_version_has_batches(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here:
+        async with http_hub(tmp_path, SERVERS) as here:
             peer = await here.peer()
             old, new = await here.session(peer, "2025-03-26"), await here.session(peer)
             batch = [
@@ -272,7 +274,7 @@ def test_a_batch_is_answered_together_where_the_version_has_batches(tmp_path: Pa
 
 def test_an_id_in_use_is_refused_and_the_first_request_answered(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here:
+        async with http_hub(tmp_path, SERVERS) as here:
             peer, other = await here.peer(), await here.peer()
             session = await here.session(other)
             peer.send_message(call("c__wait", 1, seconds=0.5), **session)
@@ -285,7 +287,7 @@ def test_an_id_in_use_is_refused_and_the_first_request_answered(tmp_path: Path) 
 
 def test_an_idle_session_ends_and_one_that_listens_does_not(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, http_idle=0.005) as here:
+        async with http_hub(tmp_path, http_idle=0.005) as here:
             peer, stream = await here.peer(), await here.peer()
             idle, listening = await here.session(peer), await here.session(peer)
             assert await listen(stream, listening) == 200
@@ -302,7 +304,7 @@ def test_an_idle_session_ends_and_one_that_listens_does_not(tmp_path: Path) -> N
 
 def test_the_session_idle_longest_gives_way_and_one_in_use_never(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, http_sessions=2) as here:
+        async with http_hub(tmp_path, http_sessions=2) as here:
             peer = await here.peer()
             streams = [await here.peer() for _ in range(2)]
             first, second = await here.session(peer), await here.session(peer)
@@ -321,7 +323,7 @@ def test_the_session_idle_longest_gives_way_and_one_in_use_never(tmp_path: Path)
 
 def test_a_client_that_does_not_read_is_waited_for_while_another_is_served_on(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS, outbox=1 << 20) as here:
+        async with http_hub(tmp_path, SERVERS, outbox=1 << 20) as here:
             peer, slow = await here.peer(), await here.peer(limit=1 << 10)
             session = await here.session(peer, "2025-03-26")
             slow.writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -344,7 +346,7 @@ def test_a_client_that_does_not_read_is_waited_for_while_another_is_served_on(tm
 
 def test_a_batch_whose_answers_are_too_large_together_fails_in_part(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS, outbox=1 << 20) as here:
+        async with http_hub(tmp_path, SERVERS, outbox=1 << 20) as here:
             peer = await here.peer()
             session = await here.session(peer, "2025-03-26")
             batch = [call("c__huge", number, bytes=3 << 19) for number in range(8)]
@@ -385,7 +387,7 @@ def test_what_is_held_back_from_a_slow_listener_comes_before_what_is_later() -> 
 
 def test_an_answer_larger_than_the_outbox_is_given_whole(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS, outbox=1 << 20) as here:
+        async with http_hub(tmp_path, SERVERS, outbox=1 << 20) as here:
             peer = await here.peer()
             session = await here.session(peer)
             answer = await peer.post(call("c__huge", 1, bytes=5 << 20), **session)

@@ -14,7 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.harness.http_hub import ENVELOPE, House, HttpWaits, house, modern, request, run, until
+from tabane.hub.http.door import HttpWaits
+from tests.harness.http_hub import HttpHub, http_hub, modern, request
+from tests.harness.patience import run, until
+from tests.harness.running_hub import ENVELOPE
 
 BROKEN = (400, -32700)
 NO_REQUEST = (400, -32600)
@@ -39,7 +42,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     ready, ended = threading.Event(), threading.Event()
 
     async def serve() -> None:
-        async with house(tmp_path_factory.mktemp("served"), max_line=1 << 20) as here:
+        async with http_hub(tmp_path_factory.mktemp("served"), max_line=1 << 20) as here:
             found.append(Served(here.door.port, str(here.door.token)))
             ready.set()
             await asyncio.to_thread(ended.wait)
@@ -262,7 +265,7 @@ def _received(peer: socket.socket) -> bytes:
         return b""
 
 
-async def refused(here: House, data: bytes) -> int:
+async def refused(here: HttpHub, data: bytes) -> int:
     """The status that bytes are answered with, after which the connection is closed."""
     peer = await here.peer()
     peer.write(data)
@@ -275,7 +278,7 @@ async def refused(here: House, data: bytes) -> int:
 
 def test_heads_that_are_too_long_are_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with http_hub(tmp_path) as here:
             many = b"".join(b"x-%d: 1\r\n" % number for number in range(200))
             assert await refused(here, b"GET /healthz HTTP/1.1\r\n" + many + b"\r\n") == 431
             assert await refused(here, b"GET /healthz HTTP/1.1\r\nx: " + b"y" * 400_000) == 431
@@ -287,7 +290,7 @@ def test_heads_that_are_too_long_are_refused(tmp_path: Path) -> None:
 
 def test_a_body_that_is_said_to_be_too_long_is_not_waited_for(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, max_line=1 << 16) as here:
+        async with http_hub(tmp_path, max_line=1 << 16) as here:
             peer = await here.peer()
             host = f"host: 127.0.0.1:{here.door.port}\r\nauthorization: {here.bearer}\r\n"
             head = f"POST /mcp HTTP/1.1\r\n{host}content-type: application/json\r\n"
@@ -306,7 +309,7 @@ def test_a_body_that_is_said_to_be_too_long_is_not_waited_for(tmp_path: Path) ->
 
 def test_a_request_that_does_not_arrive_ends(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, waits=HttpWaits(0.2, 0.2, 0.05)) as here:
+        async with http_hub(tmp_path, waits=HttpWaits(0.2, 0.2, 0.05)) as here:
             for start in (b"", b"GET /hea", b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-slow: "):
                 peer = await here.peer()
                 peer.write(start)
@@ -325,7 +328,7 @@ def test_a_request_that_does_not_arrive_ends(tmp_path: Path) -> None:
 
 def test_requests_sent_without_waiting_are_answered_in_their_order(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with http_hub(tmp_path) as here:
             peer = await here.peer()
             for number in range(20):
                 message, headers = modern(request("tools/list", number=number))
@@ -337,7 +340,7 @@ def test_requests_sent_without_waiting_are_answered_in_their_order(tmp_path: Pat
 
 def test_an_upgrade_that_is_not_offered_is_passed_over(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with http_hub(tmp_path) as here:
             peer = await here.peer()
             message, headers = modern(request("tools/list", number="h2c"))
             upgrade = {"connection": "Upgrade, HTTP2-Settings", "upgrade": "h2c"}

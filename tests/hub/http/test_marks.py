@@ -16,7 +16,9 @@ from tabane.errors import TabaneError
 from tabane.hub.process.table import whole_table
 from tabane.operations import Caller, Face, Operation, OperationTable, Privilege
 from tests.harness.archive import write_archive
-from tests.harness.http_hub import House, child, house, run
+from tests.harness.http_hub import HttpHub, http_hub
+from tests.harness.patience import run
+from tests.harness.running_hub import child
 from tests.reader.pages import serve
 from tests.reader.site import Site, furnish, running
 
@@ -103,7 +105,7 @@ class Watch:
         return versions, files, sorted(path.name for path in self._home.iterdir())
 
 
-async def filled(here: House, folder: Path) -> str:
+async def filled(here: HttpHub, folder: Path) -> str:
     """Give the hub posts, a document and a server that was used; return the id of the job that imported."""
     paths = write_archive(folder)
     job: str = (await asked(here, "import_posts", {"files": [paths["csv"]]}))["job"]
@@ -116,7 +118,7 @@ async def filled(here: House, folder: Path) -> str:
     return job
 
 
-async def asked(here: House, name: str, params: dict[str, Any]) -> Any:
+async def asked(here: HttpHub, name: str, params: dict[str, Any]) -> Any:
     """Return the answer to a program with the token; of a stream, its parts."""
     door, caller = here.door.rpc, Caller("local", Face.RPC, "test")
     operation = door.table.get(name)
@@ -138,7 +140,7 @@ def test_what_is_marked_as_reading_leaves_all_that_users_keep_as_it_is(tmp_path:
         home, away = tmp_path / "home", tmp_path / "away"
         home.mkdir(mode=0o700)
         settings: dict[str, Any] = {"reader_allow": site.allowed, "model": "none"}
-        async with house(home, {"up": child()}, **settings) as here:
+        async with http_hub(home, {"up": child()}, **settings) as here:
             job = await filled(here, away)
             given = samples(site.url("/article"), job)
             assert {operation.name for operation in reads(here.door.rpc.table)} == set(given)

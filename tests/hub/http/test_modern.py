@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.harness.http_hub import ENVELOPE, Json, call, child, house, modern, request, run, text_of, until
+from tests.harness.http_hub import call, http_hub, modern, request, text_of
+from tests.harness.patience import run, until
+from tests.harness.running_hub import ENVELOPE, Json, child
 
 MIRRORED = str(Path(__file__).parents[2] / "servers" / "mirrored.py")
 SERVERS = {"c": child("--era", "dual")}
@@ -16,7 +18,7 @@ SERVERS = {"c": child("--era", "dual")}
 
 def test_an_answer_that_comes_first_is_json(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here:
+        async with http_hub(tmp_path, SERVERS) as here:
             peer = await here.peer()
             message, headers = modern(call("c__echo", "七", text="hi"))
             answer = await peer.post(message, **headers)
@@ -32,7 +34,7 @@ def test_an_answer_that_comes_first_is_json(tmp_path: Path) -> None:
 
 def test_what_comes_before_the_answer_makes_it_a_stream(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here:
+        async with http_hub(tmp_path, SERVERS) as here:
             peer = await here.peer()
             message, headers = modern(call("c__progress", 5, steps=2), progressToken="t")
             answer = await peer.post(message, **headers)
@@ -54,7 +56,7 @@ def test_what_comes_before_the_answer_makes_it_a_stream(tmp_path: Path) -> None:
 
 def test_a_client_that_takes_json_alone_is_answered_without_what_came_before(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here:
+        async with http_hub(tmp_path, SERVERS) as here:
             peer = await here.peer()
             message, headers = modern(call("c__progress", 5, steps=2), progressToken="t")
             answer = await peer.post(message, **headers, accept="application/json")
@@ -66,7 +68,7 @@ def test_a_client_that_takes_json_alone_is_answered_without_what_came_before(tmp
 
 def test_a_client_that_takes_events_alone_is_answered_with_one(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here:
+        async with http_hub(tmp_path, SERVERS) as here:
             peer = await here.peer()
             message, headers = modern(call("c__echo", 5))
             answer = await peer.post(message, **headers, accept="text/event-stream")
@@ -79,7 +81,7 @@ def test_a_client_that_takes_events_alone_is_answered_with_one(tmp_path: Path) -
 
 def test_a_client_that_goes_away_cancels_its_call(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here:
+        async with http_hub(tmp_path, SERVERS) as here:
             peer, other = await here.peer(), await here.peer()
             message, headers = modern(call("c__hang"))
             peer.send_message(message, **headers)
@@ -98,7 +100,7 @@ def test_a_client_that_goes_away_cancels_its_call(tmp_path: Path) -> None:
 
 def test_a_subscription_is_a_stream_of_what_changes(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here:
+        async with http_hub(tmp_path, SERVERS) as here:
             peer, other = await here.peer(), await here.peer()
             wanted = {"notifications": {"toolsListChanged": True}}
             message, headers = modern(request("subscriptions/listen", wanted, "sub"))
@@ -115,7 +117,7 @@ def test_a_subscription_is_a_stream_of_what_changes(tmp_path: Path) -> None:
 
 def test_a_subscription_is_refused_to_who_takes_no_stream(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with http_hub(tmp_path) as here:
             peer = await here.peer()
             message, headers = modern(request("subscriptions/listen", {"notifications": {}}))
             assert (await peer.post(message, **headers, accept="application/json")).status == 406
@@ -125,7 +127,7 @@ def test_a_subscription_is_refused_to_who_takes_no_stream(tmp_path: Path) -> Non
 
 def test_errors_have_the_status_that_their_code_prescribes(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here:
+        async with http_hub(tmp_path, SERVERS) as here:
             peer = await here.peer()
 
             async def refused(message: Json, **headers: Any) -> tuple[int, int]:
@@ -160,7 +162,7 @@ def test_errors_have_the_status_that_their_code_prescribes(tmp_path: Path) -> No
 
 def test_a_mirrored_argument_has_to_equal_its_header(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, {"c": {"command": sys.executable, "args": [MIRRORED]}}) as here:
+        async with http_hub(tmp_path, {"c": {"command": sys.executable, "args": [MIRRORED]}}) as here:
             peer = await here.peer()
             message, headers = modern(call("c__mirrored", region="東京"))
             tools, named = modern(request("tools/list"))
@@ -176,7 +178,7 @@ def test_a_mirrored_argument_has_to_equal_its_header(tmp_path: Path) -> None:
 
 def test_blanks_around_a_header_are_none_of_it(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here:
+        async with http_hub(tmp_path, SERVERS) as here:
             message, headers = modern(call("c__echo"))
             padded = {name: f" \t{value}\t  " for name, value in headers.items()}
             assert (await (await here.peer()).post(message, **padded)).status == 200
@@ -186,7 +188,7 @@ def test_blanks_around_a_header_are_none_of_it(tmp_path: Path) -> None:
 
 def test_a_notification_is_taken_and_an_answer_is_not(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with http_hub(tmp_path) as here:
             peer = await here.peer()
             note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
             taken = await peer.post(note, mcp_protocol_version="2026-07-28")
@@ -205,7 +207,7 @@ def test_a_notification_is_taken_and_an_answer_is_not(tmp_path: Path) -> None:
 
 def test_each_path_has_its_mode(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS, mode="light", list_wait=20) as here:
+        async with http_hub(tmp_path, SERVERS, mode="light", list_wait=20) as here:
             peer = await here.peer()
             lists = {}
             for path in ("/mcp", "/mcp/search", "/mcp/light", "/mcp/full"):
@@ -223,7 +225,7 @@ def test_each_path_has_its_mode(tmp_path: Path) -> None:
 
 def test_a_pretty_printed_body_reaches_a_server_on_a_pipe(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here:
+        async with http_hub(tmp_path, SERVERS) as here:
             peer = await here.peer()
             message, headers = modern(call("c__echo", nested={"a": [1, 2]}, text="two\nlines"))
             answer = await peer.post(json.dumps(message, indent=2).replace("\n", "\r\n").encode(), **headers)
@@ -234,7 +236,7 @@ def test_a_pretty_printed_body_reaches_a_server_on_a_pipe(tmp_path: Path) -> Non
 
 def test_a_long_result_is_read_on_by_the_next_post(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS, result_tokens=1000) as here:
+        async with http_hub(tmp_path, SERVERS, result_tokens=1000) as here:
             peer = await here.peer()
             message, headers = modern(call("call_tool", name="c__huge", arguments={"bytes": 9000}))
             first = (await peer.post(message, **headers)).json["result"]["content"][-1]["text"]
@@ -249,7 +251,7 @@ def test_a_long_result_is_read_on_by_the_next_post(tmp_path: Path) -> None:
 
 def test_only_post_is_for_who_has_no_session(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with http_hub(tmp_path) as here:
             peer = await here.peer()
             for method in ("GET", "DELETE", "PUT", "PATCH"):
                 peer.send(method, "/mcp", {"mcp-protocol-version": "2026-07-28"})
@@ -262,7 +264,7 @@ def test_only_post_is_for_who_has_no_session(tmp_path: Path) -> None:
 
 def test_clients_that_come_and_go_leave_nothing(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here:
+        async with http_hub(tmp_path, SERVERS) as here:
             steady = await here.peer()
             session = await here.session(steady)
 

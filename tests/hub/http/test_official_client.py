@@ -13,14 +13,16 @@ import pytest
 from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
 
-from tests.harness.http_hub import House, child, house, run, until
+from tests.harness.http_hub import HttpHub, http_hub
+from tests.harness.patience import run, until
+from tests.harness.running_hub import child
 
 MODES = ["legacy", "2026-07-28", "auto"]
 SERVERS = {"old": child("--era", "legacy"), "new": child("--era", "modern")}
 
 
 @asynccontextmanager
-async def client(here: House, mode: Any, **options: Any) -> AsyncIterator[Client]:
+async def client(here: HttpHub, mode: Any, **options: Any) -> AsyncIterator[Client]:
     headers = {"authorization": str(here.bearer)}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=30) as http,
@@ -32,7 +34,7 @@ async def client(here: House, mode: Any, **options: Any) -> AsyncIterator[Client
 @pytest.mark.parametrize("mode", MODES)
 def test_tools_are_listed_and_called(tmp_path: Path, mode: str) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS, list_wait=20) as here, client(here, mode) as it:
+        async with http_hub(tmp_path, SERVERS, list_wait=20) as here, client(here, mode) as it:
             names = {tool.name for tool in (await it.list_tools()).tools}
             assert {"old__echo", "new__echo"} <= names
             for name in ("old__echo", "new__echo"):
@@ -51,7 +53,7 @@ def test_progress_arrives_before_the_answer(tmp_path: Path, mode: str) -> None:
         async def progressed(progress: float, total: float | None, message: str | None) -> None:
             seen.append(progress)
 
-        async with house(tmp_path, SERVERS) as here, client(here, mode) as it:
+        async with http_hub(tmp_path, SERVERS) as here, client(here, mode) as it:
             for name in ("old__progress", "new__progress"):
                 seen.clear()
                 await it.call_tool(name, {"steps": 3}, progress_callback=progressed)
@@ -63,7 +65,7 @@ def test_progress_arrives_before_the_answer(tmp_path: Path, mode: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_a_call_that_the_client_gives_up_is_cancelled(tmp_path: Path, mode: str) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here, client(here, mode) as it:
+        async with http_hub(tmp_path, SERVERS) as here, client(here, mode) as it:
 
             def works() -> bool:
                 return any(instance.in_flight for instance in here.hub.gateway.instances("old"))
@@ -85,7 +87,7 @@ def test_a_question_of_an_old_server_reaches_an_old_client(tmp_path: Path) -> No
             return types.CreateMessageResult(role="assistant", content=content, model="m")
 
         async with (
-            house(tmp_path, SERVERS) as here,
+            http_hub(tmp_path, SERVERS) as here,
             client(here, "legacy", sampling_callback=answer) as it,
         ):
             asked = {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 9}}
@@ -97,7 +99,7 @@ def test_a_question_of_an_old_server_reaches_an_old_client(tmp_path: Path) -> No
 @pytest.mark.parametrize("mode", MODES)
 def test_many_calls_at_once_each_get_their_own_answer(tmp_path: Path, mode: str) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, SERVERS) as here, client(here, mode) as it:
+        async with http_hub(tmp_path, SERVERS) as here, client(here, mode) as it:
             found: dict[int, Any] = {}
 
             async def one(number: int) -> None:

@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.harness.http_hub import Answer, House, child, house, modern, request, run
+from tests.harness.http_hub import Answer, HttpHub, http_hub, modern, request
+from tests.harness.patience import run
+from tests.harness.running_hub import child
 
 LISTED = "http://localhost:3000"
 PATHS = (
@@ -37,7 +39,7 @@ UPGRADE = (
 Pairs = list[tuple[str, str]]
 
 
-async def asked(here: House, start: str, pairs: Pairs, body: bytes = b"") -> Answer:
+async def asked(here: HttpHub, start: str, pairs: Pairs, body: bytes = b"") -> Answer:
     """Return the answer to a request with exactly these headers, on its own connection."""
     peer = await here.peer()
     lines = "".join(f"{name}: {value}\r\n" for name, value in [*pairs, ("content-length", str(len(body)))])
@@ -48,7 +50,7 @@ async def asked(here: House, start: str, pairs: Pairs, body: bytes = b"") -> Ans
     return answer
 
 
-def host(here: House) -> tuple[str, str]:
+def host(here: HttpHub) -> tuple[str, str]:
     return "host", f"127.0.0.1:{here.door.port}"
 
 
@@ -84,7 +86,7 @@ def test_a_request_of_another_page_is_refused_at_every_path(
     tmp_path: Path, twice: Pairs, status: int
 ) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, origins=[LISTED]) as here:
+        async with http_hub(tmp_path, origins=[LISTED]) as here:
             token = [] if twice[0][0] == "authorization" else [("authorization", str(here.bearer))]
             for start, pairs in every_way([host(here), *twice, *token]):
                 answer = await asked(here, start, pairs)
@@ -96,7 +98,7 @@ def test_a_request_of_another_page_is_refused_at_every_path(
 
 def test_two_hosts_are_refused_in_either_order(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with http_hub(tmp_path) as here:
             for pairs in (
                 [host(here), host(here)],
                 [("host", "evil.example"), host(here)],
@@ -110,7 +112,7 @@ def test_two_hosts_are_refused_in_either_order(tmp_path: Path) -> None:
 
 def test_an_answer_is_no_script_and_no_image_for_other_pages(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, origins=[LISTED]) as here:
+        async with http_hub(tmp_path, origins=[LISTED]) as here:
             for origin in (LISTED, "http://evil.example"):
                 for start, pairs in every_way([host(here), ("origin", origin)])[:-2]:
                     answer = await asked(here, start, pairs)
@@ -120,7 +122,7 @@ def test_an_answer_is_no_script_and_no_image_for_other_pages(tmp_path: Path) -> 
     run(scenario)
 
 
-async def called(here: House, method: str, *pairs: tuple[str, str], **params: Any) -> Any:
+async def called(here: HttpHub, method: str, *pairs: tuple[str, str], **params: Any) -> Any:
     """Return the result of a method over POST with exactly these headers; of a stream, the first part."""
     body = json.dumps(request(method, params)).encode()
     given = [host(here), ("content-type", "application/json"), *pairs]
@@ -130,7 +132,7 @@ async def called(here: House, method: str, *pairs: tuple[str, str], **params: An
 
 def test_a_listed_page_without_the_token_asks_the_archive_and_changes_nothing(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, {"up": child()}, origins=[LISTED]) as here:
+        async with http_hub(tmp_path, {"up": child()}, origins=[LISTED]) as here:
             page = ("origin", LISTED)
             assert "result" in await called(here, "check_init", page)
             for operation in here.door.rpc.table:
@@ -151,7 +153,7 @@ def test_a_listed_page_without_the_token_asks_the_archive_and_changes_nothing(tm
 
 def test_the_hubs_own_origin_counts_with_the_token_alone(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with http_hub(tmp_path) as here:
             own = ("origin", f"http://127.0.0.1:{here.door.port}")
             token = ("authorization", str(here.bearer))
             assert (await called(here, "check_init", own))["error"]["code"] == -32600
@@ -166,7 +168,7 @@ def test_a_hub_without_a_token_lets_its_own_origin_in(tmp_path: Path, host: str)
     """As the official suite asks of servers that are reached by the loopback."""
 
     async def scenario() -> None:
-        async with house(tmp_path, http_token=False) as here:
+        async with http_hub(tmp_path, http_token=False) as here:
             own = f"{host}:{here.door.port}"
             message, headers = modern(request("tools/list"))
             peer = await here.peer()
@@ -179,7 +181,7 @@ def test_a_hub_without_a_token_lets_its_own_origin_in(tmp_path: Path, host: str)
 
 def test_a_page_changes_nothing_in_a_hub_that_has_no_token(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, {"up": child()}, origins=[LISTED], http_token=False) as here:
+        async with http_hub(tmp_path, {"up": child()}, origins=[LISTED], http_token=False) as here:
             page = ("origin", LISTED)
             assert "result" in await called(here, "list_tools", page)
             assert "result" in await called(here, "call_tool", name="up__echo", arguments={"text": "x"})
@@ -197,8 +199,8 @@ def test_a_page_changes_nothing_in_a_hub_that_has_no_token(tmp_path: Path) -> No
 
 
 @asynccontextmanager
-async def served(folder: Path) -> AsyncIterator[House]:
-    async with house(folder, {"a-private-name": child()}, origins=[LISTED]) as here:
+async def served(folder: Path) -> AsyncIterator[HttpHub]:
+    async with http_hub(folder, {"a-private-name": child()}, origins=[LISTED]) as here:
         yield here
 
 
@@ -226,7 +228,7 @@ def test_requests_without_an_origin_work_as_they_did(tmp_path: Path) -> None:
     """Original clients send neither origin nor token."""
 
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with http_hub(tmp_path) as here:
             assert "result" in await called(here, "check_init")
             if sys.platform.startswith("linux"):
                 assert (await called(here, "stop_server"))["result"]["status"] == "stopping"

@@ -13,7 +13,7 @@ from tabane.hub.http.replay import Journal, event_id, parse_event_id
 from tabane.hub.http.request import HttpRequest
 from tabane.hub.http.stream import KEEP_ALIVE_EVERY, Pulse, Stream
 from tabane.wire.sse import KEEP_ALIVE
-from tests.harness.running_hub import until
+from tests.harness.patience import until
 
 
 class Line:

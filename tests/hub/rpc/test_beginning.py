@@ -10,7 +10,7 @@ from tabane.hub.process.administration import HubAdministration
 from tabane.hub.rpc.permission import LOOPBACK, TcpPermission, TokenlessCaller
 from tabane.messages import Message
 from tabane.operations import Caller, Door, Face, OperationTable, Progress
-from tests.harness.running_hub import until
+from tests.harness.patience import until
 
 
 class Process:

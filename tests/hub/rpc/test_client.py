@@ -14,21 +14,22 @@ import pytest
 from tabane.errors import BadArguments, HubError
 from tabane.hub.local.client import HubCallDeclined, HubCallFailed
 from tabane.hub.rpc.client import connect_to
-from tests.harness.rpc_hub import House, house, run
+from tests.harness.patience import run
+from tests.harness.rpc_hub import RpcHub, rpc_hub
 
 
-def play(folder: Path, scene: Callable[[House], Any], **settings: Any) -> None:
+def play(folder: Path, scene: Callable[[RpcHub], Any], **settings: Any) -> None:
     """A hub, and a scene in a thread of its own, since the client blocks."""
 
     async def scenario() -> None:
-        async with house(folder, **settings) as here:
+        async with rpc_hub(folder, **settings) as here:
             await asyncio.to_thread(scene, here)
 
     run(scenario)
 
 
 def test_calls_and_streams_are_answered(tmp_path: Path) -> None:
-    def scene(here: House) -> None:
+    def scene(here: RpcHub) -> None:
         with connect_to(here.url(), here.door.token) as client:
             assert client.call("secret", {"text": "束ね" * 100_000}) == "束ね" * 100_000
             parts = list(client.stream("count", {"parts": 5, "size": 300_000}))
@@ -45,7 +46,7 @@ def test_calls_and_streams_are_answered(tmp_path: Path) -> None:
 
 
 def test_it_answers_pings_while_it_waits(tmp_path: Path) -> None:
-    def scene(here: House) -> None:
+    def scene(here: RpcHub) -> None:
         with connect_to(here.url()) as client:
             timer = threading.Timer(1, lambda: here.place.hub.loop.call_soon_threadsafe(here.works.gate.set))
             timer.start()
@@ -56,7 +57,7 @@ def test_it_answers_pings_while_it_waits(tmp_path: Path) -> None:
 
 
 def test_what_a_hub_refuses_is_said(tmp_path: Path) -> None:
-    def scene(here: House) -> None:
+    def scene(here: RpcHub) -> None:
         with pytest.raises(HubError, match="token of the hub is needed"):
             connect_to(here.url(), "wrong")
         with pytest.raises(HubError, match="nothing at this path"):
@@ -79,7 +80,7 @@ def test_where_no_hub_is_that_is_said() -> None:
 
 
 def test_a_hub_that_ends_is_told(tmp_path: Path) -> None:
-    def scene(here: House) -> None:
+    def scene(here: RpcHub) -> None:
         with connect_to(here.url()) as client:
             assert client.call("echo") == ""
             asyncio.run_coroutine_threadsafe(here.door.close(), here.place.hub.loop).result(20)

@@ -10,18 +10,19 @@ import pytest
 from websockets.asyncio.client import connect
 
 from tabane.operations import Face
-from tests.harness.http_hub import House, house, request, run
+from tests.harness.http_hub import HttpHub, http_hub, request
+from tests.harness.patience import run
 
 DOCUMENT = {"filepath": "会議/一.md", "text": "# 議事録\n\n青いほうを選んだ。", "metadata": {"year": 2026}}
 
 OTHERS = ("search", "search_everything", "put_file", "list_watched", "import_chroma", "hello")
 
 
-def sockets(here: House) -> str:
+def sockets(here: HttpHub) -> str:
     return f"ws://127.0.0.1:{here.door.port}/"
 
 
-async def post(here: House, method: str, params: Any, **headers: str | None) -> Any:
+async def post(here: HttpHub, method: str, params: Any, **headers: str | None) -> Any:
     peer = await here.peer()
     answer = await peer.post(request(method, params), "/rpc", **headers)
     assert answer.status == 200
@@ -30,7 +31,7 @@ async def post(here: House, method: str, params: Any, **headers: str | None) -> 
 
 def test_a_document_that_was_put_by_post_is_found_over_a_websocket(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with http_hub(tmp_path) as here:
             put = await post(here, "put_document", DOCUMENT)
             assert put["result"]["status"] == "success"
             headers = {"authorization": str(here.bearer)}
@@ -55,7 +56,7 @@ def test_a_document_that_was_put_by_post_is_found_over_a_websocket(tmp_path: Pat
 
 def test_without_the_token_no_document_is_reached(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with http_hub(tmp_path) as here:
             await post(here, "put_document", DOCUMENT)
             methods = [
                 operation.name
@@ -81,7 +82,7 @@ def test_without_the_token_no_document_is_reached(tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", ["search", "search_documents"])
 def test_where_nothing_was_ever_put_nothing_is_found(tmp_path: Path, method: str) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with http_hub(tmp_path) as here:
             empty = await post(here, method, {"query": "anything"})
             assert (empty["result"]["status"], empty["result"]["count"]) == ("success", 0)
 

@@ -22,7 +22,7 @@ from tabane.hub.http.door import HttpDoor
 from tabane.hub.process.administration import HubAdministration
 from tabane.hub.process.table import table_of, whole_table
 from tabane.operations import Face, Operation, OperationTable
-from tests.harness.running_hub import place
+from tests.harness.running_hub import running_hub
 
 SCALARS: dict[str, list[Any]] = {
     "string": ["x", "束", ""],
@@ -175,7 +175,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     async def serve() -> None:
         folder = tmp_path_factory.mktemp("served")
         folder.chmod(0o700)
-        async with place(folder, {}, http=True, port=0) as here:
+        async with running_hub(folder, {}, http=True, port=0) as here:
             door = HttpDoor(here.hub, table=OperationTable(list(table_of(here.hub, HubAdministration()))))
             door.open()
             found.append(Served(door.port, str(door.token)))

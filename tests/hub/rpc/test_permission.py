@@ -17,12 +17,13 @@ from websockets.asyncio.client import connect
 from tabane.hub.rpc.permission import LOOPBACK, TcpPermission, TokenlessCaller
 from tabane.hub.rpc.tcp_peers import SocketAddress, uid_in, uid_of_peer
 from tabane.operations import AllowLocal, Caller, Face, OperationTable, Privilege
-from tests.harness.rpc_hub import House, Works, house, request, run
+from tests.harness.patience import run
+from tests.harness.rpc_hub import FakeOperations, RpcHub, request, rpc_hub
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel's table is Linux's")
 
 
-async def asked(here: House, method: str, **options: Any) -> Any:
+async def asked(here: RpcHub, method: str, **options: Any) -> Any:
     async with connect(here.url(), **options) as client:
         await client.send(json.dumps(request(method)))
         return json.loads(await client.recv())
@@ -30,7 +31,7 @@ async def asked(here: House, method: str, **options: Any) -> Any:
 
 def test_without_the_token_only_what_is_public_is_served(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             assert (await asked(here, "echo"))["result"] == ""
             error = (await asked(here, "secret"))["error"]
             assert error["code"] == -31403
@@ -44,7 +45,7 @@ def test_without_the_token_only_what_is_public_is_served(tmp_path: Path) -> None
 
 def test_the_token_opens_everything_however_it_is_shown(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             assert "result" in await asked(here, "secret", additional_headers=here.bearer)
             offered = ["tabane.rpc", f"tabane.token.{here.door.token}"]
             async with connect(here.url(), subprotocols=offered) as client:  # type: ignore[arg-type]
@@ -59,7 +60,7 @@ def test_the_token_opens_everything_however_it_is_shown(tmp_path: Path) -> None:
 
 def test_the_setting_closes_the_archive_and_says_so(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, open_archive=False) as here:
+        async with rpc_hub(tmp_path, open_archive=False) as here:
             assert (await asked(here, "echo"))["error"]["code"] == -31403
             assert "result" in await asked(here, "echo", additional_headers=here.bearer)
 
@@ -68,7 +69,7 @@ def test_the_setting_closes_the_archive_and_says_so(tmp_path: Path) -> None:
 
 def test_a_hub_without_a_token_knows_everybody(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, http_token=False) as here:
+        async with rpc_hub(tmp_path, http_token=False) as here:
             assert "result" in await asked(here, "secret")
             assert "result" in await asked(here, "secret", additional_headers={"authorization": "Bearer x"})
 
@@ -78,7 +79,7 @@ def test_a_hub_without_a_token_knows_everybody(tmp_path: Path) -> None:
 @LINUX
 def test_a_process_of_the_hubs_user_may_stop_it_without_the_token(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             assert (await asked(here, "stop_server"))["result"] == {"status": "stopping"}
             assert here.works.stopped
 
@@ -87,7 +88,7 @@ def test_a_process_of_the_hubs_user_may_stop_it_without_the_token(tmp_path: Path
 
 @pytest.mark.parametrize("uid", [None, os.getuid() + 1])
 def test_a_process_of_another_user_may_not(tmp_path: Path, uid: int | None) -> None:
-    table = OperationTable(Works().table())
+    table = OperationTable(FakeOperations().table())
     entrance = TcpPermission(table, lambda: True, lambda: tmp_path / "token")
     other = TokenlessCaller(LOOPBACK, Face.RPC, "x", uid=lambda: uid)
     own = TokenlessCaller(LOOPBACK, Face.RPC, "x", uid=os.getuid)

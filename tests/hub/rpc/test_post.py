@@ -10,22 +10,24 @@ from typing import Any
 import pytest
 
 from tabane.hub.rpc.dispatcher import MOST_ANSWER
-from tests.harness.http_hub import Answer, Peer, Process
-from tests.harness.http_hub import House as HttpHouse
-from tests.harness.rpc_hub import SOON, House, house, request, run, until
+from tests.harness.http_hub import Answer, HttpClient, RecordedProcess
+from tests.harness.http_hub import HttpHub as HttpHouse
+from tests.harness.patience import run, until
+from tests.harness.rpc_hub import RpcHub, request, rpc_hub
+from tests.harness.running_hub import SOON
 
 
-async def peer(here: House) -> Peer:
+async def peer(here: RpcHub) -> HttpClient:
     """A connection whose requests have no token, unless they are given one."""
     reader, writer = await asyncio.open_connection("127.0.0.1", here.door.port, limit=1 << 26)
-    return Peer(HttpHouse(here.place, here.door, Process()), reader, writer)
+    return HttpClient(HttpHouse(here.place, here.door, RecordedProcess()), reader, writer)
 
 
-async def post(client: Peer, message: Any, **headers: str | None) -> Answer:
+async def post(client: HttpClient, message: Any, **headers: str | None) -> Answer:
     return await client.post(message, "/rpc", **{"authorization": None, **headers})
 
 
-async def lines(client: Peer) -> list[Any]:
+async def lines(client: HttpClient) -> list[Any]:
     """The lines of the response that has begun."""
     body = b""
     while chunk := await client.chunk():
@@ -36,7 +38,7 @@ async def lines(client: Peer) -> list[Any]:
 
 def test_a_message_is_answered_in_json(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             client = await peer(here)
             answer = await post(client, request("echo", {"text": "束ね"}, "a"))
             assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
@@ -50,7 +52,7 @@ def test_a_message_is_answered_in_json(tmp_path: Path) -> None:
 
 def test_what_is_only_told_has_no_answer(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             client = await peer(here)
             note = {"jsonrpc": "2.0", "method": "echo", "params": {"text": "told"}}
             for message in (note, [note, note], {**note, "method": "nothing"}, {**note, "method": "count"}):
@@ -63,7 +65,7 @@ def test_what_is_only_told_has_no_answer(tmp_path: Path) -> None:
 
 def test_a_stream_comes_as_lines(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             client = await peer(here)
             client.send_message(request("count", {"parts": 3}, 7), "/rpc", authorization=None)
             head = await client.head()
@@ -88,7 +90,7 @@ def test_a_stream_comes_as_lines(tmp_path: Path) -> None:
 
 def test_who_does_not_read_a_stream_costs_a_few_parts_and_who_leaves_ends_it(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             client = await peer(here)
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
             params = {"parts": 1000, "size": 500_000}
@@ -107,7 +109,7 @@ def test_who_does_not_read_a_stream_costs_a_few_parts_and_who_leaves_ends_it(tmp
 
 def test_who_leaves_has_what_they_asked_for_cancelled(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             client = await peer(here)
             client.send_message(request("wait"), "/rpc", authorization=None)
             await until(lambda: here.works.running > 0, "it is asked")
@@ -134,7 +136,7 @@ def test_who_leaves_has_what_they_asked_for_cancelled(tmp_path: Path) -> None:
 )
 def test_an_error_of_rpc_is_an_answer(tmp_path: Path, message: Any, code: int) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             client = await peer(here)
             answer = await post(client, message)
             assert (answer.status, answer.code) == (200, code)
@@ -145,7 +147,7 @@ def test_an_error_of_rpc_is_an_answer(tmp_path: Path, message: Any, code: int) -
 
 def test_what_http_is_about_has_its_status(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, origins=["http://localhost:3000"]) as here:
+        async with rpc_hub(tmp_path, origins=["http://localhost:3000"]) as here:
             client = await peer(here)
             echo = request("echo")
             assert (await post(client, echo, content_type="text/plain")).status == 415
@@ -171,7 +173,7 @@ def test_what_http_is_about_has_its_status(tmp_path: Path) -> None:
 
 def test_an_answer_that_is_too_long_is_shortened_here_too(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             client = await peer(here)
             answer = await post(client, request("posts", {"times": 2000}))
             assert len(answer.body) <= MOST_ANSWER
@@ -183,7 +185,7 @@ def test_an_answer_that_is_too_long_is_shortened_here_too(tmp_path: Path) -> Non
 
 def test_one_batch_does_not_hold_up_another_client(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             client, other = await peer(here), await peer(here)
             client.send_message([request("wait", {}, n) for n in range(200)], "/rpc", authorization=None)
             await until(lambda: here.works.running == 64, "as many as run at once")

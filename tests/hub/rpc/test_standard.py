@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tabane.wire.websocket import WebSocketMessage
-from tests.harness.rpc_hub import House, house, request, run
+from tests.harness.patience import run
+from tests.harness.rpc_hub import RpcHub, request, rpc_hub
 from tests.hub.rpc.test_post import peer, post
 
 ECHO = {"jsonrpc": "2.0", "method": "echo", "params": {"text": "a"}}
@@ -96,7 +97,7 @@ def fits(answer: Any, expected: Any) -> None:
         assert answer == expected
 
 
-async def over_websocket(here: House, text: str, told: bool) -> Any:
+async def over_websocket(here: RpcHub, text: str, told: bool) -> Any:
     frames = await here.frames()
     frames.write(text.encode())
     if not told:
@@ -106,7 +107,7 @@ async def over_websocket(here: House, text: str, told: bool) -> Any:
     return None
 
 
-async def over_post(here: House, text: str, told: bool) -> Any:
+async def over_post(here: RpcHub, text: str, told: bool) -> Any:
     client = await peer(here)
     client.send("POST", "/rpc", {"content-type": "application/json", "authorization": None}, text.encode())
     head = await client.head()
@@ -119,7 +120,7 @@ async def over_post(here: House, text: str, told: bool) -> Any:
 @pytest.mark.parametrize("way", [over_websocket, over_post])
 def test_the_examples_of_the_standard(tmp_path: Path, way: Any) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             for text, expected in EXAMPLES:
                 answer = await way(here, text, expected is None)
                 if expected is None:
@@ -143,7 +144,7 @@ ids = st.one_of(
 @given(st.lists(ids, min_size=30, max_size=60, unique=True))
 def test_every_legal_id_comes_back_as_it_was_written(tmp_path: Path, written: list[str]) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             frames = await here.frames()
             for text in written:
                 frames.write(f'{{"jsonrpc":"2.0","method":"echo","id":{text}}}'.encode())

@@ -16,13 +16,15 @@ from tabane.hub.http import websocket as sockets
 from tabane.hub.rpc import dispatcher
 from tabane.hub.rpc.dispatcher import MOST_ANSWER
 from tabane.wire import websocket
-from tests.harness.rpc_hub import SOON, Frames, House, house, request, run, until
+from tests.harness.patience import run, until
+from tests.harness.rpc_hub import RpcHub, WebSocketClient, request, rpc_hub
+from tests.harness.running_hub import SOON
 
 
 @pytest.mark.parametrize("path", ["/", "/rpc", "/rpc?x=1"])
 def test_a_client_with_default_limits_is_answered(tmp_path: Path, path: str) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here, connect(here.url(path)) as client:
+        async with rpc_hub(tmp_path) as here, connect(here.url(path)) as client:
             assert client.response
             assert "Sec-WebSocket-Extensions" not in client.response.headers
             await client.send(json.dumps(request("echo", {"text": "束ね"}, "a")))
@@ -33,7 +35,7 @@ def test_a_client_with_default_limits_is_answered(tmp_path: Path, path: str) -> 
 
 def test_a_stream_is_several_answers_with_the_same_id(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here, connect(here.url()) as client:
+        async with rpc_hub(tmp_path) as here, connect(here.url()) as client:
             await client.send(json.dumps(request("count", {"parts": 3, "size": 1}, 1.5)))
             answers = [json.loads(await client.recv()) for _ in range(3)]
             assert answers[0] == {
@@ -51,7 +53,7 @@ def test_a_stream_is_several_answers_with_the_same_id(tmp_path: Path) -> None:
 
 def test_a_stream_that_fails_ends_with_an_error(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             frames = await here.frames()
             assert (await frames.ask("count", {"fail": 2}))["more"]
             failed = await frames.next()
@@ -78,7 +80,7 @@ def test_a_stream_that_fails_ends_with_an_error(tmp_path: Path) -> None:
 
 def test_streams_and_calls_of_one_connection_run_beside_each_other(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             frames = await here.frames()
             frames.send(request("wait", {}, "slow"))
             frames.send(request("count", {"parts": 2}, "stream"))
@@ -91,7 +93,7 @@ def test_streams_and_calls_of_one_connection_run_beside_each_other(tmp_path: Pat
     run(scenario)
 
 
-async def stalled(here: House, parts: int) -> socket.socket:
+async def stalled(here: RpcHub, parts: int) -> socket.socket:
     """A client that asks for a stream of that many parts of 500 kB, and reads nothing."""
     frames = await here.frames()
     peer: socket.socket = frames.writer.get_extra_info("socket")
@@ -103,7 +105,7 @@ async def stalled(here: House, parts: int) -> socket.socket:
 
 def test_a_client_that_does_not_read_a_stream_costs_a_few_parts(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             frames = await here.frames()
             frames.writer.transport.pause_reading()  # type: ignore[attr-defined]
             frames.send(request("count", {"parts": 200, "size": 500_000}))
@@ -128,7 +130,7 @@ def test_a_client_that_does_not_read_a_stream_costs_a_few_parts(tmp_path: Path) 
 
 def test_only_so_many_streams_of_a_connection_have_a_part_in_hand(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             frames = await here.frames()
             frames.writer.transport.pause_reading()  # type: ignore[attr-defined]
             for number in range(40):
@@ -145,7 +147,7 @@ def test_only_so_many_streams_of_a_connection_have_a_part_in_hand(tmp_path: Path
 
 def test_who_does_not_read_its_answers_is_not_read_either(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             frames = await here.frames()
             frames.writer.transport.pause_reading()  # type: ignore[attr-defined]
             writer = frames.writer
@@ -166,7 +168,7 @@ def test_who_does_not_read_its_answers_is_not_read_either(tmp_path: Path) -> Non
 
 def test_who_hangs_up_has_what_they_asked_for_cancelled(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             frames = await here.frames()
             frames.send(request("wait"))
             frames.send(request("count", {"parts": 100_000, "size": 100_000}, 2))
@@ -182,7 +184,7 @@ def test_who_hangs_up_has_what_they_asked_for_cancelled(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pongs", [True, False])
 def test_a_client_without_a_sign_of_life_is_gone(tmp_path: Path, pongs: bool) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, ping_interval=0.1) as here:
+        async with rpc_hub(tmp_path, ping_interval=0.1) as here:
             frames = await here.frames()
             frames.pongs = pongs
             frames.send(request("wait"))
@@ -202,7 +204,7 @@ def test_a_client_without_a_sign_of_life_is_gone(tmp_path: Path, pongs: bool) ->
 
 def test_a_client_that_leaves_a_stream_unread_is_gone_in_the_end(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, ping_interval=0.1) as here:
+        async with rpc_hub(tmp_path, ping_interval=0.1) as here:
             await stalled(here, 1000)
             await until(lambda: here.works.made > 0, "the stream has begun")
             await until(lambda: here.works.left > 0, "the stream was given up")
@@ -213,7 +215,7 @@ def test_a_client_that_leaves_a_stream_unread_is_gone_in_the_end(tmp_path: Path)
 
 def test_pings_are_answered_and_closing_is_closed(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             frames = await here.frames()
             frames.write(b"are you there?", websocket.PING)
             assert await frames.event() == websocket.WebSocketPong(b"are you there?")
@@ -251,7 +253,7 @@ def parts_of(payload: bytes, *sizes: int) -> bytes:
 )
 def test_however_a_message_is_framed_it_is_read(tmp_path: Path, data: bytes) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             frames = await here.frames()
             for byte in data:
                 frames.writer.write(bytes([byte]))
@@ -297,7 +299,7 @@ def test_what_is_wrong_is_answered_and_the_connection_lives_on(
     tmp_path: Path, payload: bytes, opcode: int, code: int
 ) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             frames = await here.frames()
             frames.write(payload, opcode)
             event = await frames.event()
@@ -326,7 +328,7 @@ def test_what_breaks_the_protocol_ends_the_connection_with_its_code(
     tmp_path: Path, data: bytes, code: int
 ) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             frames, other = await here.frames(), await here.frames()
             frames.writer.write(data + websocket.frame(GOOD, key=b"abcd"))
             closed = await frames.event()
@@ -340,7 +342,7 @@ def test_what_breaks_the_protocol_ends_the_connection_with_its_code(
 
 def test_a_list_that_is_too_long_leaves_out_what_posts_can_do_without(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here, connect(here.url()) as client:
+        async with rpc_hub(tmp_path) as here, connect(here.url()) as client:
 
             async def posts(**params: Any) -> Any:
                 await client.send(json.dumps(request("posts", params)))
@@ -366,7 +368,7 @@ def test_a_list_that_is_too_long_leaves_out_what_posts_can_do_without(tmp_path: 
 
 def test_a_batch_never_passes_what_a_client_takes_either(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             frames = await here.frames()
             long = {"text": "x" * 400_000}
             frames.send([request("echo", long, 1), request("echo", long, 2), request("echo", long, 3)])
@@ -385,7 +387,7 @@ def test_a_batch_never_passes_what_a_client_takes_either(tmp_path: Path) -> None
 
 def test_a_stream_in_a_batch_is_refused_alone(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             frames = await here.frames()
             frames.send([request("count", {}, 1), request("echo", {}, 2)])
             first, second = await frames.next()
@@ -396,7 +398,7 @@ def test_a_stream_in_a_batch_is_refused_alone(tmp_path: Path) -> None:
     run(scenario)
 
 
-async def refused(here: House, path: str = "/", **headers: str | None) -> tuple[int, Any, dict[str, str]]:
+async def refused(here: RpcHub, path: str = "/", **headers: str | None) -> tuple[int, Any, dict[str, str]]:
     status, found, frames = await here.connect(path, **headers)
     body = await asyncio.wait_for(frames.reader.readexactly(int(found["content-length"])), SOON)
     assert not await asyncio.wait_for(frames.reader.read(), SOON), "it is closed"
@@ -405,7 +407,7 @@ async def refused(here: House, path: str = "/", **headers: str | None) -> tuple[
 
 def test_who_may_not_become_a_websocket_is_told_why(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             assert (await refused(here, host="evil.example"))[0] == 421
             assert (await refused(here, origin="https://evil.example"))[0] == 403
             assert (await refused(here, origin="null"))[0] == 403
@@ -426,7 +428,7 @@ def test_who_may_not_become_a_websocket_is_told_why(tmp_path: Path) -> None:
 
 def test_only_so_many_are_connected_at_the_same_time(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path, max_sessions=2) as here:
+        async with rpc_hub(tmp_path, max_sessions=2) as here:
             first, _ = await here.frames(), await here.frames()
             status, error, headers = await refused(here)
             assert (status, bool(headers["retry-after"])) == (503, True)
@@ -441,7 +443,7 @@ def test_only_so_many_are_connected_at_the_same_time(tmp_path: Path) -> None:
 
 def test_a_hub_that_ends_finishes_what_it_has_and_says_goodbye(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here, connect(here.url()) as client:
+        async with rpc_hub(tmp_path) as here, connect(here.url()) as client:
             await client.send(json.dumps(request("wait", {}, 1)))
             await until(lambda: here.works.running > 0, "it is asked")
             here.door.drain()
@@ -466,7 +468,7 @@ def test_a_hub_that_ends_finishes_what_it_has_and_says_goodbye(tmp_path: Path) -
 
 def test_a_client_that_does_not_take_its_leave_does_not_keep_the_hub(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
+        async with rpc_hub(tmp_path) as here:
             await stalled(here, 1000)
             await until(lambda: here.works.made > 0, "the stream has begun")
             before = asyncio.get_running_loop().time()
@@ -479,8 +481,8 @@ def test_a_client_that_does_not_take_its_leave_does_not_keep_the_hub(tmp_path: P
 
 def test_a_client_that_breaks_off_within_a_frame_is_gone(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with house(tmp_path) as here:
-            frames: Frames = await here.frames()
+        async with rpc_hub(tmp_path) as here:
+            frames: WebSocketClient = await here.frames()
             frames.writer.write(websocket.frame(GOOD, key=b"abcd")[:9])
             frames.writer.write_eof()
             assert await frames.event() is None

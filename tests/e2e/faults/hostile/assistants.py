@@ -23,7 +23,8 @@ from tabane.hub.local.client import HubClient
 from tabane.hub.local.connector import HubConnector
 from tabane.hub.local.endpoint import Endpoint
 from tabane.hub.local.handshake import Hello
-from tests.harness.bridge import INITIALIZE, Client, Lines, until
+from tests.harness.bridge import INITIALIZE, BridgeClient, Lines
+from tests.harness.patience import wait_until
 from tests.harness.user import User
 from tests.servers.hostile_entry import Entry
 from tests.servers.hostile_schemas import SCHEMAS
@@ -70,7 +71,7 @@ class Bridged:
     """An assistant over stdio. Each of its requests has an id of its own, answered exactly once."""
 
     def __init__(self, user: User, *flags: str) -> None:
-        self._client: Client = user.client(*flags)
+        self._client: BridgeClient = user.client(*flags)
         self._client.out = LongLines(self._client.out.fd)
         self._client.initialize()
         self._numbers = itertools.count(1)
@@ -146,7 +147,7 @@ class Posting:
         return dict(answers[0])
 
 
-class Town:
+class SharedHub:
     """Everything around one hub. End it with ``end``."""
 
     def __init__(self, folder: Path) -> None:
@@ -230,7 +231,7 @@ class Town:
             def names() -> set[str]:
                 return {row["name"] for row in hub.call("list_servers", {}, LIMIT)["results"]}
 
-            until(lambda: done(names()), "the servers file is read again", LIMIT)
+            wait_until(lambda: done(names()), "the servers file is read again", LIMIT)
 
 
 def stdio(entry: Entry) -> Json:
@@ -253,7 +254,7 @@ def over_http(entry: Entry) -> Iterator[Json]:
         process.communicate()
 
 
-def misbehave(town: Town, entry: Entry, definition: Json) -> None:
+def misbehave(town: SharedHub, entry: Entry, definition: Json) -> None:
     """Let a server misbehave, and check that nobody else is affected and nothing hangs."""
     town.sound = False
     with town.hostile(definition) as server:
@@ -264,12 +265,12 @@ def misbehave(town: Town, entry: Entry, definition: Json) -> None:
             assert called or entry.moment != "call", "it was never called"
             assert entry.ends in ("either", "failure" if failed(answer) else "result"), str(answer)[:1000]
         if entry.shown:
-            until(lambda: shown(town.status(server)), f"a problem in {town.status(server)}", LIMIT)
+            wait_until(lambda: shown(town.status(server)), f"a problem in {town.status(server)}", LIMIT)
         town.check()
     town.sound = True
 
 
-def call(town: Town, entry: Entry, server: str) -> list[Json]:
+def call(town: SharedHub, entry: Entry, server: str) -> list[Json]:
     """Call the tool `hit` as the entry says. Return the answers, which come within a time limit."""
     arguments: Json = {"bulk": "x" * entry.bulk} if entry.bulk else {}
     name = f"{server}__hit"

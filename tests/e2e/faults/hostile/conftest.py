@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.e2e.faults.hostile.assistants import Town
+from tests.e2e.faults.hostile.assistants import SharedHub
 
 
 @pytest.fixture(scope="module")
-def towns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Town]]:
-    found: list[Town] = []
+def towns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], SharedHub]]:
+    found: list[SharedHub] = []
 
-    def one() -> Town:
+    def one() -> SharedHub:
         if not found or not found[-1].sound:
             for town in found:
                 town.end()
-            found[:] = [Town(tmp_path_factory.mktemp("town"))]
+            found[:] = [SharedHub(tmp_path_factory.mktemp("town"))]
         return found[-1]
 
     yield one
@@ -26,5 +26,5 @@ def towns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Tow
 
 
 @pytest.fixture
-def town(towns: Callable[[], Town]) -> Town:
+def town(towns: Callable[[], SharedHub]) -> SharedHub:
     return towns()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.faults.hostile.assistants import Town, misbehave, over_http
+from tests.e2e.faults.hostile.assistants import SharedHub, misbehave, over_http
 from tests.servers.hostile_entry import Entry
 from tests.servers.hostile_http import ENTRIES
 
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: entry.name)
-def test_others_are_served_while_a_server_misbehaves(town: Town, entry: Entry) -> None:
+def test_others_are_served_while_a_server_misbehaves(town: SharedHub, entry: Entry) -> None:
     with over_http(entry) as definition:
         misbehave(town, entry, definition)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.faults.hostile.assistants import Town, misbehave, stdio
+from tests.e2e.faults.hostile.assistants import SharedHub, misbehave, stdio
 from tests.servers.hostile_stdio import ENTRIES
 
 STORMS = ("a_storm_of_elicitations", "lines_of_rubbish", "answers_that_nobody_asked_for")
 
 
 @pytest.mark.parametrize("name", STORMS)
-def test_a_storm_leaves_the_history_of_the_log(town: Town, name: str) -> None:
+def test_a_storm_leaves_the_history_of_the_log(town: SharedHub, name: str) -> None:
     path = town.user.home / "logs" / "hub.log"
     before = path.read_text()
     misbehave(town, ENTRIES[name], stdio(ENTRIES[name]))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.faults.hostile.assistants import Town, misbehave, stdio
+from tests.e2e.faults.hostile.assistants import SharedHub, misbehave, stdio
 from tests.servers.hostile_entry import Entry
 from tests.servers.hostile_stdio import ENTRIES
 
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: entry.name)
-def test_others_are_served_while_a_server_misbehaves(town: Town, entry: Entry) -> None:
+def test_others_are_served_while_a_server_misbehaves(town: SharedHub, entry: Entry) -> None:
     misbehave(town, entry, stdio(entry))

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from mcp import Client
 from pydantic import BaseModel
 
-from tests.harness.official_client import KINDS, MODES, Era, Hall, Kind, over_http, over_stdio
+from tests.harness.official_client import KINDS, MODES, Era, GridHub, Kind, over_http, over_stdio
 from tests.servers.both_eras import Upstream
 
 Way = Literal["stdio", "http"]
@@ -49,14 +49,16 @@ class Cell:
         """The hub's name of the resource that every server has under the same URI."""
         return f"tabane://upstream/{self.kind.name}/{quote('grid://common/text', safe='')}"
 
-    def client(self, here: Hall, mode: str = "full", **options: Any) -> AbstractAsyncContextManager[Client]:
+    def client(
+        self, here: GridHub, mode: str = "full", **options: Any
+    ) -> AbstractAsyncContextManager[Client]:
         """A client of the hub."""
         if self.way == "stdio":
             return over_stdio(here, self.era, mode, **options)
         return over_http(f"{here.url}/{mode}", self.era, here.token, **options)
 
     @asynccontextmanager
-    async def direct(self, here: Hall, **options: Any) -> AsyncIterator[Client]:
+    async def direct(self, here: GridHub, **options: Any) -> AsyncIterator[Client]:
         """A client of the same server without any hub, in this process."""
         server = Upstream(self.kind.name, str(here.folder / "direct.marks")).server()
         async with Client(server, mode=MODES[self.kind.era], **options) as client:

@@ -26,7 +26,8 @@ from mcp_types import (
 from pydantic import FileUrl
 
 from tests.e2e.protocol.grid.cell import CELLS, Cell, pages, plain
-from tests.harness.official_client import KINDS, Hall, Json, run, until
+from tests.harness.official_client import KINDS, GridHub, Json, run
+from tests.harness.patience import until
 from tests.servers.both_eras import BULK
 
 each_cell = pytest.mark.parametrize("cell", CELLS, ids=str)
@@ -82,7 +83,7 @@ def text(result: Any) -> str:
 
 
 @asynccontextmanager
-async def both(cell: Cell, here: Hall, **options: Any) -> AsyncIterator[tuple[Client, Client]]:
+async def both(cell: Cell, here: GridHub, **options: Any) -> AsyncIterator[tuple[Client, Client]]:
     """A client of the hub, and one of the server itself."""
     async with cell.client(here, **options) as client, cell.direct(here, **options) as direct:
         yield client, direct
@@ -101,7 +102,7 @@ async def quiet(kind: type[Exception]) -> AsyncIterator[None]:
 
 
 @each_cell
-def test_tools_are_listed_as_the_server_lists_them(here: Hall, cell: Cell) -> None:
+def test_tools_are_listed_as_the_server_lists_them(here: GridHub, cell: Cell) -> None:
     async def scenario() -> None:
         async with both(cell, here) as (client, direct):
             ours = {tool.name: plain(tool) for tool in await pages(client.list_tools, "tools")}
@@ -112,7 +113,7 @@ def test_tools_are_listed_as_the_server_lists_them(here: Hall, cell: Cell) -> No
 
 
 @each_cell
-def test_results_of_calls_come_as_the_server_gives_them(here: Hall, cell: Cell) -> None:
+def test_results_of_calls_come_as_the_server_gives_them(here: GridHub, cell: Cell) -> None:
     async def scenario() -> None:
         async with both(cell, here) as (client, direct):
             for name, arguments in (("structured", {"n": 1 << 53}), ("contents", {}), ("fails", {})):
@@ -123,7 +124,7 @@ def test_results_of_calls_come_as_the_server_gives_them(here: Hall, cell: Cell) 
 
 
 @each_cell
-def test_results_are_the_same_through_call_tool(here: Hall, cell: Cell) -> None:
+def test_results_are_the_same_through_call_tool(here: GridHub, cell: Cell) -> None:
     async def scenario() -> None:
         async with cell.client(here, mode="search") as client, cell.direct(here) as direct:
             for name, arguments in (("structured", {"n": 7}), ("contents", {}), ("fails", {})):
@@ -137,7 +138,7 @@ def test_results_are_the_same_through_call_tool(here: Hall, cell: Cell) -> None:
 
 
 @each_cell
-def test_an_error_of_the_server_comes_with_its_code_and_data(here: Hall, cell: Cell) -> None:
+def test_an_error_of_the_server_comes_with_its_code_and_data(here: GridHub, cell: Cell) -> None:
     async def scenario() -> None:
         async with both(cell, here) as (client, direct):
             found = []
@@ -155,7 +156,7 @@ def test_an_error_of_the_server_comes_with_its_code_and_data(here: Hall, cell: C
 
 
 @each_cell
-def test_arguments_that_go_into_headers_reach_the_server(here: Hall, cell: Cell) -> None:
+def test_arguments_that_go_into_headers_reach_the_server(here: GridHub, cell: Cell) -> None:
     async def scenario() -> None:
         async with cell.client(here) as client:
             await client.list_tools()
@@ -167,7 +168,7 @@ def test_arguments_that_go_into_headers_reach_the_server(here: Hall, cell: Cell)
 
 
 @each_cell
-def test_many_calls_at_once_each_get_their_own_answer(here: Hall, cell: Cell) -> None:
+def test_many_calls_at_once_each_get_their_own_answer(here: GridHub, cell: Cell) -> None:
     async def scenario() -> None:
         found: dict[int, Any] = {}
 
@@ -191,7 +192,9 @@ def test_many_calls_at_once_each_get_their_own_answer(here: Hall, cell: Cell) ->
 
 @each_cell
 @pytest.mark.parametrize("through", [False, True], ids=["direct", "call_tool"])
-def test_progress_comes_whole_in_order_and_before_the_answer(here: Hall, cell: Cell, through: bool) -> None:
+def test_progress_comes_whole_in_order_and_before_the_answer(
+    here: GridHub, cell: Cell, through: bool
+) -> None:
     async def scenario() -> None:
         seen: list[tuple[float, float | None, str | None]] = []
 
@@ -209,7 +212,7 @@ def test_progress_comes_whole_in_order_and_before_the_answer(here: Hall, cell: C
 
 
 @each_cell
-def test_a_call_that_is_given_up_is_cancelled_on_the_server(here: Hall, cell: Cell) -> None:
+def test_a_call_that_is_given_up_is_cancelled_on_the_server(here: GridHub, cell: Cell) -> None:
     async def scenario() -> None:
         token = uuid4().hex
         async with cell.client(here) as client:
@@ -224,7 +227,7 @@ def test_a_call_that_is_given_up_is_cancelled_on_the_server(here: Hall, cell: Ce
 
 
 @pytest.mark.parametrize("cell", [cell for cell in CELLS if cell.kind == KINDS[2]], ids=str)
-def test_a_client_that_goes_away_cancels_its_calls(here: Hall, cell: Cell) -> None:
+def test_a_client_that_goes_away_cancels_its_calls(here: GridHub, cell: Cell) -> None:
     async def scenario() -> None:
         token, leaving = uuid4().hex, anyio.Event()
         # The SDK hands the answer to what was in flight to a stream that it has closed already.
@@ -248,7 +251,7 @@ def test_a_client_that_goes_away_cancels_its_calls(here: Hall, cell: Cell) -> No
 
 
 @each_cell
-def test_log_entries_come_at_the_level_that_was_asked_for(here: Hall, cell: Cell) -> None:
+def test_log_entries_come_at_the_level_that_was_asked_for(here: GridHub, cell: Cell) -> None:
     async def scenario() -> None:
         ears = Ears()
         level: Json = {"log_level": "warning"} if cell.era == "modern" else {}
@@ -266,7 +269,7 @@ def test_log_entries_come_at_the_level_that_was_asked_for(here: Hall, cell: Cell
 
 
 @each_cell
-def test_prompts_are_listed_over_pages_and_fetched(here: Hall, cell: Cell) -> None:
+def test_prompts_are_listed_over_pages_and_fetched(here: GridHub, cell: Cell) -> None:
     async def scenario() -> None:
         async with both(cell, here) as (client, direct):
             listed = await pages(client.list_prompts, "prompts")
@@ -283,7 +286,7 @@ def test_prompts_are_listed_over_pages_and_fetched(here: Hall, cell: Cell) -> No
 
 
 @each_cell
-def test_resources_and_templates_are_listed_under_their_own_addresses(here: Hall, cell: Cell) -> None:
+def test_resources_and_templates_are_listed_under_their_own_addresses(here: GridHub, cell: Cell) -> None:
     async def scenario() -> None:
         async with both(cell, here) as (client, direct):
             ours = {item.uri: plain(item) for item in await pages(client.list_resources, "resources")}
@@ -298,7 +301,7 @@ def test_resources_and_templates_are_listed_under_their_own_addresses(here: Hall
 
 
 @each_cell
-def test_resources_are_read_as_the_server_gives_them(here: Hall, cell: Cell) -> None:
+def test_resources_are_read_as_the_server_gives_them(here: GridHub, cell: Cell) -> None:
     async def scenario() -> None:
         async with both(cell, here) as (client, direct):
             for uri in (cell.own("text"), cell.own("blob"), cell.own("item/七")):
@@ -314,7 +317,7 @@ def test_resources_are_read_as_the_server_gives_them(here: Hall, cell: Cell) -> 
 
 
 @each_cell
-def test_arguments_of_prompts_and_templates_are_completed(here: Hall, cell: Cell) -> None:
+def test_arguments_of_prompts_and_templates_are_completed(here: GridHub, cell: Cell) -> None:
     async def scenario() -> None:
         async with both(cell, here) as (client, direct):
             typed, context = {"name": "word", "value": "ta"}, {"before": "this"}
@@ -332,7 +335,7 @@ def test_arguments_of_prompts_and_templates_are_completed(here: Hall, cell: Cell
 
 
 @each_cell
-def test_a_watched_resource_that_changes_is_announced(here: Hall, cell: Cell) -> None:
+def test_a_watched_resource_that_changes_is_announced(here: GridHub, cell: Cell) -> None:
     async def scenario() -> None:
         ears, watched = Ears(), (cell.own("text"), cell.common)
         async with cell.client(here, message_handler=ears.message) as client:
@@ -363,7 +366,7 @@ def test_a_watched_resource_that_changes_is_announced(here: Hall, cell: Cell) ->
 
 
 @each_cell
-def test_lists_that_change_are_announced_and_are_others(here: Hall, cell: Cell) -> None:
+def test_lists_that_change_are_announced_and_are_others(here: GridHub, cell: Cell) -> None:
     async def scenario() -> None:
         ears, kinds = Ears(), ("tools", "prompts", "resources")
         async with cell.client(here, message_handler=ears.message, cache=None) as client:
@@ -404,7 +407,7 @@ def test_lists_that_change_are_announced_and_are_others(here: Hall, cell: Cell) 
 )
 @pytest.mark.parametrize("through", [False, True], ids=["direct", "call_tool"])
 def test_a_question_reaches_the_user_within_an_era_and_is_refused_across(
-    here: Hall, cell: Cell, name: str, asked: str, said: str, through: bool
+    here: GridHub, cell: Cell, name: str, asked: str, said: str, through: bool
 ) -> None:
     async def scenario() -> None:
         user = User()
@@ -435,7 +438,7 @@ async def refusal(client: Client, tool: str, arguments: Json) -> str:
 
 
 @pytest.mark.parametrize("cell", [cell for cell in CELLS if cell.era == cell.kind.era == "modern"], ids=str)
-def test_a_modern_server_learns_the_roots_of_its_client(here: Hall, cell: Cell) -> None:
+def test_a_modern_server_learns_the_roots_of_its_client(here: GridHub, cell: Cell) -> None:
     async def scenario() -> None:
         user = User()
         async with cell.client(here, **user.callbacks) as client:
@@ -446,7 +449,7 @@ def test_a_modern_server_learns_the_roots_of_its_client(here: Hall, cell: Cell) 
 
 
 @pytest.mark.parametrize("cell", [cell for cell in CELLS if cell.era == cell.kind.era == "legacy"], ids=str)
-def test_an_old_server_that_runs_for_some_folders_learns_them(rooted: Hall, cell: Cell) -> None:
+def test_an_old_server_that_runs_for_some_folders_learns_them(rooted: GridHub, cell: Cell) -> None:
     async def scenario() -> None:
         user = User()
         async with cell.client(rooted, **user.callbacks) as client:
@@ -461,7 +464,9 @@ OLD_OVER_HTTP = [
 
 
 @pytest.mark.parametrize("cell", OLD_OVER_HTTP, ids=str)
-def test_an_old_server_over_http_asks_the_client_of_the_call_for_its_folders(here: Hall, cell: Cell) -> None:
+def test_an_old_server_over_http_asks_the_client_of_the_call_for_its_folders(
+    here: GridHub, cell: Cell
+) -> None:
     async def scenario() -> None:
         user = User()
         async with cell.client(here, **user.callbacks) as client:
@@ -472,7 +477,7 @@ def test_an_old_server_over_http_asks_the_client_of_the_call_for_its_folders(her
 
 
 @each_cell
-def test_a_client_that_cannot_be_asked_gets_an_answer_all_the_same(here: Hall, cell: Cell) -> None:
+def test_a_client_that_cannot_be_asked_gets_an_answer_all_the_same(here: GridHub, cell: Cell) -> None:
     async def scenario() -> None:
         async with cell.client(here) as client:
             for name in ("asks", "samples", "roots"):
@@ -486,7 +491,7 @@ def test_a_client_that_cannot_be_asked_gets_an_answer_all_the_same(here: Hall, c
 
 
 @pytest.mark.parametrize("way", ["stdio", "http"])
-def test_the_hub_introduces_itself_in_both_eras(here: Hall, way: Any) -> None:
+def test_the_hub_introduces_itself_in_both_eras(here: GridHub, way: Any) -> None:
     async def scenario() -> None:
         async with Cell("legacy", way, KINDS[0]).client(here, "search") as client:
             assert client.protocol_version == "2025-11-25"

@@ -16,7 +16,8 @@ import httpx2
 import pytest
 from mcp import Client, MCPError
 
-from tests.harness.official_client import KINDS, Era, Hall, hall, over_http, run, until
+from tests.harness.official_client import KINDS, Era, GridHub, grid_hub, over_http, run
+from tests.harness.patience import until
 
 REMOTE = tuple(kind for kind in KINDS if kind.transport == "http")
 CLIENTS = 16
@@ -29,7 +30,7 @@ BACK = 30.0
 class Visitor:
     """One client that calls without a pause; ``answers`` are how its calls ended, by token."""
 
-    def __init__(self, here: Hall, era: Era, number: int) -> None:
+    def __init__(self, here: GridHub, era: Era, number: int) -> None:
         self.here, self.era, self.number = here, era, number
         self.sent: list[str] = []
         self.answers: dict[str, bool] = {}
@@ -85,15 +86,15 @@ class Visitor:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Hall]:
-    with hall(tmp_path, REMOTE) as built:
+def here(tmp_path: Path) -> Iterator[GridHub]:
+    with grid_hub(tmp_path, REMOTE) as built:
         yield built
 
 
 class Crowd:
     """All visitors, half of them of either era."""
 
-    def __init__(self, here: Hall) -> None:
+    def __init__(self, here: GridHub) -> None:
         self.here = here
         self.visitors = [
             Visitor(here, "legacy" if number % 2 else "modern", number) for number in range(CLIENTS)
@@ -137,7 +138,7 @@ class Crowd:
         assert done <= set(marks)
 
 
-def test_servers_that_are_killed_under_load_lose_and_double_nothing(here: Hall) -> None:
+def test_servers_that_are_killed_under_load_lose_and_double_nothing(here: GridHub) -> None:
     async def scenario() -> None:
         crowd = Crowd(here)
         async with crowd:
@@ -156,7 +157,7 @@ def test_servers_that_are_killed_under_load_lose_and_double_nothing(here: Hall) 
     run(scenario)
 
 
-def test_a_hub_that_is_killed_under_load_loses_and_doubles_nothing(here: Hall) -> None:
+def test_a_hub_that_is_killed_under_load_loses_and_doubles_nothing(here: GridHub) -> None:
     async def scenario() -> None:
         crowd = Crowd(here)
         before = here.pid
@@ -174,7 +175,7 @@ def test_a_hub_that_is_killed_under_load_loses_and_doubles_nothing(here: Hall) -
     run(scenario)
 
 
-def test_a_session_of_a_killed_hub_is_404_and_the_client_begins_another(here: Hall) -> None:
+def test_a_session_of_a_killed_hub_is_404_and_the_client_begins_another(here: GridHub) -> None:
     async def scenario() -> None:
         url, token, before = here.url, here.token, here.pid
         headers = {

@@ -1,7 +1,7 @@
-"""Models for tests of what stands above models: vectors by the letters of a text, slow where asked.
+"""Fake models whose vectors count the letters of a text, and a hub's stores and embedding around them.
 
-``python -m tests.hub.lettering HOME MODEL`` embeds the notes of a home until it is killed or done, ``step``
-for each page but the first, then ``done``.
+``python -m tests.hub.letter_models HOME MODEL`` embeds the notes of a home until it is killed or done. It
+prints ``step`` for each batch but the first, then ``done``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def note(number: int, body: str = "", aside: str = "") -> Record:
 
 
 @dataclass
-class Letters:
+class LetterModel:
     """A model: how often each letter comes, another alphabet for another name."""
 
     fingerprint: str
@@ -82,10 +82,10 @@ class Letters:
         pass
 
 
-class Alphabets:
+class LetterModels:
     """Models by name, of which one is wanted: None, and there is none."""
 
-    def __init__(self, *known: Letters, wants: str | None = None) -> None:
+    def __init__(self, *known: LetterModel, wants: str | None = None) -> None:
         self.known = {model.fingerprint: model for model in known}
         self.wants = wants
 
@@ -106,10 +106,10 @@ class Alphabets:
         return None
 
 
-class House:
-    """A hub's stores, jobs and embedding around one collection. Made by :func:`house`."""
+class EmbeddingHub:
+    """A hub's stores, jobs and embedding around one collection. Made by :func:`embedding_hub`."""
 
-    def __init__(self, home: Path, models: Alphabets, whose: EmbeddedCollection) -> None:
+    def __init__(self, home: Path, models: LetterModels, whose: EmbeddedCollection) -> None:
         self.whose = whose
         self.stores = Stores(home, {whose.domain: (whose.shape,)})
         self.jobs = Jobs(asyncio.get_running_loop())
@@ -148,8 +148,10 @@ class House:
 
 
 @contextlib.asynccontextmanager
-async def house(home: Path, models: Alphabets, whose: EmbeddedCollection = NOTES) -> AsyncIterator[House]:
-    built = House(home, models, whose)
+async def embedding_hub(
+    home: Path, models: LetterModels, whose: EmbeddedCollection = NOTES
+) -> AsyncIterator[EmbeddingHub]:
+    built = EmbeddingHub(home, models, whose)
     try:
         yield built
     finally:
@@ -159,8 +161,10 @@ async def house(home: Path, models: Alphabets, whose: EmbeddedCollection = NOTES
 
 
 async def _main(home: Path, model: str) -> None:
-    models = Alphabets(*(Letters(name, pause=0.02, tells=True) for name in (model, "old")), wants=model)
-    async with house(home, models) as built:
+    models = LetterModels(
+        *(LetterModel(name, pause=0.02, tells=True) for name in (model, "old")), wants=model
+    )
+    async with embedding_hub(home, models) as built:
         collection = await built.collection()
         if collection.spaces and collection.spaces[0].model != model:
             await built.job("reembed")
