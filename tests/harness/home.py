@@ -36,18 +36,25 @@ class Outcome:
         return json.loads(self.out)
 
     @property
+    def succeeded(self) -> Outcome:
+        """This outcome, which must be a success."""
+        assert self.status == 0, self.err
+        return self
+
+    @property
     def rows(self) -> list[list[str]]:
         """A table as it is printed where no terminal is."""
         return [line.split("\t") for line in self.out.splitlines()]
 
 
 class Home:
-    """Everything of Tabane's lies under ``folder``; no hub runs until a command starts one."""
+    """The files of one user: all lie under ``folder``. No hub runs until a command starts one."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str = "tabane", *, made: bool = True) -> None:
         self.folder = folder
-        self.tabane = folder / "tabane"
-        self.tabane.mkdir(mode=0o700)
+        self.tabane = folder / name
+        if made:
+            self.tabane.mkdir(mode=0o700)
         self.environment = {
             "PATH": os.environ["PATH"],
             "HOME": str(folder),
@@ -65,11 +72,13 @@ class Home:
         folder = mac if sys.platform == "darwin" else self.folder / "config" / "tabane"
         return folder / "mcp-servers.json"
 
-    def write_servers(self, text: str | Mapping[str, Any]) -> Path:
-        self.servers.parent.mkdir(parents=True, exist_ok=True)
-        self.servers.write_text(text if isinstance(text, str) else json.dumps({"mcpServers": text}))
-        self.servers.chmod(0o600)
-        return self.servers
+    def write_servers(self, text: str | Mapping[str, Any], path: Path | None = None) -> Path:
+        """Write a servers file: this home's, if no path is given."""
+        path = path or self.servers
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text if isinstance(text, str) else json.dumps({"mcpServers": text}))
+        path.chmod(0o600)
+        return path
 
     def read_servers(self) -> Any:
         return json.loads(self.servers.read_text())["mcpServers"]
@@ -80,10 +89,11 @@ class Home:
         stdin: str = "",
         environment: Mapping[str, str] | None = None,
         cwd: Path | None = None,
+        python: Sequence[str] = (sys.executable,),
     ) -> Outcome:
-        """`tabane ARGUMENTS`, its outputs piped."""
+        """Run `tabane ARGUMENTS` with its outputs piped."""
         done = subprocess.run(
-            [sys.executable, "-m", "tabane", *arguments],
+            [*python, "-m", "tabane", *arguments],
             input=stdin.encode(),
             capture_output=True,
             env={**self.environment, **(environment or {})},
@@ -92,6 +102,10 @@ class Home:
             check=False,
         )
         return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def json(self, *arguments: str) -> Any:
+        """Return the output of a command with `--json` that must succeed."""
+        return self.run(*arguments, "--json").succeeded.json
 
     def run_on_terminal(self, *arguments: str, columns: int = 100) -> Outcome:
         """The same with standard output on a terminal of that width."""

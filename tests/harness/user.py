@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,42 +13,32 @@ from typing import Any
 import psutil
 
 from tabane.hub.local import lock
-from tests.harness.bridge import BridgeClient, environment
+from tests.harness.bridge import BridgeClient
+from tests.harness.home import Home
 from tests.harness.patience import wait_until
 
-UPSTREAM = str(Path(__file__).parents[1] / "servers" / "small.py")
+SMALL = str(Path(__file__).parents[1] / "servers" / "small.py")
 
 
-class User:
-    """Everything of one user lies under ``folder``; so :meth:`processes` finds what they left running."""
+class User(Home):
+    """A home that does not exist yet, a servers file with the server ``small``, and assistants.
 
-    def __init__(self, folder: Path, home: str = "home") -> None:
-        self.folder = folder
-        self.home = folder / home
-        self.servers = folder / "config" / "tabane" / "mcp-servers.json"
-        self.servers.parent.mkdir(parents=True)
-        self.upstream(self.servers)
-        self.variables = environment(self.home, XDG_CONFIG_HOME=str(folder / "config"))
+    Everything lies under ``folder``; so :meth:`processes` finds what the user left running.
+    """
+
+    def __init__(self, folder: Path, name: str = "home") -> None:
+        super().__init__(folder, name, made=False)
+        self.environment["TABANE_MODEL"] = "none"
+        self.write_servers(self.small)
         self.clients: list[BridgeClient] = []
 
-    def upstream(self, path: Path) -> Path:
-        """A servers file with the one small upstream."""
-        definition = {"command": sys.executable, "args": [UPSTREAM, str(self.folder)]}
-        path.write_text(json.dumps({"mcpServers": {"small": definition}}))
-        path.chmod(0o600)
-        return path
-
-    def run(self, *arguments: str, limit: float = 60) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "tabane", *arguments]
-        return subprocess.run(command, env=self.variables, capture_output=True, text=True, timeout=limit)
-
-    def json(self, *arguments: str) -> Any:
-        done = self.run(*arguments, "--json")
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+    @property
+    def small(self) -> dict[str, Any]:
+        """The definition of the one small server."""
+        return {"small": {"command": sys.executable, "args": [SMALL, str(self.folder)]}}
 
     def client(self, *flags: str, python: str = sys.executable, **variables: str) -> BridgeClient:
-        self.clients.append(BridgeClient({**self.variables, **variables}, *flags, python=python))
+        self.clients.append(BridgeClient({**self.environment, **variables}, *flags, python=python))
         return self.clients[-1]
 
     def assistant(self, *flags: str, python: str = sys.executable, **variables: str) -> BridgeClient:
@@ -61,13 +50,13 @@ class User:
     @property
     def holder(self) -> lock.LockHolder:
         """The note in the lock file."""
-        found = lock.read_holder(str(self.home / "hub.lock"))
+        found = lock.read_holder(str(self.tabane / "hub.lock"))
         assert found is not None
         return found
 
     @property
     def runs(self) -> bool:
-        return lock.held(str(self.home / "hub.lock"))
+        return lock.held(str(self.tabane / "hub.lock"))
 
     def kill_hub(self, number: int = signal.SIGKILL) -> int:
         """Send the hub a signal; returns the process it was sent to."""

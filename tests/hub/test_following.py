@@ -24,14 +24,14 @@ def user(tmp_path: Path) -> Iterator[User]:
 
 
 def test_a_hub_whose_home_was_deleted_ends(user: User) -> None:
-    assert user.run("start").returncode == 0
+    assert user.run("start").status == 0
     hub = user.holder.pid
-    shutil.rmtree(user.home)
+    shutil.rmtree(user.tabane)
     wait_until(lambda: not psutil.pid_exists(hub), "the hub has ended")
 
 
 def test_a_changed_servers_file_is_in_force_and_a_broken_one_is_reported(user: User) -> None:
-    assert user.run("start").returncode == 0
+    assert user.run("start").status == 0
     good = user.servers.read_text()
     configured = json.loads(good)
     configured["mcpServers"]["another"] = next(iter(configured["mcpServers"].values()))
@@ -46,4 +46,4 @@ def test_a_changed_servers_file_is_in_force_and_a_broken_one_is_reported(user: U
     assert user.json("status")["servers"] == len(configured["mcpServers"])
     user.servers.write_text(good)
     wait_until(lambda: user.json("status")["problem"] is None, "the mended file is in force")
-    assert "another" not in user.run("servers", "list").stdout
+    assert "another" not in user.run("servers", "list").out

@@ -18,6 +18,7 @@ import pytest
 
 from tests.conftest import ROOT, absent
 from tests.harness.bridge import BridgeClient
+from tests.harness.home import Outcome
 from tests.harness.user import User
 
 TABLE = Path(__file__).parent / "versions.toml"
@@ -75,19 +76,13 @@ class Installed:
 
     def __init__(self, user: User, source: Path | None = None) -> None:
         self._user = user
-        self.variables = user.variables
         self._python = interpreter(source) if source else sys.executable
 
-    def run(self, *arguments: str, limit: float = 120) -> subprocess.CompletedProcess[str]:
-        command = [self._python, "-P", "-m", "tabane", *arguments]
-        return subprocess.run(command, env=self.variables, capture_output=True, text=True, timeout=limit)
+    def run(self, *arguments: str) -> Outcome:
+        return self._user.run(*arguments, python=(self._python, "-P"))
 
     def json(self, *arguments: str) -> Any:
-        import json
-
-        done = self.run(*arguments, "--json")
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        return self.run(*arguments, "--json").succeeded.json
 
     def client(self) -> BridgeClient:
         return self._user.client(python=self._python)

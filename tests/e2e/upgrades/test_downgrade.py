@@ -35,8 +35,8 @@ def user(tmp_path: Path) -> Iterator[User]:
 
 
 def stamp(user: User, **members: object) -> Path:
-    user.home.mkdir(mode=0o700, exist_ok=True)
-    path = user.home / "version"
+    user.tabane.mkdir(mode=0o700, exist_ok=True)
+    path = user.tabane / "version"
     path.write_text(json.dumps({"format": 1, "version": "99.0+gabcdef0", **members}))
     path.chmod(0o600)
     return path
@@ -44,9 +44,9 @@ def stamp(user: User, **members: object) -> Path:
 
 def kept(user: User) -> dict[str, str]:
     """What is in the home, besides logs and the lock."""
-    files = (path for path in user.home.rglob("*") if path.is_file())
+    files = (path for path in user.tabane.rglob("*") if path.is_file())
     return {
-        str(path.relative_to(user.home)): hashlib.sha256(path.read_bytes()).hexdigest()
+        str(path.relative_to(user.tabane)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in files
         if path.name != "hub.lock" and "logs" not in path.parts
     }
@@ -67,11 +67,11 @@ def test_a_home_of_a_newer_version_is_refused_and_left_untouched(
     before = kept(user)
     assert any(name.endswith("documents.db") for name in before)
     done = user.run(*command)
-    assert done.returncode == 1
-    assert str(members.get("version", "99.0+gabcdef0")) in done.stderr
-    assert this_build().name in done.stderr
-    assert "Update Tabane" in done.stderr
-    assert "TABANE_HOME" in done.stderr
+    assert done.status == 1
+    assert str(members.get("version", "99.0+gabcdef0")) in done.err
+    assert this_build().name in done.err
+    assert "Update Tabane" in done.err
+    assert "TABANE_HOME" in done.err
     user.gone()
     assert kept(user) == before
 
@@ -88,8 +88,8 @@ def test_an_assistant_is_told_in_its_language_that_the_home_is_newer(user: User)
 def test_the_doctor_says_it_too(user: User) -> None:
     stamp(user)
     done = user.run("doctor", "--quick")
-    assert done.returncode == 1
-    assert "99.0+gabcdef0" in done.stdout
+    assert done.status == 1
+    assert "99.0+gabcdef0" in done.out
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": "1"}', '{"version": "0.1.0"}', "\\x00\\xff"])
@@ -97,8 +97,8 @@ def test_a_stamp_that_cannot_be_read_is_a_reason_not_to_start(user: User, text: 
     path = stamp(user)
     path.write_text(text)
     done = user.run("start")
-    assert done.returncode == 1
-    assert str(path) in done.stderr
+    assert done.status == 1
+    assert str(path) in done.err
     assert path.read_text() == text
     path.unlink()
     assert user.json("start")["started"] is True
@@ -106,15 +106,17 @@ def test_a_stamp_that_cannot_be_read_is_a_reason_not_to_start(user: User, text: 
 
 
 def test_an_older_bridge_uses_a_newer_hub_and_an_older_restart_leaves_it_alone(user: User) -> None:
-    process = subprocess.Popen([sys.executable, "-c", FUTURE], env=user.variables, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-c", FUTURE], env=user.environment, stderr=subprocess.DEVNULL
+    )
     try:
-        wait_until(lambda: user.runs and user.run("status").returncode == 0, "the newer hub runs", 60)
+        wait_until(lambda: user.runs and user.run("status").status == 0, "the newer hub runs", 60)
         client = user.assistant()
         assert said(echo(client, 1, n=1)) == {"n": 1}
         assert user.json("status")["version"].startswith("99.0")
         done = user.run("restart")
-        assert done.returncode == 1
-        assert "Update Tabane" in done.stderr
+        assert done.status == 1
+        assert "Update Tabane" in done.err
         assert user.holder.pid == process.pid
         assert said(echo(client, 2, n=2)) == {"n": 2}
         process.send_signal(signal.SIGTERM)
@@ -129,13 +131,13 @@ def test_an_older_bridge_uses_a_newer_hub_and_an_older_restart_leaves_it_alone(u
 def test_a_catalogue_of_a_later_format_is_not_opened(user: User) -> None:
     user.json("start")
     user.json("stop")
-    path = user.home / "catalogue.db"
+    path = user.tabane / "catalogue.db"
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA user_version = 99")
     database.close()
     done = user.run("start")
-    assert done.returncode == 1
-    assert str(path) in done.stderr
-    assert "newer" in done.stderr
+    assert done.status == 1
+    assert str(path) in done.err
+    assert "newer" in done.err
     assert path.exists()
     assert not path.with_suffix(".broken").exists()

@@ -40,7 +40,7 @@ def code(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def user(tmp_path: Path) -> Iterator[User]:
     user = User(tmp_path)
-    user.variables["TABANE_MODEL"] = str(tiny.make(tmp_path / "little"))
+    user.environment["TABANE_MODEL"] = str(tiny.make(tmp_path / "little"))
     yield user
     user.close()
 
@@ -110,7 +110,7 @@ def test_the_table_names_every_version_before_this_one() -> None:
 def test_a_newer_bridge_replaces_the_hub_and_everything_goes_on(
     user: User, site: Site, code: Path, old: Earlier
 ) -> None:
-    user.variables["TABANE_READER_ALLOW"] = f"127.0.0.1:{site.port}"
+    user.environment["TABANE_READER_ALLOW"] = f"127.0.0.1:{site.port}"
     before, now = Installed(user, old.unpacked(code)), Installed(user)
     before.json("start", "--lang=ja")
     fill(user, before, site)
@@ -118,8 +118,8 @@ def test_a_newer_bridge_replaces_the_hub_and_everything_goes_on(
     assert user.holder.version == old.version
     pid = user.holder.pid
     asked = now.run("start")
-    assert (asked.returncode, user.holder.pid) == (0, pid)
-    assert f"Tabane {old.version}, but this is {this_build().name}" in asked.stderr
+    assert (asked.status, user.holder.pid) == (0, pid)
+    assert f"Tabane {old.version}, but this is {this_build().name}" in asked.err
     witness, idle = before.assistant(), before.assistant()
     witness.send(request(1, name="small__wait", arguments={"n": 1}))
     wait_until((user.folder / "waiting").exists, "a call is in flight", LIMIT)
@@ -127,7 +127,7 @@ def test_a_newer_bridge_replaces_the_hub_and_everything_goes_on(
     newcomer = now.client()
     newcomer.send(request(0, "initialize", **INITIALIZE))
     wait_until(
-        lambda: not (user.home / "hub.sock").exists() or user.holder.pid != pid, "the old hub drains", LIMIT
+        lambda: not (user.tabane / "hub.sock").exists() or user.holder.pid != pid, "the old hub drains", LIMIT
     )
     (user.folder / "go").touch()
     assert said(witness.answer(1, LIMIT)) == {"n": 1}
@@ -162,7 +162,7 @@ def begin_import(user: User, tabane: Installed) -> None:
 
 @pytest.mark.parametrize("old", versions())
 def test_a_stopped_home_is_opened_by_this_version(user: User, site: Site, code: Path, old: Earlier) -> None:
-    user.variables["TABANE_READER_ALLOW"] = f"127.0.0.1:{site.port}"
+    user.environment["TABANE_READER_ALLOW"] = f"127.0.0.1:{site.port}"
     before, now = Installed(user, old.unpacked(code)), Installed(user)
     before.json("start")
     fill(user, before, site)
@@ -170,7 +170,7 @@ def test_a_stopped_home_is_opened_by_this_version(user: User, site: Site, code: 
     before.json("stop")
     now.json("start")
     assert contents(now, site) == WHOLE
-    assert json.loads((user.home / "version").read_text()) == {"format": 1, "version": this_build().name}
+    assert json.loads((user.tabane / "version").read_text()) == {"format": 1, "version": this_build().name}
 
 
 @pytest.mark.parametrize("old", versions())
@@ -178,7 +178,7 @@ def test_an_earlier_version_that_is_started_in_this_home_loses_nothing(
     user: User, site: Site, code: Path, old: Earlier
 ) -> None:
     """Its code cannot be changed: it starts, or says why it does not, and what was there stays."""
-    user.variables["TABANE_READER_ALLOW"] = f"127.0.0.1:{site.port}"
+    user.environment["TABANE_READER_ALLOW"] = f"127.0.0.1:{site.port}"
     before, now = Installed(user, old.unpacked(code)), Installed(user)
     now.json("start")
     fill(user, now, site)
@@ -187,8 +187,8 @@ def test_an_earlier_version_that_is_started_in_this_home_loses_nothing(
     started = before.run("start", "--json")
     later, written = user.folder / "later.txt", False
     later.write_text("Written by the older one.")
-    if started.returncode == 0:
-        written = before.run("docs", "put", str(later), "--id", "later").returncode == 0
+    if started.status == 0:
+        written = before.run("docs", "put", str(later), "--id", "later").status == 0
         before.json("stop")
     now.json("start")
     assert contents(now, site) == WHOLE
@@ -204,12 +204,12 @@ def test_an_earlier_hub_whose_home_was_deleted_does_not_cut_off_this_one(
     before, now = Installed(user, old.unpacked(code)), Installed(user)
     before.json("start")
     gone = psutil.Process(user.holder.pid)
-    shutil.rmtree(user.home)
+    shutil.rmtree(user.tabane)
     pid = now.json("start")["pid"]
     wait_until(
         lambda: not gone.is_running() or gone.status() == psutil.STATUS_ZOMBIE, "the old hub ends", LIMIT
     )
-    wait_until((user.home / "hub.sock").is_socket, "the new hub is found again", LIMIT)
+    wait_until((user.tabane / "hub.sock").is_socket, "the new hub is found again", LIMIT)
     assert now.json("status")["pid"] == pid
 
 
@@ -256,5 +256,5 @@ def test_a_package_says_which_commit_it_was_built_from(user: User, tmp_path: Pat
     shutil.copytree(ROOT / "src", package)
     (package / "tabane" / "COMMIT").write_text("d" * 40 + "\n")
     done = Installed(user, package).run("--version")
-    assert done.stdout.split()[-1] == f"{__version__}+gddddddd"
+    assert done.out.split()[-1] == f"{__version__}+gddddddd"
     assert os.path.exists(package / "tabane" / "build.py")

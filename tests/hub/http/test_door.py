@@ -34,7 +34,7 @@ ENVELOPE = {
 @pytest.fixture
 def user(tmp_path: Path) -> Iterator[User]:
     user = User(tmp_path)
-    user.variables |= {"TABANE_HTTP": "true", "TABANE_PORT": "0"}
+    user.environment |= {"TABANE_HTTP": "true", "TABANE_PORT": "0"}
     yield user
     user.close()
 
@@ -72,28 +72,28 @@ class Caller:
 
 
 def test_a_hub_says_where_it_is_reached_and_never_its_token(user: User) -> None:
-    assert user.run("start").returncode == 0
-    shown = user.run("status", "--json").stdout
+    assert user.run("start").status == 0
+    shown = user.run("status", "--json").out
     status = json.loads(shown)
     assert status["http"] == f"http://127.0.0.1:{urlsplit(status['http']).port}/mcp"
     path = Path(status["http_token"])
-    assert path == user.home / "token"
+    assert path == user.tabane / "token"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     token = path.read_text().strip()
     assert len(token) == 43
     caller = Caller(user)
     assert caller.call("small__echo", n=1)["result"]["content"]
-    assert token not in shown + user.run("status", "--settings").stdout
-    assert token not in (user.home / "logs" / "hub.log").read_text()
-    found = user.run("doctor", "--quick", "--json").stdout
+    assert token not in shown + user.run("status", "--settings").out
+    assert token not in (user.tabane / "logs" / "hub.log").read_text()
+    found = user.run("doctor", "--quick", "--json").out
     assert status["http"] in found
-    assert user.run("restart").returncode == 0
+    assert user.run("restart").status == 0
     assert Caller(user).token == token
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what a process has loaded is told by Linux alone")
 def test_what_serves_is_loaded_with_the_first_connection(user: User) -> None:
-    assert user.run("start").returncode == 0
+    assert user.run("start").status == 0
     hub = psutil.Process(user.holder.pid)
     assert not any("httptools" in found.path for found in hub.memory_maps())
     assert user.json("status")["memory_mb"] <= 38
@@ -109,18 +109,18 @@ def taken() -> Iterator[int]:
 
 
 def test_a_port_that_is_taken_is_told_and_an_assistant_is_served(user: User, taken: int) -> None:
-    user.variables |= {"TABANE_PORT": str(taken)}
+    user.environment |= {"TABANE_PORT": str(taken)}
     client = user.assistant()
     assert client.call(1, name="small__echo", arguments={})["result"]
     status = user.json("status")
     assert status["http"] is None
     assert f"port {taken}" in status["http_problem"]
     assert "TABANE_PORT" in status["http_problem"]
-    assert "TABANE_PORT" in user.run("doctor", "--quick").stdout
+    assert "TABANE_PORT" in user.run("doctor", "--quick").out
     again = user.run("start")
-    assert again.returncode == 1
-    assert f"port {taken}" in again.stderr
-    assert user.run("restart").returncode == 0, "the hub is still one that a bridge started"
+    assert again.status == 1
+    assert f"port {taken}" in again.err
+    assert user.run("restart").status == 0, "the hub is still one that a bridge started"
 
 
 @pytest.mark.parametrize("how", ["flag", "environment", "settings", "foreground", "standalone"])
@@ -129,40 +129,40 @@ def test_a_start_with_a_port_that_is_taken_fails_and_names_who_has_it(
 ) -> None:
     arguments = ["start"]
     if how == "environment":
-        user.variables |= {"TABANE_PORT": str(taken)}
+        user.environment |= {"TABANE_PORT": str(taken)}
     elif how == "settings":
         config = tmp_path / "tabane.toml"
         config.write_text(f"port = {taken}\n")
         config.chmod(0o600)
-        del user.variables["TABANE_PORT"]
-        user.variables |= {"TABANE_CONFIG": str(config)}
+        del user.environment["TABANE_PORT"]
+        user.environment |= {"TABANE_CONFIG": str(config)}
     elif how == "standalone":
         arguments = ["mcp", "--standalone"]
-        user.variables |= {"TABANE_PORT": str(taken), "TABANE_HTTP": "true"}
+        user.environment |= {"TABANE_PORT": str(taken), "TABANE_HTTP": "true"}
     else:
         arguments += [f"--port={taken}", *(["--foreground"] if how == "foreground" else [])]
     done = user.run(*arguments)
-    assert done.returncode == 1
-    assert f"port {taken}" in done.stderr
+    assert done.status == 1
+    assert f"port {taken}" in done.err
     if sys.platform == "linux":
-        assert f"process {os.getpid()}" in done.stderr
-    assert done.stdout == ""
+        assert f"process {os.getpid()}" in done.err
+    assert done.out == ""
     user.gone()
     if how in ("environment", "settings"):
-        assert f"Port {taken}" in user.run("doctor", "--quick").stdout
+        assert f"Port {taken}" in user.run("doctor", "--quick").out
 
 
 def test_an_archive_is_not_served_silently_beside_another_server(user: User, taken: int) -> None:
     (user.folder / "embeddings").mkdir()
     archive = ["-e", str(user.folder / "embeddings")]
-    user.variables |= {"TABANE_PORT": str(taken)}
+    user.environment |= {"TABANE_PORT": str(taken)}
     fresh = user.run("start", *archive)
-    assert (fresh.returncode, fresh.stdout) == (1, "")
-    assert f"port {taken}" in fresh.stderr
+    assert (fresh.status, fresh.out) == (1, "")
+    assert f"port {taken}" in fresh.err
     user.assistant()
     again = user.run("start", *archive)
-    assert (again.returncode, again.stdout) == (1, "")
-    assert f"port {taken}" in again.stderr
+    assert (again.status, again.out) == (1, "")
+    assert f"port {taken}" in again.err
     assert user.json("jobs", "list")["results"] == []
 
 
@@ -178,13 +178,13 @@ def test_whoever_gives_a_port_or_an_archive_wants_http(name: str, tmp_path: Path
 
 def test_the_default_port_may_be_taken_and_the_start_says_so(user: User) -> None:
     for name in ("TABANE_HTTP", "TABANE_PORT"):
-        del user.variables[name]
+        del user.environment[name]
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(OSError):  # then somebody else has it, which is as good
             stack.enter_context(socket.create_server(("127.0.0.1", 8765)))
         done = user.run("start")
-    assert done.returncode == 0
-    assert "port 8765" in done.stderr
+    assert done.status == 0
+    assert "port 8765" in done.err
     assert user.json("status")["http"] is None
 
 
@@ -192,20 +192,20 @@ def test_the_default_port_may_be_taken_and_the_start_says_so(user: User) -> None
 def test_the_port_of_a_hub_whose_home_was_deleted_is_waited_for(user: User) -> None:
     user.json("start", "--port=0")
     port = user.json("status")["http"].rpartition(":")[2].removesuffix("/mcp")
-    shutil.rmtree(user.home)
+    shutil.rmtree(user.tabane)
     started = user.json("start", f"--port={port}")
     assert started["started"] is True
     assert f":{port}/" in started["http"]
 
 
 def test_a_token_that_others_may_read_is_refused(user: User) -> None:
-    user.home.mkdir(mode=0o700)
-    (user.home / "token").write_text("a-token-of-the-user's-own")
-    (user.home / "token").chmod(0o644)
-    assert user.run("start").returncode == 0
+    user.tabane.mkdir(mode=0o700)
+    (user.tabane / "token").write_text("a-token-of-the-user's-own")
+    (user.tabane / "token").chmod(0o644)
+    assert user.run("start").status == 0
     status = user.json("status")
     assert status["http"] is None
-    assert f"chmod 600 {user.home / 'token'}" in status["http_problem"]
+    assert f"chmod 600 {user.tabane / 'token'}" in status["http_problem"]
 
 
 def test_a_token_may_be_the_users_own_and_has_to_be_one(tmp_path: Path) -> None:
@@ -240,18 +240,18 @@ def test_each_address_of_this_machine_alone_will_do(tmp_path: Path, host: str) -
 
 
 def test_a_hub_within_a_clients_process_serves_http_only_when_told(user: User) -> None:
-    del user.variables["TABANE_HTTP"]
+    del user.environment["TABANE_HTTP"]
     quiet = user.assistant("--standalone")
     assert "http" not in user.json("status")
     quiet.end_input()
     quiet.wait()
-    user.variables["TABANE_HTTP"] = "true"
+    user.environment["TABANE_HTTP"] = "true"
     user.assistant("--standalone")
     assert Caller(user).call("small__echo", n=1)["result"]
 
 
 def test_a_call_in_flight_is_finished_and_others_are_sent_to_the_next_hub(user: User) -> None:
-    assert user.run("start").returncode == 0
+    assert user.run("start").status == 0
     busy, listening, late = Caller(user), Caller(user), Caller(user)
     busy.send("tools/call", {"name": "small__wait", "arguments": {}})
     wait_until(lambda: (user.folder / "waiting").exists(), "the call is with the server")
@@ -279,7 +279,7 @@ def test_a_call_in_flight_is_finished_and_others_are_sent_to_the_next_hub(user: 
 
 def test_clients_over_http_keep_a_hub_from_ending_as_idle(user: User) -> None:
     """One that an assistant started ends some time after the last client, whichever way that came."""
-    user.variables |= {"TABANE_IDLE_END": "0.03", "TABANE_HTTP_IDLE": "0.02"}
+    user.environment |= {"TABANE_IDLE_END": "0.03", "TABANE_HTTP_IDLE": "0.02"}
     client = user.assistant()
     caller = Caller(user)
     params = {
@@ -309,20 +309,20 @@ def test_clients_over_http_keep_a_hub_from_ending_as_idle(user: User) -> None:
 
 
 def test_two_hubs_of_two_homes_do_not_fight_for_a_port(user: User, tmp_path: Path) -> None:
-    assert user.run("start").returncode == 0
+    assert user.run("start").status == 0
     port = urlsplit(user.json("status")["http"]).port
     os.mkdir(tmp_path / "second")
     second = User(tmp_path / "second")
-    second.variables |= {"TABANE_HTTP": "true", "TABANE_PORT": str(port)}
+    second.environment |= {"TABANE_HTTP": "true", "TABANE_PORT": str(port)}
     try:
         refused = second.run("start")
-        assert refused.returncode == 1
+        assert refused.status == 1
         if sys.platform == "linux":
-            assert f"the hub of {user.home} (process {user.holder.pid})" in refused.stderr
+            assert f"the hub of {user.tabane} (process {user.holder.pid})" in refused.err
         second.assistant()
         assert second.json("status")["http"] is None
-        assert user.run("stop").returncode == 0
-        assert second.run("restart").returncode == 0
+        assert user.run("stop").status == 0
+        assert second.run("restart").status == 0
         assert urlsplit(second.json("status")["http"]).port == port
     finally:
         second.run("stop")

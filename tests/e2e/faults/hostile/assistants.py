@@ -112,7 +112,7 @@ class Posting:
 
     def __init__(self, user: User, url: str) -> None:
         self._host = url.split("/")[2]
-        self._token = (user.home / "token").read_text().strip()
+        self._token = (user.tabane / "token").read_text().strip()
         self._session = ""
         self._number = 0
         self._post("initialize", INITIALIZE)
@@ -152,7 +152,7 @@ class SharedHub:
 
     def __init__(self, folder: Path) -> None:
         self.user = User(folder)
-        self.user.variables |= SETTINGS
+        self.user.environment |= SETTINGS
         self._good = json.loads(self.user.servers.read_text())["mcpServers"]["small"]
         self._write({"good": self._good})
         self.user.json("start")
@@ -212,9 +212,9 @@ class SharedHub:
             assistant.round()
 
     def _hub(self) -> HubClient:
-        endpoint = Endpoint(str(self.user.home), self.user.variables)
+        endpoint = Endpoint(str(self.user.tabane), self.user.environment)
         approach = HubConnector(
-            endpoint, Hello(__version__, "rpc", str(self.user.home)), self.user.variables, None
+            endpoint, Hello(__version__, "rpc", str(self.user.tabane)), self.user.environment, None
         )
         return HubClient(approach.reach(LIMIT))
 

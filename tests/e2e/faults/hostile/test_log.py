@@ -12,7 +12,7 @@ STORMS = ("a_storm_of_elicitations", "lines_of_rubbish", "answers_that_nobody_as
 
 @pytest.mark.parametrize("name", STORMS)
 def test_a_storm_leaves_the_history_of_the_log(town: SharedHub, name: str) -> None:
-    path = town.user.home / "logs" / "hub.log"
+    path = town.user.tabane / "logs" / "hub.log"
     before = path.read_text()
     misbehave(town, ENTRIES[name], stdio(ENTRIES[name]))
     log = path.read_text()
