@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 from tabane.hub.http.door import HttpDoor, HttpWaits
+from tabane.hub.hub import Hub
 from tabane.hub.process.administration import HubAdministration
 from tabane.hub.process.table import table_of
-from tabane.operations import Caller
+from tabane.operations import Caller, OperationTable
 from tabane.wire.sse import Event, EventParser
 from tests.harness.running_hub import ENVELOPE, SOON, Json, RunningHub, running_hub
 
@@ -49,8 +50,8 @@ class Answer:
 class HttpClient:
     """One connection, kept alive until it is closed."""
 
-    def __init__(self, http_hub: HttpHub, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.house, self.reader, self.writer = http_hub, reader, writer
+    def __init__(self, hub: HttpHub, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.hub, self.reader, self.writer = hub, reader, writer
         self._parser = EventParser()
         self._events: list[Event] = []
         self.ended = False
@@ -62,7 +63,7 @@ class HttpClient:
 
     def send(self, method: str, path: str, headers: Mapping[str, str | None], body: bytes = b"") -> None:
         """A request. A header of None is left out of those that there are by default."""
-        given = {"host": f"127.0.0.1:{self.house.door.port}", "authorization": self.house.bearer, **headers}
+        given = {"host": f"127.0.0.1:{self.hub.door.port}", "authorization": self.hub.bearer, **headers}
         if body or method == "POST":
             given.setdefault("content-length", str(len(body)))
         lines = [f"{name}: {value}\r\n" for name, value in given.items() if value is not None]
@@ -177,25 +178,30 @@ class RecordedProcess:
 
 
 class HttpHub:
-    """A hub with its door over HTTP. ``process`` has seen what was asked of the hub's process."""
+    """A running hub with its door over HTTP. Its clients are closed with it."""
 
-    def __init__(self, running_hub: RunningHub, door: HttpDoor, process: RecordedProcess) -> None:
-        self.place, self.door, self.hub, self.process = running_hub, door, running_hub.hub, process
-        self._peers: list[HttpClient] = []
+    def __init__(self, running: RunningHub, door: HttpDoor) -> None:
+        self.running, self.door, self.hub = running, door, running.hub
+        self.process = RecordedProcess()
+        """Records what was asked of the hub's process."""
+        self._clients: list[HttpClient] = []
 
     @property
     def bearer(self) -> str | None:
         return f"Bearer {self.door.token}" if self.door.token else None
 
     @property
-    def url(self) -> str:
+    def mcp_url(self) -> str:
         assert self.door.url
         return self.door.url
 
+    def url(self, path: str = "/", scheme: str = "ws") -> str:
+        return f"{scheme}://127.0.0.1:{self.door.port}{path}"
+
     async def peer(self, limit: int = 1 << 26) -> HttpClient:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.door.port, limit=limit)
-        self._peers.append(HttpClient(self, reader, writer))
-        return self._peers[-1]
+        self._clients.append(HttpClient(self, reader, writer))
+        return self._clients[-1]
 
     async def session(self, peer: HttpClient, version: str = LEGACY, **capabilities: Any) -> dict[str, str]:
         """The headers of a session that has begun, in the words of :meth:`Peer.post`."""
@@ -214,8 +220,8 @@ class HttpHub:
         return headers
 
     async def close(self) -> None:
-        for peer in self._peers:
-            peer.close()
+        for client in self._clients:
+            client.close()
         await self.door.close()
 
 
@@ -242,6 +248,23 @@ def text_of(message: Json) -> Any:
 
 
 @asynccontextmanager
+async def open_door(
+    folder: Path,
+    servers: Mapping[str, Json],
+    table: Callable[[Hub], OperationTable],
+    waits: HttpWaits | None = None,
+    **settings: Any,
+) -> AsyncIterator[tuple[RunningHub, HttpDoor]]:
+    """Run a hub over those servers, and serve the operations of ``table`` at a free port."""
+    os.chmod(folder, 0o700)
+    async with running_hub(folder, servers, http=True, port=0, **settings) as running:
+        door = HttpDoor(running.hub, waits or HttpWaits(), table(running.hub))
+        door.open()
+        assert door.problem is None, door.problem
+        yield running, door
+
+
+@asynccontextmanager
 async def http_hub(
     folder: Path,
     servers: Mapping[str, Json] | None = None,
@@ -249,16 +272,16 @@ async def http_hub(
     waits: HttpWaits | None = None,
     **settings: Any,
 ) -> AsyncIterator[HttpHub]:
-    """A hub over those servers, served at a free port."""
-    os.chmod(folder, 0o700)
-    async with running_hub(folder, servers or {}, http=True, port=0, **settings) as here:
-        administration, process = HubAdministration(), RecordedProcess()
-        administration.of(process)
-        door = HttpDoor(here.hub, waits or HttpWaits(), table_of(here.hub, administration))
-        door.open()
-        assert door.problem is None, door.problem
-        found = HttpHub(here, door, process)
+    """Run a hub over those servers, with the product's operations, at a free port."""
+    administration = HubAdministration()
+
+    def table(hub: Hub) -> OperationTable:
+        return table_of(hub, administration)
+
+    async with open_door(folder, servers or {}, table, waits, **settings) as (running, door):
+        served = HttpHub(running, door)
+        administration.of(served.process)
         try:
-            yield found
+            yield served
         finally:
-            await found.close()
+            await served.close()

@@ -15,11 +15,13 @@ from msgspec import Meta, Raw, Struct
 
 from tabane.errors import TabaneError
 from tabane.hub.http.door import HttpDoor, HttpWaits
+from tabane.hub.hub import Hub
 from tabane.messages import Message
 from tabane.operations import Caller, Face, Operation, OperationTable, Privilege, StreamPart
 from tabane.wire import websocket
 from tabane.wire.websocket import Event, WebSocketDecoder
-from tests.harness.running_hub import SOON, Json, RunningHub, running_hub
+from tests.harness.http_hub import HttpHub, open_door, request
+from tests.harness.running_hub import SOON, Json, RunningHub
 
 RPC = frozenset({Face.RPC})
 
@@ -164,68 +166,46 @@ class WebSocketClient:
         self.writer.close()
 
 
-class RpcHub:
-    """A hub with its door, and what programs may call there."""
+class RpcHub(HttpHub):
+    """A hub with its door, and the operations ``works`` that programs call there."""
 
-    def __init__(self, running_hub: RunningHub, door: HttpDoor, works: FakeOperations) -> None:
-        self.place, self.door, self.works = running_hub, door, works
-        self._clients: list[WebSocketClient] = []
-
-    @property
-    def bearer(self) -> dict[str, str]:
-        return {"authorization": f"Bearer {self.door.token}"}
-
-    def url(self, path: str = "/", scheme: str = "ws") -> str:
-        return f"{scheme}://127.0.0.1:{self.door.port}{path}"
+    def __init__(self, running: RunningHub, door: HttpDoor, works: FakeOperations) -> None:
+        super().__init__(running, door)
+        self.works = works
 
     async def connect(
         self, path: str = "/", **headers: str | None
     ) -> tuple[int, dict[str, str], WebSocketClient]:
         """Ask for a WebSocket. Words of headers are joined by underscores here."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.door.port, limit=1 << 26)
+        client = await self.peer()
         given: dict[str, str | None] = {
-            "host": f"127.0.0.1:{self.door.port}",
+            "authorization": None,
             "upgrade": "websocket",
             "connection": "Upgrade",
             "sec-websocket-version": "13",
             "sec-websocket-key": base64.b64encode(os.urandom(16)).decode(),
-            **{name.replace("_", "-"): value for name, value in headers.items()},
         }
-        lines = "".join(f"{name}: {value}\r\n" for name, value in given.items() if value is not None)
-        writer.write(f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode("latin-1"))
-        raw = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), SOON)
-        first, *rest = raw.decode("latin-1").strip().split("\r\n")
-        found = {name.lower(): value for name, _, value in (line.partition(": ") for line in rest)}
-        frames = WebSocketClient(reader, writer)
-        self._clients.append(frames)
-        return int(first.split()[1]), found, frames
+        client.send("GET", path, given | {name.replace("_", "-"): value for name, value in headers.items()})
+        answer = await client.head()
+        return answer.status, answer.headers, WebSocketClient(client.reader, client.writer)
 
     async def frames(self, path: str = "/", **headers: str | None) -> WebSocketClient:
         status, _, frames = await self.connect(path, **headers)
         assert status == 101
         return frames
 
-    async def close(self) -> None:
-        for client in self._clients:
-            client.close()
-        await self.door.close()
-
-
-def request(method: str, params: Json | None = None, number: object = 1) -> Json:
-    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params or {}}
-
 
 @asynccontextmanager
 async def rpc_hub(folder: Path, *, waits: HttpWaits | None = None, **settings: Any) -> AsyncIterator[RpcHub]:
-    """A hub without servers, whose port is served with the operations of :class:`FakeOperations`."""
-    os.chmod(folder, 0o700)
-    async with running_hub(folder, {}, http=True, port=0, **settings) as here:
-        works = FakeOperations()
-        door = HttpDoor(here.hub, waits or HttpWaits(), OperationTable(works.table()))
-        door.open()
-        assert door.problem is None, door.problem
-        found = RpcHub(here, door, works)
+    """Run a hub without servers that serves :class:`FakeOperations` at a free port."""
+    works = FakeOperations()
+
+    def table(hub: Hub) -> OperationTable:
+        return OperationTable(works.table())
+
+    async with open_door(folder, {}, table, waits, **settings) as (running, door):
+        served = RpcHub(running, door, works)
         try:
-            yield found
+            yield served
         finally:
-            await found.close()
+            await served.close()

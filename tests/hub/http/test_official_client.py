@@ -26,7 +26,7 @@ async def client(here: HttpHub, mode: Any, **options: Any) -> AsyncIterator[Clie
     headers = {"authorization": str(here.bearer)}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=30) as http,
-        Client(streamable_http_client(f"{here.url}/full", http_client=http), mode=mode, **options) as it,
+        Client(streamable_http_client(f"{here.mcp_url}/full", http_client=http), mode=mode, **options) as it,
     ):
         yield it
 

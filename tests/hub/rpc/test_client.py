@@ -48,7 +48,7 @@ def test_calls_and_streams_are_answered(tmp_path: Path) -> None:
 def test_it_answers_pings_while_it_waits(tmp_path: Path) -> None:
     def scene(here: RpcHub) -> None:
         with connect_to(here.url()) as client:
-            timer = threading.Timer(1, lambda: here.place.hub.loop.call_soon_threadsafe(here.works.gate.set))
+            timer = threading.Timer(1, lambda: here.hub.loop.call_soon_threadsafe(here.works.gate.set))
             timer.start()
             assert client.call("wait") == "opened"
             timer.join()
@@ -83,7 +83,7 @@ def test_a_hub_that_ends_is_told(tmp_path: Path) -> None:
     def scene(here: RpcHub) -> None:
         with connect_to(here.url()) as client:
             assert client.call("echo") == ""
-            asyncio.run_coroutine_threadsafe(here.door.close(), here.place.hub.loop).result(20)
+            asyncio.run_coroutine_threadsafe(here.door.close(), here.hub.loop).result(20)
             with pytest.raises(HubError, match="the hub ended"):
                 client.call("echo")
 

@@ -17,8 +17,9 @@ from websockets.asyncio.client import connect
 from tabane.hub.rpc.permission import LOOPBACK, TcpPermission, TokenlessCaller
 from tabane.hub.rpc.tcp_peers import SocketAddress, uid_in, uid_of_peer
 from tabane.operations import AllowLocal, Caller, Face, OperationTable, Privilege
+from tests.harness.http_hub import request
 from tests.harness.patience import run
-from tests.harness.rpc_hub import FakeOperations, RpcHub, request, rpc_hub
+from tests.harness.rpc_hub import FakeOperations, RpcHub, rpc_hub
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel's table is Linux's")
 
@@ -46,7 +47,7 @@ def test_without_the_token_only_what_is_public_is_served(tmp_path: Path) -> None
 def test_the_token_opens_everything_however_it_is_shown(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rpc_hub(tmp_path) as here:
-            assert "result" in await asked(here, "secret", additional_headers=here.bearer)
+            assert "result" in await asked(here, "secret", additional_headers={"authorization": here.bearer})
             offered = ["tabane.rpc", f"tabane.token.{here.door.token}"]
             async with connect(here.url(), subprotocols=offered) as client:  # type: ignore[arg-type]
                 assert client.subprotocol == "tabane.rpc"
@@ -62,7 +63,7 @@ def test_the_setting_closes_the_archive_and_says_so(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rpc_hub(tmp_path, open_archive=False) as here:
             assert (await asked(here, "echo"))["error"]["code"] == -31403
-            assert "result" in await asked(here, "echo", additional_headers=here.bearer)
+            assert "result" in await asked(here, "echo", additional_headers={"authorization": here.bearer})
 
     run(scenario)
 

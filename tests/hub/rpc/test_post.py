@@ -10,17 +10,10 @@ from typing import Any
 import pytest
 
 from tabane.hub.rpc.dispatcher import MOST_ANSWER
-from tests.harness.http_hub import Answer, HttpClient, RecordedProcess
-from tests.harness.http_hub import HttpHub as HttpHouse
+from tests.harness.http_hub import Answer, HttpClient, request
 from tests.harness.patience import run, until
-from tests.harness.rpc_hub import RpcHub, request, rpc_hub
+from tests.harness.rpc_hub import rpc_hub
 from tests.harness.running_hub import SOON
-
-
-async def peer(here: RpcHub) -> HttpClient:
-    """A connection whose requests have no token, unless they are given one."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", here.door.port, limit=1 << 26)
-    return HttpClient(HttpHouse(here.place, here.door, RecordedProcess()), reader, writer)
 
 
 async def post(client: HttpClient, message: Any, **headers: str | None) -> Answer:
@@ -39,7 +32,7 @@ async def lines(client: HttpClient) -> list[Any]:
 def test_a_message_is_answered_in_json(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rpc_hub(tmp_path) as here:
-            client = await peer(here)
+            client = await here.peer()
             answer = await post(client, request("echo", {"text": "束ね"}, "a"))
             assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
             assert answer.json == {"jsonrpc": "2.0", "id": "a", "result": "束ね"}
@@ -53,7 +46,7 @@ def test_a_message_is_answered_in_json(tmp_path: Path) -> None:
 def test_what_is_only_told_has_no_answer(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rpc_hub(tmp_path) as here:
-            client = await peer(here)
+            client = await here.peer()
             note = {"jsonrpc": "2.0", "method": "echo", "params": {"text": "told"}}
             for message in (note, [note, note], {**note, "method": "nothing"}, {**note, "method": "count"}):
                 client.send_message(message, "/rpc", authorization=None)
@@ -66,7 +59,7 @@ def test_what_is_only_told_has_no_answer(tmp_path: Path) -> None:
 def test_a_stream_comes_as_lines(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rpc_hub(tmp_path) as here:
-            client = await peer(here)
+            client = await here.peer()
             client.send_message(request("count", {"parts": 3}, 7), "/rpc", authorization=None)
             head = await client.head()
             assert (head.status, head.headers["content-type"]) == (200, "application/x-ndjson")
@@ -91,7 +84,7 @@ def test_a_stream_comes_as_lines(tmp_path: Path) -> None:
 def test_who_does_not_read_a_stream_costs_a_few_parts_and_who_leaves_ends_it(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rpc_hub(tmp_path) as here:
-            client = await peer(here)
+            client = await here.peer()
             client.writer.transport.pause_reading()  # type: ignore[attr-defined]
             params = {"parts": 1000, "size": 500_000}
             client.send_message(request("count", params), "/rpc", authorization=None)
@@ -110,7 +103,7 @@ def test_who_does_not_read_a_stream_costs_a_few_parts_and_who_leaves_ends_it(tmp
 def test_who_leaves_has_what_they_asked_for_cancelled(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rpc_hub(tmp_path) as here:
-            client = await peer(here)
+            client = await here.peer()
             client.send_message(request("wait"), "/rpc", authorization=None)
             await until(lambda: here.works.running > 0, "it is asked")
             client.abort()
@@ -137,7 +130,7 @@ def test_who_leaves_has_what_they_asked_for_cancelled(tmp_path: Path) -> None:
 def test_an_error_of_rpc_is_an_answer(tmp_path: Path, message: Any, code: int) -> None:
     async def scenario() -> None:
         async with rpc_hub(tmp_path) as here:
-            client = await peer(here)
+            client = await here.peer()
             answer = await post(client, message)
             assert (answer.status, answer.code) == (200, code)
             assert (await post(client, request("echo"))).status == 200
@@ -148,7 +141,7 @@ def test_an_error_of_rpc_is_an_answer(tmp_path: Path, message: Any, code: int) -
 def test_what_http_is_about_has_its_status(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rpc_hub(tmp_path, origins=["http://localhost:3000"]) as here:
-            client = await peer(here)
+            client = await here.peer()
             echo = request("echo")
             assert (await post(client, echo, content_type="text/plain")).status == 415
             assert (await post(client, echo, origin="https://evil.example")).status == 403
@@ -161,7 +154,7 @@ def test_what_http_is_about_has_its_status(tmp_path: Path) -> None:
             client.send("OPTIONS", "/rpc", origin)
             allowed = await client.answer()
             assert (allowed.status, allowed.headers["access-control-allow-origin"]) == (204, origin["origin"])
-            too_long = await peer(here)
+            too_long = await here.peer()
             too_long.send("POST", "/rpc", {"content-type": "application/json", "content-length": "16777217"})
             assert (await too_long.answer()).status == 413
             here.door.drain()
@@ -174,7 +167,7 @@ def test_what_http_is_about_has_its_status(tmp_path: Path) -> None:
 def test_an_answer_that_is_too_long_is_shortened_here_too(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rpc_hub(tmp_path) as here:
-            client = await peer(here)
+            client = await here.peer()
             answer = await post(client, request("posts", {"times": 2000}))
             assert len(answer.body) <= MOST_ANSWER
             assert answer.json["truncated"] == ["reasoning", "summary", "tags"]
@@ -186,7 +179,7 @@ def test_an_answer_that_is_too_long_is_shortened_here_too(tmp_path: Path) -> Non
 def test_one_batch_does_not_hold_up_another_client(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with rpc_hub(tmp_path) as here:
-            client, other = await peer(here), await peer(here)
+            client, other = await here.peer(), await here.peer()
             client.send_message([request("wait", {}, n) for n in range(200)], "/rpc", authorization=None)
             await until(lambda: here.works.running == 64, "as many as run at once")
             assert (await asyncio.wait_for(post(other, request("echo")), SOON)).status == 200

@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tabane.wire.websocket import WebSocketMessage
+from tests.harness.http_hub import request
 from tests.harness.patience import run
-from tests.harness.rpc_hub import RpcHub, request, rpc_hub
-from tests.hub.rpc.test_post import peer, post
+from tests.harness.rpc_hub import RpcHub, rpc_hub
+from tests.hub.rpc.test_post import post
 
 ECHO = {"jsonrpc": "2.0", "method": "echo", "params": {"text": "a"}}
 DONE = {"jsonrpc": "2.0", "result": "a"}
@@ -108,7 +109,7 @@ async def over_websocket(here: RpcHub, text: str, told: bool) -> Any:
 
 
 async def over_post(here: RpcHub, text: str, told: bool) -> Any:
-    client = await peer(here)
+    client = await here.peer()
     client.send("POST", "/rpc", {"content-type": "application/json", "authorization": None}, text.encode())
     head = await client.head()
     if head.status == 204:
@@ -150,6 +151,6 @@ def test_every_legal_id_comes_back_as_it_was_written(tmp_path: Path, written: li
                 frames.write(f'{{"jsonrpc":"2.0","method":"echo","id":{text}}}'.encode())
                 answer = f'{{"jsonrpc":"2.0","id":{text},"result":""}}'
                 assert await frames.event() == WebSocketMessage(answer.encode(), True)
-            assert (await post(await peer(here), request("echo"))).status == 200
+            assert (await post(await here.peer(), request("echo"))).status == 200
 
     run(scenario)

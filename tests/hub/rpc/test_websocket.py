@@ -16,8 +16,9 @@ from tabane.hub.http import websocket as sockets
 from tabane.hub.rpc import dispatcher
 from tabane.hub.rpc.dispatcher import MOST_ANSWER
 from tabane.wire import websocket
+from tests.harness.http_hub import request
 from tests.harness.patience import run, until
-from tests.harness.rpc_hub import RpcHub, WebSocketClient, request, rpc_hub
+from tests.harness.rpc_hub import RpcHub, WebSocketClient, rpc_hub
 from tests.harness.running_hub import SOON
 
 
