@@ -19,6 +19,7 @@ import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPDeprecationWarning
+from mcp_types import CallToolResult, TextContent
 
 from tests.harness.home import Home, hub
 from tests.harness.patience import LONG
@@ -204,3 +205,8 @@ def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MCPDeprecationWarning)
         asyncio.run(asyncio.wait_for(scenario(), 4 * LONG))
+
+
+def text(result: CallToolResult) -> str:
+    """Return the texts of a result, one below the other."""
+    return "\n".join(block.text for block in result.content if isinstance(block, TextContent))

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import psutil
 from tabane.hub.local import lock
 from tests.harness.bridge import BridgeClient
 from tests.harness.home import Home
-from tests.harness.patience import wait_until
+from tests.harness.patience import LONG, wait_until
 
 SMALL = str(Path(__file__).parents[1] / "servers" / "small.py")
 
@@ -99,3 +100,54 @@ def echo(client: BridgeClient, number: object, **arguments: Any) -> Any:
 def said(answer: Any) -> Any:
     """What a tool said, as JSON."""
     return json.loads(answer["result"]["content"][0]["text"])
+
+
+class Assistant:
+    """A session with a bridge."""
+
+    def __init__(self, client: BridgeClient) -> None:
+        self.client = client
+        self._count = 0
+
+    def ask(self, method: str, **params: Any) -> Any:
+        """Return the whole answer to a request."""
+        self._count += 1
+        self.client.send(
+            json.dumps({"jsonrpc": "2.0", "id": self._count, "method": method, "params": params}).encode()
+        )
+        return self.client.answer(self._count, LONG)
+
+    def tools(self) -> dict[str, Any]:
+        return {tool["name"]: tool for tool in self.ask("tools/list")["result"]["tools"]}
+
+    def call(self, name: str, /, **arguments: Any) -> Any:
+        """Return the result of a tool."""
+        answer = self.ask("tools/call", name=name, arguments=arguments)
+        assert "result" in answer, answer
+        return answer["result"]
+
+    def text(self, name: str, /, **arguments: Any) -> str:
+        """Return the text of a tool's result, which must not be an error."""
+        result = self.call(name, **arguments)
+        assert not result.get("isError"), result
+        text: str = result["content"][0]["text"]
+        return text
+
+    def failure(self, name: str, /, **arguments: Any) -> str:
+        """Return the text of a tool's result, which must be an error."""
+        result = self.call(name, **arguments)
+        assert result.get("isError"), result
+        text: str = result["content"][0]["text"]
+        return text
+
+
+@contextlib.contextmanager
+def assistant(home: Home, *flags: str, **variables: str) -> Iterator[Assistant]:
+    """Connect a client of `tabane mcp FLAGS`, with its handshake done."""
+    client = BridgeClient({**home.environment, **variables}, *flags)
+    try:
+        found = Assistant(client)
+        client.initialize()
+        yield found
+    finally:
+        client.close()

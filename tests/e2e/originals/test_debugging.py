@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.assistant import LONG, assistant
 from tests.harness.bridge import INITIALIZE, request
 from tests.harness.home import Home, hub
+from tests.harness.patience import LONG
+from tests.harness.user import assistant
 
 
 def test_debug_lines_come_on_standard_error_alone(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.harness.assistant import assistant
 from tests.harness.home import Home, hub
+from tests.harness.user import assistant
 
 ENGLISH = re.compile(r"(?<![`'\"\w/.-])(?!(?:tabane|JSON|URL|UTF)\b)[A-Za-z]{3,}(?: [A-Za-z']{2,})+")
 """Two English words in a row: no name, no value in quotes."""

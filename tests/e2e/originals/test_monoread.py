@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.assistant import LONG, Assistant, assistant
 from tests.harness.bridge import BridgeClient
 from tests.harness.home import Home, hub
+from tests.harness.patience import LONG
+from tests.harness.user import Assistant, assistant
 
 BAD = ["not-a-url", "https://", "ftp://example.com/", ""]
 

@@ -13,9 +13,10 @@ import pytest
 
 from tabane.build import this_build
 from tabane.hub.rpc.tcp_peers import SocketAddress, listener_in
-from tests.harness.assistant import LONG, Assistant, assistant
 from tests.harness.bridge import BridgeClient, request
 from tests.harness.home import Home, hub
+from tests.harness.patience import LONG
+from tests.harness.user import Assistant, assistant
 from tests.servers.twilog import twilog_server
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.harness.archive import with_model
-from tests.harness.assistant import Assistant, assistant
 from tests.harness.home import Home, hub
+from tests.harness.user import Assistant, assistant
 
 TEXT = "これは仕様書のサンプルテキストです。\n" * 30
 

@@ -9,16 +9,13 @@ from typing import Any
 import pytest
 from mcp import Client
 from mcp.client.client import ConnectMode
-from mcp_types import CallToolResult, ImageContent, TextContent
+from mcp_types import CallToolResult, ImageContent
 
 from tests.e2e.real.conftest import Workplace
+from tests.harness.official_client import text
 
 MODES: tuple[ConnectMode, ...] = ("auto", "legacy", "2026-07-28")
 every_mode = pytest.mark.parametrize("mode", MODES)
-
-
-def text(result: CallToolResult) -> str:
-    return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
 
 
 async def call(client: Client, name: str, **arguments: Any) -> CallToolResult:

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp_types import CallToolResult, TextContent
 
 from tests.harness.home import Home, hub
+from tests.harness.official_client import text
 
 pytestmark = pytest.mark.node
 
@@ -48,10 +48,6 @@ async def assistant(home: Home, name: str) -> AsyncIterator[Client]:
     )
     async with Client(stdio_client(parameters)) as client:
         yield client
-
-
-def text(result: CallToolResult) -> str:
-    return "".join(block.text for block in result.content if isinstance(block, TextContent))
 
 
 async def call(client: Client, name: str, **arguments: Any) -> Any:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from mcp import Client
-from mcp.types import CallToolResult, ImageContent, TextContent
+from mcp.types import ImageContent
 
 from tests.harness.http_hub import http_hub
+from tests.harness.official_client import text
 from tests.harness.patience import run
 from tests.hub.http.test_official_client import MODES, client
 from tests.reader.pages import KINDS, serve
@@ -30,10 +31,6 @@ def closed_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
-
-
-def text(result: CallToolResult) -> str:
-    return "\n".join(block.text for block in result.content if isinstance(block, TextContent))
 
 
 async def read(it: Client, url: str, **how: Any) -> str:

@@ -26,7 +26,7 @@ from mcp_types import (
 from pydantic import FileUrl
 
 from tests.e2e.protocol.grid.cell import CELLS, Cell, pages, plain
-from tests.harness.official_client import KINDS, GridHub, Json, run
+from tests.harness.official_client import KINDS, GridHub, Json, run, text
 from tests.harness.patience import until
 from tests.servers.both_eras import BULK
 
@@ -76,10 +76,6 @@ class User:
             "sampling_callback": self.sample,
             "list_roots_callback": self.roots,
         }
-
-
-def text(result: Any) -> str:
-    return "\n".join(getattr(block, "text", "") for block in result.content)
 
 
 @asynccontextmanager
