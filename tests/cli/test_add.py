@@ -1,4 +1,4 @@
-"""`tabane servers add` tries a server before it keeps it: real processes, with a hub and without."""
+"""`tabane servers add` tests a server before it saves it: real processes, with and without a hub."""
 
 from __future__ import annotations
 

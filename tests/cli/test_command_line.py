@@ -1,4 +1,4 @@
-"""The command line as a whole: help, usage, exit status, language, and how fast it is there."""
+"""The whole command line: help, usage, exit status, language, and startup time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shell completion: the scripts, and what the shell is answered when somebody presses the tabulator."""
+"""Shell completion: the scripts, and the answers when a user presses Tab."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tabane install` and `uninstall` as a user runs them, on made-up files of assistants."""
+"""`tabane install` and `uninstall` as a user runs them, on sample files of assistants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tabane models` as a user runs it, with a model of a few thousand weights, and one that is fetched."""
+"""`tabane models` as a user runs it, with a tiny local model and a downloaded one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tabane posts` as a user runs it: an archive taken in, asked, shown and written out again."""
+"""`tabane posts` as a user runs it: an archive imported, searched, shown and exported."""
 
 from __future__ import annotations
 

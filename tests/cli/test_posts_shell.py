@@ -1,4 +1,4 @@
-"""`tabane posts shell` on a real terminal: typed at, completed, interrupted, and left."""
+"""`tabane posts shell` on a real terminal: input, completion, Ctrl+C, and exit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tabane read URL` as a person uses it: a page on stdout, what went wrong on stderr, parts on request."""
+"""`tabane read URL` as a user runs it: the page on stdout, errors on stderr, parts on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tabane start` with an archive, as twilog's own server was: imported once, and shown how far it is."""
+"""`tabane start` with an archive, as in twilog: imported once, with progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another hub than one's own, named by its address."""
+"""Commands on another hub, given by `--url`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The children that other tests are shown with are servers, where nobody asked them not to be."""
+"""child.py without options is a well-behaved server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that wait for a client that reads slowly, while the server behind them lives on."""
+"""Answers queued for a slow client, while their server continues to work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The keeper itself: small, and the end of everything once its hub is gone."""
+"""The keeper process: small, and it ends every child when its hub ends."""
 
 from __future__ import annotations
 

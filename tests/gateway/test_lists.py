@@ -1,4 +1,4 @@
-"""Lists are handed on in the order in which they were asked for, however long each takes to be read."""
+"""Lists are applied in the order of their requests, however long each takes to read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prompts and resources in their catalogues: names, addresses, templates, and whom a URI is asked of."""
+"""Catalogs of prompts and resources: names, addresses, templates, and the server of a URI."""
 
 from __future__ import annotations
 

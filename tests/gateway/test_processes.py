@@ -1,4 +1,4 @@
-"""Children of the hub: started with exactly what they were given, noticed when they end, ended whole."""
+"""Child processes: exact arguments and environment, detected ends, complete termination."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small archive for tests of the command line: its rows, its vectors, and the model that made them."""
+"""A small archive of posts: its rows, its vectors, and the model that made them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who stands around the hub in these tests: a client of `tabane mcp`, and a hub that the test plays."""
+"""A client of `tabane mcp`, and a fake hub that a bridge connects to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lives of processes, for tests: started, heard, awaited, counted."""
+"""Child processes of a hub in a test: start them, read from them, wait for them, count them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user's home for tests of the command line: its own folders, and `tabane` as a real process."""
+"""A user's home with its own folders, and `tabane` as a real process."""
 
 from __future__ import annotations
 

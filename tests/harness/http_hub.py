@@ -1,4 +1,4 @@
-"""A hub in this process that is served over HTTP, and clients that write their requests by hand."""
+"""A hub in this process that is served over HTTP, and clients that send handwritten requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One hub process and one official server of each kind behind it, and official clients of each kind."""
+"""A hub process with official servers of each kind behind it, and the official client in each era."""
 
 from __future__ import annotations
 

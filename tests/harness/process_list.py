@@ -1,4 +1,4 @@
-"""Processes that a test looks at, any of which may end at any moment."""
+"""Command lines of processes that may end at any moment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A hub in this process that programs reach over TCP, operations for them, and frames written by hand."""
+"""A hub in this process that serves JSON-RPC over TCP, fake operations, and handwritten WebSocket frames."""
 
 from __future__ import annotations
 

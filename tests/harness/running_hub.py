@@ -1,4 +1,4 @@
-"""A hub in this process, real upstream processes, and clients that speak raw lines over a socket."""
+"""A hub in this process, real upstream processes, and clients that exchange raw lines over a socket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command on a real terminal, as a person uses it: watched while it runs, and interrupted."""
+"""A command on a real terminal: its output while it runs, keys, and Ctrl+C."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A user of this machine with a home of their own: the commands they type, the assistants they run."""
+"""A user with a home: commands, assistants, and the processes they started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bridge between a real client process and a hub whose words are the test's."""
+"""The bridge between a real client process and a fake hub that the test controls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches of an archive that is only partly embedded: they do not mislead, and say how much is indexed."""
+"""Searches of a partly embedded archive: no misleading results, and a note on how much is indexed."""
 
 from __future__ import annotations
 

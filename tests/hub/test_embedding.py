@@ -1,4 +1,4 @@
-"""Collections become searchable by meaning by themselves, and stay so when the model changes."""
+"""Collections are embedded automatically, and again when the model changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs: begun, followed, cancelled, kept; and that none of it is dear."""
+"""Jobs: started, followed, cancelled, kept, and cheap."""
 
 from __future__ import annotations
 

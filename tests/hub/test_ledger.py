@@ -1,4 +1,4 @@
-"""The ledger under every order of events: each request is answered once, by a hub or by an error."""
+"""The ledger under every order of events: each request is answered once, with a result or an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hub's own door: who comes in, who does not, and what strangers cannot do to it."""
+"""The hub's local socket: who may connect, and limits for untrusted connections."""
 
 from __future__ import annotations
 

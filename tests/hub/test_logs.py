@@ -1,4 +1,4 @@
-"""The hub's log, the stolen standard output, and the end of a file as it is shown."""
+"""The hub's log, redirected standard output, and the tail of a log file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts are measured for the model of the settings, by what is on this machine, and never by waiting."""
+"""Token counts for the configured model: from local files only, without waiting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The models of a hub: opened once, when they are needed; found again by what they made; never a stand-in."""
+"""Models of a hub: opened once on demand, found again by their fingerprint, never substituted."""
 
 from __future__ import annotations
 

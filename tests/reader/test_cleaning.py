@@ -1,4 +1,4 @@
-"""What nobody sees is taken out and told; what a script needs stays."""
+"""Invisible characters are removed and reported; those that a script needs are kept."""
 
 from __future__ import annotations
 

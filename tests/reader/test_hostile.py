@@ -1,4 +1,4 @@
-"""No text of a stranger holds the hub up: what runs in its process takes time in proportion to the text."""
+"""Untrusted text never blocks the hub: in-process work takes time proportional to the text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the child's protocol and its tools share: names of the protocol, and two kinds of answer."""
+"""Protocol names and answer types that child.py's protocol and tools share."""
 
 from __future__ import annotations
 

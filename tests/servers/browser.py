@@ -1,4 +1,4 @@
-"""A server like those that drive a browser: one page is open in it, and whoever calls sees that one."""
+"""A server like those that drive a browser: it has one open page, which all callers share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server over HTTP that misbehaves in one way: `python http_server.py NAME` prints its port.
+"""A server over HTTP that misbehaves in one way: `python hostile_http.py NAME` prints its port.
 
 It speaks streamable HTTP of the handshake era, byte for byte by hand. Misbehaviors are registered as in
 ``stdio_server``; ``ANY`` is each request, CALL a call of the tool `hit`, GET the stream of the server.

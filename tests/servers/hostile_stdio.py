@@ -1,4 +1,4 @@
-"""A server over stdio that misbehaves in one way: `python stdio_server.py NAME`.
+"""A server over stdio that misbehaves in one way: `python hostile_stdio.py NAME`.
 
 Most misbehaviors happen in its tool `hit`. A misbehavior is a function, registered in ``ENTRIES`` under its
 name with the expected end of a call.

@@ -1,4 +1,4 @@
-"""The official server as a child process, to be killed and started again at the same port."""
+"""The official HTTP server as a process that can be killed and started again at the same port."""
 
 from __future__ import annotations
 

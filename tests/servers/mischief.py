@@ -1,4 +1,4 @@
-"""What a bad server does besides answering: leaves processes behind, floods, chatters, talks rubbish."""
+"""Misbehavior of child.py besides its answers: orphaned processes, floods, noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The child's side of MCP: both eras, one request at a time, slow tools in threads of their own."""
+"""The protocol side of child.py: both eras, one request at a time, slow tools in their own threads."""
 
 from __future__ import annotations
 

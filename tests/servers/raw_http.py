@@ -1,4 +1,4 @@
-"""An HTTP server that does as a test tells it, byte for byte: well-behaved MCP by default, or not at all."""
+"""An HTTP server whose answers a test controls byte for byte; by default it is a correct MCP server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines over real pipes and sockets: whole, in order, bounded, and over when they are over."""
+"""Lines over real pipes and sockets: complete, ordered, bounded, and ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a .gitignore leaves out, judged by git itself."""
+"""Files excluded by .gitignore, compared with git."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes below a watched folder are searchable soon, however they come about."""
+"""Changes below a watched folder become searchable, however they are made."""
 
 from __future__ import annotations
 

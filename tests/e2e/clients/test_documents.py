@@ -1,4 +1,4 @@
-"""Documents as an assistant has them: put and found by tools, listed, read and followed as resources."""
+"""Documents for an assistant: put and searched with tools, listed, read and followed as resources."""
 
 from __future__ import annotations
 

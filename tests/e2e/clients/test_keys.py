@@ -1,4 +1,4 @@
-"""What the servers file says of a server holds by every way of seeing and of calling its tools."""
+"""Each key of the servers file applies to every way of listing and calling a server's tools."""
 
 from __future__ import annotations
 

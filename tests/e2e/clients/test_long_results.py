@@ -1,4 +1,4 @@
-"""Long results through call_tool: in parts, with a handle that is its client's own, for a while."""
+"""Long results of call_tool: returned in parts, with a handle that belongs to one client and expires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an assistant is shown, in each mode, and what it is told when it asks wrongly."""
+"""What each mode lists to an assistant, and the errors for wrong requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hub's own tools among those of its servers: found, read, called and listed like any other."""
+"""The hub's own tools next to those of its servers: found, read, called and listed in the same way."""
 
 from __future__ import annotations
 

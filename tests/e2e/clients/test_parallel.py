@@ -1,4 +1,4 @@
-"""Many calls at once: in order, bounded, each for itself, and ended together."""
+"""Parallel calls: ordered, bounded, independent, and cancelled together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A change to the files takes effect without a restart, and a fault in them never does."""
+"""Changed files take effect without a restart; a file with an error does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stateful servers used by several assistants at once: no state crosses where it must not."""
+"""Stateful servers that several assistants use at once: no state leaks from one to another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The documents are true: their commands exist and run, their configuration is read, their links lead on."""
+"""The documents are true: commands exist and run, configuration is read, links work."""
 
 from __future__ import annotations
 

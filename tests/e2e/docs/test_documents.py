@@ -1,4 +1,4 @@
-"""docs/documents.md is true: what it types does what it says, and there is an example of every tool."""
+"""docs/documents.md is true: its commands do what the page says, and every tool has an example."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/models.md is true: its settings are read without a complaint, and its commands do what they say."""
+"""docs/models.md is true: its settings are valid, and its commands do what the page says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/posts.md is true: what it types with the archive that ships does what it says."""
+"""docs/posts.md is true: its commands do what the page says, on the sample archive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/reader.md is true: what it types on pages of this machine does what it says."""
+"""docs/reader.md is true: its commands do what the page says, on pages of this machine."""
 
 from __future__ import annotations
 

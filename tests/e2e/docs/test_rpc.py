@@ -1,4 +1,4 @@
-"""docs/rpc.md is true: what it types is answered."""
+"""docs/rpc.md is true: its requests are answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tutorial is walked through as it stands: an empty home, its files, its commands, what they print."""
+"""The tutorial, run step by step in an empty home: its files, its commands, their output."""
 
 from __future__ import annotations
 

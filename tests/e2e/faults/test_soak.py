@@ -1,4 +1,4 @@
-"""Upstreams, keepers and hubs that die again and again: nothing is left, and each call is answered once."""
+"""Upstreams, keepers and hubs that die repeatedly: no process is left, and each call is answered once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`read_url_content` as monoread's clients call it, and invalid URLs by revision of the protocol."""
+"""`read_url_content` as monoread's clients call it, and invalid URLs in each protocol revision."""
 
 from __future__ import annotations
 

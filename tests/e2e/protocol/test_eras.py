@@ -1,4 +1,4 @@
-"""Clients and upstreams of every era, in any pairing: what passes, and that it passes untouched."""
+"""Clients and upstreams of every era in every combination: messages pass unchanged."""
 
 from __future__ import annotations
 

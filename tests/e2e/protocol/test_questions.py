@@ -1,4 +1,4 @@
-"""What upstreams of the handshake era ask, and whom: the one client that can be meant, or nobody."""
+"""Requests from upstreams of the handshake era go to the one client concerned, or are refused."""
 
 from __future__ import annotations
 

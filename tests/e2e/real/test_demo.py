@@ -1,4 +1,4 @@
-"""The demo does what it prints, names what is missing, and leaves nothing."""
+"""The demo does what it prints, reports what is missing, and cleans up."""
 
 from __future__ import annotations
 

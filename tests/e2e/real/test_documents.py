@@ -1,4 +1,4 @@
-"""An assistant keeps documents and finds them: the official client over stdio and HTTP, and the Inspector."""
+"""Documents stored and found by an assistant: the official client over stdio and HTTP, and the Inspector."""
 
 from __future__ import annotations
 

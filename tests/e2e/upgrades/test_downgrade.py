@@ -1,4 +1,4 @@
-"""A home or a hub of a newer version: what an older one does with it, and says."""
+"""A home or a hub of a newer version: how an older version reacts, and its error messages."""
 
 from __future__ import annotations
 

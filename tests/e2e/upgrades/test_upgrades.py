@@ -1,4 +1,4 @@
-"""A home with data, a running hub and attached assistants, taken from each earlier version to this one."""
+"""Upgrades from each earlier version of a home with data, a running hub and connected assistants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers on the official SDK, each kind of them, as upstreams at a URL."""
+"""Every kind of server on the official SDK as an HTTP upstream."""
 
 from __future__ import annotations
 

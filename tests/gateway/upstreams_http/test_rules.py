@@ -1,4 +1,4 @@
-"""The rules of servers at a URL: how often they are asked again, where they may lead, what they answer."""
+"""Rules of HTTP upstreams: when to retry, which redirects to follow, how to read an answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The door itself: when it is open, what it costs, what keeps it shut, how it closes."""
+"""The HTTP door: when it opens, what it costs, why it stays closed, how it closes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may come in over HTTP, and what a browser is told."""
+"""HTTP access control, and the CORS headers that a browser gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages in a real browser that are not allowed to use the hub, and try everything that a page can try."""
+"""Pages in a real browser that may not use the hub: every request a page can make is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is no request is refused by what is wrong with it, and does nobody else any harm."""
+"""Malformed HTTP requests: each is refused with its reason, and affects no other client."""
 
 from __future__ import annotations
 

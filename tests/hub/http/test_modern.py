@@ -1,4 +1,4 @@
-"""Clients of 2026-07-28: every POST stands alone, and its connection is its life."""
+"""Clients of 2026-07-28: every POST is independent, and ends with its connection."""
 
 from __future__ import annotations
 

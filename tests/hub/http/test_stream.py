@@ -1,4 +1,4 @@
-"""One response: when it becomes a stream, how it is kept alive, what is kept of it for who comes back."""
+"""A response: when it becomes a stream, how it is kept alive, what a client that reconnects gets."""
 
 from __future__ import annotations
 

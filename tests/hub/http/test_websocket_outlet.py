@@ -1,4 +1,4 @@
-"""A client of MCP on a WebSocket that reads slowly: what it is given, and what it is told in its place."""
+"""An MCP client on a WebSocket that reads slowly: what it receives, and what replaces the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients as they were written for twilog, unchanged, against a hub that runs as a process."""
+"""Unchanged clients of the original twilog against a hub process."""
 
 from __future__ import annotations
 

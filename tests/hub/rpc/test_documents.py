@@ -1,4 +1,4 @@
-"""Programs put documents and find them, by POST and over a WebSocket; nobody does without the token."""
+"""Documents put and searched by programs over POST and WebSocket, which requires the token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs on the hub's socket: operations through the door, errors told, everything bounded."""
+"""JSON-RPC lines on the hub's socket: operations, errors and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may call what over TCP: the token opens everything, without it only what is public."""
+"""Permissions over TCP: the token allows everything; without it only public operations are allowed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON-RPC by POST: one answer, lines where there are several, nothing for a notification."""
+"""JSON-RPC by POST: one answer, lines for several answers, no body for a notification."""
 
 from __future__ import annotations
 

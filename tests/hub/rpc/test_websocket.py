@@ -1,4 +1,4 @@
-"""JSON-RPC over a WebSocket: what is asked is answered, in the library's hands and in raw frames."""
+"""JSON-RPC over a WebSocket: with the library `websockets`, and with raw frames."""
 
 from __future__ import annotations
 

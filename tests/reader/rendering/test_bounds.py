@@ -1,4 +1,4 @@
-"""What a page may take, and that nothing of it is left behind."""
+"""Limits of a rendered page, and cleanup of everything it started."""
 
 from __future__ import annotations
 

@@ -254,31 +254,33 @@ def over_http(entry: Entry) -> Iterator[Json]:
         process.communicate()
 
 
-def misbehave(town: SharedHub, entry: Entry, definition: Json) -> None:
+def misbehave(shared_hub: SharedHub, entry: Entry, definition: Json) -> None:
     """Let a server misbehave, and check that nobody else is affected and nothing hangs."""
-    town.sound = False
-    with town.hostile(definition) as server:
-        with town.in_use():
-            answers = call(town, entry, server)
+    shared_hub.sound = False
+    with shared_hub.hostile(definition) as server:
+        with shared_hub.in_use():
+            answers = call(shared_hub, entry, server)
         for answer in answers:
             called = "Unknown tool" not in str(answer.get("error"))
             assert called or entry.moment != "call", "it was never called"
             assert entry.ends in ("either", "failure" if failed(answer) else "result"), str(answer)[:1000]
         if entry.shown:
-            wait_until(lambda: shown(town.status(server)), f"a problem in {town.status(server)}", LIMIT)
-        town.check()
-    town.sound = True
+            wait_until(
+                lambda: shown(shared_hub.status(server)), f"a problem in {shared_hub.status(server)}", LIMIT
+            )
+        shared_hub.check()
+    shared_hub.sound = True
 
 
-def call(town: SharedHub, entry: Entry, server: str) -> list[Json]:
+def call(shared_hub: SharedHub, entry: Entry, server: str) -> list[Json]:
     """Call the tool `hit` as the entry says. Return the answers, which come within a time limit."""
     arguments: Json = {"bulk": "x" * entry.bulk} if entry.bulk else {}
     name = f"{server}__hit"
     if entry.through:
         made = SCHEMAS[entry.name.removeprefix("schema_")]()[1]
         name, arguments = "call_tool", {"name": name, "arguments": made}
-    numbers = [town.caller.send(name, arguments) for _ in range(entry.calls)]
-    return town.caller.answers(numbers, entry.timeout + LIMIT)
+    numbers = [shared_hub.caller.send(name, arguments) for _ in range(entry.calls)]
+    return shared_hub.caller.answers(numbers, entry.timeout + LIMIT)
 
 
 def failed(answer: Json) -> bool:

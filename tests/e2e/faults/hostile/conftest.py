@@ -1,4 +1,4 @@
-"""The town of a test module: one for all its tests, and a new one after a test that failed."""
+"""The hub that the tests of a module share: a new one is started after a test that failed."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from tests.e2e.faults.hostile.assistants import SharedHub
 
 
 @pytest.fixture(scope="module")
-def towns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], SharedHub]]:
+def hubs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], SharedHub]]:
     found: list[SharedHub] = []
 
     def one() -> SharedHub:
         if not found or not found[-1].sound:
-            for town in found:
-                town.end()
-            found[:] = [SharedHub(tmp_path_factory.mktemp("town"))]
+            for shared_hub in found:
+                shared_hub.end()
+            found[:] = [SharedHub(tmp_path_factory.mktemp("shared_hub"))]
         return found[-1]
 
     yield one
-    for town in found:
-        town.end()
+    for shared_hub in found:
+        shared_hub.end()
 
 
 @pytest.fixture
-def town(towns: Callable[[], SharedHub]) -> SharedHub:
-    return towns()
+def shared_hub(hubs: Callable[[], SharedHub]) -> SharedHub:
+    return hubs()

@@ -10,6 +10,6 @@ from tests.servers.hostile_http import ENTRIES
 
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: entry.name)
-def test_others_are_served_while_a_server_misbehaves(town: SharedHub, entry: Entry) -> None:
+def test_others_are_served_while_a_server_misbehaves(shared_hub: SharedHub, entry: Entry) -> None:
     with over_http(entry) as definition:
-        misbehave(town, entry, definition)
+        misbehave(shared_hub, entry, definition)

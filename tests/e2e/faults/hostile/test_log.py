@@ -11,11 +11,11 @@ STORMS = ("a_storm_of_elicitations", "lines_of_rubbish", "answers_that_nobody_as
 
 
 @pytest.mark.parametrize("name", STORMS)
-def test_a_storm_leaves_the_history_of_the_log(town: SharedHub, name: str) -> None:
-    path = town.user.tabane / "logs" / "hub.log"
+def test_a_storm_leaves_the_history_of_the_log(shared_hub: SharedHub, name: str) -> None:
+    path = shared_hub.user.tabane / "logs" / "hub.log"
     before = path.read_text()
-    misbehave(town, ENTRIES[name], stdio(ENTRIES[name]))
+    misbehave(shared_hub, ENTRIES[name], stdio(ENTRIES[name]))
     log = path.read_text()
     assert log.startswith(before)
     assert len(log.removeprefix(before)) < 100_000
-    assert log.removeprefix(before).count(town.last) <= 100
+    assert log.removeprefix(before).count(shared_hub.last) <= 100

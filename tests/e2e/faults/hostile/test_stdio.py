@@ -10,5 +10,5 @@ from tests.servers.hostile_stdio import ENTRIES
 
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: entry.name)
-def test_others_are_served_while_a_server_misbehaves(town: SharedHub, entry: Entry) -> None:
-    misbehave(town, entry, stdio(entry))
+def test_others_are_served_while_a_server_misbehaves(shared_hub: SharedHub, entry: Entry) -> None:
+    misbehave(shared_hub, entry, stdio(entry))

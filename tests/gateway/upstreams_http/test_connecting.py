@@ -1,4 +1,4 @@
-"""The way to a server at a URL: its certificate, proxies, headers, and what is asked of a definition."""
+"""Connections to HTTP upstreams: certificates, proxies, headers, and checks of a definition."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tabane.gateway.servers.server import is_loopback
 from tabane.gateway.upstreams.http_routing import proxy_for
 from tabane.hub.hub import Hub
 from tabane.settings import load_settings
-from tests.gateway.upstreams_http.test_trouble import why_not
+from tests.gateway.upstreams_http.test_failures import why_not
 from tests.harness.patience import run
 from tests.harness.running_hub import Json, RunningHub, configured, running_hub, text
 from tests.servers.raw_http import Raw, Request, Wire, legacy, modern, raw

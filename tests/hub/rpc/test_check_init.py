@@ -1,4 +1,4 @@
-"""check_init: what an original client asks until it may ask for more."""
+"""check_init: the first request of a client of the original twilog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each trap of stdio, sprung by a real child: the hub goes on, and says what happened."""
+"""Every trap of stdio, with a real child process: the hub continues and reports what happened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks of operations, compared with their effects over the whole table of a hub."""
+"""Annotations of operations, compared with the effects of each operation of the hub."""
 
 from __future__ import annotations
 

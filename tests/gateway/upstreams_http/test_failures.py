@@ -1,4 +1,4 @@
-"""A server at a URL that misbehaves: what callers are told, what is sent again, and what never is."""
+"""HTTP upstreams that misbehave: what callers get, what is sent again, and what never is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of an upstream: started when needed, bounded, healed, left alone when it is beyond help."""
+"""The lifecycle of an upstream: start on demand, limits, restarts, and giving up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Streams that bring much work and no message: the loop turns while they are read."""
+"""Streams with much data and no message: the event loop keeps running while they are read."""
 
 from __future__ import annotations
 
