@@ -24,7 +24,7 @@ from tests.harness.home import Home, Outcome
 from tests.harness.patience import LONG, wait_until
 from tests.harness.terminal import OnTerminal, on_terminal
 
-HUB = str(Path(__file__).parent.parent / "hub" / "hub_with_jobs.py")
+HUB = str(Path(__file__).parent.parent / "harness" / "hub_with_jobs.py")
 COUNTING = str(Path(__file__).parent / "counting.py")
 LIMIT = LONG
 

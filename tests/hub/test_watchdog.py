@@ -36,7 +36,7 @@ class Supervised:
     """A hub with an operation that blocks, as a process whose parent learns how it ended."""
 
     def __init__(self, user: User) -> None:
-        command = [sys.executable, "-m", "tests.hub.hub_with_jobs", "hand"]
+        command = [sys.executable, "-m", "tests.harness.hub_with_jobs", "hand"]
         self.process = subprocess.Popen(command, env=user.environment, stdout=subprocess.PIPE)
         assert self.process.stdout is not None
         assert Lines(self.process.stdout.fileno()).next(LIMIT) == b"open"
