@@ -15,7 +15,8 @@ NODE_READY   := $(NODE)/.ready
 PEERS_READY  := $(PEERS)/.ready
 NODE_RUNTIME := $(NODE)/.node-$(NODE_VERSION)
 # Whole systems: browsers, servers nobody here wrote, pairs of protocol revisions, hostile servers, upgrades.
-SYSTEMS := $(wildcard tests/grid tests/hostile tests/real tests/reader/rendering tests/upgrades tests/http/test_browser*.py)
+SYSTEMS := $(wildcard tests/e2e/protocol/grid tests/e2e/faults/hostile tests/e2e/real tests/e2e/upgrades \
+  tests/hub/http/test_browser*.py tests/reader/rendering)
 # One worker more than there are cores: tests wait for processes as often as they compute.
 WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1 )))
 PYTEST  := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
@@ -46,7 +47,7 @@ systems: env
 	@$(PYTEST) $(SYSTEMS) $(ARGS)
 
 conformance: env node
-	@$(BIN)/python -m tests.conformance $(ARGS)
+	@$(BIN)/python -m tests.e2e.protocol.conformance $(ARGS)
 
 check: env
 	@$(BIN)/ruff check
@@ -79,7 +80,7 @@ $(PEERS_READY): benchmarks/search/peers.txt | $(BIN)/uv
 
 lock: $(BIN)/uv $(NODE_RUNTIME)
 	@$(UV) lock
-	@cd tests/real && PATH="$(CURDIR)/$(NODE)/bin:$$PATH" npm install --package-lock-only --ignore-scripts \
+	@cd tests/e2e/real && PATH="$(CURDIR)/$(NODE)/bin:$$PATH" npm install --package-lock-only --ignore-scripts \
 	  --omit-lockfile-registry-resolved --loglevel=error
 
 env: $(ENV_READY)
@@ -111,9 +112,9 @@ $(BIN)/python:
 
 node: $(NODE_READY)
 
-$(NODE_READY): tests/real/package.json tests/real/package-lock.json | $(NODE_RUNTIME)
+$(NODE_READY): tests/e2e/real/package.json tests/e2e/real/package-lock.json | $(NODE_RUNTIME)
 	@echo "node: npm servers, the Inspector and the conformance suite into $(NODE)"
-	@cp tests/real/package.json tests/real/package-lock.json $(NODE)/
+	@cp tests/e2e/real/package.json tests/e2e/real/package-lock.json $(NODE)/
 	@cd $(NODE) && PATH="$$PWD/bin:$$PATH" npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
 	@for tool in conformance mcp-*; do \
 	  for found in $(NODE)/node_modules/.bin/$$tool; do ln -sf "../node_modules/.bin/$${found##*/}" $(NODE)/bin/; done; \

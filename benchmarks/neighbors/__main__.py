@@ -1,7 +1,7 @@
 """Calls of three assistants next to a server that misbehaves: python -m benchmarks.neighbors [--write]
 
 Two assistants over stdio and one over HTTP call a server that answers at once. Meanwhile, a fourth one calls
-a server of tests/hostile without a pause. Each misbehavior has its own baseline, measured just before.
+a server of tests/servers without a pause. Each misbehavior has its own baseline, measured just before.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from benchmarks.http.calls import ECHO
 from benchmarks.hub import HubProcess
 from benchmarks.neighbors.neighbor import Bridged, Latency, Neighbor, Posting, measure
 from benchmarks.report import machine, publish, table
-from tests.hostile import http_server, stdio_server
-from tests.hostile.entry import Entry
-from tests.hostile.schemas import SCHEMAS
+from tests.servers import hostile_http, hostile_stdio
+from tests.servers.hostile_entry import Entry
+from tests.servers.hostile_schemas import SCHEMAS
 
 SECONDS = 5.0
 MOST_LOOKS = 20
@@ -139,7 +139,7 @@ async def one(
     hub: ChangingHub, neighbors: list[Neighbor], what: tuple[str, str, str, float], seconds: float
 ) -> Row:
     server, way, name, goal = what
-    entry = (stdio_server if way == "stdio" else http_server).ENTRIES[name]
+    entry = (hostile_stdio if way == "stdio" else hostile_http).ENTRIES[name]
     idle = await measure(neighbors, seconds)
     with ExitStack() as stack:
         definition = stack.enter_context(serving(way, entry))
@@ -160,11 +160,13 @@ async def one(
 def serving(way: str, entry: Entry) -> Iterator[dict[str, Any]]:
     """Return the definition of the hostile server; if it is over HTTP, it runs meanwhile."""
     if way == "stdio":
-        command = [str(stdio_server.__file__), entry.name]
+        command = [str(hostile_stdio.__file__), entry.name]
         yield {"command": sys.executable, "args": command, "timeout": 30}
         return
     process = subprocess.Popen(
-        [sys.executable, str(http_server.__file__), entry.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, str(hostile_http.__file__), entry.name],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
     try:
         assert process.stdout is not None
@@ -201,7 +203,7 @@ def page(rows: list[Row]) -> list[str]:
         "## Beside a server that misbehaves",
         machine("python -m benchmarks.neighbors"),
         "Two assistants over stdio and one over HTTP call a server that answers at once, with 2 ms between "
-        "an answer and the next call. A fourth one calls a server of `tests/hostile` without a pause. Times "
+        "an answer and the next call. A fourth one calls a server of `tests/servers` without a pause. Times "
         "are of the calls of the three, in milliseconds; idle is just before, without the fourth.",
         table(head, [cells(row) for row in rows]),
     ]

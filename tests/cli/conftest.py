@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.home import Home
+from tests.harness.home import Home
 
 
 @pytest.fixture

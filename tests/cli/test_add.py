@@ -1,4 +1,4 @@
-"""`tabane servers add` tries a server before it keeps it: real processes, with a hub and without."""
+"""`tabane servers add` tests a server before it saves it: real processes, with and without a hub."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.home import CHILD, Home, hub
-from tests.upstreams_http.raw import legacy, serving
+from tests.harness.home import CHILD, Home, hub
+from tests.servers.raw_http import legacy, serving
 
 COMMAND = (sys.executable, str(CHILD))
 

@@ -1,4 +1,4 @@
-"""The command line as a whole: help, usage, exit status, language, and how fast it is there."""
+"""The whole command line: help, usage, exit status, language, and startup time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tabane.cli.options import json_option
 from tabane.cli.output import Command, Terminal, lang, text
 from tabane.errors import BadArguments, HubError, TabaneError, UnknownName
 from tabane.messages import say
-from tests.patience import LONG
+from tests.harness.patience import LONG
 
 
 def run(home: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

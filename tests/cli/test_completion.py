@@ -1,4 +1,4 @@
-"""Shell completion: the scripts, and what the shell is answered when somebody presses the tabulator."""
+"""Shell completion: the scripts, and the answers when a user presses Tab."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.home import CHILD, Home, hub
 from tests.conftest import absent
+from tests.harness.home import CHILD, Home, hub
 
 
 @pytest.fixture

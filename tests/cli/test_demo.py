@@ -18,8 +18,8 @@ from tabane.cli.demo.page_steps import GUIDE, DemoSite, PagesChapter
 from tabane.cli.demo.sample_servers import MARK, kill, marked, wait_until_gone
 from tabane.cli.demo.steps import DemoPage
 from tabane.cli.demo.tool_steps import ToolsChapter
-from tests.cli.home import Home, hub
-from tests.patience import LONG
+from tests.harness.home import Home, hub
+from tests.harness.patience import LONG
 
 SERVERS = ["filesystem", "time", "git", "memory", "everything"]
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.archive import with_model
-from tests.cli.home import Home, hub
-from tests.patience import LONG
+from tests.harness.archive import with_model
+from tests.harness.home import Home, hub
+from tests.harness.patience import LONG
 
 
 @pytest.fixture(scope="module")

@@ -21,11 +21,10 @@ from tabane.hub.doctor import process
 from tabane.hub.doctor.files import LITTLE, TOO_LITTLE, room
 from tabane.hub.doctor.installation import examine
 from tabane.hub.local import lock
-from tests.cli.home import Home, Outcome, hub
 from tests.cli.test_install import file_of, write
-from tests.hub.peers import until
-from tests.patience import LONG
-from tests.upstreams_http.raw import modern, serving
+from tests.harness.home import Home, Outcome, hub
+from tests.harness.patience import LONG, wait_until
+from tests.servers.raw_http import modern, serving
 
 
 def examined(home: Home, *flags: str, environment: Mapping[str, str] | None = None) -> Outcome:
@@ -226,7 +225,7 @@ def test_a_change_that_the_hub_did_not_take_is_told(home: Home) -> None:
     home.write_servers({"one": home.child()})
     with hub(home):
         home.write_servers('{"mcpServers": {')
-        until(lambda: home.run("status", "--json").json["problem"], "the hub sees the broken file")
+        wait_until(lambda: home.run("status", "--json").json["problem"], "the hub sees the broken file")
         done = examined(home, "--quick")
         found(done, str(home.servers), "fault")
         found(done, "goes on with the last state", "note")
@@ -252,7 +251,7 @@ def test_what_a_killed_hub_left_is_told_and_cleared_away(home: Home) -> None:
     holder = lock.read_holder(str(home.tabane / "hub.lock"))
     assert holder is not None
     os.kill(holder.pid, signal.SIGKILL)
-    until(lambda: not lock.held(str(home.tabane / "hub.lock")), "the hub is gone")
+    wait_until(lambda: not lock.held(str(home.tabane / "hub.lock")), "the hub is gone")
     left = Path(holder.socket)
     assert left.is_socket()
     done = examined(home, "--quick")

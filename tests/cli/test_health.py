@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.home import Home, hub
+from tests.harness.home import Home, hub
 
 
 @pytest.fixture(scope="module")

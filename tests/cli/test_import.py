@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.home import Home
+from tests.harness.home import Home
 
 SECRET = "sk-0123456789abcdef"
 TIME = {"command": "uvx", "args": ["mcp-server-time"]}

@@ -1,4 +1,4 @@
-"""`tabane install` and `uninstall` as a user runs them, on made-up files of assistants."""
+"""`tabane install` and `uninstall` as a user runs them, on sample files of assistants."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from tabane.errors import ConfigurationError
 from tabane.gateway.servers import installation
 from tabane.hub.servers import record_path, recorded_path, with_recorded_path
-from tests.cli.home import Home, hub
 from tests.gateway.test_splicing import files
+from tests.harness.home import Home, hub
 
 MAC = sys.platform == "darwin"
 NAMES = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf")

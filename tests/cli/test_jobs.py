@@ -19,12 +19,12 @@ from websockets.sync.client import connect
 from tabane.cli.progress import FINE, PLAIN, bar_line, clock
 from tabane.cli.terminal_text import cells
 from tabane.hub.local import lock
-from tests.cli.home import Home, Outcome
-from tests.cli.on_terminal import OnTerminal, on_terminal
-from tests.hub.peers import answer, played_hub, until
-from tests.patience import LONG
+from tests.harness.bridge import answer, fake_hub
+from tests.harness.home import Home, Outcome
+from tests.harness.patience import LONG, wait_until
+from tests.harness.terminal import OnTerminal, on_terminal
 
-HUB = str(Path(__file__).parent.parent / "hub" / "working.py")
+HUB = str(Path(__file__).parent.parent / "harness" / "hub_with_jobs.py")
 COUNTING = str(Path(__file__).parent / "counting.py")
 LIMIT = LONG
 
@@ -154,7 +154,7 @@ def test_ctrl_c_cancels_the_job_and_says_that_what_was_done_stays(working: Worki
 
 def test_ctrl_c_while_the_job_is_begun_cancels_it_as_soon_as_it_is_known(home: Home) -> None:
     begun = {"job": "3fa9c1", "status": "running", "version": 1, **state(0)}
-    with played_hub(home.tabane) as hub, on_terminal(home, "gate", script=COUNTING) as terminal:
+    with fake_hub(home.tabane) as hub, on_terminal(home, "gate", script=COUNTING) as terminal:
         first = hub.accept()
         assert first.next()["method"] == "count"
         os.write(terminal.fd, b"\x03")
@@ -170,7 +170,7 @@ def test_ctrl_c_while_the_job_is_begun_cancels_it_as_soon_as_it_is_known(home: H
 
 
 def test_a_hub_that_does_not_answer_is_left_by_a_second_ctrl_c(home: Home) -> None:
-    with played_hub(home.tabane) as hub, on_terminal(home, "gate", script=COUNTING) as terminal:
+    with fake_hub(home.tabane) as hub, on_terminal(home, "gate", script=COUNTING) as terminal:
         hub.accept().next()
         # Pressed again until it is heard: two at the same time are one signal.
         while not gone(terminal.process, within=1):
@@ -208,7 +208,7 @@ def test_a_job_does_not_outlive_the_command_that_follows_it(working: Working, nu
     assert working.state(job)["owner"] == {"client": "counting.py", "pid": process.pid, "detached": False}
     process.send_signal(number)
     process.communicate()
-    until(lambda: status_of(working, job) == "cancelled", "the job is cancelled", 60)
+    wait_until(lambda: status_of(working, job) == "cancelled", "the job is cancelled", 60)
     assert "The program that started the job ended." in working.state(job)["error"]["message"]
 
 
@@ -218,7 +218,7 @@ def test_a_job_does_not_outlive_its_terminal(working: Working) -> None:
         job = working.job()
         os.close(terminal.fd)
         try:
-            until(lambda: status_of(working, job) == "cancelled", "the job is cancelled", 60)
+            wait_until(lambda: status_of(working, job) == "cancelled", "the job is cancelled", 60)
         finally:
             terminal.fd = os.open(os.devnull, os.O_RDWR)
             terminal.process.kill()
@@ -246,7 +246,7 @@ def test_a_job_that_waits_for_another_says_for_which(working: Working) -> None:
         rows = working.home.run("jobs", "--json").json["results"]
         return [row for row in rows if row["waits_for"]]
 
-    until(behind, "the second job waits", 60)
+    wait_until(behind, "the second job waits", 60)
     [row] = behind()
     assert row["waits_for"] == {"job": ahead, "title": "count to 200"}
     assert row["note"] == f"waiting for job {ahead}: count to 200"
@@ -256,7 +256,7 @@ def test_a_job_that_waits_for_another_says_for_which(working: Working) -> None:
     assert f"(process {second.pid})" in shown[row["job"]][5]
     first.kill()
     first.communicate()
-    until(lambda: not behind(), "the second has its turn", 60)
+    wait_until(lambda: not behind(), "the second has its turn", 60)
     working.let()
     assert ended(second) == Outcome(0, "counted to 50\n", "")
     assert working.state(row["job"])["waits_for"] is None
@@ -300,7 +300,7 @@ def test_a_job_of_a_websocket_ends_with_it_unless_it_is_detached(open_to_tcp: Wo
         return job
 
     gone, kept = begin(), begin("detach_job")
-    until(lambda: status_of(open_to_tcp, gone) == "cancelled", "the job is cancelled", 60)
+    wait_until(lambda: status_of(open_to_tcp, gone) == "cancelled", "the job is cancelled", 60)
     assert status_of(open_to_tcp, kept) == "running"
 
 

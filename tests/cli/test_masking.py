@@ -1,4 +1,4 @@
-"""What may be shown of a server's definition."""
+"""Masking of secrets in a server's definition."""
 
 from __future__ import annotations
 

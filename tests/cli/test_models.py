@@ -1,4 +1,4 @@
-"""`tabane models` as a user runs it, with a model of a few thousand weights, and one that is fetched."""
+"""`tabane models` as a user runs it, with a tiny local model and a downloaded one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.home import Home, Outcome, hub
-from tests.patience import LONG
+from tests.harness.home import Home, Outcome, hub
+from tests.harness.patience import LONG
 from tests.search.embedding import tiny
 from tests.search.embedding.servers import FakeHub
 

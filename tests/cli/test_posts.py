@@ -1,4 +1,4 @@
-"""`tabane posts` as a user runs it: an archive taken in, asked, shown and written out again."""
+"""`tabane posts` as a user runs it: an archive imported, searched, shown and exported."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 from tabane.cli.posts.post_options import PRESETS, weights_name, weights_of
 from tabane.cli.terminal_text import cells, wrapped
 from tabane.errors import CallerError
-from tests.cli.archive import POSTS, archive_hub, with_model, write_archive
-from tests.cli.home import Home, hub
+from tests.harness.archive import POSTS, archive_hub, with_model, write_archive
+from tests.harness.home import Home, hub
 from tests.posts.importing.archives import row, write_csv
 
 

@@ -1,4 +1,4 @@
-"""`tabane posts shell` on a real terminal: typed at, completed, interrupted, and left."""
+"""`tabane posts shell` on a real terminal: input, completion, Ctrl+C, and exit."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 from tabane.cli.posts.shell import candidates
 from tabane.cli.posts.shell_settings import SETTINGS, QuerySettings, numbers
 from tabane.errors import CallerError
-from tests.cli.archive import POSTS, archive_hub, with_model
-from tests.cli.home import Home, hub
-from tests.cli.on_terminal import OnTerminal, on_terminal
-from tests.hub.peers import answer, played_hub
-from tests.patience import LONG
+from tests.harness.archive import POSTS, archive_hub, with_model
+from tests.harness.bridge import answer, fake_hub
+from tests.harness.home import Home, hub
+from tests.harness.patience import LONG
+from tests.harness.terminal import OnTerminal, on_terminal
 from tests.posts.importing.archives import write_csv
 
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r|\x07")
@@ -169,7 +169,7 @@ def test_what_was_typed_is_there_the_next_time_for_the_user_alone(tmp_path: Path
 
 def test_ctrl_c_cancels_a_query_and_the_next_one_is_answered(home: Home, tmp_path: Path) -> None:
     alone = Home(tmp_path)
-    with played_hub(alone.tabane) as hub, on_terminal(alone, "posts", "shell") as terminal:
+    with fake_hub(alone.tabane) as hub, on_terminal(alone, "posts", "shell") as terminal:
         typed = Typed(terminal)
         first = hub.accept()
         assert first.next()["method"] == "get_database_stats"
@@ -189,7 +189,7 @@ def test_ctrl_c_cancels_a_query_and_the_next_one_is_answered(home: Home, tmp_pat
 
 def test_a_hub_that_goes_away_is_said_and_the_prompt_comes_again(tmp_path: Path) -> None:
     alone = Home(tmp_path)
-    with played_hub(alone.tabane) as hub, on_terminal(alone, "posts", "shell") as terminal:
+    with fake_hub(alone.tabane) as hub, on_terminal(alone, "posts", "shell") as terminal:
         peer = hub.accept()
         peer.next()
         peer.send(answer(1, {**STATS, "total_posts": 0}))

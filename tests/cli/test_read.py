@@ -1,4 +1,4 @@
-"""`tabane read URL` as a person uses it: a page on stdout, what went wrong on stderr, parts on request."""
+"""`tabane read URL` as a user runs it: the page on stdout, errors on stderr, parts on request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.cli.home import LIMIT, Home, hub
+from tests.harness.home import LIMIT, Home, hub
 from tests.reader.site import Site, hang, running
 
 WORDS = "It has to be read to the end, since nobody knows what stands there before having been there. "

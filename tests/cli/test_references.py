@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.home import LIMIT, Home, hub
+from tests.harness.home import LIMIT, Home, hub
 from tests.posts.importing.archives import row, write_csv
 from tests.reader.site import running
 

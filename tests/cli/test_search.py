@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.archive import with_model
-from tests.cli.home import Home, hub
+from tests.harness.archive import with_model
+from tests.harness.home import Home, hub
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.home import Home, hub
-from tests.upstreams_http.raw import modern, serving
+from tests.harness.home import Home, hub
+from tests.servers.raw_http import modern, serving
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 

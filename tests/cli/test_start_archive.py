@@ -1,4 +1,4 @@
-"""`tabane start` with an archive, as twilog's own server was: imported once, and shown how far it is."""
+"""`tabane start` with an archive, as in twilog: imported once, with progress."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from tabane.hub.local import lock
-from tests.cli.archive import with_model, write_archive
-from tests.cli.home import Home
-from tests.cli.on_terminal import on_terminal
-from tests.hub.peers import answer, played_hub
-from tests.patience import LONG
+from tests.harness.archive import with_model, write_archive
+from tests.harness.bridge import answer, fake_hub
+from tests.harness.home import Home
+from tests.harness.patience import LONG
+from tests.harness.terminal import on_terminal
 
 LIMIT = LONG
 
@@ -95,7 +95,7 @@ def test_a_hub_that_runs_already_takes_the_archive_too(home: Home, flags: list[s
 
 
 def test_progress_is_told_line_by_line_to_a_pipe_and_in_the_users_language(home: Home) -> None:
-    with played_hub(home.tabane) as hub:
+    with fake_hub(home.tabane) as hub:
         process = subprocess.Popen(
             [sys.executable, "-m", "tabane", "start", "-e", "archive/embeddings"],
             env={**home.environment, "TABANE_LANG": "ja"},
@@ -144,7 +144,7 @@ def job(done: int, status: str = "running", **more: Any) -> dict[str, Any]:
 
 def test_ctrl_c_while_progress_is_shown_leaves_the_hub_to_its_work(home: Home) -> None:
     with (
-        played_hub(home.tabane) as hub,
+        fake_hub(home.tabane) as hub,
         on_terminal(home, "start", "-e", "archive/embeddings") as terminal,
     ):
         peer = hub.accept()

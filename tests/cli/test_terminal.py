@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.home import CHILD, Home, hub
-from tests.cli.on_terminal import on_terminal
-from tests.patience import LONG
+from tests.harness.home import CHILD, Home, hub
+from tests.harness.patience import LONG
+from tests.harness.terminal import on_terminal
 
 COMMAND = (sys.executable, str(CHILD))
 GREEN, DIM = "\x1b[32m", "\x1b[2m"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.home import LIMIT, Home, hub
+from tests.harness.home import LIMIT, Home, hub
 
 
 @pytest.fixture(scope="module")

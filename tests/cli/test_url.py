@@ -1,4 +1,4 @@
-"""Another hub than one's own, named by its address."""
+"""Commands on another hub, given by `--url`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.home import Home
+from tests.harness.home import Home
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A process that is killed while it puts a document leaves one that is whole, the old one or the new one."""
+"""A process killed while it stores a document leaves a complete document, either the old or the new one."""
 
 from __future__ import annotations
 

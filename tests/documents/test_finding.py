@@ -1,4 +1,4 @@
-"""What is found among documents, how it reads, and how a document is read back."""
+"""Search results among documents, their text, and reading a document."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from tabane.cli.hub_process import approach
 from tabane.errors import HubError
 from tabane.hub.local.client import HubClient, connect
 from tabane.hub.local.endpoint import Endpoint
-from tests.cli.home import Home
+from tests.harness.home import Home
 
 WRITERS = 4
 ROUNDS = 5

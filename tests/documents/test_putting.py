@@ -1,4 +1,4 @@
-"""What putting a document does, answers, and leaves as it was."""
+"""Putting a document: effects, answers, and what stays unchanged."""
 
 from __future__ import annotations
 

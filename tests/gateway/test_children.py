@@ -1,4 +1,4 @@
-"""The children that other tests are shown with are servers, where nobody asked them not to be."""
+"""child.py without options is a well-behaved server."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from tests.gateway.lives import CHILD
-from tests.patience import LONG
+from tests.harness.child_processes import CHILD
+from tests.harness.patience import LONG
 
 
 @pytest.mark.parametrize(

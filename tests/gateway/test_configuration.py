@@ -1,4 +1,4 @@
-"""The servers file is read as assistants write it; what is wrong is named and harms nothing else."""
+"""The servers file in the forms that assistants write; an error in one entry affects only that entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers that wait for a client that reads slowly, while the server behind them lives on."""
+"""Answers queued for a slow client, while their server continues to work."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tabane.gateway.upstreams.call import Call, UpstreamReply
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.reply_delivery import LOOK, MOST_AT_ONCE, ROOM, SMALL, ReplyDelivery
 from tabane.wire.era import Era
+from tests.harness.patience import until
 
 LONG = 60.0
 
@@ -49,12 +50,6 @@ def conversation() -> tuple[Conversation, Wire]:
 
 def call(replies: list[UpstreamReply], unsent: Callable[[], int] = lambda: 0, session: str = "slow") -> Call:
     return Call(b"tools/call", {}, {}, replies.append, session=session, unsent=unsent)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LONG):
-        while not condition():  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.005)
 
 
 def test_a_cancelled_answer_that_waits_takes_no_other_call_with_it() -> None:

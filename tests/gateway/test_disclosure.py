@@ -1,4 +1,4 @@
-"""Models are shown lines to choose by and pages to call by, short and true to the definition."""
+"""Tool lines and tool pages for models: short, and true to the definition."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ from tabane.gateway.tools.tool import Tool
 from tabane.gateway.tools.validation import ArgumentValidator, ValidationPool
 from tabane.hub.process.logs import cause_of
 from tabane.workers.pool import Budget
-from tests.dataplane.place import Json, Line, child, place, text
-from tests.dataplane.ways import CALLS, user
+from tests.e2e.protocol.ways_to_call import CALLS, user
 from tests.gateway.hostile import ENDLESS, HOSTILE, doubled
 from tests.gateway.test_validation import EDIT, SCHEMA
 from tests.gateway.tools import tool
+from tests.harness.running_hub import Json, SocketClient, child, running_hub, text
 
 LONG = 200.0
 ENOUGH = Budget(seconds=1.0, deadline=60, patience=60)
@@ -41,7 +41,7 @@ def servers(folder: Path, *names: str) -> dict[str, Json]:
     return {"bad": child("--schemas", str(path)), "good": child()}
 
 
-async def called(line: Line, name: str, arguments: Json) -> Json:
+async def called(line: SocketClient, name: str, arguments: Json) -> Json:
     """Return the result of a call through call_tool, however long it takes."""
     params = {"name": "call_tool", "arguments": {"name": name, "arguments": arguments}}
     response = await line.begin("tools/call", params)
@@ -57,7 +57,7 @@ def test_every_hostile_schema_lets_others_be_served_and_its_call_pass(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, servers(tmp_path, *HOSTILE), max_line=1 << 24) as here:
+        async with running_hub(tmp_path, servers(tmp_path, *HOSTILE), max_line=1 << 24) as here:
             hostile, other = await here.connect(), await here.connect()
             await called(other, "good__echo", {"text": "up"})
             await called(hostile, "bad__echo", {"text": "up"})
@@ -84,7 +84,7 @@ def test_every_hostile_schema_lets_others_be_served_and_its_call_pass(
 @pytest.mark.parametrize("name", ENDLESS)
 def test_others_complete_while_a_judgment_is_pending(tmp_path: Path, name: str) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, servers(tmp_path, name, "endless_enum")) as here:
+        async with running_hub(tmp_path, servers(tmp_path, name, "endless_enum")) as here:
             await here.hub.gateway.validator.close()
             judging = ValidationPool(dict(os.environ), budget=Budget(seconds=600, deadline=600, patience=600))
             here.hub.gateway.validator = ArgumentValidator(judging)
@@ -111,7 +111,7 @@ def test_programs_are_served_too(tmp_path: Path, way: str) -> None:
     """Check that operations of programs use the same judgment."""
 
     async def scenario() -> None:
-        async with place(tmp_path, servers(tmp_path, "any_of_doubled")) as here:
+        async with running_hub(tmp_path, servers(tmp_path, "any_of_doubled")) as here:
             someone = await user(here)
             outcome = await CALLS[f"rpc {way}"](someone, "bad__any_of_doubled", a=1)
             assert outcome.ok

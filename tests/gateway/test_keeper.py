@@ -1,4 +1,4 @@
-"""The keeper itself: small, and the end of everything once its hub is gone."""
+"""The keeper process: small, and it ends every child when its hub ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,18 @@ from hypothesis import strategies as st
 from tabane.gateway.processes import process_table
 from tabane.gateway.processes.frames import KeeperFrames, pack
 from tabane.gateway.processes.keeper_link import KeeperLink
-from tests.gateway.lives import CHILD, HUB, SOON, ended, heard, keeping, linux, mischievous, noted, running
+from tests.harness.child_processes import (
+    CHILD,
+    HUB,
+    SOON,
+    ended,
+    heard,
+    keeping,
+    linux,
+    misbehaving,
+    noted,
+    running,
+)
 
 # When the hub is gone, or does not make sense
 
@@ -133,7 +144,7 @@ def test_the_keeper_stays_small_with_children_under_it() -> None:
     async def run() -> int:
         async with keeping() as processes:
             for _ in range(3):
-                await mischievous(processes)
+                await misbehaving(processes)
             rss: int = psutil.Process(processes.keeper_pid).memory_info().rss
             return rss
 

@@ -1,9 +1,9 @@
-"""Lists are handed on in the order in which they were asked for, however long each takes to be read."""
+"""Lists are applied in the order of their requests, however long each takes to read."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 from msgspec import Raw
 
@@ -12,6 +12,7 @@ from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.handshake import Peer
 from tabane.gateway.upstreams.lists import UpstreamLists
 from tabane.wire.era import Era
+from tests.harness.patience import until
 
 LONG = 60.0
 
@@ -38,12 +39,6 @@ class Asked:
 
     def close(self, why: str) -> None:
         return
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LONG):
-        while not condition():  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.005)
 
 
 def test_a_list_that_takes_long_to_read_does_not_replace_a_later_one() -> None:

@@ -1,4 +1,4 @@
-"""Prompts and resources in their catalogues: names, addresses, templates, and whom a URI is asked of."""
+"""Catalogs of prompts and resources: names, addresses, templates, and the server of a URI."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.aliases import LONGEST, AliasMap, is_alias
 from tabane.gateway.tools.listings import ListingsFile, listing_of
 from tabane.wire.era import Era
-from tests.patience import steps
+from tests.harness.patience import steps
 
 TEXT = st.text(st.characters(), max_size=40)
 """Any characters, half surrogate pairs too: servers write what they like."""

@@ -23,7 +23,7 @@ from tabane.gateway.result_parts import (
     start_label,
 )
 from tabane.gateway.text_breaks import TextPosition, is_json, next_break, path
-from tests.patience import assert_in_proportion
+from tests.harness.patience import assert_in_proportion
 
 BUDGET = 1_000
 TEXT_OF_PART = BUDGET * 4 - ROOM_FOR_NOTE

@@ -1,4 +1,4 @@
-"""Children of the hub: started with exactly what they were given, noticed when they end, ended whole."""
+"""Child processes: exact arguments and environment, detected ends, complete termination."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ import pytest
 from tabane.errors import UpstreamUnavailable
 from tabane.gateway.processes import launch
 from tabane.gateway.processes.processes import ChildExit, ChildProcess, ChildProcesses, child_environment
-from tests.gateway.lives import (
+from tests.harness.child_processes import (
     PATH,
     SOON,
     answering,
     descriptors,
     end_input,
     everything,
+    in_process_table,
     keeping,
     let_go,
     linux,
-    mischievous,
+    misbehaving,
     noted,
     running,
-    there,
     zombies,
 )
 
@@ -216,7 +216,7 @@ def test_how_a_child_ended_is_told(script: str, how: ChildExit, said: str) -> No
 def test_a_child_that_heeds_end_of_file_is_sent_no_signal() -> None:
     async def run() -> tuple[ChildExit, float]:
         async with keeping() as processes:
-            child = await mischievous(processes)
+            child = await misbehaving(processes)
             end_input(child)
             start = time.monotonic()
             how = await child.stop(SOON)
@@ -239,7 +239,7 @@ def test_a_child_that_ignores_its_end_is_ended_in_time(flags: list[str], how: Ch
 
     async def run() -> tuple[ChildExit, float, int]:
         async with keeping() as processes:
-            child = await mischievous(processes, *flags)
+            child = await misbehaving(processes, *flags)
             end_input(child)
             start = time.monotonic()
             stopped = await child.stop(grace)
@@ -248,7 +248,7 @@ def test_a_child_that_ignores_its_end_is_ended_in_time(flags: list[str], how: Ch
     stopped, seconds, pid = asyncio.run(run())
     assert stopped == how
     assert rounds * grace <= seconds < rounds * grace + 2
-    assert not there(pid)
+    assert not in_process_table(pid)
 
 
 KINDS = ["group", "session", "nameless", "group,session,nameless,session"]
@@ -262,13 +262,13 @@ def test_stopping_a_child_ends_its_grandchildren_wherever_they_went(
     async def run() -> None:
         async with keeping() as processes:
             pids = tmp_path / "pids"
-            child = await mischievous(processes, "--grandchildren", kinds, "--pids", str(pids), *stubborn)
+            child = await misbehaving(processes, "--grandchildren", kinds, "--pids", str(pids), *stubborn)
             everyone = [pid for group in noted(pids).values() for pid in group]
             assert len(everyone) == 1 + len(kinds.split(","))
             assert all(running(pid) for pid in everyone)
             end_input(child)
             await child.stop(0.2)
-            assert not [pid for pid in everyone if there(pid)]
+            assert not [pid for pid in everyone if in_process_table(pid)]
 
     asyncio.run(run())
 
@@ -278,13 +278,13 @@ def test_what_a_child_leaves_behind_when_it_dies_is_ended(tmp_path: Path, kinds:
     async def run() -> None:
         async with keeping() as processes:
             pids = tmp_path / "pids"
-            child = await mischievous(processes, "--grandchildren", kinds, "--pids", str(pids), "--stubborn")
+            child = await misbehaving(processes, "--grandchildren", kinds, "--pids", str(pids), "--stubborn")
             everyone = [pid for group in noted(pids).values() for pid in group]
             os.kill(child.pid, signal.SIGKILL)
             assert await asyncio.wait_for(child.exited, SOON) == ChildExit(signal=signal.SIGKILL)
             assert not child.gone.done()
             await asyncio.wait_for(child.gone, SOON)
-            assert not [pid for pid in everyone if there(pid)]
+            assert not [pid for pid in everyone if in_process_table(pid)]
 
     asyncio.run(run())
 
@@ -294,10 +294,10 @@ def test_killing_a_child_is_immediate_and_whole(tmp_path: Path) -> None:
         async with keeping() as processes:
             pids = tmp_path / "pids"
             flags = ["--ignore-eof", "--ignore-term", "--stubborn", "--grandchildren", "group,session"]
-            child = await mischievous(processes, *flags, "--pids", str(pids))
+            child = await misbehaving(processes, *flags, "--pids", str(pids))
             child.kill()
             await asyncio.wait_for(child.gone, SOON)
-            assert not [pid for group in noted(pids).values() for pid in group if there(pid)]
+            assert not [pid for group in noted(pids).values() for pid in group if in_process_table(pid)]
 
     asyncio.run(run())
 
@@ -306,15 +306,15 @@ def test_ending_one_child_leaves_the_others_and_theirs_alone(tmp_path: Path) -> 
     async def run() -> None:
         async with keeping() as processes:
             flags = ["--grandchildren", "group,session"]
-            one = await mischievous(processes, *flags, "--pids", str(tmp_path / "one"))
-            other = await mischievous(processes, *flags, "--pids", str(tmp_path / "other"))
+            one = await misbehaving(processes, *flags, "--pids", str(tmp_path / "one"))
+            other = await misbehaving(processes, *flags, "--pids", str(tmp_path / "other"))
             one.kill()
             await asyncio.wait_for(one.gone, SOON)
             theirs = [pid for group in noted(tmp_path / "other").values() for pid in group]
             assert len(theirs) == 3
             assert all(running(pid) for pid in theirs)
             assert not other.exited.done()
-            assert not [p for group in noted(tmp_path / "one").values() for p in group if there(p)]
+            assert not [p for group in noted(tmp_path / "one").values() for p in group if in_process_table(p)]
 
     asyncio.run(run())
 
@@ -322,7 +322,7 @@ def test_ending_one_child_leaves_the_others_and_theirs_alone(tmp_path: Path) -> 
 def test_a_grandchild_that_holds_the_pipes_does_not_hide_the_childs_death(tmp_path: Path) -> None:
     async def run() -> None:
         async with keeping() as processes:
-            child = await mischievous(processes, "--grandchildren", "session", "--stubborn")
+            child = await misbehaving(processes, "--grandchildren", "session", "--stubborn")
             os.kill(child.pid, signal.SIGTERM)
             assert await asyncio.wait_for(child.exited, SOON) == ChildExit(signal=signal.SIGTERM)
             with pytest.raises(BlockingIOError):  # no end of file: the grandchild could still write
@@ -350,7 +350,7 @@ def test_a_hundred_starts_leave_no_descriptor_and_no_zombie() -> None:
                 let_go(child)
                 child.kill()
                 await asyncio.wait_for(child.gone, SOON)
-                assert not there(child.pid)
+                assert not in_process_table(child.pid)
             assert (descriptors(), descriptors(keeper)) == before
             assert processes.keeper_pid == keeper
         assert not zombies()
@@ -407,7 +407,7 @@ def test_a_start_that_nobody_waits_for_any_more_leaves_nothing(tmp_path: Path) -
 def test_stopping_a_child_twice_and_after_its_end_is_no_error() -> None:
     async def run() -> None:
         async with keeping() as processes:
-            child = await mischievous(processes)
+            child = await misbehaving(processes)
             end_input(child)
             first, second = await asyncio.gather(child.stop(0.5), child.stop(0.1))
             assert first == second == await child.stop(0.1) == ChildExit(code=0)
@@ -421,13 +421,13 @@ def test_closing_ends_all_in_bounded_time_and_nothing_starts_afterwards(tmp_path
         processes = ChildProcesses()
         flags = ["--ignore-eof", "--ignore-term", "--stubborn", "--grandchildren", "group,session"]
         pids = tmp_path / "pids"
-        children = [await mischievous(processes, *flags, "--pids", str(pids)) for _ in range(3)]
+        children = [await misbehaving(processes, *flags, "--pids", str(pids)) for _ in range(3)]
         keeper = processes.keeper_pid
         assert keeper is not None
         await asyncio.wait_for(processes.close(0.2), SOON)
         assert all(child.gone.done() for child in children)
-        assert not [pid for group in noted(pids).values() for pid in group if there(pid)]
-        assert not there(keeper)
+        assert not [pid for group in noted(pids).values() for pid in group if in_process_table(pid)]
+        assert not in_process_table(keeper)
         with pytest.raises(UpstreamUnavailable, match="shutting down"):
             await processes.spawn(["true"], PATH)
         await processes.close()
@@ -486,16 +486,16 @@ def test_killing_the_keeper_leaves_nothing_and_the_next_start_has_a_new_one(
         async with keeping() as processes:
             pids = tmp_path / "pids"
             flags = ["--ignore-eof", "--stubborn", "--grandchildren", kinds, "--pids", str(pids)]
-            children = [await mischievous(processes, *flags) for _ in range(2)]
+            children = [await misbehaving(processes, *flags) for _ in range(2)]
             keeper = processes.keeper_pid
             assert keeper is not None
             os.kill(keeper, signal.SIGKILL)
             for child in children:
                 assert await asyncio.wait_for(child.exited, SOON) == ChildExit()
             await asyncio.wait_for(asyncio.gather(*(child.gone for child in children)), SOON)
-            assert not [pid for group in noted(pids).values() for pid in group if there(pid)]
-            assert not there(keeper)
-            again = await mischievous(processes)
+            assert not [pid for group in noted(pids).values() for pid in group if in_process_table(pid)]
+            assert not in_process_table(keeper)
+            again = await misbehaving(processes)
             assert processes.keeper_pid not in (None, keeper)
             assert running(again.pid)
         assert not zombies()
@@ -506,7 +506,7 @@ def test_killing_the_keeper_leaves_nothing_and_the_next_start_has_a_new_one(
 def test_a_keeper_that_no_longer_answers_is_replaced() -> None:
     async def run() -> None:
         async with keeping(timeout=0.5) as processes:
-            child = await mischievous(processes, "--ignore-eof")
+            child = await misbehaving(processes, "--ignore-eof")
             keeper = processes.keeper_pid
             assert keeper is not None
             os.kill(keeper, signal.SIGSTOP)
@@ -514,9 +514,9 @@ def test_a_keeper_that_no_longer_answers_is_replaced() -> None:
                 await processes.spawn(["true"], PATH)
             assert await asyncio.wait_for(child.exited, SOON) == ChildExit()
             await asyncio.wait_for(child.gone, SOON)
-            assert not there(child.pid)
-            assert not there(keeper)
-            await mischievous(processes)
+            assert not in_process_table(child.pid)
+            assert not in_process_table(keeper)
+            await misbehaving(processes)
 
     asyncio.run(run())
 
@@ -524,14 +524,14 @@ def test_a_keeper_that_no_longer_answers_is_replaced() -> None:
 def test_a_keeper_that_runs_out_of_descriptors_is_replaced_and_mixes_up_no_pipes() -> None:
     async def run() -> None:
         async with keeping() as processes:
-            child = await mischievous(processes)
+            child = await misbehaving(processes)
             keeper = processes.keeper_pid
             assert keeper is not None
             resource.prlimit(keeper, resource.RLIMIT_NOFILE, (7, 7))
             with pytest.raises(UpstreamUnavailable, match="Try again"):
                 await processes.spawn(["true"], PATH)
             assert await asyncio.wait_for(child.exited, SOON)
-            await mischievous(processes)
+            await misbehaving(processes)
 
     asyncio.run(run())
 
@@ -539,12 +539,12 @@ def test_a_keeper_that_runs_out_of_descriptors_is_replaced_and_mixes_up_no_pipes
 def test_children_outlive_the_signals_that_end_a_session() -> None:
     async def run() -> None:
         async with keeping() as processes:
-            child = await mischievous(processes)
+            child = await misbehaving(processes)
             keeper = processes.keeper_pid
             assert keeper is not None
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 os.kill(keeper, number)
-            await mischievous(processes)
+            await misbehaving(processes)
             await answering(child)
             assert os.getsid(keeper) == keeper
             assert processes.keeper_pid == keeper

@@ -1,4 +1,4 @@
-"""Secrets are hidden wherever they are written, in every writing that hides nothing by itself."""
+"""Secrets are masked in every place and every spelling."""
 
 from __future__ import annotations
 

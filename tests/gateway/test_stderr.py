@@ -24,7 +24,8 @@ from tabane.gateway.processes.stderr import (
     plain,
     readable,
 )
-from tests.gateway.lives import CHILD, PATH, SOON, eventually, keeping, linux
+from tests.harness.child_processes import CHILD, PATH, SOON, keeping, linux
+from tests.harness.patience import until
 
 
 def kept(text: str) -> str:
@@ -74,7 +75,7 @@ def test_the_last_words_are_those_written_up_to_now_without_waiting(tmp_path: Pa
 def test_a_question_without_an_end_is_shown_once_it_is_waiting_for_its_answer(tmp_path: Path) -> None:
     async def test(log: StderrLog, feed: int) -> None:
         os.write(feed, b"API key: ")
-        await eventually(log.last_words)
+        await until(log.last_words)
         assert log.last_words() == "API key: "
         log.close()
         assert log.lines() == ["API key: "]
@@ -336,7 +337,7 @@ def test_a_flood_keeps_neither_the_hub_from_working_nor_memory_nor_disk(tmp_path
             began = time.monotonic()
             log = StderrLog(asyncio.get_running_loop(), fd, tmp_path, "s", kept)
             written = ServerLogFile(tmp_path, "s")
-            await eventually(lambda: any("bytes left out" in line for line in written.last(10_000)))
+            await until(lambda: any("bytes left out" in line for line in written.last(10_000)))
             assert len(log.lines()) == stderr.KEPT_LINES
             assert "flood " * 20 in log.lines()
             log.close()
@@ -358,7 +359,7 @@ def test_after_a_flood_everything_is_kept_again(tmp_path: Path) -> None:
             os.write(feed, b"quiet\n")
             return "quiet" in log.last_words()
 
-        await eventually(said)
+        await until(said)
         log.close()
         assert "quiet" in written(tmp_path)[-1]
         assert any("bytes left out" in line for line in written(tmp_path))

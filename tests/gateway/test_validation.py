@@ -1,4 +1,4 @@
-"""Arguments that do not fit are answered with the parameter, what is wrong, and the schema's line."""
+"""Invalid arguments: the error names the parameter, the problem, and the line of the schema."""
 
 from __future__ import annotations
 

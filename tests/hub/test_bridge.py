@@ -1,4 +1,4 @@
-"""The bridge between a real client process and a hub whose words are the test's."""
+"""The bridge between a real client process and a fake hub that the test controls."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ import pytest
 from tabane.build import this_build
 from tabane.hub.local.connector import MOST_REPLACED
 from tabane.hub.local.handshake import DRAIN, HelloRefused, Welcome
-from tests.hub.peers import (
+from tests.harness.bridge import (
     INITIALIZE,
-    Client,
-    Line,
-    PlayedHub,
+    BridgeClient,
+    BridgeConnection,
+    FakeHub,
     answer,
     environment,
-    played_hub,
+    fake_hub,
     playing,
     request,
     resident,
-    until,
 )
+from tests.harness.patience import wait_until
 
-Connect = Callable[..., Client]
+Connect = Callable[..., BridgeClient]
 
 
 @pytest.fixture
@@ -40,17 +40,17 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def hub(home: Path) -> Iterator[PlayedHub]:
-    with played_hub(home) as hub:
+def hub(home: Path) -> Iterator[FakeHub]:
+    with fake_hub(home) as hub:
         yield hub
 
 
 @pytest.fixture
 def connect(home: Path) -> Iterator[Connect]:
-    clients: list[Client] = []
+    clients: list[BridgeClient] = []
 
-    def start(*flags: str, stdin: int = -1, **variables: str) -> Client:
-        clients.append(Client(environment(home, **variables), *flags, stdin=stdin))
+    def start(*flags: str, stdin: int = -1, **variables: str) -> BridgeClient:
+        clients.append(BridgeClient(environment(home, **variables), *flags, stdin=stdin))
         return clients[-1]
 
     yield start
@@ -58,7 +58,7 @@ def connect(home: Path) -> Iterator[Connect]:
         client.close()
 
 
-def initialized(client: Client, line: Line) -> None:
+def initialized(client: BridgeClient, line: BridgeConnection) -> None:
     """A session with its handshake done."""
     client.send(request(0, "initialize", **INITIALIZE))
     assert line.next()["method"] == "initialize"
@@ -68,7 +68,7 @@ def initialized(client: Client, line: Line) -> None:
     assert line.next()["method"] == "notifications/initialized"
 
 
-def test_the_hello_says_who_connects(hub: PlayedHub, connect: Connect, home: Path, tmp_path: Path) -> None:
+def test_the_hello_says_who_connects(hub: FakeHub, connect: Connect, home: Path, tmp_path: Path) -> None:
     client = connect("--mode", "light", f"--servers={tmp_path}/s.json", LC_ALL="ja_JP.UTF-8")
     hello = hub.accept().hello
     assert hello._replace(pid=0) == hello.__class__(
@@ -84,7 +84,7 @@ def test_the_hello_says_who_connects(hub: PlayedHub, connect: Connect, home: Pat
     assert hello.pid == client.pid
 
 
-def test_lines_pass_as_they_are_written(hub: PlayedHub, connect: Connect) -> None:
+def test_lines_pass_as_they_are_written(hub: FakeHub, connect: Connect) -> None:
     client = connect()
     line = hub.accept()
     odd = (
@@ -97,7 +97,7 @@ def test_lines_pass_as_they_are_written(hub: PlayedHub, connect: Connect) -> Non
     assert client.out.next() == said.encode()
 
 
-def test_blank_lines_and_windows_line_ends_do_no_harm(hub: PlayedHub, connect: Connect) -> None:
+def test_blank_lines_and_windows_line_ends_do_no_harm(hub: FakeHub, connect: Connect) -> None:
     client = connect()
     line = hub.accept()
     client.send(b"", b"  ", request(1) + b"\r")
@@ -107,7 +107,7 @@ def test_blank_lines_and_windows_line_ends_do_no_harm(hub: PlayedHub, connect: C
 
 
 def test_what_was_in_flight_when_the_hub_died_gets_one_error_and_what_follows_the_next_hub(
-    hub: PlayedHub, connect: Connect, home: Path
+    hub: FakeHub, connect: Connect, home: Path
 ) -> None:
     client = connect()
     line = hub.accept()
@@ -122,7 +122,7 @@ def test_what_was_in_flight_when_the_hub_died_gets_one_error_and_what_follows_th
     assert error["error"]["code"] == -32603
     assert error["error"]["data"] == {"reason": "hub"}
     assert "in flight" in error["error"]["message"]
-    with played_hub(home) as second:
+    with fake_hub(home) as second:
         client.send(request(3))
         line = second.accept()
         replayed = line.next()
@@ -133,7 +133,7 @@ def test_what_was_in_flight_when_the_hub_died_gets_one_error_and_what_follows_th
         assert client.next() == {"jsonrpc": "2.0", "id": 3, "result": {}}
 
 
-def test_errors_are_said_in_the_language_of_the_client(hub: PlayedHub, connect: Connect) -> None:
+def test_errors_are_said_in_the_language_of_the_client(hub: FakeHub, connect: Connect) -> None:
     client = connect(TABANE_LANG="ja")
     line = hub.accept()
     assert line.hello.lang == "ja"
@@ -144,7 +144,7 @@ def test_errors_are_said_in_the_language_of_the_client(hub: PlayedHub, connect: 
 
 
 def test_a_handshake_cut_off_by_the_end_of_the_hub_is_begun_again(
-    hub: PlayedHub, connect: Connect, home: Path
+    hub: FakeHub, connect: Connect, home: Path
 ) -> None:
     client = connect()
     line = hub.accept()
@@ -158,19 +158,19 @@ def test_a_handshake_cut_off_by_the_end_of_the_hub_is_begun_again(
 
 
 def test_a_bridge_comes_back_by_itself_so_that_the_hub_can_notify(
-    hub: PlayedHub, connect: Connect, home: Path
+    hub: FakeHub, connect: Connect, home: Path
 ) -> None:
     client = connect()
     initialized(client, hub.accept())
     hub.die()
-    with played_hub(home) as second:
+    with fake_hub(home) as second:
         line = second.accept()
         assert line.next()["method"] == "initialize"
         line.send(b'{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}')
         assert client.next()["method"] == "notifications/tools/list_changed"
 
 
-def test_half_a_line_of_a_hub_that_died_does_not_reach_the_client(hub: PlayedHub, connect: Connect) -> None:
+def test_half_a_line_of_a_hub_that_died_does_not_reach_the_client(hub: FakeHub, connect: Connect) -> None:
     client = connect()
     line = hub.accept()
     client.send(request(1))
@@ -181,7 +181,7 @@ def test_half_a_line_of_a_hub_that_died_does_not_reach_the_client(hub: PlayedHub
 
 
 def test_a_draining_hub_is_sent_no_more_requests_and_its_last_answers_come(
-    hub: PlayedHub, connect: Connect, home: Path
+    hub: FakeHub, connect: Connect, home: Path
 ) -> None:
     client = connect()
     line = hub.accept()
@@ -205,7 +205,7 @@ def test_a_draining_hub_is_sent_no_more_requests_and_its_last_answers_come(
 
 
 def test_a_request_that_a_draining_hub_did_not_begin_goes_to_the_next_one(
-    hub: PlayedHub, connect: Connect, home: Path
+    hub: FakeHub, connect: Connect, home: Path
 ) -> None:
     client = connect()
     line = hub.accept()
@@ -225,7 +225,7 @@ def test_a_request_that_a_draining_hub_did_not_begin_goes_to_the_next_one(
 
 
 def test_a_question_of_a_hub_that_died_is_withdrawn_and_its_answer_kept_from_the_next(
-    hub: PlayedHub, connect: Connect, home: Path
+    hub: FakeHub, connect: Connect, home: Path
 ) -> None:
     client = connect()
     line = hub.accept()
@@ -234,13 +234,13 @@ def test_a_question_of_a_hub_that_died_is_withdrawn_and_its_answer_kept_from_the
     hub.die()
     withdrawn = client.next()
     assert (withdrawn["method"], withdrawn["params"]["requestId"]) == ("notifications/cancelled", 1)
-    with played_hub(home) as second:
+    with fake_hub(home) as second:
         line = second.accept()
         client.send(answer(1), request(5))
         assert line.next()["id"] == 5
 
 
-def test_a_cancelled_request_is_not_waited_for(hub: PlayedHub, connect: Connect) -> None:
+def test_a_cancelled_request_is_not_waited_for(hub: FakeHub, connect: Connect) -> None:
     client = connect()
     line = hub.accept()
     client.send(request(1))
@@ -252,7 +252,7 @@ def test_a_cancelled_request_is_not_waited_for(hub: PlayedHub, connect: Connect)
 
 
 def test_answers_in_flight_come_out_after_the_client_has_closed_its_input(
-    hub: PlayedHub, connect: Connect
+    hub: FakeHub, connect: Connect
 ) -> None:
     client = connect()
     line = hub.accept()
@@ -264,7 +264,7 @@ def test_answers_in_flight_come_out_after_the_client_has_closed_its_input(
     assert client.wait() == 0
 
 
-def test_a_last_line_without_its_newline_counts(hub: PlayedHub, connect: Connect) -> None:
+def test_a_last_line_without_its_newline_counts(hub: FakeHub, connect: Connect) -> None:
     client = connect()
     line = hub.accept()
     assert client.process.stdin is not None
@@ -278,7 +278,7 @@ def test_a_last_line_without_its_newline_counts(hub: PlayedHub, connect: Connect
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_what_is_in_flight_be_answered(
-    hub: PlayedHub, connect: Connect, number: signal.Signals
+    hub: FakeHub, connect: Connect, number: signal.Signals
 ) -> None:
     client = connect()
     line = hub.accept()
@@ -290,25 +290,25 @@ def test_a_signal_lets_what_is_in_flight_be_answered(
     assert client.wait() == 0
 
 
-def test_a_second_signal_ends_at_once(hub: PlayedHub, connect: Connect) -> None:
+def test_a_second_signal_ends_at_once(hub: FakeHub, connect: Connect) -> None:
     client = connect()
     line = hub.accept()
     client.send(request(1))
     line.next()
     client.process.send_signal(signal.SIGTERM)
     # It is seen to have come by the bridge reading no more requests.
-    until(lambda: _unread(client, line), "the bridge stops reading")
+    wait_until(lambda: _unread(client, line), "the bridge stops reading")
     client.process.send_signal(signal.SIGTERM)
     assert client.wait(5) == 0
     assert client.next()["error"]["data"]["reason"] == "hub"
 
 
-def _unread(client: Client, line: Line) -> bool:
+def _unread(client: BridgeClient, line: BridgeConnection) -> bool:
     client.send(request(2))
     return line.lines.quiet(0.1)
 
 
-def test_a_client_that_is_gone_ends_the_bridge(hub: PlayedHub, connect: Connect) -> None:
+def test_a_client_that_is_gone_ends_the_bridge(hub: FakeHub, connect: Connect) -> None:
     client = connect()
     line = hub.accept()
     client.send(request(1))
@@ -319,7 +319,7 @@ def test_a_client_that_is_gone_ends_the_bridge(hub: PlayedHub, connect: Connect)
 
 
 def test_a_file_as_standard_input_is_served_to_its_end(
-    hub: PlayedHub, connect: Connect, tmp_path: Path
+    hub: FakeHub, connect: Connect, tmp_path: Path
 ) -> None:
     (tmp_path / "in").write_bytes(b"".join(request(number) + b"\n" for number in range(300)))
     with (tmp_path / "in").open("rb") as source:
@@ -332,7 +332,7 @@ def test_a_file_as_standard_input_is_served_to_its_end(
     assert client.wait() == 0
 
 
-def test_long_lines_pass_both_ways(hub: PlayedHub, connect: Connect) -> None:
+def test_long_lines_pass_both_ways(hub: FakeHub, connect: Connect) -> None:
     client = connect()
     line = hub.accept()
     text = "束" * (3 << 20)
@@ -344,7 +344,7 @@ def test_long_lines_pass_both_ways(hub: PlayedHub, connect: Connect) -> None:
     writer()
 
 
-def test_a_line_past_the_limit_is_answered_and_the_next_one_served(hub: PlayedHub, connect: Connect) -> None:
+def test_a_line_past_the_limit_is_answered_and_the_next_one_served(hub: FakeHub, connect: Connect) -> None:
     hub.welcome = Welcome(this_build().name, 1, None, max_line=10_000)
     client = connect()
     line = hub.accept()
@@ -353,9 +353,7 @@ def test_a_line_past_the_limit_is_answered_and_the_next_one_served(hub: PlayedHu
     assert client.next()["error"]["code"] == -32600
 
 
-def test_a_client_that_reads_slowly_costs_no_memory_and_loses_nothing(
-    hub: PlayedHub, connect: Connect
-) -> None:
+def test_a_client_that_reads_slowly_costs_no_memory_and_loses_nothing(hub: FakeHub, connect: Connect) -> None:
     client = connect()
     line = hub.accept()
     client.send(request(1))
@@ -363,7 +361,7 @@ def test_a_client_that_reads_slowly_costs_no_memory_and_loses_nothing(
     before = resident(client.pid)
     note = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"data":"%s"}}' % (b"x" * 10_000)
     writer = _in_thread(lambda: line.send(*[note] * 4000, answer(1)))
-    until(lambda: _still(client), "the bridge waits for the client")
+    wait_until(lambda: _still(client), "the bridge waits for the client")
     assert resident(client.pid) - before < 8
     for _ in range(4000):
         assert client.out.next() == note
@@ -372,7 +370,7 @@ def test_a_client_that_reads_slowly_costs_no_memory_and_loses_nothing(
     assert resident(client.pid) - before < 8
 
 
-def _still(client: Client) -> bool:
+def _still(client: BridgeClient) -> bool:
     """Whether a process does nothing for a while."""
     process = psutil.Process(client.pid)
     before = process.num_ctx_switches()
@@ -382,7 +380,7 @@ def _still(client: Client) -> bool:
 
 
 def test_a_refusal_names_the_reason_to_every_request_and_ends_the_bridge(
-    hub: PlayedHub, connect: Connect
+    hub: FakeHub, connect: Connect
 ) -> None:
     client = connect(LC_ALL="ja_JP.UTF-8")
     client.send(request(0, "initialize", **INITIALIZE))
@@ -397,7 +395,7 @@ def test_a_refusal_names_the_reason_to_every_request_and_ends_the_bridge(
 
 
 def test_an_older_hub_is_asked_to_make_way(home: Path, connect: Connect) -> None:
-    with played_hub(home, "0.0.1") as old:
+    with fake_hub(home, "0.0.1") as old:
         client = connect()
         first = old.accept()
         assert first.hello.role == "mcp"
@@ -412,7 +410,7 @@ def test_an_older_hub_is_asked_to_make_way(home: Path, connect: Connect) -> None
 
 
 def test_an_older_hub_that_was_quicker_to_follow_is_asked_too(home: Path, connect: Connect) -> None:
-    with played_hub(home, "0.0.1") as old:
+    with fake_hub(home, "0.0.1") as old:
         client = connect()
         old.accept()
         assert old.accept().hello.role == "replace"
@@ -426,7 +424,7 @@ def test_an_older_hub_that_was_quicker_to_follow_is_asked_too(home: Path, connec
 
 def test_hubs_that_stay_older_are_used_in_the_end(home: Path, connect: Connect) -> None:
     with contextlib.ExitStack() as stack:
-        hub = stack.enter_context(played_hub(home, "0.0.1"))
+        hub = stack.enter_context(fake_hub(home, "0.0.1"))
         client = connect()
         for _ in range(MOST_REPLACED):
             hub.accept()
@@ -437,7 +435,7 @@ def test_hubs_that_stay_older_are_used_in_the_end(home: Path, connect: Connect) 
 
 
 def test_an_older_hub_that_stays_is_used(home: Path, connect: Connect) -> None:
-    with played_hub(home, "0.0.1") as old:
+    with fake_hub(home, "0.0.1") as old:
         client = connect()
         old.accept()
         old.accept(HelloRefused("standalone", {"en": "no"}))
@@ -448,14 +446,14 @@ def test_an_older_hub_that_stays_is_used(home: Path, connect: Connect) -> None:
 
 
 def test_a_newer_hub_is_used_as_it_is(home: Path, connect: Connect) -> None:
-    with played_hub(home, "99.0") as new:
+    with fake_hub(home, "99.0") as new:
         client = connect()
         line = new.accept()
         client.send(request(1))
         assert line.next()["id"] == 1
 
 
-def test_a_bridge_starts_fast_and_stays_small(hub: PlayedHub, connect: Connect) -> None:
+def test_a_bridge_starts_fast_and_stays_small(hub: FakeHub, connect: Connect) -> None:
     client = connect()
     line = hub.accept()
     initialized(client, line)
@@ -480,7 +478,7 @@ def _in_thread(work: Callable[[], object]) -> Callable[[], None]:
 
 def test_requests_over_many_deaths_of_the_hub_are_each_answered_once(home: Path, connect: Connect) -> None:
     """A hub that dies ten times under load: one answer to every request, a good one after each death."""
-    hub = PlayedHub(home)
+    hub = FakeHub(home)
     client = connect()
     line = hub.accept()
     initialized(client, line)
@@ -507,7 +505,7 @@ def test_requests_over_many_deaths_of_the_hub_are_each_answered_once(home: Path,
     assert answers == dict.fromkeys([*range(400), *lasts], 1)
 
 
-def test_no_time_is_spent_while_nobody_asks(hub: PlayedHub, connect: Connect) -> None:
+def test_no_time_is_spent_while_nobody_asks(hub: FakeHub, connect: Connect) -> None:
     client = connect()
     line = hub.accept()
     initialized(client, line)

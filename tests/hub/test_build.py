@@ -1,4 +1,4 @@
-"""Builds: version, commit, and which of two replaces the other's hub."""
+"""Builds: version, commit, and which build replaces the hub of another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches of an archive that is only partly embedded: they do not mislead, and say how much is indexed."""
+"""Searches of a partly embedded archive: no misleading results, and a note on how much is indexed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tabane.search.filters import EVERYTHING
 from tabane.search.records import EmbeddingSpace
 from tabane.search.source import SearchRequest
 from tabane.wire import json
-from tests.hub.lettering import CALLER, Alphabets, House, Letters, house
+from tests.hub.letter_models import CALLER, EmbeddingHub, LetterModel, LetterModels, embedding_hub
 
 MINILM = "sentence-transformers/all-MiniLM-L6-v2#1"
 MANY = "org/many-languages#1"
@@ -33,7 +33,7 @@ ENGLISH, JAPANESE = "a note about lunch", "昼ごはんについての覚え書�
 
 
 @dataclass
-class Gated(Letters):
+class Gated(LetterModel):
     """A model that answers questions at once, and embeds texts only while its gate is open."""
 
     open: asyncio.Event = field(default_factory=asyncio.Event)
@@ -47,11 +47,11 @@ class Gated(Letters):
 class Place:
     """An archive of posts in a house, and its door."""
 
-    def __init__(self, built: House, model: Letters, embedding: CollectionEmbedder) -> None:
+    def __init__(self, built: EmbeddingHub, model: LetterModel, embedding: CollectionEmbedder) -> None:
         self.built, self.model, self.embedding = built, model, embedding
         self.archive = Archive(
             built.collection,
-            Alphabets(model, wants=model.fingerprint),
+            LetterModels(model, wants=model.fingerprint),
             lambda: UTC,
             missing=lambda spaces: embedding.missing(SHAPE.name, spaces),
         )
@@ -92,12 +92,12 @@ class Place:
 
 @asynccontextmanager
 async def archive(
-    home: Path, model: Letters, *, named: bool | Callable[[], bool] = False
+    home: Path, model: LetterModel, *, named: bool | Callable[[], bool] = False
 ) -> AsyncIterator[Place]:
     says = named if callable(named) else lambda: named
-    async with house(home, Alphabets(model, wants=model.fingerprint), POSTS) as built:
+    async with embedding_hub(home, LetterModels(model, wants=model.fingerprint), POSTS) as built:
         embedding = CollectionEmbedder(
-            home, built.stores, Alphabets(model, wants=model.fingerprint), built.jobs, [POSTS], says
+            home, built.stores, LetterModels(model, wants=model.fingerprint), built.jobs, [POSTS], says
         )
         built.embedding = embedding
         yield Place(built, model, embedding)

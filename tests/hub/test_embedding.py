@@ -1,4 +1,4 @@
-"""Collections become searchable by meaning by themselves, and stay so when the model changes."""
+"""Collections are embedded automatically, and again when the model changes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,22 @@ from tabane.hub.embedding import NEXT
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.filters import EVERYTHING
 from tabane.store.collection import StoredCollection
-from tests.hub.lettering import CALLER, NOTES, Alphabets, House, Letters, house, note
-from tests.patience import LONG
+from tests.harness.patience import LONG
+from tests.hub.letter_models import (
+    CALLER,
+    NOTES,
+    EmbeddingHub,
+    LetterModel,
+    LetterModels,
+    embedding_hub,
+    note,
+)
 
 # Side by side, so that few pages hold all asides: each page is a kill below.
 MANY = [note(number, f"note {number}", "aside" if number < 250 else "") for number in range(800)]
 
 
-async def nearest(built: House, text: str) -> str:
+async def nearest(built: EmbeddingHub, text: str) -> str:
     collection = await built.collection()
     question = await built.embedding.question("notes", text, ["body"])
     assert not isinstance(question, NoModel)
@@ -37,8 +45,8 @@ def model_of(collection: StoredCollection, name: str = "body") -> str | None:
 
 def test_what_is_written_is_found_by_meaning_soon(tmp_path: Path) -> None:
     async def work() -> None:
-        models = Alphabets(Letters("a"), wants="a")
-        async with house(tmp_path, models) as built:
+        models = LetterModels(LetterModel("a"), wants="a")
+        async with embedding_hub(tmp_path, models) as built:
             collection = await built.collection()
             await collection.upsert([note(1, "zzz"), note(2, "qqq", "yyy"), note(3, " ")])
             built.embedding.wake("notes")
@@ -56,7 +64,7 @@ def test_what_is_written_is_found_by_meaning_soon(tmp_path: Path) -> None:
 
 def test_a_space_is_made_only_for_texts_that_are_there(tmp_path: Path) -> None:
     async def work() -> None:
-        async with house(tmp_path, Alphabets(Letters("a"), wants="a")) as built:
+        async with embedding_hub(tmp_path, LetterModels(LetterModel("a"), wants="a")) as built:
             collection = await built.collection()
             built.embedding.wake("notes")
             await built.quiet()
@@ -73,8 +81,8 @@ def test_a_space_is_made_only_for_texts_that_are_there(tmp_path: Path) -> None:
 
 def test_without_a_model_the_reason_is_told_and_later_it_goes_on(tmp_path: Path) -> None:
     async def work() -> None:
-        models = Alphabets(Letters("a"))
-        async with house(tmp_path, models) as built:
+        models = LetterModels(LetterModel("a"))
+        async with embedding_hub(tmp_path, models) as built:
             await (await built.collection()).upsert([note(1, "zzz")])
             built.embedding.wake("notes")
             await built.quiet()
@@ -91,8 +99,8 @@ def test_without_a_model_the_reason_is_told_and_later_it_goes_on(tmp_path: Path)
 
 def test_a_collection_keeps_its_model_until_it_is_reembedded(tmp_path: Path) -> None:
     async def work() -> None:
-        models = Alphabets(Letters("old"), Letters("new"), wants="old")
-        async with house(tmp_path, models) as built:
+        models = LetterModels(LetterModel("old"), LetterModel("new"), wants="old")
+        async with embedding_hub(tmp_path, models) as built:
             collection = await built.collection()
             await collection.upsert([note(1, "zzz"), note(2, "qqq", "yyy")])
             built.embedding.wake("notes")
@@ -117,9 +125,9 @@ def test_a_collection_keeps_its_model_until_it_is_reembedded(tmp_path: Path) -> 
 
 def test_the_old_model_serves_until_the_new_one_is_done(tmp_path: Path) -> None:
     async def work() -> None:
-        slow = Letters("new", gate=asyncio.Event())
-        models = Alphabets(Letters("old"), slow, wants="old")
-        async with house(tmp_path, models) as built:
+        slow = LetterModel("new", gate=asyncio.Event())
+        models = LetterModels(LetterModel("old"), slow, wants="old")
+        async with embedding_hub(tmp_path, models) as built:
             collection = await built.collection()
             await collection.upsert([note(1, "zzz"), note(2, "qqq")])
             built.embedding.wake("notes")
@@ -143,8 +151,8 @@ def test_the_old_model_serves_until_the_new_one_is_done(tmp_path: Path) -> None:
 def test_what_is_derived_follows_the_settings(tmp_path: Path) -> None:
     async def work() -> None:
         derived = type(NOTES)(NOTES.domain, NOTES.shape, NOTES.spaces, NOTES.text, follows=True)
-        models = Alphabets(Letters("old"), Letters("new"), wants="old")
-        async with house(tmp_path, models, derived) as built:
+        models = LetterModels(LetterModel("old"), LetterModel("new"), wants="old")
+        async with embedding_hub(tmp_path, models, derived) as built:
             collection = await built.collection()
             await collection.upsert([note(1, "zzz")])
             for name in ("old", "new"):
@@ -159,8 +167,8 @@ def test_what_is_derived_follows_the_settings(tmp_path: Path) -> None:
 
 def test_a_job_that_is_cancelled_leaves_what_it_did(tmp_path: Path) -> None:
     async def work() -> None:
-        models = Alphabets(Letters("a", pause=0.01), wants="a")
-        async with house(tmp_path, models) as built:
+        models = LetterModels(LetterModel("a", pause=0.01), wants="a")
+        async with embedding_hub(tmp_path, models) as built:
             collection = await built.collection()
             await collection.upsert(MANY)
             built.embedding.wake("notes")
@@ -183,7 +191,7 @@ def test_a_job_that_is_cancelled_leaves_what_it_did(tmp_path: Path) -> None:
 @pytest.mark.parametrize("first", ["a", "new"])
 def test_killed_while_it_embeds_it_goes_on_where_it_stood(tmp_path: Path, first: str) -> None:
     async def write(serving: str) -> None:
-        async with house(tmp_path, Alphabets(Letters(serving), wants=serving)) as built:
+        async with embedding_hub(tmp_path, LetterModels(LetterModel(serving), wants=serving)) as built:
             collection = await built.collection()
             await collection.upsert(MANY)
             if serving == "old":
@@ -201,8 +209,8 @@ def test_killed_while_it_embeds_it_goes_on_where_it_stood(tmp_path: Path, first:
     assert kills > 0
 
     async def look() -> None:
-        models = Alphabets(Letters("old"), Letters(first), wants=first)
-        async with house(tmp_path, models) as built:
+        models = LetterModels(LetterModel("old"), LetterModel(first), wants=first)
+        async with embedding_hub(tmp_path, models) as built:
             built.embedding.open()
             await built.quiet()
             collection = await built.collection()
@@ -218,7 +226,7 @@ def test_killed_while_it_embeds_it_goes_on_where_it_stood(tmp_path: Path, first:
 
 def _killed_after_a_step(home: Path, model: str) -> bool:
     """Let a child embed, and kill it when it has made some of the way. False where it was done before."""
-    arguments = [sys.executable, "-m", "tests.hub.lettering", str(home), model]
+    arguments = [sys.executable, "-m", "tests.hub.letter_models", str(home), model]
     child = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
     try:

@@ -1,4 +1,4 @@
-"""Where the hub of a home is, for those who may not import the settings."""
+"""The endpoint of a home's hub, computed without importing the settings."""
 
 from __future__ import annotations
 

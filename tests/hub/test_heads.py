@@ -1,4 +1,4 @@
-"""Ids and methods as a bridge reads them off lines."""
+"""Ids and methods that a bridge reads from lines."""
 
 from __future__ import annotations
 

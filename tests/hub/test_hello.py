@@ -1,4 +1,4 @@
-"""Hello, welcome, refused: what a connection begins with."""
+"""Hello, welcome, refused: the handshake of a connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs: begun, followed, cancelled, kept; and that none of it is dear."""
+"""Jobs: started, followed, cancelled, kept, and cheap."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tabane.hub.jobs import Jobs
 from tabane.messages import say
 from tabane.operations import AllowLocal, Caller, Door, Face, OperationTable, Progress
 from tabane.wire import json
-from tests.patience import LONG, steps
+from tests.harness.patience import LONG, steps
 
 EN, JA = Caller("local", Face.RPC, "1"), Caller("local", Face.RPC, "2", lang="ja")
 TITLE = say("Nothing was found.")

@@ -1,4 +1,4 @@
-"""The ledger under every order of events: each request is answered once, by a hub or by an error."""
+"""The ledger under every order of events: each request is answered once, with a result or an error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tabane.hub.bridge.ledger import KEPT, Ledger
 from tabane.hub.local.handshake import DRAIN
-from tests.hub.peers import INITIALIZE, answer, request
+from tests.harness.bridge import INITIALIZE, answer, request
 
 
 class Bridging(RuleBasedStateMachine):

@@ -16,10 +16,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.hub.peers import INITIALIZE, Lines, request, until
-from tests.hub.user import User, echo, said
-from tests.patience import LONG
-from tests.processes import command
+from tests.harness.bridge import INITIALIZE, Lines, request
+from tests.harness.patience import LONG, wait_until
+from tests.harness.process_list import command
+from tests.harness.user import User, echo, said
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_two_bridges_at_once_start_one_hub(user: User) -> None:
         return [process.pid for process in user.processes() if "_hub" in command(process)]
 
     # Those that lost end by themselves, in their own time.
-    until(lambda: hubs() == [user.holder.pid], "one hub is left")
+    wait_until(lambda: hubs() == [user.holder.pid], "one hub is left")
 
 
 def test_assistants_share_the_upstreams(user: User) -> None:
@@ -53,17 +53,17 @@ def test_assistants_share_the_upstreams(user: User) -> None:
 def test_a_start_that_fails_says_why_and_ends(user: User) -> None:
     user.servers.write_text('{"mcpServers": {,}}')
     done = user.run("start")
-    assert done.returncode == 1
-    assert f"{user.servers}:1:" in done.stderr
-    assert done.stdout == ""
+    assert done.status == 1
+    assert f"{user.servers}:1:" in done.err
+    assert done.out == ""
     user.gone()
 
 
 def test_a_wrong_setting_is_told_before_anything_starts(user: User) -> None:
     done = user.run("start", "--grace", "soon")
-    assert done.returncode == 1
-    assert "--grace" in done.stderr
-    assert not user.home.exists()
+    assert done.status == 1
+    assert "--grace" in done.err
+    assert not user.tabane.exists()
 
 
 def test_a_bridge_whose_hub_cannot_start_answers_with_the_reason(user: User) -> None:
@@ -78,8 +78,8 @@ def test_a_bridge_whose_hub_cannot_start_answers_with_the_reason(user: User) -> 
 
 
 def test_start_status_restart_stop(user: User, tmp_path: Path) -> None:
-    other = user.upstream(tmp_path / "other.json")
-    assert user.run("status").returncode == 1
+    other = user.write_servers(user.small, tmp_path / "other.json")
+    assert user.run("status").status == 1
     started = user.json("start", f"--servers={other}", "--lang=ja", "--no-keyring")
     assert started["started"] is True
     report = user.json("status")
@@ -101,19 +101,19 @@ def test_start_status_restart_stop(user: User, tmp_path: Path) -> None:
 def test_a_start_with_other_flags_than_the_running_hub_says_so(user: User, tmp_path: Path) -> None:
     user.json("start", "--lang=ja")
     done = user.run("start", "--lang=en")
-    assert done.returncode == 1
-    assert "--lang=ja" in done.stderr
+    assert done.status == 1
+    assert "--lang=ja" in done.err
 
 
 def test_another_servers_file_than_the_running_hubs_is_an_error_that_names_both(
     user: User, tmp_path: Path
 ) -> None:
     user.json("start")
-    other = user.upstream(tmp_path / "other.json")
+    other = user.write_servers(user.small, tmp_path / "other.json")
     done = user.run("start", f"--servers={other}")
-    assert done.returncode == 1
-    assert str(other) in done.stderr
-    assert str(user.servers) in done.stderr
+    assert done.status == 1
+    assert str(other) in done.err
+    assert str(user.servers) in done.err
     client = user.client(TABANE_SERVERS=str(other))
     client.send(request(0, "initialize", **INITIALIZE))
     message = client.answer(0)["error"]["message"]
@@ -126,7 +126,7 @@ def test_stop_ends_the_upstreams_too(user: User) -> None:
     client = user.assistant()
     pid = int(client.call(1, name="small__pid")["result"]["content"][0]["text"])
     client.close()
-    assert user.run("stop").returncode == 0
+    assert user.run("stop").status == 0
     assert not psutil.pid_exists(pid)
     user.gone()
 
@@ -135,7 +135,7 @@ def test_a_stop_ends_although_an_assistant_goes_on_asking(user: User) -> None:
     user.json("start")
     client = user.assistant()
     pid = user.holder.pid
-    stop = subprocess.Popen([sys.executable, "-m", "tabane", "stop"], env=user.variables)
+    stop = subprocess.Popen([sys.executable, "-m", "tabane", "stop"], env=user.environment)
     number = 0
     while stop.poll() is None or user.holder.pid == pid:
         number += 1
@@ -147,11 +147,11 @@ def test_a_start_that_failed_leaves_no_trace_of_its_flags(user: User) -> None:
     user.json("start", "--lang=ja")
     client = user.assistant()
     user.kill_hub()
-    until(lambda: not user.runs, "the hub is dead")
+    wait_until(lambda: not user.runs, "the hub is dead")
     good = user.servers.read_text()
     user.servers.write_text("{")
     assert "error" in client.call(1, "tools/list")
-    assert user.run("start", "--lang=en").returncode == 1
+    assert user.run("start", "--lang=en").status == 1
     user.servers.write_text(good)
     user.assistant()
     assert user.holder.flags == ("--lang=ja",)
@@ -169,7 +169,7 @@ def test_after_a_stop_the_next_request_starts_a_hub(user: User) -> None:
 def test_a_hub_killed_under_a_bridge_costs_what_was_in_flight_and_no_more(user: User) -> None:
     client = user.assistant()
     client.send(request(1, name="small__wait"))
-    until((user.folder / "waiting").exists, "the call is in flight")
+    wait_until((user.folder / "waiting").exists, "the call is in flight")
     user.kill_hub()
     assert client.answer(1)["error"]["data"] == {"reason": "hub"}
     assert said(echo(client, 2, n=2)) == {"n": 2}
@@ -179,7 +179,7 @@ def test_a_hub_started_for_one_that_was_killed_has_its_flags(user: User) -> None
     user.json("start", "--lang=ja")
     client = user.assistant()
     user.kill_hub()
-    until(lambda: not user.runs, "the hub is dead")
+    wait_until(lambda: not user.runs, "the hub is dead")
     assert "result" in client.call(1, "tools/list")
     report = user.json("status")
     assert (report["flags"], report["started_by"]) == (["--lang=ja"], "hand")
@@ -205,7 +205,7 @@ def test_a_restart_under_load_loses_nothing_at_all(user: User) -> None:
         if number % 100 == 50:
             assert restart is None or restart.wait(30) == 0
             command = [sys.executable, "-m", "tabane", "restart"]
-            restart = subprocess.Popen(command, env=user.variables, stdout=subprocess.DEVNULL)
+            restart = subprocess.Popen(command, env=user.environment, stdout=subprocess.DEVNULL)
     assert restart is not None
     assert restart.wait(30) == 0
     reader.join(60)
@@ -236,12 +236,12 @@ def test_every_request_over_several_kills_is_answered_once(user: User) -> None:
 def test_a_signal_lets_the_hub_finish_what_is_in_flight(user: User, number: int) -> None:
     client = user.assistant()
     client.send(request(1, name="small__wait", arguments={"n": 1}))
-    until((user.folder / "waiting").exists, "the call is in flight")
+    wait_until((user.folder / "waiting").exists, "the call is in flight")
     user.kill_hub(number)
-    until(lambda: not (user.home / "hub.sock").exists(), "the hub takes nobody any more")
+    wait_until(lambda: not (user.tabane / "hub.sock").exists(), "the hub takes nobody any more")
     (user.folder / "go").touch()
     assert said(client.answer(1)) == {"n": 1}
-    until(lambda: not user.runs, "the hub ends")
+    wait_until(lambda: not user.runs, "the hub ends")
     client.close()
     user.gone()
 
@@ -249,9 +249,9 @@ def test_a_signal_lets_the_hub_finish_what_is_in_flight(user: User, number: int)
 def test_a_second_signal_ends_the_hub_at_once(user: User) -> None:
     client = user.assistant()
     client.send(request(1, name="small__wait"))
-    until((user.folder / "waiting").exists, "the call is in flight")
+    wait_until((user.folder / "waiting").exists, "the call is in flight")
     user.kill_hub(signal.SIGTERM)
-    until(lambda: not (user.home / "hub.sock").exists(), "the first signal was heard")
+    wait_until(lambda: not (user.tabane / "hub.sock").exists(), "the first signal was heard")
     user.kill_hub(signal.SIGTERM)
     assert client.answer(1)["error"]["data"]["reason"] in ("hub", "upstream")
     client.close()
@@ -265,13 +265,13 @@ def test_a_hub_that_nobody_uses_ends_if_a_bridge_started_it(user: User) -> None:
         psutil.Process(pid).wait(0.8)
     assert "result" in client.call(1, "tools/list")
     client.close()
-    until(lambda: not user.runs, "the hub ends")
+    wait_until(lambda: not user.runs, "the hub ends")
     assert (user.holder.pid, user.holder.ended) == (pid, "idle")
     user.gone()
 
 
 def test_a_hub_started_by_hand_outlasts_idleness(user: User) -> None:
-    user.variables["TABANE_IDLE_END"] = "0.002"
+    user.environment["TABANE_IDLE_END"] = "0.002"
     user.json("start")
     process = psutil.Process(user.holder.pid)
     with pytest.raises(psutil.TimeoutExpired):
@@ -310,7 +310,7 @@ def test_a_standalone_hub_answers_what_it_was_asked_before_its_input_ended(user:
         done = subprocess.run(
             [sys.executable, "-m", "tabane", "mcp", "--standalone"],
             stdin=source,
-            env=user.variables,
+            env=user.environment,
             capture_output=True,
             timeout=60,
         )
@@ -336,17 +336,17 @@ def test_a_bridge_that_is_ended_leaves_its_session(user: User, number: int) -> N
     assert user.json("status")["sessions"] == 1
     client.process.send_signal(number)
     client.wait()
-    until(lambda: user.json("status")["sessions"] == 0, "the session is over")
+    wait_until(lambda: user.json("status")["sessions"] == 0, "the session is over")
 
 
 def test_a_foreground_hub_ends_at_ctrl_c(user: User) -> None:
     command = [sys.executable, "-m", "tabane", "start", "--foreground"]
-    process = subprocess.Popen(command, env=user.variables, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(command, env=user.environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stderr is not None
     log = Lines(process.stderr.fileno())
     while b"runs as process" not in log.next():
         pass
-    assert user.run("start", "--foreground").returncode == 1
+    assert user.run("start", "--foreground").status == 1
     process.send_signal(signal.SIGINT)
     assert process.wait(20) == 0
     assert process.stdout is not None
@@ -355,21 +355,21 @@ def test_a_foreground_hub_ends_at_ctrl_c(user: User) -> None:
 
 
 def test_what_tabane_writes_is_its_users_alone(user: User) -> None:
-    user.variables["TABANE_LOG_LEVEL"] = "debug"
+    user.environment["TABANE_LOG_LEVEL"] = "debug"
     client = user.assistant()
     echo(client, 1)
-    assert stat.S_IMODE(user.home.stat().st_mode) == 0o700
-    for path in user.home.rglob("*"):
+    assert stat.S_IMODE(user.tabane.stat().st_mode) == 0o700
+    for path in user.tabane.rglob("*"):
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
 
 
 def test_a_home_whose_path_is_too_long_for_a_socket_works_from_any_environment(tmp_path: Path) -> None:
     user = User(tmp_path, "h" * 120)
-    user.variables["TMPDIR"] = str(tmp_path)
+    user.environment["TMPDIR"] = str(tmp_path)
     try:
         client = user.assistant()
         assert said(echo(client, 1, n=1)) == {"n": 1}
-        del user.variables["TMPDIR"]
+        del user.environment["TMPDIR"]
         report = user.json("status")
         assert len(os.fsencode(report["socket"])) < 104
         assert stat.S_IMODE(Path(report["socket"]).parent.stat().st_mode) == 0o700
@@ -382,8 +382,8 @@ def test_a_home_whose_path_is_too_long_for_a_socket_works_from_any_environment(t
 def test_a_socket_left_by_a_hub_that_was_killed_is_no_obstacle(user: User) -> None:
     user.json("start")
     user.kill_hub()
-    until(lambda: not user.runs, "the hub is dead")
-    assert (user.home / "hub.sock").exists()
+    wait_until(lambda: not user.runs, "the hub is dead")
+    assert (user.tabane / "hub.sock").exists()
     assert user.json("start")["started"] is True
 
 
@@ -395,12 +395,12 @@ def test_a_hub_that_does_not_answer_is_ended_all_the_same(user: User) -> None:
 
 
 def test_the_log_is_shown_and_followed(user: User) -> None:
-    assert user.run("logs").returncode == 1
+    assert user.run("logs").status == 1
     user.json("start")
-    assert f"runs as process {user.holder.pid}" in user.run("logs", "-n", "5").stdout
-    assert user.json("logs", "-n", "1")["log"] == str(user.home / "logs" / "hub.log")
+    assert f"runs as process {user.holder.pid}" in user.run("logs", "-n", "5").out
+    assert user.json("logs", "-n", "1")["log"] == str(user.tabane / "logs" / "hub.log")
     command = [sys.executable, "-m", "tabane", "logs", "-f", "-n", "1"]
-    process = subprocess.Popen(command, env=user.variables, stdout=subprocess.PIPE)
+    process = subprocess.Popen(command, env=user.environment, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
         lines = Lines(process.stdout.fileno())
@@ -416,11 +416,11 @@ def test_the_log_is_shown_and_followed(user: User) -> None:
 
 def test_errors_of_methods_reach_the_command_line_as_what_they_are(user: User) -> None:
     unknown = user.run("rpc", "no_such_method")
-    assert (unknown.returncode, "no_such_method" in unknown.stderr) == (2, True)
+    assert (unknown.status, "no_such_method" in unknown.err) == (2, True)
     wrong = user.run("rpc", "search_tools", "--params", '{"query": 1}')
-    assert (wrong.returncode, "query" in wrong.stderr) == (2, True)
+    assert (wrong.status, "query" in wrong.err) == (2, True)
     broken = user.run("rpc", "hub_status", "--params", "{")
-    assert (broken.returncode, "--params" in broken.stderr) == (2, True)
+    assert (broken.status, "--params" in broken.err) == (2, True)
     assert user.json("rpc", "hub_status")["status"] == "running"
 
 
@@ -429,23 +429,23 @@ def test_another_hub_is_reached_by_its_address(user: User, tmp_path: Path) -> No
     (tmp_path / "elsewhere").mkdir()
     stranger = User(tmp_path / "elsewhere")
     try:
-        assert stranger.json("status", "--url", f"unix:{user.home}")["pid"] == user.holder.pid
-        client = stranger.assistant(f"--url=unix:{user.home}")
+        assert stranger.json("status", "--url", f"unix:{user.tabane}")["pid"] == user.holder.pid
+        client = stranger.assistant(f"--url=unix:{user.tabane}")
         assert said(echo(client, 1, n=1)) == {"n": 1}
-        assert stranger.run("status", "--url", "gopher://127.0.0.1:8765").returncode == 2
-        assert not stranger.home.exists()
+        assert stranger.run("status", "--url", "gopher://127.0.0.1:8765").status == 2
+        assert not stranger.tabane.exists()
     finally:
         stranger.close()
 
 
 def test_a_hub_that_a_bridge_started_shares_nothing_with_it(user: User) -> None:
     """Neither family nor session, nor descriptors that the client left open, nor a folder to import from."""
-    user.home.mkdir(mode=0o700)
-    (user.home / "asyncio.py").write_text("raise SystemExit('imported from the home')")
+    user.tabane.mkdir(mode=0o700)
+    (user.tabane / "asyncio.py").write_text("raise SystemExit('imported from the home')")
     read_end, write_end = os.pipe()
     command = [sys.executable, "-m", "tabane", "mcp"]
     bridge = subprocess.Popen(
-        command, env=user.variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[write_end]
+        command, env=user.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=[write_end]
     )
     os.close(write_end)
     try:
@@ -473,7 +473,7 @@ def test_a_bridge_whose_folder_was_deleted_works(user: User) -> None:
     script = f'cd "{folder}" && rmdir "{folder}" && exec "{sys.executable}" -P -m tabane mcp'
     process = subprocess.run(
         ["sh", "-c", script],
-        env=user.variables,
+        env=user.environment,
         input=request(0, "initialize", **INITIALIZE),
         capture_output=True,
         timeout=60,
@@ -491,23 +491,23 @@ def test_a_hub_whose_home_was_deleted_ends_and_leaves_the_next_one_alone(user: U
     witness = user.assistant()
     assert said(echo(witness, 1, n=1)) == {"n": 1}
     old, before = user.holder.pid, psutil.Process(user.holder.pid)
-    shutil.rmtree(user.home)
+    shutil.rmtree(user.tabane)
     started = user.json("start")
     assert started["started"] is True
     assert started["pid"] != old
-    socket = (user.home / "hub.sock").stat()
-    until(lambda: ended(old) or not before.is_running(), "the hub without a home ends", 60)
-    assert os.path.samestat((user.home / "hub.sock").stat(), socket)
+    socket = (user.tabane / "hub.sock").stat()
+    wait_until(lambda: ended(old) or not before.is_running(), "the hub without a home ends", 60)
+    assert os.path.samestat((user.tabane / "hub.sock").stat(), socket)
     assert user.json("status")["pid"] == started["pid"]
     assert said(echo(witness, 2, n=2)) == {"n": 2}
 
 
 def test_a_hub_whose_home_was_deleted_ends_unasked_and_makes_none(user: User) -> None:
     pid = user.json("start")["pid"]
-    shutil.rmtree(user.home)
-    until(lambda: ended(pid), "the hub without a home ends", 60)
+    shutil.rmtree(user.tabane)
+    wait_until(lambda: ended(pid), "the hub without a home ends", 60)
     user.gone()
-    assert not user.home.exists()
+    assert not user.tabane.exists()
 
 
 def test_a_hub_whose_socket_lies_elsewhere_gives_way_when_its_home_was_deleted(tmp_path: Path) -> None:
@@ -517,11 +517,11 @@ def test_a_hub_whose_socket_lies_elsewhere_gives_way_when_its_home_was_deleted(t
     try:
         old = user.json("start")["pid"]
         socket = Path(user.json("status")["socket"])
-        assert user.home not in socket.parents
-        shutil.rmtree(user.home)
+        assert user.tabane not in socket.parents
+        shutil.rmtree(user.tabane)
         started = user.json("start")
         assert (started["started"], started["pid"] != old) == (True, True)
-        until(lambda: ended(old), "the hub without a home ends", 60)
+        wait_until(lambda: ended(old), "the hub without a home ends", 60)
         assert user.json("status")["pid"] == started["pid"]
         assert user.json("stop")["was_running"] is True
         assert not socket.exists()
@@ -534,34 +534,34 @@ def test_a_hub_whose_lock_file_is_gone_gives_way_to_the_next(user: User, how: st
     user.json("start")
     (user.folder / "a.txt").write_text("A lighthouse on a cliff.")
     user.json("docs", "put", str(user.folder / "a.txt"))
-    old, lock_file = user.holder.pid, user.home / "hub.lock"
+    old, lock_file = user.holder.pid, user.tabane / "hub.lock"
     if how == "deleted":
         lock_file.unlink()
     else:
-        copy = user.home / "copy"
+        copy = user.tabane / "copy"
         copy.write_bytes(lock_file.read_bytes())
         copy.replace(lock_file)
     started = user.json("start")
     assert started["pid"] != old
-    until(lambda: ended(old), "the hub without a lock ends", 60)
+    wait_until(lambda: ended(old), "the hub without a lock ends", 60)
     assert user.json("docs", "search", "lighthouse")["results"]
     assert user.json("status")["pid"] == started["pid"]
 
 
 def test_a_hub_whose_socket_was_deleted_listens_again(user: User) -> None:
     pid = user.json("start")["pid"]
-    (user.home / "hub.sock").unlink()
-    until((user.home / "hub.sock").is_socket, "the hub listens again", 60)
+    (user.tabane / "hub.sock").unlink()
+    wait_until((user.tabane / "hub.sock").is_socket, "the hub listens again", 60)
     assert user.json("status")["pid"] == pid
 
 
 def test_a_file_in_the_place_of_the_socket_is_not_deleted(user: User) -> None:
-    user.home.mkdir(mode=0o700)
-    (user.home / "hub.sock").write_text("mine")
+    user.tabane.mkdir(mode=0o700)
+    (user.tabane / "hub.sock").write_text("mine")
     done = user.run("start")
-    assert done.returncode == 1
-    assert str(user.home / "hub.sock") in done.stderr
-    assert (user.home / "hub.sock").read_text() == "mine"
+    assert done.status == 1
+    assert str(user.tabane / "hub.sock") in done.err
+    assert (user.tabane / "hub.sock").read_text() == "mine"
 
 
 NEWER = """
@@ -578,10 +578,10 @@ def test_a_newer_bridge_has_the_older_hub_drained_and_replaced(user: User) -> No
     old = user.holder.pid
     witness = user.assistant()
     witness.send(request(1, name="small__wait", arguments={"n": 1}))
-    until((user.folder / "waiting").exists, "a call is in flight")
+    wait_until((user.folder / "waiting").exists, "a call is in flight")
     process = subprocess.Popen(
         [sys.executable, "-c", NEWER],
-        env=user.variables,
+        env=user.environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         bufsize=0,
@@ -590,7 +590,7 @@ def test_a_newer_bridge_has_the_older_hub_drained_and_replaced(user: User) -> No
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(request(0, "initialize", **INITIALIZE) + b"\n")
-        until(lambda: not (user.home / "hub.sock").exists(), "the old hub drains")
+        wait_until(lambda: not (user.tabane / "hub.sock").exists(), "the old hub drains")
         (user.folder / "go").touch()
         assert said(witness.answer(1)) == {"n": 1}
         answer = json.loads(Lines(process.stdout.fileno()).next(30))
@@ -606,7 +606,7 @@ def test_a_newer_bridge_has_the_older_hub_drained_and_replaced(user: User) -> No
 def test_servers_write_files_with_the_umask_of_their_user(user: User) -> None:
     client = user.assistant()
     client.send(request(1, name="small__wait"))
-    until((user.folder / "waiting").exists, "the server wrote a file")
+    wait_until((user.folder / "waiting").exists, "the server wrote a file")
     mask = os.umask(0)
     os.umask(mask)
     assert stat.S_IMODE((user.folder / "waiting").stat().st_mode) == 0o666 & ~mask

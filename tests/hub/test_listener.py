@@ -1,4 +1,4 @@
-"""The hub's own door: who comes in, who does not, and what strangers cannot do to it."""
+"""The hub's local socket: who may connect, and limits for untrusted connections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tabane.hub.local import handshake as hellos
 from tabane.hub.local import listener as door
 from tabane.hub.local.handshake import Hello, HelloRefused, Welcome
 from tabane.hub.local.listener import HubIdentity, HubListener, refusal, trusted, uid_in
-from tests.patience import LONG
+from tests.harness.patience import LONG
 
 HELLO = Hello("1.0", "mcp", home="/home", servers="/s.json")
 HOUSE = HubIdentity("1.0", "/home", "/s.json", True)

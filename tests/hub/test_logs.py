@@ -1,4 +1,4 @@
-"""The hub's log, the stolen standard output, and the end of a file as it is shown."""
+"""The hub's log, redirected standard output, and the tail of a log file."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ import pytest
 from tabane.cli.log_files import follow_file
 from tabane.gateway.processes.log_files import last_lines
 from tabane.hub.process.logs import MOST_CAUSES, TRACE, HubLogs, LogBudget
-from tests.hub.peers import until
-from tests.patience import LONG
+from tests.harness.patience import LONG, wait_until
 
 log = logging.getLogger("tabane.test")
 
@@ -212,7 +211,7 @@ def test_a_file_is_followed_over_its_rotation(tmp_path: Path) -> None:
             file.write("one\n")
         return "one" in seen
 
-    until(grown, "what is added is seen")
+    wait_until(grown, "what is added is seen")
     path.rename(tmp_path / "log.1")
     path.write_text("two\nend\n")
     thread.join(10)

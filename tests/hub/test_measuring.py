@@ -1,4 +1,4 @@
-"""Texts are measured for the model of the settings, by what is on this machine, and never by waiting."""
+"""Token counts for the configured model: from local files only, without waiting."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tabane.search.chunking import Measure, chunks
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.model_finder import ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
+from tests.harness.process_list import command
 from tests.hub.test_models import Place
-from tests.processes import command
 
 ESTIMATED = "1:estimate/512"
 

@@ -1,4 +1,4 @@
-"""The models of a hub: opened once, when they are needed; found again by what they made; never a stand-in."""
+"""Models of a hub: opened once on demand, found again by their fingerprint, never substituted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tabane.operations import AllowLocal, Caller, Door, Face, OperationTable
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.embedding.model_finder import DEFAULT, MINILM, ModelFinder
 from tabane.settings import Settings, load_settings
-from tests.patience import LONG
+from tests.harness.patience import LONG, until
 from tests.search.embedding import crossing, tiny
 from tests.search.embedding.servers import FakeHub, FakeService
 
@@ -117,11 +117,6 @@ def workers() -> list[psutil.Process]:
         except psutil.Error:
             continue
     return found
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    while not await condition():  # noqa: ASYNC110 - it is about another process
-        await asyncio.sleep(0.01)
 
 
 def opened(found: Embedder | NoModel) -> Embedder:

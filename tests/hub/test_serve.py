@@ -1,4 +1,4 @@
-"""What a hub's process is given: its flags, and whom it stands in for."""
+"""Flags of a hub's process, and which hub it replaces."""
 
 from __future__ import annotations
 

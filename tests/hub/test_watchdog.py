@@ -13,8 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.hub.peers import Client, Lines, request, until
-from tests.hub.user import User, echo, said
+from tests.harness.bridge import BridgeClient, Lines, request
+from tests.harness.patience import wait_until
+from tests.harness.user import User, echo, said
 
 LIMIT = 120.0
 """Seconds after which something that should have happened counts as not happening."""
@@ -26,7 +27,7 @@ WAYS = ["waiting", "computing", HELD]
 @pytest.fixture
 def user(tmp_path: Path) -> Iterator[User]:
     user = User(tmp_path)
-    user.variables["TABANE_STUCK_AFTER"] = "5"
+    user.environment["TABANE_STUCK_AFTER"] = "5"
     yield user
     user.close()
 
@@ -35,12 +36,12 @@ class Supervised:
     """A hub with an operation that blocks, as a process whose parent learns how it ended."""
 
     def __init__(self, user: User) -> None:
-        command = [sys.executable, "-m", "tests.hub.working", "hand"]
-        self.process = subprocess.Popen(command, env=user.variables, stdout=subprocess.PIPE)
+        command = [sys.executable, "-m", "tests.harness.hub_with_jobs", "hand"]
+        self.process = subprocess.Popen(command, env=user.environment, stdout=subprocess.PIPE)
         assert self.process.stdout is not None
         assert Lines(self.process.stdout.fileno()).next(LIMIT) == b"open"
         self.pid = self.process.pid
-        self.dump = user.home / "logs" / f"stuck-{self.pid}.txt"
+        self.dump = user.tabane / "logs" / f"stuck-{self.pid}.txt"
 
     def end(self) -> None:
         self.process.kill()
@@ -58,12 +59,12 @@ def block(user: User, way: str) -> subprocess.Popen[bytes]:
     """Send the operation that blocks, from a program of its own."""
     command = [sys.executable, "-m", "tabane", "rpc", "block", "--params", f'{{"way": "{way}"}}']
     quiet = subprocess.DEVNULL
-    return subprocess.Popen(command, env=user.variables, stdout=quiet, stderr=quiet)
+    return subprocess.Popen(command, env=user.environment, stdout=quiet, stderr=quiet)
 
 
-def put_in_flight(user: User, client: Client, number: int) -> None:
+def put_in_flight(user: User, client: BridgeClient, number: int) -> None:
     client.send(request(number, name="small__wait", arguments={}))
-    until((user.folder / "waiting").exists, "a call is in flight", LIMIT)
+    wait_until((user.folder / "waiting").exists, "a call is in flight", LIMIT)
     (user.folder / "waiting").unlink()
 
 
@@ -91,13 +92,15 @@ def test_a_stuck_hub_ends_with_its_stacks_and_the_next_one_serves(
     assert said(echo(caller, 3, n=3)) == {"n": 3}
     assert user.holder.pid != hub.pid
     assert not (user.folder / "waiting").exists(), "the call was sent again"
-    until(lambda: not psutil.pid_exists(upstream), "the keeper ended the servers of the stuck hub", LIMIT)
+    wait_until(
+        lambda: not psutil.pid_exists(upstream), "the keeper ended the servers of the stuck hub", LIMIT
+    )
     told_of(user, hub)
 
 
 def told_of(user: User, hub: Supervised) -> None:
     """Check that log, status and checkup name the dump."""
-    log = (user.home / "logs" / "hub.log").read_text()
+    log = (user.tabane / "logs" / "hub.log").read_text()
     assert f"the last hub (process {hub.pid}) was stuck" in log
     assert "in block" in log
     assert user.json("status")["stuck"] == str(hub.dump)
@@ -111,9 +114,9 @@ def test_a_hub_that_was_stopped_for_longer_than_its_limit_goes_on(user: User) ->
     client = user.assistant()
     assert said(echo(client, 1, n=1)) == {"n": 1}
     pid = user.kill_hub(signal.SIGSTOP)
-    until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, "the hub is stopped", LIMIT)
+    wait_until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED, "the hub is stopped", LIMIT)
     stopped = time.monotonic()
-    until(lambda: time.monotonic() > stopped + 8, "it was stopped for longer than its limit", LIMIT)
+    wait_until(lambda: time.monotonic() > stopped + 8, "it was stopped for longer than its limit", LIMIT)
     os.kill(pid, signal.SIGCONT)
     continued, number = time.monotonic(), 1
     while time.monotonic() < continued + 8:
@@ -126,16 +129,16 @@ def test_a_hub_that_was_stopped_for_longer_than_its_limit_goes_on(user: User) ->
 
 def test_a_hub_that_ends_in_order_leaves_no_dump(user: User) -> None:
     user.json("start")
-    logs = user.home / "logs"
+    logs = user.tabane / "logs"
     assert [found.stat().st_size for found in logs.glob("stuck-*")] == [0]
     user.json("stop")
     assert list(logs.glob("stuck-*")) == []
 
 
 def test_dumps_are_bounded_in_number(user: User) -> None:
-    logs = user.home / "logs"
+    logs = user.tabane / "logs"
     logs.mkdir(parents=True, mode=0o700)
-    user.home.chmod(0o700)
+    user.tabane.chmod(0o700)
     for number in range(10):
         path = logs / f"stuck-{number + 1}.txt"
         path.write_text("stacks" if number else "")
@@ -147,4 +150,4 @@ def test_dumps_are_bounded_in_number(user: User) -> None:
 
 def test_no_watchdog_is_a_choice(user: User) -> None:
     user.json("start", "--stuck-after=0")
-    assert list((user.home / "logs").glob("stuck-*")) == []
+    assert list((user.tabane / "logs").glob("stuck-*")) == []

@@ -1,4 +1,4 @@
-"""The door: calls, jobs and streams, and what does not pass."""
+"""The door: calls, jobs, streams, and refused requests."""
 
 from __future__ import annotations
 

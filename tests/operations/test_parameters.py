@@ -1,4 +1,4 @@
-"""Parameters as they come in at the door."""
+"""Parameters of operations: parsing and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A post survives being a record."""
+"""A post converted to a record and back is unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What searches of posts find: the same as the plain meaning of every parameter, over any archive."""
+"""Searches of posts agree with a plain reference implementation for every parameter and any archive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users of an archive are ranked the same, however their counts came about."""
+"""User statistics: the same ranking, whichever way the counts were computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stands in for the network and for what makes pages, where a test is about neither."""
+"""Fakes for the network and for page conversion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of every kind, as a site serves them, and what stands in each."""
+"""Sample pages of every kind, as a site serves them."""
 
 from __future__ import annotations
 

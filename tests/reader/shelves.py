@@ -1,4 +1,4 @@
-"""A shelf over a real store in a temporary folder, and a measure that needs no model."""
+"""A page cache over a real store in a temporary folder, and a token counter that needs no model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nobody sees is taken out and told; what a script needs stays."""
+"""Invisible characters are removed and reported; those that a script needs are kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tabane.reader.cleaning import (
     without_comments,
     without_links,
 )
-from tests.patience import assert_in_proportion
+from tests.harness.patience import assert_in_proportion
 
 FAMILY = "👨‍👩‍👧‍👦"
 

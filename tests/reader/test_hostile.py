@@ -1,4 +1,4 @@
-"""No text of a stranger holds the hub up: what runs in its process takes time in proportion to the text."""
+"""Untrusted text never blocks the hub: in-process work takes time proportional to the text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tabane.reader import cleaning, paging, plain_text
 from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.sites import page_hints
-from tests.patience import assert_in_proportion
+from tests.harness.patience import assert_in_proportion
 
 LONG = 5_000
 SECONDS = 200  # of a process of its own: a regular expression that has run wild ends with it

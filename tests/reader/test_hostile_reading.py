@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.dataplane.place import Json, Line, child, place, text
+from tests.harness.running_hub import Json, SocketClient, child, running_hub, text
 from tests.reader.conversion.test_hostile_pages import NORMAL, page_of
 from tests.reader.site import running
 
@@ -26,7 +26,7 @@ def workers() -> list[psutil.Process]:
     return found
 
 
-async def read(line: Line, url: str) -> Json:
+async def read(line: SocketClient, url: str) -> Json:
     """Return the result of reading a URL, however long it takes."""
     params = {"name": "read_url_content", "arguments": {"url": url}}
     response = await line.begin("tools/call", params)
@@ -41,7 +41,7 @@ def test_a_page_of_the_same_site_is_read_while_a_hostile_one_is_pending(tmp_path
             for number in range(3):
                 site.put(f"/normal{number}", NORMAL)
             settings = {"reader_allow": site.allowed, "model": "none"}
-            async with place(tmp_path, {"good": child()}, **settings) as here:
+            async with running_hub(tmp_path, {"good": child()}, **settings) as here:
                 hostile, other = await here.connect(), await here.connect()
                 pending = asyncio.ensure_future(read(hostile, site.url("/hostile")))
                 while not (found := workers()):  # noqa: ASYNC110  (processes; the test has a limit)

@@ -1,4 +1,4 @@
-"""Pages that were read are kept whole, found by what they say, and make way for others."""
+"""Cached pages: stored whole, searchable, and evicted when space is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markdown without its marks."""
+"""Markdown converted to plain text."""
 
 from __future__ import annotations
 

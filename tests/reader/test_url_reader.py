@@ -1,4 +1,4 @@
-"""A URL is read by the best way there is, kept pages first, and why it failed is said."""
+"""A URL is read in the best available way, from the cache first; an error says why it failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words that mean the same meet in the same tokens."""
+"""Words with the same meaning get the same tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rankings fused: what must hold of any, and the values of small ones."""
+"""Fused rankings: general properties, and values of small examples."""
 
 from __future__ import annotations
 

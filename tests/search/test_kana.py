@@ -1,4 +1,4 @@
-"""Words in hiragana, told from the grammar around them."""
+"""Words in hiragana, distinguished from grammar."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from tabane.search.filters import EVERYTHING
 from tabane.search.records import EmbeddingSpace, Record, Shape, TextField
 from tabane.search.vector_filling import NewestFirst, fill_newest
 from tabane.store.store import Store
-from tests.hub.lettering import Letters
-from tests.patience import LONG
+from tests.harness.patience import LONG
+from tests.hub.letter_models import LetterModel
 
 SHAPE = Shape("notes", (TextField("body"),))
 OLD, UNREADABLE = 50, 900
@@ -19,7 +19,7 @@ OLD, UNREADABLE = 50, 900
 
 def test_old_records_get_a_vector_although_newer_ones_never_will_and_writes_go_on(tmp_path: Path) -> None:
     """Each look finds that something was written since the last one."""
-    model, writes, heard = Letters("model"), count(), list[int]()
+    model, writes, heard = LetterModel("model"), count(), list[int]()
 
     async def work() -> None:
         store = await Store.open(str(tmp_path), "test")

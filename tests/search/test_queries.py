@@ -1,4 +1,4 @@
-"""What people type is understood, and never an error."""
+"""Queries as people type them: always parsed, never an error."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ import pytest
 from tabane.hub.search_everything import KINDS, SearchKind
 from tabane.operations import Caller, Face
 from tabane.wire import json
-from tests.dataplane.place import Place, child, place, run
+from tests.harness.patience import run
+from tests.harness.running_hub import RunningHub, child, running_hub
 from tests.posts.importing.archives import row, write_csv
 from tests.reader.site import Site, running
 
@@ -18,11 +19,11 @@ KEY = 1609704062058496137
 TEXT = "an echo of a request"
 
 
-async def asked(here: Place, face: Face, operation: str, /, **params: Any) -> Any:
+async def asked(here: RunningHub, face: Face, operation: str, /, **params: Any) -> Any:
     return await here.hub.door.invoke(Caller("local", face, "sources"), operation, json.encode(params))
 
 
-async def fill(here: Place, folder: Path, site: Site) -> None:
+async def fill(here: RunningHub, folder: Path, site: Site) -> None:
     """Give each kind something to find: a tool, a post, a document and a page. The manual is always there."""
     site.put("/echo.md", f"# Echo\n\n{TEXT}\n", "text/markdown")
     await asked(here, Face.CLI, "test_server", name="up")
@@ -43,7 +44,7 @@ def test_the_kinds_are_those_of_the_parameter() -> None:
 @pytest.mark.parametrize("face", [Face.MCP, Face.RPC])
 def test_the_reference_of_a_hit_opens_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, face: Face) -> None:
     async def scenario() -> None:
-        async with place(tmp_path, {"up": child()}, reader_allow=(f"127.0.0.1:{site.port}",)) as here:
+        async with running_hub(tmp_path, {"up": child()}, reader_allow=(f"127.0.0.1:{site.port}",)) as here:
             await fill(here, tmp_path, site)
             for kind in KINDS:
                 found = await asked(here, face, "search_everything", query="echo request", **{"in": [kind]})

@@ -1,4 +1,4 @@
-"""Files are written for their owner alone, whole or not at all, and read only where that can be trusted."""
+"""Private files: written atomically for their owner only, and read only from trusted places."""
 
 from __future__ import annotations
 

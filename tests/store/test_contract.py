@@ -1,4 +1,4 @@
-"""The embedded engine keeps the contract of engines."""
+"""The embedded engine fulfills the contract of engines."""
 
 from __future__ import annotations
 

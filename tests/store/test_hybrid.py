@@ -1,4 +1,4 @@
-"""Words and meaning in one ranking, over the embedded engine, against the same worked out by hand."""
+"""Hybrid ranking of the embedded engine, compared with a reference implementation."""
 
 from __future__ import annotations
 

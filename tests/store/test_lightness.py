@@ -1,4 +1,4 @@
-"""A hub that opens no collection does not pay for one."""
+"""A hub that opens no collection does not load the engine."""
 
 from __future__ import annotations
 

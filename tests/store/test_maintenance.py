@@ -15,7 +15,7 @@ from tabane.store.collection import StoredCollection
 from tabane.store.segments import SEGMENT
 from tabane.store.store import Store
 from tabane.store.truth import RENUMBERED
-from tests.patience import LONG
+from tests.harness.patience import LONG
 from tests.store.model import Model, agrees, put
 from tests.store.shapes import SHAPE
 

@@ -1,4 +1,4 @@
-"""Vectors that were worked out once stay, as long as there is room, and those go first that nobody uses."""
+"""The cache of computed vectors: bounded, least recently used entries first out."""
 
 from __future__ import annotations
 

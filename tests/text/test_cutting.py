@@ -1,4 +1,4 @@
-"""A text is cut where a reader would cut it."""
+"""Texts are cut at natural boundaries."""
 
 from __future__ import annotations
 

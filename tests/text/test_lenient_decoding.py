@@ -1,4 +1,4 @@
-"""Bytes to text: whatever the encoding, and whatever the label claims of it."""
+"""Bytes to text, whatever the encoding is and whatever the label says."""
 
 from __future__ import annotations
 

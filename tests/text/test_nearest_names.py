@@ -1,4 +1,4 @@
-"""A name that is nearly right leads to the right one."""
+"""A misspelled name leads to the nearest known name."""
 
 from __future__ import annotations
 

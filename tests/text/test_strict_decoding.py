@@ -1,4 +1,4 @@
-"""Texts come back as they were written, whatever the encoding; what may be something else is refused."""
+"""Texts are decoded exactly in every encoding; ambiguous ones are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines over real pipes and sockets: whole, in order, bounded, and over when they are over."""
+"""Lines over real pipes and sockets: complete, ordered, bounded, and ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tabane.wire import channel as channels
 from tabane.wire.channel import HEAD_SIZE, LineBatch, LineChannel, LineSplitter
-from tests.patience import LONG
+from tests.harness.patience import LONG
 
 DEADLINE = LONG
 """Seconds that a test waits for something which happens at once when all is well."""

@@ -1,4 +1,4 @@
-"""What changes between the eras of MCP, as tables."""
+"""Differences between the eras of MCP, as tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What passes through the hub is spelt as its peer spelt it, whatever that was."""
+"""JSON that passes through the hub keeps its exact spelling."""
 
 from __future__ import annotations
 

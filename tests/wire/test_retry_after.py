@@ -1,4 +1,4 @@
-"""How long a server asks to wait."""
+"""Retry-After headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 as its specification has it."""
+"""JSON-RPC 2.0 as specified."""
 
 from __future__ import annotations
 

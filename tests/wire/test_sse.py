@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.wire.sse import HEAD, KEEP_ALIVE, Event, EventParser, EventTooLarge, encode_event
-from tests.patience import assert_in_proportion
+from tests.harness.patience import assert_in_proportion
 
 
 def read(stream: bytes) -> list[Event]:

@@ -17,6 +17,7 @@ from tabane.errors import WorkerBusy, WorkerEnded, WorkerError, WorkerSpent, Wor
 from tabane.workers.frames import LONGEST
 from tabane.workers.pool import Budget, Capacity, Pool
 from tabane.workers.worker import Program, environment
+from tests.harness.patience import until
 
 COMMAND = (sys.executable, "-m", "tests.workers.child")
 LONG = 120.0
@@ -43,12 +44,6 @@ def run_with(script: Callable[[Pool], Awaitable[None]], pool: Pool) -> None:
             assert pool.pids == []
 
     asyncio.run(asyncio.wait_for(whole(), LONG))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LONG):
-        while not condition():  # noqa: ASYNC110  (the state of another process; the wait has a limit)
-            await asyncio.sleep(0.005)
 
 
 def block_until(path: Path) -> None:
@@ -302,7 +297,8 @@ def test_closing_ends_what_is_being_done(tmp_path: Path) -> None:
 def test_workers_end_with_the_hub_even_at_work(tmp_path: Path) -> None:
     script = (
         "import asyncio, os, sys\n"
-        "from tests.workers.test_pool import BUDGET, Pool, program, until\n"
+        "from tests.workers.test_pool import BUDGET, Pool, program\n"
+        "from tests.harness.patience import until\n"
         "async def main():\n"
         "    pool = Pool(program())\n"
         "    keep = [asyncio.create_task(pool.ask(b'wait ' + sys.argv[1].encode(), BUDGET, key='a')),\n"

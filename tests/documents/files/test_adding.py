@@ -26,7 +26,7 @@ from tabane.messages import Message, say
 from tabane.operations import AllowLocal, Door, OperationTable
 from tabane.wire import json
 from tests.documents.library import CALLER, Asked, Letters, Models, opened, run
-from tests.patience import LONG
+from tests.harness.patience import LONG
 
 LIMIT = LONG
 

@@ -1,4 +1,4 @@
-"""Rows of Chroma's become documents; what cannot be read is told by what it is."""
+"""Rows of Chroma become documents; the error names a row that cannot be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a .gitignore leaves out, judged by git itself."""
+"""Files excluded by .gitignore, compared with git."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tabane.documents.files.file_tree import FileTree
 from tabane.documents.files.ignoring import IgnoreRules, lines_of
-from tests.patience import assert_in_proportion
+from tests.harness.patience import assert_in_proportion
 
 NAMES = ("a", "b", "foo", "x.log", "keep", "d.md", "b]", "a b", "-z")
 WRITTEN = r"""

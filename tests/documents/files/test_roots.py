@@ -1,4 +1,4 @@
-"""Files are read below the allowed folders alone, whatever lies in the way."""
+"""Files are read only below the allowed folders, even through links."""
 
 from __future__ import annotations
 

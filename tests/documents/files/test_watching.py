@@ -1,4 +1,4 @@
-"""Changes below a watched folder are searchable soon, however they come about."""
+"""Changes below a watched folder become searchable, however they are made."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tabane.documents.files.watching import (
 )
 from tests.documents.files.test_adding import Shelf, shelf
 from tests.documents.library import Asked, Models, run
-from tests.patience import LONG
+from tests.harness.patience import LONG
 
 LIMIT = LONG
 

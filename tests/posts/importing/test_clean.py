@@ -1,4 +1,4 @@
-"""What is embedded of a text."""
+"""Cleaned text for embedding."""
 
 from __future__ import annotations
 

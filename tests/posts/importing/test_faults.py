@@ -1,4 +1,4 @@
-"""An import that is killed goes on where it stood; one of a large file stays small."""
+"""A killed import resumes; an import of a large file uses little memory."""
 
 from __future__ import annotations
 

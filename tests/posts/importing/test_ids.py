@@ -1,4 +1,4 @@
-"""A table of ids is a dict of them."""
+"""A table of ids behaves like a dict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An import brings a collection in step with its sources: once, again, and with more or less of them."""
+"""Imports synchronize a collection with its sources: once, again, and with more or fewer sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several sources say of a post, against what a plain model makes of it."""
+"""Merging what several sources contain about one post, checked against a plain model."""
 
 from __future__ import annotations
 

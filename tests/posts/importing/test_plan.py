@@ -1,4 +1,4 @@
-"""What the arguments of an import mean."""
+"""Arguments of an import."""
 
 from __future__ import annotations
 

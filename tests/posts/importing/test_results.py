@@ -1,4 +1,4 @@
-"""What a model wrote, in both forms."""
+"""Results of a model, in both file formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""twilog.csv is read as it is written, and what is damaged costs only itself."""
+"""Rows of twilog.csv; a damaged row affects only itself."""
 
 from __future__ import annotations
 

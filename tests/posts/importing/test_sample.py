@@ -1,4 +1,4 @@
-"""The archive that ships is whole, and has of all that an archive may have."""
+"""The sample archive is complete, and contains every kind of data that an archive may contain."""
 
 from __future__ import annotations
 

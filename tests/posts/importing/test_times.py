@@ -1,4 +1,4 @@
-"""When a post was made."""
+"""The time of a post."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders of vectors are read as they lie."""
+"""Folders of vectors are read as stored."""
 
 from __future__ import annotations
 

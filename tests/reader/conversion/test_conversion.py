@@ -19,6 +19,7 @@ from tabane.messages import Message
 from tabane.reader.conversion import PageConverter
 from tabane.reader.page import Page
 from tabane.reader.url_reader import shown
+from tests.harness.patience import until
 
 URL = "https://example.org/a"
 
@@ -45,12 +46,6 @@ def slow_page(seconds: float) -> bytes:
     file = BytesIO()
     Image.effect_noise((min(side, 7000), min(side, 7000)), 90).save(file, "PNG", compress_level=1)
     return file.getvalue()
-
-
-async def until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():  # noqa: ASYNC110  (the state of another process; the wait has a limit)
-            await asyncio.sleep(0.005)
 
 
 def pid(conversion: PageConverter) -> int | None:

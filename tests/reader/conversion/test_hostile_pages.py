@@ -16,6 +16,7 @@ from tabane.reader.conversion import PageConverter
 from tabane.reader.page import Page
 from tabane.reader.sites.site_adapter import ReadingTools
 from tabane.reader.url_reader import UrlReader
+from tests.harness.patience import until
 from tests.reader.conversion.test_conversion import busy, slow_page
 from tests.reader.fakes import FakeFetcher, answer
 
@@ -57,12 +58,6 @@ def run(script: Callable[[PageConverter], Awaitable[None]], **settings: float) -
             assert conversion.pids == []
 
     asyncio.run(asyncio.wait_for(whole(), 200))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(100):
-        while not condition():  # noqa: ASYNC110  (the state of another process; the wait has a limit)
-            await asyncio.sleep(0.005)
 
 
 async def reads(conversion: PageConverter, url: str) -> Page:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tabane.reader.extraction.article import extract
 from tabane.reader.page import Page
-from tests.patience import assert_in_proportion
+from tests.harness.patience import assert_in_proportion
 
 URL = "https://site.example/a/page"
 PROSE = (

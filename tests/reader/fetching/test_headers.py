@@ -1,4 +1,4 @@
-"""What headers say, as values."""
+"""Parsed HTTP headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Politeness, against a clock that the test turns."""
+"""Delays between requests to a host, with a fake clock."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tabane.errors import ReadError
 from tabane.reader.fetching import PageFetcher
 from tabane.reader.fetching.robots import RobotsRules, matches, rules
-from tests.patience import assert_in_proportion
+from tests.harness.patience import assert_in_proportion
 from tests.reader.site import Answer, Asked, Site, endless, hang
 
 MERGED = "User-agent: Tabane\nDisallow: /a\nUser-agent: x\nDisallow: /b\nUser-agent: TABANE\nDisallow: /c"

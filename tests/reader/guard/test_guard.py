@@ -1,4 +1,4 @@
-"""What the guard lets through, and what it refuses, in whatever spelling."""
+"""URLs that the guard allows and refuses, in every spelling."""
 
 from __future__ import annotations
 

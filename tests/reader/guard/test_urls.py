@@ -1,4 +1,4 @@
-"""One reading of a URL, whatever way it is written."""
+"""Every spelling of a URL is parsed in one way."""
 
 from __future__ import annotations
 

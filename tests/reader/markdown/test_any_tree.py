@@ -11,7 +11,7 @@ from lxml import etree, html
 from tabane.reader.cleaning import cleaned
 from tabane.reader.markdown import markdown
 from tabane.reader.plain_text import plain
-from tests.patience import assert_in_proportion
+from tests.harness.patience import assert_in_proportion
 
 TAGS = (
     "div p span a b strong em i code pre ul ol li dl dt dd table thead tbody tr td th caption h1 h2 "

@@ -1,4 +1,4 @@
-"""What a page may take, and that nothing of it is left behind."""
+"""Limits of a rendered page, and cleanup of everything it started."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ import psutil
 import pytest
 
 from tabane.errors import ReadError
-from tests.patience import LONG
-from tests.processes import command
+from tests.harness.patience import LONG, wait_until
+from tests.harness.process_list import command
 from tests.reader.rendering.conftest import Show, rendering
 from tests.reader.site import Site, endless, hang
 
@@ -46,13 +45,6 @@ def left(folder: Path) -> list[Any]:
         if any(marks in word for word in process.info["cmdline"] or ())
     )
     return [*folder.glob("tabane-page-*"), *running]
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "it did not come to that in time"
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +155,7 @@ def test_a_browser_that_is_killed_is_an_error_and_the_next_page_is_shown(
     async def scenario() -> None:
         it = rendering(site, browser)
         showing = asyncio.create_task(it.render(site.url("/")))
-        await asyncio.to_thread(until, lambda: "/hang" in site.paths or showing.done())
+        await asyncio.to_thread(wait_until, lambda: "/hang" in site.paths or showing.done())
         for process in left(folder):
             if isinstance(process, psutil.Process) and not any("--type=" in x for x in command(process)):
                 process.kill()
@@ -188,14 +180,14 @@ def test_nothing_is_left_where_nobody_waits_or_the_reader_is_ended(
     async def scenario() -> None:
         it = rendering(site, browser)
         showing = asyncio.create_task(it.render(site.url("/")))
-        await asyncio.to_thread(until, lambda: "/hang" in site.paths or showing.done())
+        await asyncio.to_thread(wait_until, lambda: "/hang" in site.paths or showing.done())
         showing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await showing
         assert not left(folder)
         site.asked.clear()
         showing = asyncio.create_task(it.render(site.url("/")))
-        await asyncio.to_thread(until, lambda: "/hang" in site.paths or showing.done())
+        await asyncio.to_thread(wait_until, lambda: "/hang" in site.paths or showing.done())
         await it.close()
         with pytest.raises(ReadError):
             await showing
@@ -227,11 +219,11 @@ def test_nothing_is_left_of_a_hub_that_is_killed(
     hub = subprocess.Popen(
         [sys.executable, "-c", HUB, str(folder), site.url("/"), browser, f"127.0.0.1:{site.port}"]
     )
-    until(lambda: "/hang" in site.paths)
+    wait_until(lambda: "/hang" in site.paths)
     assert left(folder)
     hub.send_signal(signal.SIGKILL)
     hub.wait()
-    until(lambda: not left(folder))
+    wait_until(lambda: not left(folder))
 
 
 def test_one_page_is_shown_at_a_time_and_few_wait(site: Site, browser: str) -> None:
@@ -267,7 +259,7 @@ def test_the_browser_has_its_sandbox_and_no_root(site: Site, browser: str, folde
     async def scenario() -> list[tuple[list[str], int]]:
         it = rendering(site, browser)
         showing = asyncio.create_task(it.render(site.url("/")))
-        await asyncio.to_thread(until, lambda: "/hang" in site.paths or showing.done())
+        await asyncio.to_thread(wait_until, lambda: "/hang" in site.paths or showing.done())
         running = [one for one in left(folder) if isinstance(one, psutil.Process)]
         found = [(command(one), one.uids().real) for one in running]
         showing.cancel()

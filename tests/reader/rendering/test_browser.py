@@ -1,4 +1,4 @@
-"""Which browser is used, and what is said where none can be."""
+"""Selection of the browser, and the error if there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate by itself, as whoever finds its port would talk to it."""
+"""The egress proxy alone, as seen by any program that finds its port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page's programs may reach, and how it is told where they may not."""
+"""Addresses that a page's scripts may reach, and the errors for others."""
 
 from __future__ import annotations
 

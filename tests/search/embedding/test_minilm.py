@@ -177,7 +177,7 @@ def test_what_is_behind_the_longest_length_does_not_count(kept: Path) -> None:
 
 def test_int8_stays_near(kept: Path) -> None:
     """Measured: cosine .9934 on the mean, .988 at least; likeness of two texts .037 away at most."""
-    given = json.loads((Path(__file__).parents[2] / "quality" / "corpus.json").read_text("utf-8"))
+    given = json.loads((Path(__file__).parents[1] / "quality" / "corpus.json").read_text("utf-8"))
     texts = [each["text"] for each in given["docs"] if each["text"].isascii()]
     exact, eighth = _embedded(kept, texts), _embedded(kept, texts, "int8")
     near = (exact * eighth).sum(axis=1)

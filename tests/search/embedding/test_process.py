@@ -21,7 +21,7 @@ from tabane.search.embedding.process import PROGRAM, LocalEmbedder, ModelProcess
 from tabane.search.embedding.process_requests import EmbeddingRequest, ModelSpec
 from tabane.search.embedding.recipe import Recipe
 from tabane.workers.frames import ANSWER, answer_head, request
-from tests.patience import LONG
+from tests.harness.patience import LONG
 from tests.search.embedding import tiny
 
 RECIPE = Recipe("tiny/model", query="the ", topic="cat ")

@@ -17,7 +17,7 @@ from tabane.search.records import Record, Shape, TextField
 from tabane.store.collection_table import CollectionTable
 from tabane.store.lexical.lexical_index import LexicalIndex
 from tabane.store.store import Store
-from tests.patience import LONG
+from tests.harness.patience import LONG
 from tests.store.dying import Nursery
 from tests.store.lexical.homes import BODY, bodies, embedded, found, lexical
 from tests.store.model import all_of

@@ -9,7 +9,6 @@ import os
 import random
 import shutil
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -22,7 +21,7 @@ from tabane.search.records import EmbeddingSpace, Record, Shape
 from tabane.store.collection import StoredCollection
 from tabane.store.store import Store
 from tabane.store.vectors.space_index import MOST_TAKEN
-from tests.patience import LONG
+from tests.harness.patience import until
 from tests.store.dying import Nursery
 from tests.store.lanes import LANES, after, operations, outcomes
 from tests.store.model import Model, agrees, all_of
@@ -267,13 +266,6 @@ async def _scanned(collection: StoredCollection, query: VectorQuery) -> dict[str
     async for block in collection.scan(query, EVERYTHING):
         found |= dict(zip(block.keys, block.similarities, strict=True))
     return found
-
-
-async def until(condition: Callable[[], bool], limit: float = LONG) -> None:
-    deadline = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.01)
 
 
 def _shortened(path: Path) -> None:

@@ -1,0 +1,68 @@
+"""docs/documents.md is true: its commands do what the page says, and every tool has an example."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.docs.pages import ROOT, blocks
+from tests.e2e.docs.test_models import typed
+
+PAGE = ROOT / "docs" / "documents.md"
+TOOLS = {
+    "put_document", "put_documents", "put_file", "search_documents", "get_document", "hello",
+    "get_documents_by_prefix", "list_documents", "delete_document", "get_document_stats",
+}  # fmt: skip
+
+
+def test_the_first_try_is_answered(tmp_path: Path) -> None:
+    (block,) = blocks("documents:begin")
+    text = block.text.replace("$(mktemp -d)", str(tmp_path / "other"))
+    assert text != block.text
+    out = typed(tmp_path, 'model = "none"\n', f"cd '{tmp_path}'\n{text}").splitlines()
+    assert out[0].startswith("2 new, 0 changed")
+    assert any("notes/release.md" in line and "\tRelease\t" in line for line in out)
+    assert any(line.split("\t")[1:2] == ["notes/recipes/cake.md"] for line in out)
+    assert "小麦粉と卵を混ぜて、オーブンで焼く。" in out
+    assert any(line.split("\t")[1:2] == ["todo"] and "Buy milk." in line for line in out)
+    assert any(line.split("\t")[:2] == [str(tmp_path / "notes"), "watching"] for line in out)
+    assert "1 document deleted" in out
+    assert "documents\t2" in out
+
+
+def test_the_example_of_every_tool_works(tmp_path: Path) -> None:
+    (block,) = blocks("documents:tools")
+    calls = [(call["name"], call["arguments"]) for call in json.loads(block.text)]
+    out = called(tmp_path, calls)
+    assert "We chose the blue one." in out
+    assert "Hello, Tabane!" in out
+
+
+@pytest.mark.parametrize(
+    ("page", "answer"), [("README.md", "We chose the blue one."), ("README.ja.md", "青いほうを選んだ。")]
+)
+def test_the_example_of_every_tool_in_the_readme_works(tmp_path: Path, page: str, answer: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    calls = [(name, json.loads(given)) for name, given in _ROW.findall(text)]
+    assert called(tmp_path, calls).count(answer) == 3  # found, read, and among those that begin so
+
+
+_ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \| `(\{.*\})` \|$", re.MULTILINE)
+
+
+def called(folder: Path, calls: list[tuple[str, Any]]) -> str:
+    """What the tools print, all of which are called. `sh -e` ends at the first that fails."""
+    assert {name for name, _ in calls} == TOOLS
+    notes = folder / "notes"
+    notes.mkdir()
+    (notes / "release.md").write_text("# Release\n")
+    lines = []
+    for name, arguments in calls:
+        given = re.sub("/home/(me|alice)/notes", str(notes), json.dumps(arguments))
+        lines.append(f"tabane tools call {name} --args {shlex.quote(given)}")
+    return typed(folder, f'model = "none"\ndocuments_roots = ["{notes}"]\n', "\n".join(lines))

@@ -1,0 +1,34 @@
+"""docs/reader.md is true: its commands do what the page says, on pages of this machine."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+from tabane.reader.paging import FORMATS
+from tabane.reader.parameters import ReadUrl
+from tests.e2e.docs.pages import ROOT, blocks
+from tests.e2e.docs.test_models import typed
+
+PAGE = ROOT / "docs" / "reader.md"
+
+
+def test_the_first_try_is_answered(tmp_path: Path) -> None:
+    (block,) = blocks("reader:begin")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    text = block.text.replace("$(mktemp -d)", str(tmp_path / "other")).replace("8099", port)
+    assert text != block.text
+    out = typed(tmp_path, 'model = "none"\n', f"cd '{tmp_path}'\n{text}")
+    assert 'title: "Tea"' in out
+    assert "four minutes, no longer." in out
+    assert "Green tea wants cooler water." in out
+    assert "<h1>Tea</h1>" in out
+    assert f"tabane read http://127.0.0.1:{port}/notes.md" in out
+
+
+def test_every_parameter_and_format_is_explained() -> None:
+    page = PAGE.read_text()
+    for name in (*ReadUrl.__struct_fields__[1:], *FORMATS):
+        assert f"`{name}" in page, name

@@ -1,0 +1,14 @@
+"""Servers over stdio that misbehave: other servers are not affected, and their own calls end."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.faults.hostile.assistants import SharedHub, misbehave, stdio
+from tests.servers.hostile_entry import Entry
+from tests.servers.hostile_stdio import ENTRIES
+
+
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=lambda entry: entry.name)
+def test_others_are_served_while_a_server_misbehaves(shared_hub: SharedHub, entry: Entry) -> None:
+    misbehave(shared_hub, entry, stdio(entry))

@@ -1,0 +1,136 @@
+"""Rules of HTTP upstreams: when to retry, which redirects to follow, how to read an answer."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from yarl import URL
+
+from tabane.errors import UpstreamUnavailable
+from tabane.gateway.servers.server import is_hub
+from tabane.gateway.upstreams.http_failures import BUSY, HttpRetryPolicy, is_expired
+from tabane.gateway.upstreams.http_responses import error_in, messages, one_line
+from tabane.gateway.upstreams.http_routing import is_permanent, redirect_target
+
+texts = st.text(st.characters(exclude_categories=["Cs"]))
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | texts,
+    lambda inner: st.lists(inner) | st.dictionaries(texts, inner),
+    max_leaves=10,
+)
+
+
+@given(st.booleans(), st.lists(st.tuples(st.sampled_from(sorted(BUSY)), st.none() | st.floats(0, 100))))
+def test_a_busy_server_is_asked_again_twice_at_most_and_within_five_seconds(
+    safe: bool, answers: list[tuple[int, float | None]]
+) -> None:
+    patience = HttpRetryPolicy(safe)
+    waits = [wait for status, after in answers if (wait := patience.wait(status, after)) is not None]
+    assert len(waits) <= 2
+    assert sum(waits) <= 5
+
+
+@given(st.sampled_from([502, 504]), st.none() | st.floats(0, 100))
+def test_what_may_have_been_begun_is_not_asked_again(status: int, after: float | None) -> None:
+    assert HttpRetryPolicy(False).wait(status, after) is None
+
+
+@pytest.mark.parametrize("safe", [False, True])
+def test_a_break_is_survived_once_where_that_is_safe(safe: bool) -> None:
+    patience = HttpRetryPolicy(safe)
+    assert [patience.survives_break() for _ in range(3)] == [safe, False, False]
+
+
+@pytest.mark.parametrize(
+    ("url", "target", "goes"),
+    [
+        ("https://a.example/mcp", "https://a.example/mcp/", True),
+        ("https://a.example/mcp", "https://a.example:443/other?x=1", True),
+        ("http://a.example/mcp", "https://a.example/mcp", True),
+        ("http://a.example:8080/mcp", "https://a.example:8080/mcp", True),
+        ("http://a.example:8080/mcp", "https://a.example/mcp", True),
+        ("https://a.example/mcp", "http://a.example/mcp", False),
+        ("https://a.example/mcp", "https://b.example/mcp", False),
+        ("https://a.example/mcp", "https://a.example.b.example/mcp", False),
+        ("http://a.example/mcp", "http://a.example:81/mcp", False),
+        ("http://a.example/mcp", "https://a.example:81/mcp", False),
+        ("https://a.example/mcp", "ftp://a.example/mcp", False),
+    ],
+)
+def test_a_redirect_leads_to_the_same_place_or_nowhere(url: str, target: str, goes: bool) -> None:
+    if goes:
+        assert redirect_target("web", "POST", 307, URL(url), URL(target)) == URL(target)
+        return
+    with pytest.raises(UpstreamUnavailable) as refused:
+        redirect_target("web", "GET", 302, URL(url), URL(target))
+    assert str(URL(target).host) in str(refused.value)
+
+
+def test_a_slash_that_lacked_is_remembered_a_detour_is_not() -> None:
+    url = URL("https://a.example/mcp")
+    assert is_permanent(307, url, URL("https://a.example/mcp/"))
+    assert is_permanent(308, url, URL("https://a.example/new"))
+    assert not is_permanent(307, url, URL("https://a.example/busy"))
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "expired"),
+    [
+        (404, None, True),
+        (404, b'{"code": -32001, "message": "Session not found"}', True),
+        (404, b'{"code": -32601, "message": "no such method"}', False),
+        (400, b'{"code": -32000, "message": "Bad Request: No valid session ID provided"}', True),
+        (400, b'{"code": -32600, "message": "Bad Request"}', False),
+        (400, None, False),
+        (500, None, False),
+    ],
+)
+def test_a_session_that_is_gone_is_told_from_other_refusals(
+    status: int, error: bytes | None, expired: bool
+) -> None:
+    assert is_expired(status, error) is expired
+
+
+@given(values, st.sampled_from([None, 1, 4]))
+def test_a_message_over_many_lines_is_the_same_in_one(value: object, indent: int | None) -> None:
+    text = json.dumps(value, indent=indent, ensure_ascii=False).replace("\n", "\r\n").encode()
+    assert b"\n" not in one_line(text)
+    assert b"\r" not in one_line(text)
+    assert json.loads(one_line(text)) == value
+
+
+@given(st.lists(st.dictionaries(texts, values)))
+def test_a_batch_is_its_messages(batch: list[dict[str, object]]) -> None:
+    text = json.dumps(batch, indent=1).encode()
+    assert [json.loads(message) for message in messages(text)] == batch
+
+
+@given(st.binary())
+def test_any_body_of_an_error_is_looked_at(text: bytes) -> None:
+    assert error_in(text) is None or error_in(text)
+
+
+def test_an_error_is_found_in_a_body() -> None:
+    error = {"code": 1, "message": "x"}
+    found = error_in(json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode())
+    assert found is not None
+    assert json.loads(bytes(found)) == error
+    assert error_in(b'{"error": "unauthorized"}') is None
+
+
+@pytest.mark.parametrize(
+    ("url", "hub"),
+    [
+        ("http://127.0.0.1:8765/mcp", True),
+        ("http://localhost:8765/mcp/full", True),
+        ("http://127.0.0.1:8000/mcp", False),
+        ("http://tools.example:8765/mcp", False),
+        ("http://127.0.0.1:8765/other", False),
+        ("nonsense", False),
+    ],
+)
+def test_the_hub_itself_is_known_by_its_url(url: str, hub: bool) -> None:
+    assert is_hub(url) is hub

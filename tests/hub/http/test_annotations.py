@@ -1,0 +1,181 @@
+"""Annotations of operations, compared with the effects of each operation of the hub."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, nullcontext, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tabane.errors import TabaneError
+from tabane.hub.process.table import whole_table
+from tabane.operations import Caller, Face, Operation, OperationTable, Privilege
+from tests.harness.archive import write_archive
+from tests.harness.http_hub import HttpHub, http_hub
+from tests.harness.patience import run
+from tests.harness.running_hub import child
+from tests.reader.pages import serve
+from tests.reader.site import Site, furnish, running
+
+KEPT = ("posts", "documents")
+"""Domains of the store with data that users keep. Pages that were read and vectors can be made again."""
+
+ADMINISTRATIVE_READS = {"list_watched"}
+CALLS_WHAT_READS = {"call_readonly_tool"}
+
+UNANSWERED = {"embed_text", "test_model", "vector_search", "get_related_posts", "read_more"}
+"""Those that may fail in a hub without a model, or without a long result."""
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    with running() as site:
+        furnish(site)
+        serve(site)
+        yield site
+
+
+def samples(url: str, job: str) -> dict[str, dict[str, Any]]:
+    """Return the parameters for each operation that only reads."""
+    return {
+        "check_init": {},
+        "describe_tools": {"names": ["up__echo", "put_document"]},
+        "embed_text": {"text": "cat"},
+        "export_posts": {"format": "csv"},
+        "follow_job": {"job": job, "wait": 0},
+        "get_database_stats": {},
+        "get_document": {"filepath": "notes/cat.md"},
+        "get_document_stats": {},
+        "get_documents_by_prefix": {"prefix": "notes", "include_documents": True},
+        "get_post": {"post_id": 1},
+        "get_post_facets": {"field": "user"},
+        "get_related_posts": {"post_id": 1},
+        "get_status": {},
+        "get_timeline": {"unit": "month"},
+        "get_tool": {"name": "up__echo"},
+        "get_user_list": {},
+        "get_user_stats": {},
+        "health_check": {},
+        "get_documentation": {"section": "reader.md"},
+        "hello": {"name": "x"},
+        "hub_status": {"settings": True},
+        "list_documents": {},
+        "list_jobs": {},
+        "list_pages": {},
+        "list_servers": {},
+        "list_tools": {},
+        "list_watched": {},
+        "model_status": {},
+        "read_more": {"handle": "none"},
+        "read_url_content": {"url": url, "refresh": True},
+        "search": {"query": "cat"},
+        "search_documents": {"query": "cat", "include_documents": True},
+        "search_everything": {"query": "cat"},
+        "search_posts_by_text": {"search_term": "cat"},
+        "search_similar": {"query": "cat", "mode": "hybrid"},
+        "search_tools": {"query": "echo"},
+        "server_logs": {"name": "up"},
+        "show_server": {"name": "up"},
+        "suggest_users": {"user_list": ["alicia"]},
+        "test_model": {"text": "cat"},
+        "vector_search": {"query": "cat"},
+    }
+
+
+class Watch:
+    """Detects commits to what users keep, and changes of other files in the home."""
+
+    def __init__(self, home: Path, stack: ExitStack) -> None:
+        self._home = home
+        files = [path for name in KEPT for path in sorted((home / "store").glob(f"{name}*.db"))]
+        assert files
+        self._databases = [stack.enter_context(closing(sqlite3.connect(path))) for path in files]
+
+    def state(self) -> object:
+        """Return a value that changes with any commit of another connection or change of another file."""
+        # The version changes where another connection commits, and never for a reading one.
+        versions = [base.execute("PRAGMA data_version").fetchone() for base in self._databases]
+        files = {path.name: path.read_bytes() for path in self._home.glob("*.toml")}
+        files |= {path.name: path.read_bytes() for path in self._home.glob("*.json")}
+        return versions, files, sorted(path.name for path in self._home.iterdir())
+
+
+async def filled(here: HttpHub, folder: Path) -> str:
+    """Give the hub posts, a document and a server that was used; return the id of the job that imported."""
+    paths = write_archive(folder)
+    job: str = (await asked(here, "import_posts", {"files": [paths["csv"]]}))["job"]
+    state: dict[str, Any] = {}
+    while state.get("status", "running") == "running":
+        state = await asked(here, "follow_job", {"job": job, "wait": 5, "version": state.get("version")})
+    assert state["status"] == "done", state
+    await asked(here, "put_document", {"text": "The cat sleeps.", "filepath": "notes/cat.md"})
+    await asked(here, "call_tool", {"name": "up__echo", "arguments": {"text": "x"}})
+    return job
+
+
+async def asked(here: HttpHub, name: str, params: dict[str, Any]) -> Any:
+    """Return the answer to a program with the token; of a stream, its parts."""
+    door, caller = here.door.rpc, Caller("local", Face.RPC, "test")
+    operation = door.table.get(name)
+    assert operation is not None, name
+    given = json.dumps(params).encode()
+    if operation.kind == "stream":
+        return [part async for part in door.stream(caller, name, given)]
+    return await door.invoke(caller, name, given)
+
+
+def reads(table: OperationTable) -> list[Operation]:
+    return [
+        operation for operation in table if operation.read_only and operation.privilege is not Privilege.CALL
+    ]
+
+
+def test_what_is_marked_as_reading_leaves_all_that_users_keep_as_it_is(tmp_path: Path, site: Site) -> None:
+    async def scenario() -> None:
+        home, away = tmp_path / "home", tmp_path / "away"
+        home.mkdir(mode=0o700)
+        settings: dict[str, Any] = {"reader_allow": site.allowed, "model": "none"}
+        async with http_hub(home, {"up": child()}, **settings) as here:
+            job = await filled(here, away)
+            given = samples(site.url("/article"), job)
+            assert {operation.name for operation in reads(here.door.rpc.table)} == set(given)
+            with ExitStack() as stack:
+                watch = Watch(here.hub.settings.home, stack)
+                await asked(here, "search_everything", {"query": "cat"})  # opens what is opened once
+                for name, params in given.items():
+                    before = watch.state()
+                    with suppress(TabaneError) if name in UNANSWERED else nullcontext():
+                        await asked(here, name, params)
+                    assert watch.state() == before, name
+                for name, params in WRITING.items():
+                    before = watch.state()
+                    await asked(here, name, params | ({"url": site.url("/article")} if "url" in name else {}))
+                    assert watch.state() != before, f"{name} writes, which this test does not see"
+
+    run(scenario)
+
+
+WRITING: dict[str, dict[str, Any]] = {
+    "remember_url": {},
+    "put_document": {"text": "Another cat.", "filepath": "notes/other.md"},
+    "delete_document": {"filepath": "notes/cat.md"},
+}
+
+
+def test_marks_agree_with_what_a_caller_needs_to_be_allowed() -> None:
+    table = asyncio.run(whole_table())
+    for operation in table:
+        is_read = operation.privilege is Privilege.READ
+        excepted = operation.name in ADMINISTRATIVE_READS | CALLS_WHAT_READS
+        assert operation.read_only == (is_read or excepted), operation.name
+        assert is_read or not operation.public, operation.name
+        if operation.read_only:
+            assert operation.annotations == {}, "what else they say has no meaning for a tool that only reads"
+        assert "readOnlyHint" not in operation.annotations, "this is made of read_only"
+        if Face.MCP in operation.faces:
+            assert operation.privilege is not Privilege.ADMIN, "administration is no tool of assistants"

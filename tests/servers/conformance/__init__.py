@@ -1,0 +1,1 @@
+"""The server that the official conformance suite runs against."""
