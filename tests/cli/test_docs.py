@@ -52,7 +52,7 @@ def test_a_text_is_put_once_and_updated_in_place(tmp_path: Path) -> None:
     [
         (("put", "-"), "--id"),
         (("put", "nothing.md"), "nothing.md cannot be read"),
-        (("put", sys.executable), "no text"),
+        (("put", sys.executable), "is not text"),
         (("put", "page.html"), "tabane docs add"),
         (("put", "-", "--id", "../x"), '".."'),
         (("put", "-", "--id", "x", "--encoding", "klingon"), "klingon"),
@@ -60,9 +60,9 @@ def test_a_text_is_put_once_and_updated_in_place(tmp_path: Path) -> None:
         (("delete",), "--prefix"),
         (("delete", "--prefix", "notes/"), "--yes"),
         (("watch",), "--list"),
-        (("watch", "nowhere"), "is no folder"),
+        (("watch", "nowhere"), "is not a folder"),
         (("watch", "--remove", "nowhere"), "is not watched"),
-        (("add", "nowhere"), "is not there"),
+        (("add", "nowhere"), "does not exist"),
         (("add", ".", "--since", "soon"), "2026-01-31"),
     ],
 )
@@ -78,7 +78,7 @@ def test_what_is_wrong_is_the_callers_mistake_and_says_what_would_be_right(
 def test_documents_are_found_by_words_types_and_metadata(home: Home) -> None:
     found = home.run("docs", "search", "green")
     assert {row[1] for row in found.rows} == {"notes/apples.md", "notes/pears.md"}
-    assert "by words alone" in found.err
+    assert "keywords only" in found.err
     for options, names in (
         (["--file-type", "spec"], {"notes/pears.md"}),
         (["--filters", '{"year": {"lt": 2025}}'], {"notes/apples.md"}),
@@ -198,7 +198,7 @@ def test_ctrl_c_cancels_what_is_being_added_and_the_same_command_goes_on(tmp_pat
         adding.send_signal(signal.SIGINT)
         _, said = adding.communicate(timeout=LONG)
         assert adding.returncode == 130, said
-        assert "the same command goes on" in said
+        assert "run the same command to continue" in said
         again = home.run("docs", "add", str(folder), "--json").json
         assert again["unchanged"] >= 50
         assert again["new"] + again["unchanged"] == 3000

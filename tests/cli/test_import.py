@@ -150,12 +150,12 @@ def test_servers_that_tabane_contains_are_named_and_left_out(desk: Desk) -> None
     assert {server["name"] for server in found["servers"]} == OTHERS.keys()
     assert {part["name"] for part in found["skipped"]} == CONTAINED.keys()
     why = {part["name"]: part["why"] for part in found["skipped"]}
-    assert all("Tabane contains" in why[name] for name in CONTAINED if name != "search-mcp")
+    assert all("built in" in why[name] for name in CONTAINED if name != "search-mcp")
     assert "tabane posts import" in why["twilog"]
     assert "import-chroma" in why["notes"]
     assert "replaces search-mcp" in why["search-mcp"]
     shown = desk.run("servers", "import", "--dry-run", cwd=desk.project, environment={"LANG": "ja_JP.UTF-8"})
-    assert "Tabane には monoread のツール" in shown.out
+    assert "monoread のツール (read_url_content) は Tabane に内蔵されています" in shown.out
 
 
 def test_servers_that_tabane_contains_are_taken_by_force(desk: Desk) -> None:
@@ -241,7 +241,7 @@ def test_what_will_not_start_says_so_before_it_is_taken(desk: Desk) -> None:
     assert "${input:token} asks for an input" in why["asks"]
     assert "oauth is not supported yet" in why["web"]
     assert "NOWHERE" in why["missing"]
-    assert "switched off" in why["off"]
+    assert "disabled" in why["off"]
     said = desk.run("servers", "import", "--dry-run").out
     assert "does not start: ${input:token}" in said
 

@@ -185,7 +185,7 @@ def test_a_hub_that_dies_is_said_to_be_gone(working: Working) -> None:
     working.process.kill()
     done = ended(process)
     assert done.status == 1
-    assert "The hub went away while the job ran." in done.err
+    assert "The hub stopped while the job was running." in done.err
 
 
 def test_a_hub_that_ends_tells_who_follows_at_once(working: Working) -> None:

@@ -67,11 +67,11 @@ def test_rows_that_cannot_be_used_are_shown_with_their_lines_and_hold_up_nothing
         assert any("and 2 more" in line and "bad.jsonl" in line for line in lines)
         report = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
         assert [entry["line"] for entry in report[:-1]] == list(range(3, 15))
-        assert "found by their words alone" in done.err
+        assert "finds them by keywords only" in done.err
 
 
 def test_what_is_no_archive_is_the_callers_mistake(home: Home) -> None:
-    for arguments, word in (((), "Name at least one file"), (("nothing.csv",), "nothing.csv is not there")):
+    for arguments, word in (((), "Give at least one file"), (("nothing.csv",), "nothing.csv does not exist")):
         done = home.run("posts", "import", *arguments)
         assert done.status == 2
         assert word in done.err
@@ -126,8 +126,8 @@ def test_what_the_hub_refuses_is_wrong_usage_with_its_words(home: Home) -> None:
     for options, word in (
         (["--from", "soon"], "date_filter.from"),
         (["--weights", "1/2"], "1/2 are not weights"),
-        (["--mode", "content", "--weights", "equal"], "weights go with mode average or weighted"),
-        (["--user", "a", "--not-user", "b"], "exclude each other"),
+        (["--mode", "content", "--weights", "equal"], "weights can be used with mode average or weighted"),
+        (["--user", "a", "--not-user", "b"], "cannot be used together"),
     ):
         done = home.run("posts", "search", "x", *options)
         assert (done.status, done.out) == (2, ""), options
@@ -157,10 +157,10 @@ def test_hybrid_without_a_model_says_what_it_lacks(tmp_path: Path) -> None:
         home.run("posts", "import", "archive/twilog.csv")
         found = home.run("posts", "search", "house", "--mode", "hybrid", "--json")
         assert [row["post"]["post_id"] for row in found.json] == [2]
-        assert found.err.count("by words alone") == 1
+        assert found.err.count("keywords only") == 1
         usual = home.run("posts", "search", "house", "--json")
         assert [row["post"]["post_id"] for row in usual.json] == [2]
-        assert usual.err.count("by words alone") == 1
+        assert usual.err.count("keywords only") == 1
         assert home.run("posts", "search", "house", "--mode", "content").status == 2
 
 

@@ -110,7 +110,7 @@ def test_filters_stand_in_the_prompt_and_are_taken_off(typed: Typed) -> None:
     assert "blue dog" not in found
     assert "posts (2024-06-01..)> " in typed.line("/user off")
     assert "posts> " in typed.line("/date off")
-    assert "/date: 'soon' is no date" in typed.line("/date soon")
+    assert "/date: 'soon' is not a date" in typed.line("/date soon")
     assert "posts (average .2/.7/.1)> " in typed.line("/weights 3")
     assert "1. [" in typed.line("the red house")
     assert "posts (content)> " in typed.line("/mode content")
@@ -297,9 +297,9 @@ def test_without_vectors_a_query_is_answered_by_words_with_a_warning(tmp_path: P
         assert home.run("posts", "import", "twilog.csv").status == 0
         done = home.run("posts", "shell", stdin="/view list\n猫\n/mode content\n猫\n")
         assert "猫" in done.out.splitlines()[0]
-        assert "by words alone" in done.err
+        assert "keywords only" in done.err
         assert "Available modes: hybrid" in done.err.splitlines()[-1]
         found = home.run("posts", "search", "猫")
         assert (found.status, "猫" in found.out) == (0, True)
-        assert "by words alone" in found.err
+        assert "keywords only" in found.err
         assert home.run("posts", "search", "猫", "--mode", "content").status == 2

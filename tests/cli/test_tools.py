@@ -152,7 +152,7 @@ def test_a_tool_that_fails_is_told_on_stderr_with_status_1(home: Home) -> None:
         (["old__refuse"], 1, "it does not want to"),
         (["old__echo", "text"], 2, "key=value"),
         (["old__echo", "--args", "{"], 2, "--args: not JSON"),
-        (["old__echo", "--args", "[1]"], 2, "--args: a JSON object is wanted"),
+        (["old__echo", "--args", "[1]"], 2, "--args: expected a JSON object"),
         (["old__echo", "--args", '{"text": 5}'], 2, "text"),
         (["old__echo", "-"], 2, "not JSON"),
         ([], 2, "Missing argument 'NAME'"),

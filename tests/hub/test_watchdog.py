@@ -101,11 +101,11 @@ def test_a_stuck_hub_ends_with_its_stacks_and_the_next_one_serves(
 def told_of(user: User, hub: Supervised) -> None:
     """Check that log, status and checkup name the dump."""
     log = (user.tabane / "logs" / "hub.log").read_text()
-    assert f"the last hub (process {hub.pid}) was stuck" in log
+    assert f"the last hub (process {hub.pid}) stopped responding" in log
     assert "in block" in log
     assert user.json("status")["stuck"] == str(hub.dump)
     findings = user.json("doctor", "--quick")["findings"]
-    found = [finding for finding in findings if f"(process {hub.pid}) was stuck" in finding["title"]]
+    found = [finding for finding in findings if f"(process {hub.pid}) stopped responding" in finding["title"]]
     assert [finding["level"] for finding in found] == ["warning"]
     assert str(hub.dump) in found[0]["mend"]
 

@@ -192,5 +192,5 @@ def test_a_stream_is_not_called_and_a_call_not_streamed() -> None:
     with pytest.raises(BadArguments, match="in parts"):
         asyncio.run(door.invoke(HERE, "stream", b"{}"))
     for name in ("call", "job"):
-        with pytest.raises(BadArguments, match="one answer"):
+        with pytest.raises(BadArguments, match="one result"):
             door.stream(HERE, name, b"{}")

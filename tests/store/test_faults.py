@@ -169,7 +169,7 @@ def test_a_store_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
     before = path.read_bytes()
     with pytest.raises(StoreNewer) as refused:
         session(tmp_path, lambda collection: agrees(collection, {}))
-    assert f"newer Tabane (version {NOW + 2}, known here: {NOW})" in str(refused.value)
+    assert f"newer Tabane (version {NOW + 2}; this one supports {NOW})" in str(refused.value)
     assert path.read_bytes() == before
 
 

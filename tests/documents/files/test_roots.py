@@ -46,18 +46,18 @@ def test_nothing_is_allowed_before_a_folder_is_named() -> None:
 @pytest.mark.parametrize(
     ("path", "word"),
     [
-        ("../outside.md", "outside of the folders"),
-        ("/etc/passwd", "outside of the folders"),
-        ("/proc/self/environ", "outside of the folders"),
+        ("../outside.md", "outside of the allowed folders"),
+        ("/etc/passwd", "outside of the allowed folders"),
+        ("/proc/self/environ", "outside of the allowed folders"),
         ("{top}/../outside.md", '".."'),
         ("{top}/sub/../../outside.md", '".."'),
-        ("a.md", "give the whole path"),
+        ("a.md", "give the full path"),
         ("{top}/a\0.md", "NUL"),
-        ("{top}/nothing.md", "is not there"),
-        ("{top}/a.md/b", "is not there"),
+        ("{top}/nothing.md", "does not exist"),
+        ("{top}/a.md/b", "does not exist"),
         ("{top}/sub", "is a folder"),
-        ("{top}", "outside of the folders"),
-        ("{top}x/a.md", "outside of the folders"),
+        ("{top}", "outside of the allowed folders"),
+        ("{top}x/a.md", "outside of the allowed folders"),
     ],
 )
 def test_what_is_not_a_file_inside_is_refused_by_what_it_is(allowed: Path, path: str, word: str) -> None:

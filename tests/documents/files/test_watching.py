@@ -173,7 +173,7 @@ def test_a_folder_that_goes_away_keeps_its_documents_and_is_brought_in_step_when
         os.rename(top, away)
         await watched.stands("away")
         assert await watched.names() == {"a.md", "sub/b.md"}
-        assert "not there" in str(watched.watch.plain("en")["problem"])
+        assert "does not exist" in str(watched.watch.plain("en")["problem"])
         (away / "sub" / "b.md").unlink()
         (away / "c.md").write_text("meanwhile")
         os.rename(away, top)

@@ -56,7 +56,7 @@ def test_results_come_in_order_each_with_its_own_fate(tmp_path: Path) -> None:
             assert "seconds" in rows[3]["error"]["message"]
             assert rows[4]["result"]["isError"] is True
             assert "-31000" in rows[5]["error"]["message"]
-            assert "ended while the call was in flight" in rows[6]["error"]["message"]
+            assert "ended during the call" in rows[6]["error"]["message"]
             assert (report["succeeded"], report["failed"]) == (3, 5)
 
     run(scenario)

@@ -171,7 +171,7 @@ def reason(failure: str) -> str:
 WHY = {
     "up ended while the call was in flight": "ended",
     "up is not running": "not running",
-    "The hub ended while this request was in flight": "hub",
+    "The hub stopped while this request was being handled": "hub",
 }
 
 

@@ -314,6 +314,6 @@ def test_a_read_is_answered_though_the_next_server_that_may_know_it_cannot_be_as
             uris = [item["uri"] for item in (await placed.result("resources/list"))["resources"]]
             assert uris == ["memo://one", "note://1"]
             answer = await placeless.request("resources/read", {"uri": "odd:thing"})
-            assert "works in a client's folder" in answer["error"]["message"]
+            assert "runs in a client's folder" in answer["error"]["message"]
 
     run(scenario)

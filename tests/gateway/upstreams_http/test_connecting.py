@@ -112,7 +112,7 @@ def test_a_certificate_that_nobody_vouches_for_is_refused_with_a_word(tmp_path: 
         ):
             why = await why_not(hub, await hub.connect())
             assert "is not trusted" in why
-            assert 'name its PEM file with "ca"' in why
+            assert 'set "ca" to its PEM file' in why
             assert server.requests == []
 
     run(scenario)

@@ -222,7 +222,7 @@ def test_a_token_may_be_the_users_own_and_has_to_be_one(tmp_path: Path) -> None:
         "0123456789abcdef!",
     ):
         path.write_text(bad)
-        with pytest.raises(ConfigurationError, match="holds no token"):
+        with pytest.raises(ConfigurationError, match="contains no valid token"):
             load_token(tmp_path)
 
 

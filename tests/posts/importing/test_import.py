@@ -143,7 +143,7 @@ def test_prune_removes_what_no_row_is_about_and_spares_posts_whose_row_is_bad(
     report = do_import(home, [str(setup)], prune=True)
     assert outcome(report) == {"new": 1, "unchanged": 2, "removed": 1, "bad": 1}
     assert sorted(posts_in(home)) == [A, B, D]
-    with pytest.raises(BadArguments, match="prune wants a source of posts"):
+    with pytest.raises(BadArguments, match="prune needs a source of posts"):
         do_import(home, [str(setup / "batch" / "results.jsonl")], prune=True)
 
 

@@ -101,13 +101,13 @@ def test_what_is_none_of_it_is_said_to_be_none(setup: Path) -> None:
     (setup / "one.safetensors").write_bytes(safetensors(VECTORS, "F32", 4))
     (setup / "tweets.js").write_text("window.YTD.tweets.part0 = []")
     wrong = {
-        "absent.csv": "is not there",
-        "empty": "no folder that can be imported",
+        "absent.csv": "does not exist",
+        "empty": "not a folder that can be imported",
         "one.safetensors": "ive the folder",
         "embeddings/meta.json": "ive the folder",
-        "tweets.js": "name the zip",
-        "batch": "no folder that can be imported",
-        "bad\0name": "is not there",
+        "tweets.js": "Give the zip",
+        "batch": "not a folder that can be imported",
+        "bad\0name": "does not exist",
     }
     for name, why in wrong.items():
         with pytest.raises(BadArguments, match=why):

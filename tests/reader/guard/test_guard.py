@@ -160,7 +160,7 @@ UNREADABLE = ["10.0.0.1/8", "http://x/", "a b", "x/y", "*.10.0.0.1", "user@host"
 
 @pytest.mark.parametrize("entry", UNREADABLE)
 def test_an_entry_that_cannot_be_read_is_named(entry: str) -> None:
-    with pytest.raises(ConfigurationError, match="no host that the reader"):
+    with pytest.raises(ConfigurationError, match="is not a host that can be allowed"):
         Guard([entry])
 
 

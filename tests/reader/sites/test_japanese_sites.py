@@ -172,7 +172,7 @@ def test_answers_of_another_form_leave_their_cause_and_go_on(site: Site) -> None
         QIITA: qiita(site),
     }
     for url, way in ways.items():
-        assert "form that is not known" in str(failure(site, url, way)), url
+        assert "unknown form" in str(failure(site, url, way)), url
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_a_page_of_several_meanings_says_that_it_is_one(site: Site) -> None:
     html += '<body><meta property="mw:PageProp/disambiguation"/><ul><li><a href="./A">A</a></ul>'
     site.put("/en.wikipedia.org/w/rest.php/v1/page/Lake/html", html)
     page = read(site, "https://en.wikipedia.org/wiki/Lake", way(site))
-    assert "several things" in said(page)
+    assert "several meanings" in said(page)
     assert "- [A](https://en.wikipedia.org/wiki/A)" in page.markdown
 
 

@@ -113,7 +113,7 @@ def test_a_film_without_captions_says_so(site: Site) -> None:
 def test_captions_are_asked_for_at_youtube_alone(site: Site) -> None:
     for address in (site.url("/elsewhere?x=1"), "https://evil.test/steal"):
         film(site, captions={"playerCaptionsTracklistRenderer": {"captionTracks": [{"baseUrl": address}]}})
-        assert "not looked for" in said(read(site, URL, way(site)))
+        assert "does not use" in said(read(site, URL, way(site)))
     film(
         site,
         captions={

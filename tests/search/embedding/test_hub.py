@@ -161,7 +161,7 @@ def test_a_file_that_is_longer_than_promised_is_refused(tmp_path: Path) -> None:
         listed = [fake._sibling(name, content) for name, content in fake.models[MODEL].items()]
         fake.altered = {"siblings": listed}
         fake.models[MODEL]["config.json"] += b" "
-        with pytest.raises(ModelError, match="longer than promised"):
+        with pytest.raises(ModelError, match="longer than announced"):
             await hub.get(MODEL, everything)
 
     _run(tmp_path, work)
@@ -283,7 +283,7 @@ def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a file")
 
     async def work(hub: ModelHub, fake: FakeHub) -> None:
-        with pytest.raises(ModelError, match="cannot be kept"):
+        with pytest.raises(ModelError, match="cannot be stored"):
             await hub.get(MODEL, everything)
 
     _run(tmp_path, work)

@@ -172,7 +172,7 @@ def commands(installation: Installation) -> Iterator[DoctorFinding]:
             _INSTALLERS.get(os.path.basename(server.command), where),
         )
     if local and not missing:
-        yield ok(say("The commands of all {count} {count:server|servers} are found", count=len(local)))
+        yield ok(say("The commands of all servers are found ({count})", count=len(local)))
     if recorded_path(installation.settings.home):
         yield ok(say("PATH is recorded for hubs that an assistant starts"))
 
