@@ -74,7 +74,7 @@ def test_nothing_found_is_no_failure(home: Home) -> None:
 def test_what_cannot_be_searched_is_wrong_usage_that_names_what_can(home: Home) -> None:
     wrong = home.run("search", "x", "--in", "pictures,tools")
     assert wrong.status == 2
-    assert "pictures is none of posts, documents, pages, tools, docs" in wrong.err
+    assert "pictures is not one of posts, documents, pages, tools, docs" in wrong.err
     assert home.run("search").status == 2
 
 

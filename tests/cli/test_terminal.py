@@ -67,9 +67,9 @@ def test_names_and_values_have_no_header(home: Home) -> None:
 def test_what_takes_long_shows_that_it_goes_on_and_leaves_no_trace(home: Home) -> None:
     added = home.converse("servers", "add", "slow", "--", *COMMAND, "--slow-start", "1.5")
     assert added.status == 0, added.out
-    assert "Trying slow 1 s" in added.out
+    assert "Testing slow 1 s" in added.out
     before, _, after = added.out.rpartition("\r\x1b[K")
-    assert "Trying slow" in before
+    assert "Testing slow" in before
     assert after.startswith("child works")
 
 

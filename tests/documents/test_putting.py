@@ -348,7 +348,7 @@ def test_who_puts_much_does_not_wait_for_its_vectors() -> None:
         found = await asked.call("put_documents", documents=documents)
         assert (found["status"], found["failed"]) == ("success", 0)
         assert {result["details"]["embedded"] for result in found["results"]} == {False}
-        assert "バックグラウンド" in found["results"][0]["details"]["warning"]
+        assert "インデックスを作成中" in found["results"][0]["details"]["warning"]
         assert asked.woken
         await asked.fill()
         assert not await asked.collection.lacking("text")
@@ -536,7 +536,7 @@ def test_a_text_that_grows_where_it_is_stored_is_refused_in_words_of_its_own() -
         answer = await asked.call("put_document", filepath="a", text='"\\x01' * 1_300_000)
         assert answer["error_type"] == "ValidationError"
         assert answer["message"].startswith("text: ")
-        assert "分けて" in answer["message"]
+        assert "分割して" in answer["message"]
         assert await asked.whole("a") == "what was there"
 
     run(work, Models())

@@ -117,7 +117,7 @@ def test_lines_count_through_comments_and_doubled_keys() -> None:
         ('{"a": 1,\u3000}', 1, 9, 'expected a name in double quotes or "}", but found U+3000'),
         ("{} /* x", 1, 4, "this comment has no closing */"),
         ('{"a": ', 1, 7, "expected a value, but the text ends"),
-        ("[" * 100_000, 1, 1, "it is nested too deeplyly"),
+        ("[" * 100_000, 1, 1, "it is nested too deeply"),
         ("9" * 5_000, 1, 1, "a number in it is too long"),
     ],
 )

@@ -162,7 +162,7 @@ def test_a_file_with_doubled_keys_is_left_alone(path: Path, text: str) -> None:
 
 
 def test_a_name_that_is_taken_is_refused(path: Path) -> None:
-    with pytest.raises(BadArguments, match="a server b already"):
+    with pytest.raises(BadArguments, match="The server b already exists"):
         add_server(path, "b", {"command": "z"})
     with pytest.raises(BadArguments, match="needs a name"):
         add_server(path, "", {"command": "z"})

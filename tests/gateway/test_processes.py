@@ -149,11 +149,11 @@ def test_a_command_is_looked_up_on_the_childs_own_path_and_runs_in_its_cwd(tmp_p
         ("./no-such-command", None, "./no-such-command does not exist"),
         ("{tmp}/plain", None, "{tmp}/plain cannot be executed"),
         ("{tmp}/orphaned", None, "{tmp}/orphaned exists, but its interpreter /no/such/interpreter does not"),
-        ("{tmp}/rubbish", None, "{tmp}/rubbish is no program for this machine"),
+        ("{tmp}/rubbish", None, "{tmp}/rubbish is neither a program for this machine"),
         ("sh", "{tmp}/nowhere", "The working directory {tmp}/nowhere does not exist"),
         ("sh", "{tmp}/plain", "The working directory {tmp}/plain cannot be used (Not a directory)"),
         ("sh\0", None, "could not be started (Invalid argument)"),
-        ("sh\ud800", None, "a character in its command"),
+        ("sh\ud800", None, "contain a character that the system does not accept"),
     ],
 )
 def test_a_start_that_fails_says_what_is_missing(
@@ -186,7 +186,7 @@ def test_a_start_that_fails_says_what_is_missing(
 def test_arguments_that_are_too_long_are_refused() -> None:
     async def run() -> None:
         async with keeping() as processes:
-            with pytest.raises(UpstreamUnavailable, match="too long for the system"):
+            with pytest.raises(UpstreamUnavailable, match="longer than the system allows"):
                 await processes.spawn(["true", *["x" * 100_000] * 50], PATH)
 
     asyncio.run(run())

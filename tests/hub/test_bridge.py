@@ -121,7 +121,7 @@ def test_what_was_in_flight_when_the_hub_died_gets_one_error_and_what_follows_th
     assert error["id"] == "two"
     assert error["error"]["code"] == -32603
     assert error["error"]["data"] == {"reason": "hub"}
-    assert "in flight" in error["error"]["message"]
+    assert "was being handled" in error["error"]["message"]
     with fake_hub(home) as second:
         client.send(request(3))
         line = second.accept()

@@ -330,7 +330,7 @@ def test_none_is_none_and_starts_nothing(place: Place) -> None:
     async def work(models: HubModels) -> None:
         assert "The setting model is none." in reason(await models.wanted())
         assert (await call(models, "model_status"))["state"] == "none"
-        with pytest.raises(ModelMissing, match="words alone"):
+        with pytest.raises(ModelMissing, match="keywords only"):
             await call(models, "test_model")
 
     place.run(work)
@@ -652,10 +652,10 @@ def test_a_reranker_that_cannot_be_had_says_why_and_is_not_tried_each_time(place
     async def work(models: HubModels) -> None:
         reranker = models.reranker()
         assert reranker is not None
-        with pytest.raises(ModelMissing, match="not a folder"):
+        with pytest.raises(ModelMissing, match="no model folder"):
             await reranker.score("a", ["b"])
         crossing.make(place.folder / "nowhere")
-        with pytest.raises(ModelError, match="not a folder"):
+        with pytest.raises(ModelError, match="no model folder"):
             await reranker.score("a", ["b"])
 
     place.run(work)

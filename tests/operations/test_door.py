@@ -189,7 +189,7 @@ def assert_refused(door: Door, caller: Caller, name: str, params: bytes, error: 
 
 def test_a_stream_is_not_called_and_a_call_not_streamed() -> None:
     door = doors()[2]
-    with pytest.raises(BadArguments, match="in parts"):
+    with pytest.raises(BadArguments, match="stream of parts"):
         asyncio.run(door.invoke(HERE, "stream", b"{}"))
     for name in ("call", "job"):
         with pytest.raises(BadArguments, match="one result"):

@@ -273,7 +273,7 @@ def test_periods_are_those_of_the_zone() -> None:
         assert await asked.call("get_timeline", unit="year", tags=["x"]) == rows(("1970", 1))
         late = {"from": "1970-02-01 00:00:00", "to": "1970-02-01 05:00:00"}
         assert await asked.call("get_timeline", date_filter=late) == rows(("1970-02", 1))
-        assert await asked.text("get_timeline", "en", unit="year") == "1970: 3 posts\n1971: 1 posts"
+        assert await asked.text("get_timeline", "en", unit="year") == "1970: 3 posts\n1971: 1 post"
 
     run(work, filed, zone=zone_of("Asia/Tokyo"))
 

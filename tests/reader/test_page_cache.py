@@ -249,7 +249,7 @@ def test_pages_are_listed_and_forgotten() -> None:
         assert end is None
         assert await here.shelf.forget(page(1).url) == 1
         assert await here.shelf.forget(page(1).url) == 0
-        with pytest.raises(ReadError, match="no URL"):
+        with pytest.raises(ReadError, match="not a URL"):
             await here.shelf.forget("nonsense")
 
     run(work)

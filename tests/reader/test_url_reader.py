@@ -102,7 +102,7 @@ def test_the_cause_that_says_most_is_the_error_and_the_others_stand_behind_it() 
     with pytest.raises(ReadError) as raised:
         asyncio.run(reading(FakeFetcher(), *ways).read(URL))
     assert raised.value.cause == "key"
-    assert str(raised.value) == "because of key. Tried too: page: because of javascript."
+    assert str(raised.value) == "because of key. Also tried: page: because of javascript."
 
 
 def test_one_failed_way_is_the_error_itself() -> None:

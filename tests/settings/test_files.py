@@ -130,7 +130,7 @@ def test_a_folder_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
 def test_a_file_beyond_the_limit_is_refused(tmp_path: Path) -> None:
     write_private(tmp_path / "a", b"123456")
     assert read_trusted(tmp_path / "a", limit=6) == b"123456"
-    with pytest.raises(ConfigurationError, match="6 bytes; the limit is 5"):
+    with pytest.raises(ConfigurationError, match="6 bytes, more than the limit of 5"):
         read_trusted(tmp_path / "a", limit=5)
 
 

@@ -269,7 +269,7 @@ def test_workers_without_work_end() -> None:
 def test_a_program_that_cannot_run_is_an_error_and_not_tried_without_end(broken: Program) -> None:
     async def script(pool: Pool) -> None:
         said = ""
-        while "next try" not in said:
+        while "tries again" not in said:
             with pytest.raises(WorkerUnavailable) as raised:
                 await pool.ask(b"a", BUDGET)
             said = str(raised.value)

@@ -104,7 +104,7 @@ def test_pipes_sockets_and_devices_are_refused_and_never_waited_for(allowed: Pat
 
 def test_large_files_are_refused_with_their_size(allowed: Path) -> None:
     (allowed / "large").write_bytes(b"x" * 1001)
-    assert "1001 bytes, of at most 1000" in refused(allowed, allowed / "large")
+    assert "1001 bytes; the limit is 1000" in refused(allowed, allowed / "large")
     assert len(ReadableRoots(lambda: [allowed], most_bytes=1001).read(str(allowed / "large")).data) == 1001
 
 

@@ -109,7 +109,7 @@ def test_json_comes_in_parts_that_end_between_its_elements(tmp_path: Path) -> No
             parts = await read_on(line, await line.through("up__raw", json=saying(ROWS)))
             assert "".join(map(said, parts)) == ROWS
             assert all(said(part).rstrip().endswith("},") for part in parts[:-1])
-            assert "it goes on at [" in parts[0]["content"][-1]["text"]
+            assert "The rest starts at [" in parts[0]["content"][-1]["text"]
 
     run(scenario)
 

@@ -108,7 +108,7 @@ def test_the_timeout_is_for_all_together(tmp_path: Path) -> None:
             report = await execute(here, *requests, max_concurrency=1, timeout=5.0)
             assert [row["ok"] for row in report["results"]] == [True, False, False]
             messages = [row["error"]["message"] for row in report["results"][1:]]
-            assert messages[0].startswith("Cancelled: the 5 s for all calls were over.")
+            assert messages[0].startswith("Cancelled because the time for all calls (5 s) ran out.")
             assert messages[1] == "Not called because the time for all calls (5 s) ran out."
 
     run(scenario)

@@ -121,7 +121,7 @@ def test_there_are_so_many_of_one_server_and_no_more(tmp_path: Path) -> None:
                 assert not (await line.through("browser__read")).get("isError")
             refused = await lines[2].through("browser__read")
             assert refused["isError"] is True
-            assert "runs 2 times already" in text(refused)
+            assert "already runs 2 times" in text(refused)
             await lines[0].close()
 
             async def served() -> bool:

@@ -169,7 +169,7 @@ def reason(failure: str) -> str:
 
 
 WHY = {
-    "up ended while the call was in flight": "ended",
+    "up ended during the call": "ended",
     "up is not running": "not running",
     "The hub stopped while this request was being handled": "hub",
 }

@@ -325,7 +325,9 @@ def test_a_search_says_in_a_moment_only_while_a_server_starts(tmp_path: Path) ->
     async def scenario() -> None:
         async with running_hub(tmp_path, {"up": {"command": str(slow)}}, list_wait=0.1) as here:
             line = await here.connect()
-            assert text(await line.call("search_tools", query="echo")).endswith("in a moment: up")
+            assert text(await line.call("search_tools", query="echo")).endswith(
+                "Still starting: up. Search again in a moment."
+            )
             flag.unlink()
 
             async def listed() -> bool:

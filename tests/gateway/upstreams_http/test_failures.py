@@ -342,7 +342,7 @@ def test_a_call_that_is_refused_with_a_large_error_is_not_sent_again(tmp_path: P
             b'{"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "x"}}',
             "OAuth is not supported yet",
         ),
-        (202, b"", "will not answer it (202)"),
+        (202, b"", "does not answer it (202)"),
         (418, b"I am sk-12345678", "status 418: I am ***"),
     ],
 )
@@ -557,7 +557,7 @@ def test_a_redirect_that_loses_what_was_sent_is_refused(tmp_path: Path, status: 
 
 def test_a_redirect_that_goes_round_ends(tmp_path: Path) -> None:
     async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
-        assert "again and again (5 times)" in await why_not(hub, client)
+        assert "too many times (5)" in await why_not(hub, client)
 
     with_server(tmp_path, redirecting(307, lambda server: "/mcp"), scenario)
 
@@ -596,7 +596,7 @@ def test_a_name_that_is_not_known_is_said(tmp_path: Path) -> None:
     async def whole() -> None:
         async with running_hub(tmp_path, {"web": {"url": "http://nowhere.invalid/mcp"}}) as hub:
             client = await hub.connect()
-            assert "the name nowhere.invalid is not known" in await why_not(hub, client)
+            assert "the name nowhere.invalid does not exist" in await why_not(hub, client)
 
     run(whole)
 

@@ -233,7 +233,7 @@ def test_vectors_of_another_model_or_dimension_are_refused_before_anything_is_wr
         do_import(home, [str(setup / "twilog.csv"), str(setup / "other")])
     assert all_in(home) == before
     short = write_vectors(setup / "batch" / "summary", {A: vector(1, 2, 3)}, dimension=3)
-    with pytest.raises(BadArguments, match=f"{setup}/embeddings is of 4, but {short} of 3"):
+    with pytest.raises(BadArguments, match=f"{setup}/embeddings has vectors of 4, but {short} of 3"):
         do_import(home, [str(setup)])
 
 
@@ -261,7 +261,7 @@ def test_bad_rows_are_in_the_report_and_all_of_them_in_its_file(tmp_path: Path) 
     assert lines[1200] == {
         "file": path,
         "line": 1202,
-        "reason": "log_typeは1、2、3のいずれかです（「9」ではなく）",
+        "reason": "log_type は 1、2、3 のいずれかにしてください (「9」は使えません)",
         "post_id": str(B),
     }
     assert lines[-1]["summary"]["bad"] == 1201

@@ -90,7 +90,7 @@ def test_vectors_are_of_one_model(setup: Path) -> None:
 
 def test_metadata_that_lead_nowhere_are_an_error_that_says_what_to_name(setup: Path) -> None:
     (setup / "twilog.csv").rename(setup / "moved.csv")
-    with pytest.raises(BadArguments, match=r"lead to no twilog\.csv .*name it beside"):
+    with pytest.raises(BadArguments, match=r"name no existing twilog\.csv .*Give the file"):
         plan(embeddings=str(setup / "embeddings"))
     found = plan([str(setup / "moved.csv")], embeddings=str(setup / "embeddings"))
     assert found.csvs == (str(setup / "moved.csv"),)

@@ -65,7 +65,7 @@ def test_metadata_have_two_names_and_two_spellings(tmp_path: Path, name: str, ke
 
 @pytest.mark.parametrize("model", [None, "", 3])
 def test_a_missing_model_is_one_error_at_once_that_says_what_to_do(tmp_path: Path, model: object) -> None:
-    with pytest.raises(BadArguments, match=r'does not say which model .* add "model"'):
+    with pytest.raises(BadArguments, match=r'does not say which model .* Add "model"'):
         VectorFolder(write_vectors(tmp_path, VECTORS, model=model), "content")
 
 
@@ -105,7 +105,7 @@ def test_a_folder_of_which_nothing_can_be_read_is_an_error(tmp_path: Path) -> No
         )
     (folder := tmp_path / "b").mkdir()
     (folder / "meta.json").write_text('{"model":"m"}')
-    with pytest.raises(BadArguments, match=r"no NNNN\.safetensors"):
+    with pytest.raises(BadArguments, match=r"no file NNNN\.safetensors"):
         VectorFolder(str(folder), "content")
 
 

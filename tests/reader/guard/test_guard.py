@@ -165,5 +165,5 @@ def test_an_entry_that_cannot_be_read_is_named(entry: str) -> None:
 
 
 def test_a_refusal_says_how_a_person_allows_it() -> None:
-    with pytest.raises(ReadError, match=r"add \[fd00::1\]:80 to the setting reader_allow"):
+    with pytest.raises(ReadError, match=r"adding \[fd00::1\]:80 to the setting reader_allow"):
         Guard().target("http://[fd00::1]/")

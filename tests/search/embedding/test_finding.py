@@ -228,7 +228,7 @@ def test_a_folder_is_a_model_whose_revision_is_its_checksum(tmp_path: Path) -> N
         assert all(isinstance(each, FoundModel) for each in found)
         assert len({each.recipe.revision for each in found if isinstance(each, FoundModel)}) == 2
         assert np.abs(await _opened(found[1], "a cat") - _cls(2, "a cat")).max() < 2e-6
-        with pytest.raises(ModelMissing, match="not a folder"):
+        with pytest.raises(ModelMissing, match="no model folder"):
             await finder.find(ModelChoice(str(tmp_path / "nothing")))
 
     _run(tmp_path, work)

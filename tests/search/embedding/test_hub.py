@@ -181,7 +181,7 @@ def test_a_file_that_is_longer_than_promised_is_refused(tmp_path: Path) -> None:
 def test_a_listing_that_would_lead_elsewhere_is_refused(tmp_path: Path, altered: dict[str, Any]) -> None:
     async def work(hub: ModelHub, fake: FakeHub) -> None:
         fake.altered = altered
-        with pytest.raises(ModelError, match="does not fit"):
+        with pytest.raises(ModelError, match="is not valid"):
             await hub.get(MODEL, everything)
 
     _run(tmp_path, work)

@@ -143,7 +143,7 @@ def test_a_folder_without_a_graph_is_no_reranker(tmp_path: Path) -> None:
     folder = tiny.make(tmp_path / "bert")
     with pytest.raises(ModelMissing, match="no ONNX graph"):
         asyncio.run(find(_finder(tmp_path), RerankerChoice(str(folder))))
-    with pytest.raises(ModelMissing, match="not a folder"):
+    with pytest.raises(ModelMissing, match="no model folder"):
         asyncio.run(find(_finder(tmp_path), RerankerChoice(str(tmp_path / "nowhere"))))
     with pytest.raises(ModelMissing, match=r"tabane\[models\]"):
         asyncio.run(find(_finder(tmp_path, installed=lambda name: False), RerankerChoice("auto")))

@@ -152,7 +152,7 @@ def test_batches_that_are_too_large_for_the_server_are_halved() -> None:
         texts = [chr(97 + number) for number in range(20)]
         assert np.abs(tiny.floats(await embedder.embed(texts)) - _expected(texts)).max() < 1e-6
         fake.most = 0
-        with pytest.raises(ModelError, match="no text of 7 characters"):
+        with pytest.raises(ModelError, match="not accept a text of 7 characters"):
             await embedder.embed(["x" * 7])
 
     _run(work)

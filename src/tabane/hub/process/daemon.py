@@ -362,7 +362,7 @@ class Daemon:
                 self._stuck = dump.path
                 with contextlib.suppress(OSError):
                     log.error(
-                        "the last hub (process %d) was stuck and was ended; the stacks of its threads, "
+                        "the last hub (process %d) stopped responding and was ended; the stacks of its threads, "
                         "also in %s:\n%s", dump.pid, dump.path, dump.text(),
                     )  # fmt: skip
 

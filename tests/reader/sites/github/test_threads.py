@@ -163,7 +163,7 @@ def test_the_files_of_a_pull_request_come_with_their_patches(site: Site) -> None
     page = read(site, f"{PULL}/files", way(site))
     assert "- State: open (draft)" in page.markdown
     assert "### `a.py` → `b.py`\n\n```diff\n@@ -1 +1 @@\n-a\n+b\n```" in page.markdown
-    assert "1 files are left out" in said(page)
+    assert "1 file are left out" in said(page)
     assert "```diff" not in read(site, PULL, way(site)).markdown
 
 

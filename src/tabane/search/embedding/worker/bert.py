@@ -157,7 +157,7 @@ class WeightsFile:
         with open(path, "rb") as file:
             size = int.from_bytes(file.read(8), "little")
             if not 2 <= size <= min(_LONGEST_HEADER, os.fstat(file.fileno()).st_size - 8):
-                raise ValueError(f"{path} is no safetensors file")
+                raise ValueError(f"{path} is not a safetensors file")
             header = json.loads(file.read(size))
         self.tensors = {
             name: _tensor(entry, 8 + size) for name, entry in header.items() if name != "__metadata__"
