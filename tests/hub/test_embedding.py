@@ -73,7 +73,7 @@ def test_a_space_is_made_only_for_texts_that_are_there(tmp_path: Path) -> None:
             built.embedding.wake("notes")
             await built.quiet()
             assert [space.name for space in collection.spaces] == ["body"]
-            with pytest.raises(BadArguments, match="no vectors of aside. Available: body"):
+            with pytest.raises(BadArguments, match=r"no vectors of aside\. Available: body"):
                 await built.embedding.question("notes", "x", ["aside"])
 
     asyncio.run(work())

@@ -362,8 +362,8 @@ class Daemon:
                 self._stuck = dump.path
                 with contextlib.suppress(OSError):
                     log.error(
-                        "the last hub (process %d) stopped responding and was ended; the stacks of its threads, "
-                        "also in %s:\n%s", dump.pid, dump.path, dump.text(),
+                        "the last hub (process %d) stopped responding and was ended; the stacks of its "
+                        "threads, also in %s:\n%s", dump.pid, dump.path, dump.text(),
                     )  # fmt: skip
 
     def _trim_last_words(self) -> None:
