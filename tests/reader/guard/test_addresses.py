@@ -72,4 +72,4 @@ def test_an_address_within_an_address_is_judged_as_what_it_is(address: IPv4Addre
 
 def test_a_zone_is_no_part_of_an_address() -> None:
     assert address_of("fe80::1%eth0") == IPv6Address("fe80::1")
-    assert address_of("neither a valid address") is None
+    assert address_of("no address") is None
