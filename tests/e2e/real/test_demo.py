@@ -86,7 +86,7 @@ def test_the_demo_shows_the_main_job_on_servers_of_both_registries(tmp_path: Pat
     steps = done_steps(done.stdout)
     assert [step for step in (*PYPI_STEPS, *NPM_STEPS) if step not in steps] == []
     assert "✗" not in done.stdout
-    assert re.search(r"\b[89]\d% saved", done.stdout)
+    assert re.search(r"\b[89]\d% less", done.stdout)
     assert list(tmp_path.glob("tabane*")) == []
     assert processes_of(tmp_path) == []
 

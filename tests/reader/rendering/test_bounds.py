@@ -65,7 +65,7 @@ def test_a_page_that_is_never_done_is_taken_as_it_is(
     site.put("/", f"<p>First words.</p><script>{program}</script>")
     fetched = show(site.url("/"), limits=BRIEF)
     assert "First words." in fetched.body.decode()
-    assert "was not done after 5 s" in str(fetched.warnings[-1])
+    assert "was not complete after 5 s" in str(fetched.warnings[-1])
     assert not left(folder)
 
 
