@@ -241,7 +241,7 @@ def test_a_signal_lets_the_hub_finish_what_is_in_flight(user: User, number: int)
     wait_until(lambda: not (user.tabane / "hub.sock").exists(), "the hub takes nobody any more")
     (user.folder / "go").touch()
     assert said(client.answer(1)) == {"n": 1}
-    wait_until(lambda: not user.runs, "the hub stops")
+    wait_until(lambda: not user.runs, "the hub ends")
     client.close()
     user.gone()
 
@@ -265,7 +265,7 @@ def test_a_hub_that_nobody_uses_ends_if_a_bridge_started_it(user: User) -> None:
         psutil.Process(pid).wait(0.8)
     assert "result" in client.call(1, "tools/list")
     client.close()
-    wait_until(lambda: not user.runs, "the hub stops")
+    wait_until(lambda: not user.runs, "the hub ends")
     assert (user.holder.pid, user.holder.ended) == (pid, "idle")
     user.gone()
 
@@ -406,7 +406,7 @@ def test_the_log_is_shown_and_followed(user: User) -> None:
         lines = Lines(process.stdout.fileno())
         lines.next()
         user.json("restart")
-        while b"the hub stops: restart" not in lines.next():
+        while b"the hub ends: restart" not in lines.next():
             pass
     finally:
         process.kill()

@@ -571,7 +571,7 @@ def test_nothing_is_sent_to_another_place(tmp_path: Path) -> None:
             async with running_hub(tmp_path, servers) as hub:
                 client = await hub.connect()
                 message = await why_not(hub, client)
-                assert f"redirects to http://127.0.0.1:{thief.port}" in message
+                assert f"redirects to another site, http://127.0.0.1:{thief.port}" in message
                 assert thief.requests == []
 
     run(whole)
