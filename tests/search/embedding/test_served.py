@@ -48,7 +48,8 @@ def test_texts_go_out_in_batches_and_come_back_in_their_order() -> None:
         assert embedder.dimension == 3
 
     fake = _run(work)
-    assert [len(asked["input"]) for asked in fake.asked[1:]] == [32] * 4 + [22]
+    # Batches are in flight together, so the order in which they arrive is not fixed.
+    assert sorted(len(asked["input"]) for asked in fake.asked[1:]) == [22] + [32] * 4
     assert {(asked["model"], asked["encoding_format"]) for asked in fake.asked} == {("bge-m3", "float")}
 
 
