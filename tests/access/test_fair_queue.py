@@ -58,3 +58,31 @@ def test_an_entry_that_is_not_there_cannot_be_removed() -> None:
 def test_an_empty_queue_has_no_next() -> None:
     with pytest.raises(KeyError):
         FairQueue[int]().pop()
+
+
+def test_an_entry_that_was_put_first_comes_first() -> None:
+    queue: FairQueue[int] = FairQueue()
+    queue.add("a", 1)
+    queue.add("b", 2)
+    queue.add("b", 3)
+    queue.add_first("b", 4)
+    assert queue.waiting("b") == 3
+    assert [queue.pop() for _ in range(4)] == [4, 1, 2, 3]
+    assert queue.waiting("b") == 0
+
+
+def test_a_holder_that_fills_the_queue_keeps_nobody_else_out() -> None:
+    queue: FairQueue[tuple[str, int]] = FairQueue()
+    accepted = Counter[str]()
+    for number in range(100):
+        if not queue.is_full("flood", 50):
+            queue.add("flood", ("flood", number))
+    for number in range(100):
+        for holder in ("a", "b"):
+            if not queue.is_full(holder, 50):
+                queue.add(holder, (holder, number))
+                accepted[holder] += 1
+    assert queue.is_full("flood", 50)
+    assert queue.waiting("flood") == 50
+    assert min(accepted.values()) >= 16
+    assert len(queue) <= 100

@@ -40,6 +40,28 @@ class FairQueue(Generic[Waiting]):
         line[entry] = None
         self._count += 1
 
+    def add_first(self, holder: str, entry: Waiting) -> None:
+        """Add an entry that comes before all others."""
+        line = self._lines.get(holder)
+        if line is None:
+            line = self._lines[holder] = OrderedDict()
+        line[entry] = None
+        line.move_to_end(entry, last=False)
+        self._lines.move_to_end(holder, last=False)
+        self._count += 1
+
+    def waiting(self, holder: str) -> int:
+        """Return the number of entries of a holder."""
+        return len(self._lines.get(holder, ()))
+
+    def is_full(self, holder: str, most: int) -> bool:
+        """Return whether there is no room for another entry of a holder.
+
+        There is room for ``most`` entries, and beyond them for a holder that has less than its share of them:
+        so one that fills the queue keeps nobody else out.
+        """
+        return self._count >= most and self.waiting(holder) * len(self._lines) >= most
+
     def pop(self) -> Waiting:
         """Remove and return the first entry of the holder whose turn it is. Raises KeyError if empty."""
         holder, line = self._lines.popitem(last=False)

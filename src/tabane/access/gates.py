@@ -110,6 +110,10 @@ class GateTable:
         self._gates.move_to_end(name)
         return gate
 
+    def find(self, name: str) -> CallGate | None:
+        """Return the gate of that name if there is one."""
+        return self._gates.get(name)
+
     def _make_room(self) -> None:
         # The oldest ones are checked, a few each time: one that is in use is kept.
         for _ in range(2):

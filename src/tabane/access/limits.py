@@ -176,6 +176,12 @@ class CallLimits:
         self._plans: dict[tuple[str, str], tuple[CallCap, ...]] = {}
         self._shared: dict[CallCap, SharedBucket] = {}
         self._gates = GateTable()
+        self._refused = 0
+
+    @property
+    def refused(self) -> int:
+        """Return the number of calls that were refused, also of holders that are no longer remembered."""
+        return self._refused + sum(limited.refused for limited in self._holders.values())
 
     def __len__(self) -> int:
         """Return the number of holders that are remembered."""
@@ -214,10 +220,11 @@ class CallLimits:
             limited.refusals.take(now, REFUSALS)
         return min(seconds, LONGEST_PAUSE)
 
-    def report(self) -> Iterator[dict[str, Any]]:
-        """Yield a row for each holder that is remembered, the latest first."""
+    def report(self, only: str | None = None) -> Iterator[dict[str, Any]]:
+        """Yield a row for each holder that is remembered, the latest first; or for one of them."""
         rules, now = self._rules(), self._clock()
-        for limited in reversed(self._holders.values()):
+        one = self._holders.get(only or "")
+        for limited in reversed(self._holders.values()) if only is None else [one] if one else []:
             limits = rules.tier(limited.tier)
             yield {
                 "holder": limited.name,
@@ -230,6 +237,25 @@ class CallLimits:
                 "refused": limited.refused,
                 "idle_seconds": round(now - limited.used, 3),
             }
+
+    def shared(self) -> list[dict[str, Any]]:
+        """Return a row for each limit that all callers share and that is or was in use."""
+        now = self._clock()
+        found = []
+        for cap in self._rules().caps:
+            bucket, gate = self._shared.get(cap), self._gates.find(_key(cap))
+            if bucket is None and gate is None:
+                continue
+            found.append(
+                {
+                    "kind": cap.kind,
+                    "pattern": cap.pattern,
+                    "tokens": int(bucket.tokens(now, cap.calls)) if bucket and cap.calls else None,
+                    "in_flight": gate.taken if gate else None,
+                    "waiting": len(gate.waiting) if gate else None,
+                }
+            )
+        return found
 
     # -- one call --------------------------------------------------------------------------------
 
@@ -336,6 +362,7 @@ class CallLimits:
             if oldest.in_flight and many:
                 self._holders.move_to_end(name)  # it calls now: look at the next
             elif self._is_forgettable(oldest, now, many):
+                self._refused += oldest.refused
                 del self._holders[name]
             else:
                 return

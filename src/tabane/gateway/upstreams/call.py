@@ -89,13 +89,15 @@ class Call:
     meanwhile, and says whether it takes it.
 
     ``unsent`` tells how many bytes of earlier answers its client has not read yet.
-    ``session`` names the client it is made for. ``mirrored`` are the arguments that HTTP repeats in
+    ``session`` names the client it is made for, ``holder`` the identity of the client: calls that wait take
+    turns between holders. ``mirrored`` are the arguments that HTTP repeats in
     headers. A ``safe`` call may be sent again if its answer was lost.
     """
 
     __slots__ = (
         "deadline",
         "done",
+        "holder",
         "meta",
         "method",
         "mirrored",
@@ -123,13 +125,14 @@ class Call:
         *,
         on_question: Callable[[ServerRequest], bool] | None = None,
         session: str = "",
+        holder: str = "",
         mirrored: tuple[HeaderMirror, ...] = (),
         safe: bool = False,
         unsent: Callable[[], int] = lambda: 0,
     ) -> None:
         self.method, self.params, self.meta = method, params, meta
         self.on_reply, self.on_notice, self.on_question = on_reply, on_notice, on_question
-        self.timeout, self.session = timeout, session
+        self.timeout, self.session, self.holder = timeout, session, holder
         self.mirrored, self.safe, self.unsent = mirrored, safe, unsent
         self.deadline = 0.0
         self.number = 0
