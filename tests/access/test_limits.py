@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.access.limits import FEW_HOLDERS, KEPT_FOR, MOST_HOLDERS, REFUSALS, CallLimits, CallTurn
+from tabane.access.limits import (
+    FEW_HOLDERS,
+    KEPT_FOR,
+    LONGEST_PAUSE,
+    MOST_HOLDERS,
+    REFUSALS,
+    CallLimits,
+    CallTurn,
+)
 from tabane.errors import RateLimited
 from tabane.settings.limit_rules import (
     DEFAULT_RULES,
@@ -437,7 +445,17 @@ def test_a_forgotten_holder_is_treated_the_same() -> None:
 def test_refusals_beyond_a_rate_are_held_back() -> None:
     limited = Limited(one=TierLimits(CallRate(1, 0.1)))
     limited.enter()
-    pauses = [limited.limits.pause("key:a") for _ in range(1000)]
+    pauses = [limited.refused().pause for _ in range(1000)]
     assert pauses[: REFUSALS.burst] == [0.0] * REFUSALS.burst
-    assert 0 < pauses[REFUSALS.burst] <= pauses[-1] <= 2
-    assert limited.limits.pause("key:unknown") == 0
+    assert 0 < pauses[REFUSALS.burst] <= pauses[-1] == LONGEST_PAUSE
+    limited.enter("key:other")
+    assert limited.refused("key:other").pause == 0
+
+
+def test_a_caller_that_waits_after_a_refusal_is_never_held_back() -> None:
+    limited = Limited(one=TierLimits(CallRate(1, 10.0)))
+    for _ in range(1000):
+        limited.enter()
+        error = limited.refused()
+        assert error.pause == 0
+        limited.clock.now += error.retry_after

@@ -30,8 +30,8 @@ class LimitOperations:
         return [
             Operation(
                 "get_rate_limit_stats",
-                "Show the rate limits: for each caller its tier, tokens left, calls in flight and waiting, and "
-                "refused calls; and the limits shared by all callers. The latest callers come first.",
+                "Show the rate limits: for each caller its tier, tokens left, calls in flight and waiting, "
+                "and refused calls; and the limits that all callers share. The latest callers come first.",
                 RateLimitStats,
                 self.stats,
                 FACES,

@@ -31,9 +31,9 @@ MOST_PLANS = 4096
 """Names of tools for which the limits that apply are remembered."""
 
 REFUSALS = CallRate(50, 50.0)
-"""Refusals of one caller that are answered at once. Further ones make its connections wait."""
+"""Refusals of one caller that are answered at once. Others are held back, and it is not read on."""
 
-LONGEST_PAUSE = 2.0
+LONGEST_PAUSE = 5.0
 """Seconds that a refusal may be held back."""
 
 RETRY_WHEN_FULL = 1.0
@@ -205,21 +205,6 @@ class CallLimits:
             return FREE
         return self._enter(self._holder(holder, tier), limits, caps, server)
 
-    def pause(self, holder: str) -> float:
-        """Return the seconds for which the answer to a refused call should be held back; mostly 0.
-
-        Call it once for each refusal. A caller that ignores refusals would keep the hub busy with them: it
-        gets :data:`REFUSALS`, and its connections are not read meanwhile.
-        """
-        limited = self._holders.get(holder)
-        if limited is None:
-            return 0.0
-        now = self._clock()
-        seconds = limited.refusals.wait(now, REFUSALS)
-        if seconds < LONGEST_PAUSE:
-            limited.refusals.take(now, REFUSALS)
-        return min(seconds, LONGEST_PAUSE)
-
     def report(self, only: str | None = None) -> Iterator[dict[str, Any]]:
         """Yield a row for each holder that is remembered, the latest first; or for one of them."""
         rules, now = self._rules(), self._clock()
@@ -267,12 +252,10 @@ class CallLimits:
         for charge in charges:
             seconds = charge.wait(now, limited.name)
             if seconds > 0:
-                limited.refused += 1
-                raise RateLimited(_too_many(charge, limited.tier, seconds), seconds)
+                raise self._refusal(limited, now, _too_many(charge, limited.tier, seconds), seconds)
         gates = tuple(self._gates_of(limited, limits, caps, server))
         if limited.waiting >= limits.queue and any(gate.full or gate.waiting for gate in gates):
-            limited.refused += 1
-            raise RateLimited(_queue_full(limited, limits), RETRY_WHEN_FULL)
+            raise self._refusal(limited, now, _queue_full(limited, limits), RETRY_WHEN_FULL)
         for charge in charges:
             charge.take(now, limited.name)
         turn = LimitedTurn(limited, gates)
@@ -280,6 +263,18 @@ class CallLimits:
         if not turn.advance():
             turn.wait(limits.wait)
         return turn
+
+    def _refusal(self, limited: LimitedHolder, now: float, message: Message, seconds: float) -> RateLimited:
+        """Return the error for a refused call, with the time for which its answer is held back.
+
+        A caller that ignores refusals would keep the hub busy with them.
+        """
+        limited.refused += 1
+        error = RateLimited(message, seconds)
+        error.pause = min(limited.refusals.wait(now, REFUSALS), LONGEST_PAUSE)
+        if error.pause < LONGEST_PAUSE:
+            limited.refusals.take(now, REFUSALS)
+        return error
 
     def _charges(
         self, limited: LimitedHolder, limits: TierLimits, caps: tuple[CallCap, ...]
