@@ -205,6 +205,10 @@ class CallLimits:
             return FREE
         return self._enter(self._holder(holder, tier), limits, caps, server)
 
+    def result_size(self, tier: str) -> int:
+        """Return the maximum size of a result for a tier in bytes; 0 if there is no limit."""
+        return self._rules().result_size(tier) or 0
+
     def report(self, only: str | None = None) -> Iterator[dict[str, Any]]:
         """Yield a row for each holder that is remembered, the latest first; or for one of them."""
         rules, now = self._rules(), self._clock()

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from tabane.cli.options import hub_options, option
+from tabane.access.limit_operations import RateLimitStats
+from tabane.cli.options import hub_options, option, parameter_option
 from tabane.cli.output import Command, Terminal, examples
 from tabane.messages import say
 
@@ -20,15 +21,16 @@ from tabane.messages import say
     ),
     epilog=examples("tabane limits", "tabane limits --holder key:3fa9c1d2e4b5", "tabane limits --json"),
 )
+@parameter_option(RateLimitStats, "limit", help=say("Maximum number of callers."))
 @option("--holder", metavar="ID", default="", help=say("Only this caller, such as key:ID."))
 @hub_options
 @click.pass_obj
-def limits(terminal: Terminal, holder: str) -> None:
-    found = terminal.hub(start=False).call("get_rate_limit_stats", holder=holder)
-    terminal.show(found, lambda: _print(terminal, found))
+def limits(terminal: Terminal, holder: str, limit: int) -> None:
+    found = terminal.hub(start=False).call("get_rate_limit_stats", {"holder": holder, "limit": limit})
+    terminal.show(found, lambda: _print(terminal, found, holder))
 
 
-def _print(terminal: Terminal, found: dict[str, Any]) -> None:
+def _print(terminal: Terminal, found: dict[str, Any], holder: str) -> None:
     rows = found["results"]
     if not rows and not found["shared"]:
         terminal.note(
@@ -37,8 +39,9 @@ def _print(terminal: Terminal, found: dict[str, Any]) -> None:
         return
     headers = [say("caller"), say("tier"), say("tokens left"), say("running"), say("waiting"), say("refused")]
     terminal.table(headers, ([row["holder"], row["tier"], _tokens(row), *_counts(row)] for row in rows))
-    if len(rows) < found["total"]:
-        terminal.note(say("{count} more callers: see --json.", count=found["total"] - len(rows)))
+    if len(rows) < found["total"] and not holder:
+        count = found["total"] - len(rows)
+        terminal.note(say("{count} {count:caller is|callers are} not shown. Use --limit.", count=count))
     if found["shared"]:
         headers = [say("shared limit"), say("tokens left"), say("running"), say("waiting")]
         terminal.table(headers, (_shared(row) for row in found["shared"]))

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tabane.access.limit_operations import LimitOperations
+from tabane.access.limits import CallLimits
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.tool_operations import ToolSource
@@ -19,6 +21,7 @@ from tabane.hub.embedded_collections import EMBEDDED, SHAPES
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.jobs import Jobs
 from tabane.hub.manual import ManualSource, documentation_table
+from tabane.hub.metering import HubMeter
 from tabane.hub.models import HubModels
 from tabane.hub.reader import PageReader
 from tabane.hub.search_everything import EverythingSearch
@@ -109,8 +112,9 @@ class Hub:
             lambda name: secret_of(self.settings, self.environment, name),
             errors=2,
         )
+        self.limits = CallLimits(loop.time, lambda: self.settings.limits)
         self.table = OperationTable(self._operations())
-        self.door = Door(self.table, self.jobs)
+        self.door = Door(self.table, self.jobs, HubMeter(lambda: self.limits))
         self.tools.provide(self.table)
         self.follower = FileFollower(loop, self._files, self._reload)
         self.sessions = ClientSessions(
@@ -219,6 +223,7 @@ class Hub:
                 }
             ).table(),
             *of_source("docs", documentation_table()),
+            *LimitOperations(self.limits).table(),
         ]
 
     def _model_is_named(self) -> bool:
