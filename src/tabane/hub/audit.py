@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
+from tabane.access.limits import CallLimits
 from tabane.audit.entry import EntryType, Outcome
 from tabane.audit.log import AuditLog, AuditOptions
 from tabane.errors import AuditError
@@ -22,8 +23,8 @@ class HubAudit:
     ``problem`` says why there is no log.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop, self.meter = loop, HubMeter()
+    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Callable[[], CallLimits]) -> None:
+        self._loop, self.meter = loop, HubMeter(limits)
         self.log: AuditLog | None = None
         self.problem: Message | None = None
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from tabane.access.limit_operations import LimitOperations
+from tabane.access.limits import CallLimits
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.tool_operations import ToolSource
@@ -110,7 +112,8 @@ class Hub:
             lambda name: secret_of(self.settings, self.environment, name),
             errors=2,
         )
-        self.audit = HubAudit(loop)
+        self.limits = CallLimits(loop.time, lambda: self.settings.limits)
+        self.audit = HubAudit(loop, lambda: self.limits)
         self.table = OperationTable(self._operations())
         self.door = Door(self.table, self.jobs, self.audit.meter)
         self.tools.provide(self.table)
@@ -223,6 +226,7 @@ class Hub:
                 }
             ).table(),
             *of_source("docs", documentation_table()),
+            *LimitOperations(self.limits).table(),
         ]
 
     def _model_is_named(self) -> bool:
