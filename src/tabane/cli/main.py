@@ -59,6 +59,9 @@ COMMANDS = {
     "doctor": CommandEntry("doctor", "doctor", say("Check for problems, and say how to fix them.")),
     "health": CommandEntry("doctor", "health", say("Check whether each server responds.")),
     "jobs": CommandEntry("jobs", "jobs", say("List, follow and cancel long-running work of the hub.")),
+    "audit": CommandEntry(
+        "audit", "audit", say("Verify and read the audit log: who called which tool, and when.")
+    ),
     "rpc": CommandEntry("rpc", "call", say("Call a method of the hub.")),
     "completion": CommandEntry("completion", "completion", say("Print the completion script for a shell.")),
 }
