@@ -47,7 +47,7 @@ class AuditOperations:
             ),
             Operation(
                 "audit_head",
-                "Return the head of the audit log, to be kept elsewhere: it proves later that nothing was cut.",
+                "Return the head of the audit log. Kept elsewhere, it proves later that nothing was cut.",
                 AuditHead,
                 self.head,
                 _FACES,

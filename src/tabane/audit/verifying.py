@@ -88,11 +88,11 @@ async def verify_in_process(
     raise AuditError(say("The process that verifies the audit log ended early."))
 
 
-def _main(folder: str, key: str, head: str, lang: Lang, kept: str) -> None:
+def _main(paths: AuditPaths, lang: Lang, kept: str) -> None:
     os.nice(10)
     tell = _every(_EVERY, lambda done, total: _print({"done": done, "total": total}))
     try:
-        report = verify_files(AuditPaths(folder, key, head), kept_head(kept), tell)
+        report = verify_files(paths, kept_head(kept), tell)
     except (AuditError, BadArguments) as error:
         _print({"error": error.text(lang)})
         return
@@ -116,4 +116,4 @@ def _print(value: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    _main(*sys.argv[1:4], "ja" if sys.argv[4] == "ja" else "en", sys.argv[5])
+    _main(AuditPaths(*sys.argv[1:4]), "ja" if sys.argv[4] == "ja" else "en", sys.argv[5])
