@@ -60,6 +60,9 @@ COMMANDS = {
     "health": CommandEntry("doctor", "health", say("Check whether each server responds.")),
     "jobs": CommandEntry("jobs", "jobs", say("List, follow and cancel long-running work of the hub.")),
     "limits": CommandEntry("limits", "limits", say("Show rate limits: what each caller has left.")),
+    "audit": CommandEntry(
+        "audit", "audit", say("Verify and read the audit log: who called which tool, and when.")
+    ),
     "rpc": CommandEntry("rpc", "call", say("Call a method of the hub.")),
     "completion": CommandEntry("completion", "completion", say("Print the completion script for a shell.")),
 }
