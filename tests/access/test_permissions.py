@@ -71,7 +71,12 @@ def test_to_deny_everything_leaves_only_the_means_to_find_nothing() -> None:
 
 
 def test_read_only_refuses_what_changes_anything() -> None:
-    assert allowed(["*"], read_only=True) == ["github__get_issue", "time__now", "search_posts", "search_tools"]
+    assert allowed(["*"], read_only=True) == [
+        "github__get_issue",
+        "time__now",
+        "search_posts",
+        "search_tools",
+    ]
 
 
 def test_a_server_without_a_prefix_can_be_denied_by_its_name() -> None:
@@ -86,14 +91,23 @@ def test_a_list_is_allowed_because_its_items_are_checked() -> None:
 
 def test_a_server_is_visible_if_anything_of_it_may_be_allowed() -> None:
     rules = rules_of(["github__get_*", "time__now", "@posts"], ["jira__*"])
-    assert [rules.sees_server(name) for name in ("github", "time", "jira", "git")] == [True, True, False, False]
+    assert [rules.sees_server(name) for name in ("github", "time", "jira", "git")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
     assert rules_of(["*"], ["github__delete_*"]).sees_server("github")
     assert not rules_of(["*"], ["github*"]).sees_server("github")
 
 
 def test_only_everything_without_exception_is_everything() -> None:
     assert rules_of(["*", "@admin"]).everything
-    for narrow in (rules_of(["*"]), rules_of(["*", "@admin"], ["x"]), rules_of(["*", "@admin"], read_only=True)):
+    for narrow in (
+        rules_of(["*"]),
+        rules_of(["*", "@admin"], ["x"]),
+        rules_of(["*", "@admin"], read_only=True),
+    ):
         assert not narrow.everything
 
 
@@ -169,7 +183,9 @@ def test_no_star_includes_administration(patterns: PermissionPatterns, target: C
 
 
 @given(rule_patterns, targets())
-def test_what_is_allowed_of_a_server_makes_it_visible(patterns: PermissionPatterns, target: CallTarget) -> None:
+def test_what_is_allowed_of_a_server_makes_it_visible(
+    patterns: PermissionPatterns, target: CallTarget
+) -> None:
     rules = PermissionRules(patterns)
     if target.server and target.name.startswith(f"{target.server}__") and rules.allows(target):
         assert rules.sees_server(target.server)
@@ -187,6 +203,8 @@ def test_a_profile_never_adds_anything(
 
 
 @given(rule_patterns, targets())
-def test_answers_are_the_same_when_they_are_remembered(patterns: PermissionPatterns, target: CallTarget) -> None:
+def test_answers_are_the_same_when_they_are_remembered(
+    patterns: PermissionPatterns, target: CallTarget
+) -> None:
     rules = PermissionRules(patterns)
     assert rules.allows(target) == rules.allows(replace(target)) == PermissionRules(patterns).allows(target)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tabane.access.permissions import rules_of
 from tabane.access.profile_file import read_profiles
 from tabane.access.profiles import Profiles, narrowed, usable
-from tabane.access.permissions import rules_of
 from tabane.errors import ConfigurationError, UnknownName
 from tabane.operations.access import LOCAL
 from tests.access.targets import CLOSE_ISSUE, PUT_DOCUMENT, READ_ISSUE, SEARCH_POSTS, STOP
@@ -62,7 +62,10 @@ def test_a_file_that_others_can_write_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('[profiles.a]\n[profiles.work]\n\nalow = ["x"]', "4: a profile has no key alow. Did you mean allow?"),
+        (
+            '[profiles.a]\n[profiles.work]\n\nalow = ["x"]',
+            "4: a profile has no key alow. Did you mean allow?",
+        ),
         ("[profiles.work]\ncolor = 1", "2: a profile has no key color. Its keys are allow, deny, read_only"),
         ('[profiles.work]\nallow = ["x"]\nread_only = "yes"', "3: read_only must be true or false."),
         ('[profiles.work]\nallow = "github"', "2: allow must be a list of patterns"),

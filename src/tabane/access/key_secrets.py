@@ -26,13 +26,13 @@ def new_secret() -> str:
     name = "".join(secrets.choice(_ID_LETTERS) for _ in range(_ID))
     random = "".join(secrets.choice(_LETTERS) for _ in range(_RANDOM))
     body = f"{PREFIX}{name}_{random}"
-    return body + _checksum(body)
+    return body + checksum_of(body)
 
 
 def id_in(secret: str) -> str | None:
     """Return the id of the key that a well-formed secret belongs to; None if it is not one."""
     found = _shape(secret) if len(secret) == LONGEST_SECRET and secret.isascii() else None
-    if found is None or _checksum(secret[:-_CHECK]) != secret[-_CHECK:]:
+    if found is None or checksum_of(secret[:-_CHECK]) != secret[-_CHECK:]:
         return None
     return found[1]
 
@@ -42,7 +42,8 @@ def hash_of(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
 
 
-def _checksum(body: str) -> str:
+def checksum_of(body: str) -> str:
+    """Return the checksum of a secret without it: CRC-32 in base 62, as other issuers of tokens do."""
     rest, letters = zlib.crc32(body.encode()), ""
     for _ in range(_CHECK):
         rest, digit = divmod(rest, len(_LETTERS))

@@ -160,7 +160,9 @@ class KeyRing:
         loop: asyncio.AbstractEventLoop,
         profile: Callable[[str], Profile | None] = lambda name: None,
         clock: Callable[[], float] = time.time,
+        most: int = MOST_LIVE,
     ) -> None:
+        self._most = most
         self._path, self._loop, self._profile, self.clock = home / FILE, loop, profile, clock
         self._store: KeyStore | None = None
         self._stamp: Stamp | None = None
@@ -215,9 +217,14 @@ class KeyRing:
         self._live[access.id] = access
         self._recent[access.id] = access
         self._recent.move_to_end(access.id)
-        if len(self._recent) > MOST_LIVE:
+        if len(self._recent) > self._most:
             self._recent.popitem(last=False)
         self._later("look", LOOK, self._look)
+
+    @property
+    def live(self) -> int:
+        """Return how many keys are in memory."""
+        return len(self._live)
 
     # -- changes ---------------------------------------------------------------------------------
 
@@ -255,6 +262,8 @@ class KeyRing:
         self._closed = True
         for timer in self._timers.values():
             timer.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         await self._flushed()
         async with self._turn:
             if self._store is not None:
@@ -279,7 +288,6 @@ class KeyRing:
                 self._reopen()
             if self._store is None:
                 opened = await asyncio.to_thread(KeyStore, self._path, create=create)
-                self._use(opened)
                 return await asyncio.to_thread(work, self._use(opened))
             return await asyncio.to_thread(work, self._store)
 
