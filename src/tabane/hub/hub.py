@@ -11,6 +11,7 @@ from typing import Any
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.tool_operations import ToolSource
+from tabane.hub.access import HubAccess
 from tabane.hub.archive import PostArchive, given_archive
 from tabane.hub.clients.methods import client_methods
 from tabane.hub.clients.sessions import ClientSessions
@@ -109,6 +110,7 @@ class Hub:
             lambda name: secret_of(self.settings, self.environment, name),
             errors=2,
         )
+        self.access = HubAccess(lambda: self.settings, loop, self.gateway, lambda: self.table)
         self.table = OperationTable(self._operations())
         self.door = Door(self.table, self.jobs)
         self.tools.provide(self.table)
@@ -175,6 +177,7 @@ class Hub:
         await self.embedding.close()
         await self.models.close()
         await self.gateway.close()
+        await self.access.close()
         await self.stores.close()
         await self.processes.close()
 
@@ -219,6 +222,7 @@ class Hub:
                 }
             ).table(),
             *of_source("docs", documentation_table()),
+            *self.access.table(),
         ]
 
     def _model_is_named(self) -> bool:
@@ -233,6 +237,7 @@ class Hub:
     def _reload(self) -> None:
         """Put settings and servers file in force as they are now. Raises TabaneError, changing nothing."""
         settings, configuration = read_again(self.settings, self.environment)
+        self.access.reload()
         for warning in (*settings.warnings, *configuration.warnings):
             log.warning("%s", warning)
         self.settings, self.configuration = settings, configuration

@@ -21,6 +21,9 @@ PREFIX = "TABANE_"
 ELSEWHERE = ("URL", "INSTANCE")
 """Variables with the prefix that are no settings: for clients of the hub, and in servers that it runs."""
 
+TABLES = ("profiles",)
+"""Tables of the file. They have no flags and no variables."""
+
 _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _BY_NAME = {option.name: option for option in OPTIONS}
 
@@ -62,7 +65,7 @@ class _SettingsFile:
         return str(self.path)
 
     def warnings(self) -> tuple[Message, ...]:
-        return tuple(self._unknown(key) for key in self.values if key not in _BY_NAME)
+        return tuple(self._unknown(key) for key in self.values if key not in _BY_NAME and key not in TABLES)
 
     def _unknown(self, key: str) -> Message:
         near = nearest(key, (option.name for option in OPTIONS if option.in_file))

@@ -509,7 +509,11 @@ class Settings:
         say("Maximum size of a file of the audit log before the next one is started."),
     )
     audit_files: int = option.whole(
-        16, 2, 10_000, say("files"), say("Number of files of the audit log to keep, including the current one.")
+        16,
+        2,
+        10_000,
+        say("files"),
+        say("Number of files of the audit log to keep, including the current one."),
     )
     audit_days: int = option.whole(
         90,
