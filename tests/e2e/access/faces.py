@@ -89,9 +89,7 @@ async def line_session(
         await talk.ask("server/discover")
     else:
         client = {"name": "test", "version": "1"}
-        await talk.ask(
-            "initialize", {"protocolVersion": version, "capabilities": {}, "clientInfo": client}
-        )
+        await talk.ask("initialize", {"protocolVersion": version, "capabilities": {}, "clientInfo": client})
         talk.send("notifications/initialized")
     return talk
 

@@ -96,13 +96,18 @@ class PolicyAccess:
 
 PATTERNS = (
     *("*", "forge1__*", "forge2__*", "*__get_ticket", "forge1__get_ticket", "forge1__get_tickets"),
-    *("*ticket*", "forge1__greet*", "forge1__forge1://*", "forge2__shared://notes", "plain_lookup", "bare__*"),
+    *(
+        "*ticket*",
+        "forge1__greet*",
+        "forge1__forge1://*",
+        "forge2__shared://notes",
+        "plain_lookup",
+        "bare__*",
+    ),
     *("*shared*", "@posts", "@documents", "@pages", "@docs", "search_documents", "put_document", "f*"),
 )
 """Patterns over the names of the world, among them names that are near each other."""
 
 _some = st.lists(st.sampled_from(PATTERNS), max_size=4, unique=True).map(tuple)
 _one = st.builds(Policy, allow=_some, deny=_some, read_only=st.booleans())
-policies = st.builds(
-    Policy, allow=_some, deny=_some, read_only=st.booleans(), profile=st.none() | _one
-)
+policies = st.builds(Policy, allow=_some, deny=_some, read_only=st.booleans(), profile=st.none() | _one)

@@ -119,7 +119,10 @@ def test_no_request_of_an_assistant_shows_or_reaches_what_is_denied(
     async def scenario(world: World) -> None:
         talk = await line_session(world, PolicyAccess(policy), mode, version)
         try:
-            requests = [*((way, None) for way in UNNAMED), *about_things(world, policy, modern=version == MODERN)]
+            requests = [
+                *((way, None) for way in UNNAMED),
+                *about_things(world, policy, modern=version == MODERN),
+            ]
             await go_through(world, talk, policy, requests)
             assert not shown(bytes(talk.heard[: talk.heard.index(b"\n")]), world.secrets(policy), ())
         finally:
@@ -173,7 +176,9 @@ def test_nothing_is_told_unasked_of_what_is_denied(running: Running, policy: Pol
                 await talk.ask("tools/list")
                 told = unasked(talk)
                 assert not shown(told, world.secrets(policy), ()), (policy, told)
-                assert not [uri for uri in wanted if hidden(world, policy, uri) and uri.encode() in told], told
+                assert not [uri for uri in wanted if hidden(world, policy, uri) and uri.encode() in told], (
+                    told
+                )
         finally:
             await old.close()
             await new.close()

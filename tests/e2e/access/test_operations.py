@@ -112,7 +112,9 @@ def test_a_program_may_call_what_its_source_or_name_allows_and_nothing_else(
     running.run(scenario)
 
 
-_WRONG: Json = {name: {"no": ["such", 1]} for name in ("name", "query", "handle", "requests", "server", "names")}
+_WRONG: Json = {
+    name: {"no": ["such", 1]} for name in ("name", "query", "handle", "requests", "server", "names")
+}
 
 
 @pytest.mark.parametrize("policy", SAMPLES, ids=lambda policy: f"{policy.allow}-{policy.deny}")
@@ -243,7 +245,9 @@ def test_a_key_with_a_source_may_change_what_belongs_to_it(running: Running, tmp
             put = {"name": "put_document", "arguments": {"filepath": "notes/own.txt", "text": "own"}}
             assert not _failed(json.loads(await talk.ask("tools/call", put)))
             drop = {"name": "delete_document", "arguments": {"filepath": "notes/own.txt"}}
-            assert not _failed(json.loads(await talk.ask("tools/call", {"name": "call_tool", "arguments": drop})))
+            assert not _failed(
+                json.loads(await talk.ask("tools/call", {"name": "call_tool", "arguments": drop}))
+            )
         finally:
             await talk.close()
 

@@ -33,9 +33,7 @@ def _tool(name: str, arguments: Json | None = None) -> Json:
 
 def spellings(thing: Thing) -> tuple[str, ...]:
     """Return the names by which a tool or prompt is found."""
-    return tuple(
-        dict.fromkeys((thing.shown, f"{thing.server}.{thing.own}", f"{thing.server}__{thing.own}"))
-    )
+    return tuple(dict.fromkeys((thing.shown, f"{thing.server}.{thing.own}", f"{thing.server}__{thing.own}")))
 
 
 def near(name: str) -> tuple[str, ...]:
@@ -48,9 +46,7 @@ def tool_ways(thing: Thing) -> Iterator[Way]:
     for name in spellings(thing):
         yield Way("tools/call", _tool(name), (name,), reaches=True)
         yield Way("tools/call", _tool("call_tool", _tool(name)), (name,), reaches=True)
-        yield Way(
-            "tools/call", _tool("call_readonly_tool", _tool(name)), (name,), reaches=not thing.changes
-        )
+        yield Way("tools/call", _tool("call_readonly_tool", _tool(name)), (name,), reaches=not thing.changes)
         yield Way("tools/get", {"name": name}, (name,), reaches=True)
         yield Way("tools/call", _tool("describe_tools", {"names": [name]}), (name,), reaches=True)
     full = {"names": [thing.shown, "no_such_tool"], "detail": "full"}
@@ -171,7 +167,14 @@ def server_ways() -> Iterator[Way]:
                 yield Way(operation, {"name": name}, (name,))
             yield Way("list_tools", {"server": name}, (name,))
             yield Way("call_tool", _tool(f"{name}__nothing"), (f"{name}__nothing",))
-    for operation in ("list_tools", "list_servers", "health_check", "list_jobs", "hub_status", "list_watched"):
+    for operation in (
+        "list_tools",
+        "list_servers",
+        "health_check",
+        "list_jobs",
+        "hub_status",
+        "list_watched",
+    ):
         yield Way(operation, {})
     yield Way("hub_status", {"settings": True})
     yield Way("search_everything", {"query": "tickets"})
