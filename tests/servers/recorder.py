@@ -1,9 +1,9 @@
 """A small MCP server that records each request for one of its things, and marks each with a word of its own.
 
 [sys.executable, RECORDER, NAME, FOLDER, TOOL, …]: a TOOL with ``!`` at its end changes something. Each tool,
-prompt, resource and template has a word (:func:`word`) in its description and in what it answers. Its requests
-are appended to ``FOLDER/NAME.asked``. The tool ``announce`` answers, and then tells of everything: a log
-message, changed lists, and each resource.
+prompt, resource and template has a word (:func:`word`) in its description and in what it answers. The
+requests for them are appended to ``FOLDER/NAME.asked``. The tool ``announce`` answers, and then tells of
+everything: a log message, changed lists, and each resource.
 """
 
 from __future__ import annotations

@@ -14,8 +14,10 @@ from tabane.hub.rpc.lines import RpcSession
 from tabane.operations import Caller, Door, Face
 from tabane.operations.access import Access
 from tabane.settings import Mode
+from tabane.wire.websocket import WebSocketMessage
 from tests.e2e.access.world import World
-from tests.harness.http_hub import MODERN
+from tests.harness.http_hub import MODERN, HttpClient, modern, request
+from tests.harness.rpc_hub import WebSocketClient
 from tests.harness.running_hub import ENVELOPE, SOON, Json
 
 _numbers = count(1)
@@ -101,3 +103,72 @@ async def program(world: World, access: Access, door: Door | None = None) -> Lin
     closed: Callable[[Any], None] = lambda session: hub.jobs.session_ended(caller.session)  # noqa: E731
     RpcSession(hub.loop, hub.batch, fd, door or world.served.door.rpc, caller, closed).start()
     return LineTalk(reader, writer)
+
+
+class PostTalk:
+    """A client that posts each request, with an identity in its header. ``modern`` as for a line."""
+
+    def __init__(self, peer: HttpClient, path: str, authorization: str | None, *, modern: bool) -> None:
+        self.heard = bytearray()
+        self._peer, self._path, self._modern = peer, path, modern
+        self._headers: dict[str, str | None] = {"authorization": authorization}
+
+    async def begin(self, version: str) -> None:
+        """Begin a session of the handshake era."""
+        client = {"name": "test", "version": "1"}
+        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": client}
+        answer = await self._peer.post(request("initialize", params, 0), self._path, **self._headers)
+        assert answer.status == 200, answer
+        self.heard += answer.body
+        self._headers["mcp_session_id"] = answer.headers["mcp-session-id"]
+        if version != "2025-03-26":
+            self._headers["mcp_protocol_version"] = version
+
+    async def ask(self, method: str, params: Json | None = None) -> bytes:
+        message, headers = request(method, params, next(_numbers)), dict(self._headers)
+        if self._modern:
+            message, mirrored = modern(message)
+            headers |= mirrored
+        answer = await self._peer.post(message, self._path, **headers)
+        body = answer.body
+        if answer.streams:
+            body = await self._last(message["id"])
+        self.heard += body
+        return body
+
+    async def _last(self, number: int) -> bytes:
+        """Return the answer at the end of a stream."""
+        while True:
+            message = await self._peer.message()
+            line = json.dumps(message).encode() + b"\n"
+            if message.get("id") == number and "method" not in message:
+                while await self._peer.event() is not None:
+                    pass
+                self._peer.next_stream()
+                return line
+            self.heard += line
+
+    async def close(self) -> None:
+        self._peer.close()
+
+
+class FrameTalk:
+    """A program, or with the subprotocol ``mcp`` an assistant, on a WebSocket."""
+
+    def __init__(self, frames: WebSocketClient) -> None:
+        self.heard = bytearray()
+        self._frames = frames
+
+    async def ask(self, method: str, params: Json | None = None) -> bytes:
+        number = next(_numbers)
+        self._frames.send(request(method, params, number))
+        while True:
+            event = await self._frames.event()
+            assert isinstance(event, WebSocketMessage), event
+            self.heard += event.data + b"\n"
+            message = json.loads(event.data)
+            if message.get("id") == number and "method" not in message:
+                return event.data
+
+    async def close(self) -> None:
+        self._frames.close()

@@ -25,11 +25,13 @@ SOURCES: dict[str, str] = {
     **dict.fromkeys(("get_tool", "list_tools", "list_servers", "health_check"), HUB),  # rows are filtered
     **dict.fromkeys(("list_jobs", "follow_job", "cancel_job", "detach_job", "check_init"), HUB),  # own jobs
     **dict.fromkeys(("show_server", "server_logs", "hub_status", "model_status", "test_model"), ADMIN),
-    **dict.fromkeys(("start_upstream", "stop_upstream", "restart_upstream", "test_server", "try_server"), ADMIN),
-    **dict.fromkeys(("check_stores", "pull_model", "reembed", "stop_server", "keep_server"), ADMIN),
+    **dict.fromkeys(("start_upstream", "stop_upstream", "restart_upstream", "test_server"), ADMIN),
+    **dict.fromkeys(("try_server", "check_stores", "pull_model", "reembed", "stop_server"), ADMIN),
+    "keep_server": ADMIN,
     **dict.fromkeys(("import_posts", "add_documents", "watch_documents", "unwatch_documents"), ADMIN),
     **dict.fromkeys(("list_watched", "import_chroma"), ADMIN),
-    **dict.fromkeys(("search_similar", "search_posts_by_text", "get_user_stats", "get_database_stats"), POSTS),
+    **dict.fromkeys(("search_similar", "search_posts_by_text", "get_user_stats"), POSTS),
+    "get_database_stats": POSTS,
     **dict.fromkeys(("suggest_users", "get_status", "get_post", "embed_text", "get_user_list"), POSTS),
     **dict.fromkeys(("get_related_posts", "get_timeline", "get_post_facets", "vector_search"), POSTS),
     "export_posts": POSTS,

@@ -10,6 +10,7 @@ from typing import Any
 from tests.e2e.access.world import DOCUMENT, DOCUMENT_WORD, NOT_RUNNING, SERVERS, Thing
 from tests.harness.running_hub import Json
 
+ESCAPED = DOCUMENT.replace("/", "%2F")
 MATCHES = ("relevance", "partial", "prefix", "exact", "fuzzy")
 
 
@@ -133,7 +134,7 @@ UNNAMED: Sequence[Way] = (
     Way("tools/call", _tool("list_documents")),
     Way("tools/call", _tool("get_documents_by_prefix", {"prefix": "notes/"})),
     Way("resources/read", {"uri": f"tabane://documents/{DOCUMENT}"}, (DOCUMENT,)),
-    Way("resources/read", {"uri": "TABANE://documents/notes%2Fzqnotesecret.txt"}, ("notes%2Fzqnotesecret.txt",)),
+    Way("resources/read", {"uri": f"TABANE://documents/{ESCAPED}"}, (ESCAPED,)),
     Way("completion/complete", _completion("resource", "uri", "tabane://documents/{key}")),
     Way("completion/complete", _completion("resource", "uri", "tabane://documents/n")),
 )  # fmt: skip

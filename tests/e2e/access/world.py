@@ -167,11 +167,11 @@ async def _things(local: SocketClient) -> list[Thing]:
     prompts = {p["description"]: p["name"] for p in (await local.result("prompts/list"))["prompts"]}
     uris = {r["name"]: r["uri"] for r in (await local.result("resources/list"))["resources"]}
     for server in SERVERS:
-        for name in recorder.PROMPTS:
-            found.append(Thing("prompt", server, name, prompts[word(server, name)]))
-        for uri in recorder.uris(server):
-            found.append(Thing("resource", server, uri, uris[word(server, uri)]))
         form = recorder.template(server)
+        named = ((name, prompts[word(server, name)]) for name in recorder.PROMPTS)
+        read = ((uri, uris[word(server, uri)]) for uri in recorder.uris(server))
+        found += [Thing("prompt", server, name, shown) for name, shown in named]
+        found += [Thing("resource", server, uri, shown) for uri, shown in read]
         found.append(Thing("template", server, form, form))
     return found
 
