@@ -30,12 +30,13 @@ class Policy:
     read_only: bool = False
     profile: Policy | None = None
 
-    def allows(self, name: str, source: str, changes: bool) -> bool:
-        if self.profile is not None and not self.profile.allows(name, source, changes):
+    def allows(self, name: str, source: str, *, changes: bool, server: str = "") -> bool:
+        if self.profile is not None and not self.profile.allows(name, source, changes=changes, server=server):
             return False
         if changes and self.read_only:
             return False
-        if any(_fits(pattern, name, source) for pattern in self.deny):
+        names = [name] if not server or name.startswith(f"{server}__") else [name, f"{server}__{name}"]
+        if any(_fits(pattern, each, source) for pattern in self.deny for each in names):
             return False
         return any(_fits(pattern, name, source) for pattern in self.allow)
 
@@ -52,7 +53,7 @@ class Policy:
 def _fits(pattern: str, name: str, source: str) -> bool:
     if pattern.startswith("@"):
         return source == pattern[1:]
-    if source == "admin":
+    if source == "admin" and pattern != name:
         return False
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name, re.DOTALL) is not None
 
@@ -84,7 +85,7 @@ class PolicyAccess:
             return False
         if target.source == "hub" or target.name in DISCLOSURE:
             return True
-        return self.policy.allows(target.name, target.source, target.changes)
+        return self.policy.allows(target.name, target.source, changes=target.changes, server=target.server)
 
     def sees_server(self, server: str) -> bool:
         return self.policy is not None and not self.policy.hides(server)

@@ -20,7 +20,7 @@ from tests.e2e.access.world import World, readable, world
 from tests.harness.http_hub import MODERN
 
 EXAMPLES = settings(
-    max_examples=20, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=6, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 NARROW = Policy(allow=("forge1__get_ticket",))
 READING = Policy(allow=("*",), deny=("forge2__*",), read_only=True)
@@ -91,7 +91,8 @@ def forbidden(world: World, policy: Policy, before: dict[str, list[str]]) -> Cou
         for line in asked[len(before.get(server, ())) :]:
             _, _, own = line.partition(" ")
             name = names.get((server, own), f"{server}__{own}")
-            if not policy.allows(name, "", changes.get((server, own), False)):
+            changing = changes.get((server, own), False)
+            if not policy.allows(name, "", changes=changing, server=server):
                 found[f"{server}: {line}"] += 1
     return found
 

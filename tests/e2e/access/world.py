@@ -37,6 +37,7 @@ NOT_RUNNING = ("asleep", "broken")
 
 DOCUMENT = "notes/zqnotesecret.txt"
 DOCUMENT_WORD = "zqdocumentword"
+READING_DOCUMENTS = ("search_documents", "get_document", "list_documents", "get_documents_by_prefix")
 
 
 def definitions(folder: Path) -> dict[str, Json]:
@@ -77,9 +78,7 @@ class Thing:
         return f"tabane://upstream/{quote(self.server, safe='')}/{quote(self.own, safe='')}"
 
     def allowed(self, policy: Policy) -> bool:
-        if policy.hides(self.server) and self.kind != "tool":
-            return False
-        return policy.allows(self.target, "", self.changes)
+        return policy.allows(self.target, "", changes=self.changes, server=self.server)
 
 
 class World:
@@ -114,7 +113,7 @@ class World:
                 thing.allowed(policy) for thing in self.things if thing.server == server
             ):
                 found |= {server, word(server, "log"), word(server, "completion")}
-        if not policy.allows("search_documents", "documents", changes=False):
+        if not any(policy.allows(name, "documents", changes=False) for name in READING_DOCUMENTS):
             found |= {DOCUMENT, DOCUMENT_WORD}
         # No longer name that begins with a secret one is a secret for that.
         texts = "|".join(map(re.escape, sorted(found)))
