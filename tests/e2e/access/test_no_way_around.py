@@ -20,7 +20,7 @@ from tests.e2e.access.world import World, readable, world
 from tests.harness.http_hub import MODERN
 
 EXAMPLES = settings(
-    max_examples=6, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 NARROW = Policy(allow=("forge1__get_ticket",))
 READING = Policy(allow=("*",), deny=("forge2__*",), read_only=True)
