@@ -51,6 +51,7 @@ CREATE INDEX IF NOT EXISTS by_name ON api_key(name, id);
 """
 
 _COLUMNS = "id, hash, name, allow, deny, read_only, profile, tier, created, expires, used, revoked"
+_ONE = f"SELECT {_COLUMNS} FROM api_key WHERE id = ?"
 _PLACES = ",".join("?" * 12)
 
 
@@ -119,8 +120,10 @@ class KeyStore:
 
     def one(self, id: str) -> KeyRecord | None:
         """Return the key with that id."""
-        with _failures(self.path):
-            rows = self._reader.execute(f"SELECT {_COLUMNS} FROM api_key WHERE id = ?", (id,)).fetchall()
+        try:
+            rows = self._reader.execute(_ONE, (id,)).fetchall()
+        except sqlite3.Error as error:
+            raise _failure(self.path, error) from None
         return _record(rows[0]) if rows else None
 
     def exist(self) -> bool:

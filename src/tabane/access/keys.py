@@ -172,6 +172,7 @@ class KeyRing:
         self._turn = asyncio.Lock()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._checked = 0.0
         self._closed = False
 
     # -- look-up ---------------------------------------------------------------------------------
@@ -206,8 +207,11 @@ class KeyRing:
         return KeyVerdict(None, "expired" if state == "expired" else "revoked", access.id)
 
     def _loaded(self, id: str) -> KeyAccess | None:
-        if self._store is not None and not self._turn.locked() and self._store.stamp() is None:
-            self._reopen()
+        now = self._loop.time()
+        if self._store is not None and now - self._checked >= LOOK and not self._turn.locked():
+            self._checked = now
+            if self._store.stamp() is None:
+                self._reopen()
         store = self._opened()
         record = store.one(id) if store else None
         return None if record is None else KeyAccess(record, self._profile, self._note, self.clock)
