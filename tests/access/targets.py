@@ -27,7 +27,8 @@ def targets(draw: st.DrawFn) -> CallTarget:
     name = f"{server}__{word}" if server and prefixed else word
     source = "" if server else draw(st.sampled_from(["", *SOURCES]))
     kinds: list[TargetKind] = ["tool", "prompt", "resource"] if server else ["operation"]
-    return CallTarget(name, server, source, draw(st.sampled_from(kinds)), draw(st.booleans()))
+    kind = draw(st.sampled_from(kinds))
+    return CallTarget(name, server, source, kind, draw(st.booleans()))
 
 
 patterns = st.one_of(
