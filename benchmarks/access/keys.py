@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import resource
 import sqlite3
 import tempfile
 import time
@@ -33,7 +32,6 @@ async def measured() -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         secrets = filled(Path(folder))
         ring = KeyRing(Path(folder), asyncio.get_running_loop())
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         known, wrong = secrets[0], [new_secret() for _ in range(ROUNDS)]
         random.shuffle(secrets)
         looked_up = {
@@ -42,7 +40,6 @@ async def measured() -> list[str]:
             "unknown": times(lambda n: ring.find(wrong[n])),
             "malformed": times(lambda n: ring.find("tbn_wrong")),
         }
-        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
         access = ring.find(known)
         assert access is not None
         tools = [CallTarget(f"server{n % 50}__tool_{n}", f"server{n % 50}") for n in range(TOOLS)]
@@ -61,7 +58,6 @@ async def measured() -> list[str]:
         goals([Goal(f"look-up, {KEYS:,} keys, slowest median", worst, BUDGET, " µs", 1, limit_digits=0)]),
         table((f"look-up, {KEYS:,} keys, µs", "p50", "p95", "most"), rows(looked_up)),
         table((f"permission of one of {TOOLS:,} tools, µs", "p50", "p95", "most"), rows(allowed)),
-        f"Memory that look-ups of {ROUNDS:,} keys added: {grown:.1f} MB.",
     ]
 
 

@@ -196,10 +196,15 @@ class KeyStore:
             database.execute(f"INSERT INTO api_key VALUES ({_PLACES})", _row(record))
         return True
 
-    def change(self, record: KeyRecord) -> None:
-        """Replace a key by its changed record. The last use stays as the file has it."""
+    def change(self, record: KeyRecord) -> KeyRecord | None:
+        """Replace a key by its changed record, and return it as the file has it now; None if it is gone.
+
+        The last use stays, and a key that was revoked in the meantime stays revoked.
+        """
         with self._transaction() as database:
             _replace(database, record)
+            rows = database.execute(_ONE, (record.id,)).fetchall()
+        return _record(rows[0]) if rows else None
 
     def record_uses(self, uses: Mapping[str, float]) -> None:
         """Record the times of last use of keys."""
@@ -224,11 +229,11 @@ class KeyStore:
 
 
 def _replace(database: sqlite3.Connection, record: KeyRecord) -> None:
-    names = [name for name in _COLUMNS.split(", ") if name not in ("id", "hash", "used")]
     row = dict(zip(_COLUMNS.split(", "), _row(record), strict=True))
+    names = [name for name in row if name not in ("id", "hash", "used", "revoked")]
+    changes = ", ".join(f"{name} = :{name}" for name in names)
     database.execute(
-        f"UPDATE api_key SET {', '.join(f'{name} = ?' for name in names)} WHERE id = ?",
-        [*(row[name] for name in names), record.id],
+        f"UPDATE api_key SET {changes}, revoked = coalesce(revoked, :revoked) WHERE id = :id", row
     )
 
 

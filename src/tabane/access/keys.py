@@ -251,12 +251,17 @@ class KeyRing:
                 "name",
             ) from None
 
-    async def change(self, record: KeyRecord) -> None:
-        """Change or revoke a key. It applies at once, in open sessions too."""
-        await self._in_thread(lambda store: store.change(record))
+    async def change(self, record: KeyRecord) -> KeyRecord:
+        """Change or revoke a key, and return it. It applies at once, in open sessions too.
+
+        A key that another request revoked in the meantime stays revoked.
+        """
+        changed = await self._in_thread(lambda store: store.change(record))
+        changed = changed or revoked(record, self.clock())
         access = self._live.get(record.id)
         if access is not None:
-            access.replace(record)
+            access.replace(changed)
+        return changed
 
     async def read(self, work: Callable[[KeyStore], _Result], absent: _Result) -> _Result:
         """Return what ``work`` reads in the file, in a thread; ``absent`` if there is no file."""
@@ -303,7 +308,8 @@ class KeyRing:
     def _use(self, opened: KeyStore) -> KeyStore:
         """Return the open file: this one, unless a look-up opened it in the meantime."""
         if self._store is None:
-            self._store, self._stamp = opened, opened.stamp()
+            self._store = opened
+            self._stamp = opened.stamp()
         else:
             opened.close()
         return self._store
