@@ -1,4 +1,4 @@
-"""A process that writes an audit log as fast as it can, and prints each number once its entry is acknowledged."""
+"""A process that writes an audit log as fast as it can, and prints the number of each acknowledged entry."""
 
 from __future__ import annotations
 

@@ -198,7 +198,7 @@ def _is_suspect(text: str) -> bool:
     """Return whether a string needs to be read more closely."""
     if text.startswith(("{", "[", '"', " ")):
         return True
-    if ":" in text or "=" in text:
+    if ":" in text or "=" in text or "：" in text:
         return "@" in text or may_name_secrets(text)
     return " " in text and ("earer " in text or "asic " in text or "EARER " in text or "ASIC " in text)
 
