@@ -48,7 +48,7 @@ _TOKEN = re.compile(
 _ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _PAIR_NAMES = frozenset({"name", "key", "header", "field", "variable", "env"})
-_PAIR_VALUES = frozenset({"value", "values", "val", "content"})
+_PAIR_VALUES = frozenset({"value", "values", "val"})
 
 _any = msgspec.json.Decoder()
 _raw = msgspec.json.Decoder(msgspec.Raw)
