@@ -545,7 +545,7 @@ class Settings:
         ),
     )
     audit_full: Literal["stop", "drop"] = option.choice(
-        "stop",
+        "drop",
         ("stop", "drop"),
         say(
             "What happens when the audit log cannot be written, for example because the disk is full: "
