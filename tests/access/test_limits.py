@@ -98,7 +98,7 @@ def test_the_error_names_the_limit_and_when_to_try_again() -> None:
     limited = Limited(one=TierLimits(CallRate(1, 0.1)))
     limited.enter()
     assert str(limited.refused()) == (
-        "Too many calls: the limit of the tier one is 1 call at once, then 0.1 a second. Try again in 10 s."
+        "Too many calls: the limit of the tier one is 1 call at once, then 6 a minute. Try again in 10 s."
     )
 
 

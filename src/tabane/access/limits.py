@@ -384,13 +384,24 @@ def _key(cap: CallCap) -> str:
 
 def _too_many(charge: _Charge, tier: str, seconds: float) -> Message:
     return say(
-        "Too many calls: the limit of {name} is {burst} {burst:call|calls} at once, then {rate} a second. "
+        "Too many calls: the limit of {name} is {burst} {burst:call|calls} at once, then {rate}. "
         "Try again in {seconds} s.",
         name=_named(charge.cap, tier),
         burst=charge.calls.burst,
-        rate=f"{charge.calls.rate:.3g}",
+        rate=_rate(charge.calls.rate),
         seconds=f"{math.ceil(seconds * 1000 - 0.001) / 1000:.7g}",
     )
+
+
+def _rate(rate: float) -> Message:
+    """Return a rate per the shortest time in which there is at least one call."""
+    if rate >= 1:
+        return say("{count} a second", count=f"{rate:.4g}")
+    if rate >= 1 / 60:
+        return say("{count} a minute", count=f"{rate * 60:.4g}")
+    if rate >= 1 / 3600:
+        return say("{count} an hour", count=f"{rate * 3600:.4g}")
+    return say("{count} a day", count=f"{rate * 86_400:.4g}")
 
 
 def _named(cap: CallCap | None, tier: str) -> Message:
