@@ -148,10 +148,12 @@ def test_a_program_that_ignores_refusals_is_not_read_on_and_others_are(tmp_path:
             flood = await here.frames(authorization=here.bearer)
             for number in range(3000):
                 flood.send(request("echo", {"text": "hi"}, number))
-            await until(lambda: here.hub.limits.refused > REFUSALS.burst, "it is over its limit for long")
+            await until(
+                lambda: here.hub.access.limits.refused > REFUSALS.burst, "it is over its limit for long"
+            )
             other = await here.frames()
             assert (await other.ask("echo", {"text": "other"}))["result"] == "other"
-            assert here.hub.limits.refused < 1000
+            assert here.hub.access.limits.refused < 1000
 
     run(scenario)
 
@@ -212,5 +214,5 @@ def test_the_statistics_name_callers_and_shared_limits(tmp_path: Path) -> None:
 
 
 def _row(hub: Any) -> Json:
-    rows: list[Json] = list(hub.limits.report("local"))
+    rows: list[Json] = list(hub.access.limits.report("local"))
     return rows[0] if rows else {"waiting": 0, "in_flight": 0}

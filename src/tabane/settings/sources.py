@@ -22,7 +22,7 @@ PREFIX = "TABANE_"
 ELSEWHERE = ("URL", "INSTANCE")
 """Variables with the prefix that are no settings: for clients of the hub, and in servers that it runs."""
 
-TABLES = ("limits", "tiers")
+TABLES = ("limits", "profiles", "tiers")
 """Tables of the file. They have no flags and no variables."""
 
 _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
@@ -72,7 +72,7 @@ class _SettingsFile:
 
     def limits(self) -> LimitRules:
         """Return the limits in the tables of the file. Raises ConfigurationError."""
-        if not any(table in self.values for table in TABLES):
+        if "limits" not in self.values and "tiers" not in self.values:
             return DEFAULT_RULES
         from tabane.settings.limit_tables import LimitTables  # needed only if there are such tables
 
