@@ -35,8 +35,8 @@ from tabane.hub.tools import HubTools, count_servers, gateway_of
 from tabane.hub.trial import Trials
 from tabane.messages import Lang, language
 from tabane.operations import AllowLocal, Door, Operation, OperationTable
-from tabane.posts.times import zone_of
 from tabane.settings import Settings
+from tabane.text.time_zones import zone_of
 from tabane.wire.channel import LineBatch
 
 log = logging.getLogger(__name__)
