@@ -89,7 +89,9 @@ def decode_entry(line: bytes) -> AuditEntry:
 
 def entry_object(entry: AuditEntry) -> dict[str, Any]:
     """Return an entry as an object of an answer: as it is in the log, without its mac."""
-    found = {name: value for name in entry.__struct_fields__ if (value := getattr(entry, name)) and name != "mac"}
+    found = {
+        name: value for name in entry.__struct_fields__ if (value := getattr(entry, name)) and name != "mac"
+    }
     if not bytes(entry.arguments):
         found.pop("arguments", None)
     return found
@@ -116,4 +118,6 @@ def audit_files(folder: str) -> list[AuditFile]:
         names = sorted(os.listdir(folder))
     except FileNotFoundError:
         return []
-    return [AuditFile(os.path.join(folder, name), int(m[1])) for name in names if (m := _NAME.fullmatch(name))]
+    return [
+        AuditFile(os.path.join(folder, name), int(m[1])) for name in names if (m := _NAME.fullmatch(name))
+    ]
