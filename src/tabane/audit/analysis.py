@@ -1,4 +1,4 @@
-"""Analysis of usage: what nobody uses and what that costs, what is slow, what fails, who uses how much; pure."""
+"""Analysis of usage: unused tools and their cost, slow tools, failing tools, and use by client; pure."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from tabane.text.time_zones import zone_of
 from tabane.wire.cursors import CursorCodec, ForeignCursor
 
 _USUAL_DAYS = 30
-_MOST_TOOLS = 100_000
+_MOST_TOOLS = 1_000
 
 
 class AsksIndex(Protocol):
@@ -78,7 +78,7 @@ class AuditQueries:
             offset=0 if params.cursor else params.offset,
             limit=params.limit,
         )
-        found = await self._index.ask(query)
+        found: dict[str, Any] = await self._index.ask(query)
         before = found.pop("before")
         return found | {"next_cursor": _entries.encode(EntryPlace(before)) if before else None}
 

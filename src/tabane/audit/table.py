@@ -33,7 +33,8 @@ def audit_queries_table(queries: Callable[[], AuditQueries]) -> list[Operation]:
             given.GetUsageStats, lambda c, p: queries().get_usage_stats(c, p), _usage, Privilege.READ,
         ),
         _read(
-            "analyze_usage", "Tools that nobody uses and what they cost, slow and failing tools, tokens by client.",
+            "analyze_usage",
+            "Tools that nobody uses and what they cost, slow and failing tools, tokens by client.",
             given.AnalyzeUsage, lambda c, p: queries().analyze_usage(c, p), _analysis, Privilege.ADMIN,
         ),
     ]  # fmt: skip
