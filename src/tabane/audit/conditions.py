@@ -11,7 +11,7 @@ from tabane.audit.entry import AuditEntry
 from tabane.audit.index_requests import EntryFilter
 from tabane.audit.parameters import AuditConditions, AuditPeriod
 from tabane.audit.periods import moment_of
-from tabane.audit.text_scan import line_holds, needle_of
+from tabane.audit.text_scan import line_holds, needles_of
 from tabane.errors import BadArguments
 from tabane.messages import say
 
@@ -72,7 +72,7 @@ def matches(wanted: EntryFilter, entry: AuditEntry, line: bytes) -> bool:
         return False
     if not _names_match(wanted, entry):
         return False
-    return not wanted.text or line_holds(line, needle_of(wanted.text))
+    return not wanted.text or line_holds(line, needles_of(wanted.text))
 
 
 def _names_match(wanted: EntryFilter, entry: AuditEntry) -> bool:

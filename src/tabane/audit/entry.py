@@ -40,11 +40,12 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``type``: ``call`` for calls, ``access`` for sign-ins and failed attempts, ``admin`` for changes of keys
     and settings, start and stop of the hub, ``audit`` for the log itself. ``key`` is the holder, as in limits
-    and usage; ``label`` is the name that a person gave it. ``name`` is the real tool of a call, otherwise the
-    action. ``arguments`` is redacted JSON; if it was cut or was not valid JSON, a string that holds its text.
-    ``arguments_size`` is the number of bytes that the caller sent, if ``arguments`` is not all of it. ``ms``
-    is the duration, ``bytes`` the size of the result, ``saved`` the tokens that disclosure saved. ``count``
-    is the number of equal events that one entry stands for, or of entries that were lost.
+    and usage; ``label`` is the name that a person gave it. ``source`` is the address of a sign-in. ``name``
+    is the real tool of a call, otherwise the action. ``arguments`` is redacted JSON; if it was cut or was not
+    valid JSON, a string that holds its text. ``arguments_size`` is the number of bytes that the caller sent,
+    if ``arguments`` is not all of it. ``ms`` is the duration, ``bytes`` the size of the result, ``saved`` the
+    tokens that disclosure saved. ``count`` is the number of equal events that one entry stands for, or of
+    entries that were lost.
 
     ``previous`` and ``begins`` are of entries of type ``audit``: the mac before the entry with seq
     ``begins``, with which the rest of the log begins.
@@ -58,6 +59,7 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     client: str = ""
     face: str = ""
     session: str = ""
+    source: str = ""
     request: str = ""
     script: str = ""
     kind: str = ""
@@ -89,12 +91,8 @@ def decode_entry(line: bytes) -> AuditEntry:
 
 def entry_object(entry: AuditEntry) -> dict[str, Any]:
     """Return an entry as an object of an answer: as it is in the log, without its mac."""
-    found = {
-        name: value for name in entry.__struct_fields__ if (value := getattr(entry, name)) and name != "mac"
-    }
-    if not bytes(entry.arguments):
-        found.pop("arguments", None)
-    return found
+    values = ((name, getattr(entry, name)) for name in entry.__struct_fields__ if name != "mac")
+    return {name: value for name, value in values if value and (name != "arguments" or bytes(value))}
 
 
 class AuditFile(NamedTuple):
@@ -118,6 +116,5 @@ def audit_files(folder: str) -> list[AuditFile]:
         names = sorted(os.listdir(folder))
     except FileNotFoundError:
         return []
-    return [
-        AuditFile(os.path.join(folder, name), int(m[1])) for name in names if (m := _NAME.fullmatch(name))
-    ]
+    found = ((name, _NAME.fullmatch(name)) for name in names)
+    return [AuditFile(os.path.join(folder, name), int(match[1])) for name, match in found if match]

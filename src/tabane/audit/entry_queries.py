@@ -15,7 +15,7 @@ from tabane.audit.entry import decode_entry, entry_object
 from tabane.audit.index import BLOCK_BITS, AuditIndex
 from tabane.audit.index_requests import EntryCounts, EntryFilter, EntryQuery
 from tabane.audit.log_lines import LineReader
-from tabane.audit.text_scan import MOST_SCANNED, TextScan, needle_of
+from tabane.audit.text_scan import MOST_SCANNED, TextScan, needles_of
 from tabane.audit.usage_rollups import glob
 
 _END = 1 << 62
@@ -47,7 +47,7 @@ class EntrySearch:
         self._end = _END if wanted.end is None else wanted.end
         self._firsts = sorted(index.paths)
         self._reader = LineReader(index.paths)
-        self._scan = TextScan(self._reader, needle_of(wanted.text), most_scanned) if wanted.text else None
+        self._scan = TextScan(self._reader, needles_of(wanted.text), most_scanned) if wanted.text else None
         self._matched = _match(self._database, wanted)
 
     def __enter__(self) -> EntrySearch:

@@ -6,6 +6,7 @@ is bounded in bytes.
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
 
 import msgspec
@@ -16,7 +17,7 @@ MOST_SCANNED = 1 << 30
 """Bytes that are scanned until a page is full."""
 
 _COUNTING = 16  # once the page is full, counting goes on for one part in so many of these bytes
-_OF_A_LINE = 2_000  # bytes that could be scanned in the time that a line takes to be checked
+_OF_A_LINE = 10_000  # bytes that could be scanned in the time that a line takes to be checked
 
 
 class _SearchedValues(msgspec.Struct):
@@ -26,6 +27,7 @@ class _SearchedValues(msgspec.Struct):
     label: msgspec.Raw = msgspec.Raw()
     client: msgspec.Raw = msgspec.Raw()
     session: msgspec.Raw = msgspec.Raw()
+    source: msgspec.Raw = msgspec.Raw()
     request: msgspec.Raw = msgspec.Raw()
     script: msgspec.Raw = msgspec.Raw()
     name: msgspec.Raw = msgspec.Raw()
@@ -37,27 +39,33 @@ class _SearchedValues(msgspec.Struct):
 _values = msgspec.json.Decoder(_SearchedValues)
 
 
-def needle_of(text: str) -> bytes:
-    """Return a text as it is in the log: escaped as in JSON, with small ASCII letters."""
-    return msgspec.json.encode(text)[1:-1].lower()
+def needles_of(text: str) -> tuple[bytes, ...]:
+    """Return a text as it may be in the log: escaped as in JSON, with small ASCII letters.
+
+    Some clients escape all that is not ASCII.
+    """
+    usual = msgspec.json.encode(text)[1:-1].lower()
+    return (usual,) if text.isascii() else (usual, json.dumps(text)[1:-1].lower().encode())
 
 
-def line_holds(line: bytes, needle: bytes) -> bool:
+def line_holds(line: bytes, needles: tuple[bytes, ...]) -> bool:
     """Return whether one of an entry's values holds the text."""
-    if needle not in line.lower():
+    lowered = line.lower()
+    if not any(needle in lowered for needle in needles):
         return False
     try:
         values = _values.decode(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return False
-    return any(needle in bytes(getattr(values, name)).lower() for name in values.__struct_fields__)
+    held = [bytes(getattr(values, name)).lower() for name in values.__struct_fields__]
+    return any(needle in value for value in held for needle in needles)
 
 
 class TextScan:
     """Scans the log for one text, up to a number of bytes."""
 
-    def __init__(self, reader: LineReader, needle: bytes, most: int) -> None:
-        self._reader, self._needle, self._most = reader, needle, most
+    def __init__(self, reader: LineReader, needles: tuple[bytes, ...], most: int) -> None:
+        self._reader, self._needles, self._most = reader, needles, most
         self._scanned = 0
 
     def spent(self, *, counting: bool) -> bool:
@@ -66,7 +74,7 @@ class TextScan:
 
     def holds(self, first: int, place: int) -> bool:
         """Return whether the line at that place of a file holds the text."""
-        return line_holds(self._reader.line(first, place), self._needle)
+        return line_holds(self._reader.line(first, place), self._needles)
 
     def places(self, first: int, places: list[int]) -> set[int]:
         """Return which of the lines at these ascending places of a file hold the text."""
@@ -75,14 +83,20 @@ class TextScan:
         self._scanned += len(part)
         lowered = part.lower()
         found: set[int] = set()
-        at = lowered.find(self._needle)
+        for needle in self._needles:
+            found |= self._with_needle(needle, lowered, part, places)
+        return found
+
+    def _with_needle(self, needle: bytes, lowered: bytes, part: bytes, places: list[int]) -> set[int]:
+        found: set[int] = set()
+        at = lowered.find(needle)
         while at >= 0:
             number = bisect_right(places, places[0] + at) - 1
             begin = places[number] - places[0]
             self._scanned += _OF_A_LINE
-            if line_holds(part[begin : part.find(b"\n", begin)], self._needle):
+            if line_holds(part[begin : part.find(b"\n", begin)], self._needles):
                 found.add(places[number])
             if number + 1 == len(places):
                 break
-            at = lowered.find(self._needle, places[number + 1] - places[0])
+            at = lowered.find(needle, places[number + 1] - places[0])
         return found
