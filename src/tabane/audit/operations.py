@@ -14,7 +14,7 @@ from tabane.audit.parameters import AnalyzeUsage, GetAuditStats, GetUsageStats, 
 from tabane.audit.periods import day_of, moment_of, time_in
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.operations import Caller
+from tabane.operations import Caller, CallTarget
 from tabane.text.time_zones import zone_of
 from tabane.wire.cursors import CursorCodec, ForeignCursor
 
@@ -48,7 +48,6 @@ class AuditQueries:
     """Answers the operations.
 
     ``zone`` returns the name of the time zone of dates. ``offered`` returns the tools of all servers.
-    ``sees_all`` decides whether a caller may see the usage of others.
     """
 
     def __init__(
@@ -56,11 +55,10 @@ class AuditQueries:
         index: AsksIndex,
         zone: Callable[[], str],
         offered: Callable[[], Iterable[OfferedTool]],
-        sees_all: Callable[[Caller], bool],
         now: Callable[[], float] = time.time,
     ) -> None:
         self._index, self._zone_name = index, zone
-        self._offered, self._sees_all, self._now = offered, sees_all, now
+        self._offered, self._now = offered, now
 
     @property
     def _zone(self) -> tzinfo:
@@ -107,7 +105,7 @@ class AuditQueries:
             tool=params.tool or "",
             key=params.key or "",
             client=params.client or "",
-            holder=None if self._sees_all(caller) else holder_of(caller),
+            holder=None if sees_all(caller) else holder_of(caller),
             offset=shown,
             limit=params.limit,
         )
@@ -140,7 +138,13 @@ class AuditQueries:
 
 def holder_of(caller: Caller) -> str:
     """Return the name under which a caller's calls are counted."""
-    return caller.identity
+    return caller.access.holder
+
+
+def sees_all(caller: Caller) -> bool:
+    """Return whether a caller may see the usage of others: only administration may."""
+    target = CallTarget("get_usage_stats", source="admin", kind="operation", changes=False)
+    return caller.access.allows(target)
 
 
 def _before(cursor: str | None) -> int:

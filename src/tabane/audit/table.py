@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tabane.messages import Lang
 
 PERSON = frozenset({Face.RPC, Face.CLI})
+ADMIN, OWN = "admin", "hub"
+"""Sources: administration, and what each identified caller may ask about itself."""
 
 
 def audit_queries_table(queries: Callable[[], AuditQueries]) -> list[Operation]:
@@ -20,31 +22,38 @@ def audit_queries_table(queries: Callable[[], AuditQueries]) -> list[Operation]:
     return [
         _read(
             "query_audit_logs", "Entries of the audit log, newest first.",
-            given.QueryAuditLogs, lambda c, p: queries().query_audit_logs(c, p), _entries, Privilege.ADMIN,
+            given.QueryAuditLogs, lambda c, p: queries().query_audit_logs(c, p), _entries, ADMIN,
         ),
         _read(
             "get_audit_stats", "Entries of the audit log by type, outcome, tool, server, key and client.",
-            given.GetAuditStats, lambda c, p: queries().get_audit_stats(c, p), _counts, Privilege.ADMIN,
+            given.GetAuditStats, lambda c, p: queries().get_audit_stats(c, p), _counts, ADMIN,
         ),
         _read(
             "get_usage_stats",
             "Calls, errors, latencies and tokens by tool, server, key, client or day. "
             "A caller without administration gets their own usage.",
-            given.GetUsageStats, lambda c, p: queries().get_usage_stats(c, p), _usage, Privilege.READ,
+            given.GetUsageStats, lambda c, p: queries().get_usage_stats(c, p), _usage, OWN,
         ),
         _read(
             "analyze_usage",
             "Tools that nobody uses and what they cost, slow and failing tools, tokens by client.",
-            given.AnalyzeUsage, lambda c, p: queries().analyze_usage(c, p), _analysis, Privilege.ADMIN,
+            given.AnalyzeUsage, lambda c, p: queries().analyze_usage(c, p), _analysis, ADMIN,
         ),
     ]  # fmt: skip
 
 
-def _read(
-    name: str, description: str, params: Any, handler: Any, text: Any, privilege: Privilege
-) -> Operation:
+def _read(name: str, description: str, params: Any, handler: Any, text: Any, source: str) -> Operation:
     return Operation(
-        name, description, params, handler, PERSON, privilege, text=text, read_only=True, camel_case=True
+        name,
+        description,
+        params,
+        handler,
+        PERSON,
+        Privilege.READ,
+        text=text,
+        read_only=True,
+        camel_case=True,
+        source=source,
     )
 
 
