@@ -217,8 +217,9 @@ class EntrySearch:
         for part in _parts(whole):
             marks = ", ".join("?" * len(part))
             rows = self._database.execute(
-                f"SELECT combo, sum(count) FROM blocks WHERE block IN ({marks}){self._in()} GROUP BY combo",
-                part,
+                f"SELECT combo, sum(count) FROM blocks WHERE block IN ({marks}) "
+                f"AND earliest <= ? AND latest >= ?{self._in()} GROUP BY combo",
+                (*part, self._end, self._start),
             )
             _add(counts, rows)
         for block in blocks:

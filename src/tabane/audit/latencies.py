@@ -18,12 +18,12 @@ def bucket_of(ms: float) -> int:
     """Return the bucket of a duration. Its value differs by less than 5 % from all durations in it."""
     if not ms > _SHORTEST:
         return 0
-    return min(round(math.log(ms / _SHORTEST) / _LOG), HIGHEST)
+    return round(math.log(min(ms, _LONGEST) / _SHORTEST) / _LOG)
 
 
 def duration_of(bucket: int) -> float:
     """Return the duration in milliseconds that a bucket stands for."""
-    return float(_SHORTEST * _RATIO**bucket) if bucket else 0.0
+    return float(_SHORTEST * _RATIO**bucket)
 
 
 def percentiles(buckets: Iterable[tuple[int, int]], shares: Iterable[float]) -> list[float | None]:
@@ -40,5 +40,5 @@ def _ranked(counted: list[tuple[int, int]], rank: int) -> float:
     for bucket, count in counted:
         rank -= count
         if rank <= 0:
-            return round(duration_of(bucket), 3)
-    return round(duration_of(counted[-1][0]), 3)
+            return round(duration_of(bucket), 4)
+    return round(duration_of(counted[-1][0]), 4)
