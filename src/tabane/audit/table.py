@@ -9,7 +9,7 @@ from tabane.audit import parameters as given
 from tabane.operations import Face, Operation, Privilege
 
 if TYPE_CHECKING:
-    from tabane.audit.operations import AuditQueries
+    from tabane.audit.queries import AuditQueries
     from tabane.messages import Lang
 
 PERSON = frozenset({Face.RPC, Face.CLI})

@@ -57,12 +57,21 @@ def read_servers(settings: Settings, environment: Mapping[str, str]) -> ServersC
 
 log = logging.getLogger(__name__)
 
+
+def log_warnings(settings: Settings, configuration: ServersConfiguration) -> None:
+    """Log what is odd in the settings and the servers file, and does no harm."""
+    for warning in (*settings.warnings, *configuration.warnings):
+        log.warning("%s", warning)
+
+
 LOOK = 1.0
 """Seconds between two looks at the files."""
 
 FIXED = (
     *("home", "config", "servers", "keyring", "start_servers", "log_size", "log_files", "stuck_after"),
     *("http", "host", "port", "http_token", "embedding_cache"),
+    *("audit", "audit_size", "audit_files", "audit_days", "audit_arguments", "audit_redact"),
+    *("audit_sync", "audit_full"),
     *("posts_embeddings", "posts_reasoning", "posts_summary"),
 )
 """Settings that a running hub keeps: a change takes effect at the next start."""

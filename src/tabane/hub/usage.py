@@ -12,7 +12,7 @@ from tabane.operations import Operation
 if TYPE_CHECKING:
     from tabane.audit.analysis import OfferedTool
     from tabane.audit.index_process import AuditIndexProcess
-    from tabane.audit.operations import AuditQueries
+    from tabane.audit.queries import AuditQueries
     from tabane.gateway.gateway import Gateway
 
 FOLDER = "audit"
@@ -33,7 +33,7 @@ class HubUsage:
         zone: Callable[[], str],
         environment: Mapping[str, str],
         gateway: Gateway,
-        errors: int | None = None,
+        errors: int | None = 2,
     ) -> None:
         self._folder, self._zone = str(home / FOLDER), zone
         self._environment, self._gateway, self._errors = environment, gateway, errors
@@ -60,7 +60,7 @@ class HubUsage:
 
     def _asked(self) -> AuditQueries:
         if self._queries is None:
-            from tabane.audit.operations import AuditQueries
+            from tabane.audit.queries import AuditQueries
 
             self._queries = AuditQueries(self._index(), self._zone, self._offered)
         return self._queries

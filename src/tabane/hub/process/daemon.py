@@ -12,14 +12,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tabane.build import on_disk, this_build
-from tabane.errors import ConfigurationError, HubError
+from tabane.errors import ConfigurationError, HubError, UnknownName
+from tabane.gateway.servers.redaction import Redactor
 from tabane.hub.clients.session import Session
 from tabane.hub.http.door import HttpDoor
 from tabane.hub.hub import Hub
 from tabane.hub.local import hang_dumps
 from tabane.hub.local import lock as locks
 from tabane.hub.local.endpoint import Endpoint
-from tabane.hub.local.handshake import Hello, Welcome
+from tabane.hub.local.handshake import Hello, HelloRefused, Welcome
 from tabane.hub.local.listener import HubIdentity, HubListener
 from tabane.hub.local.lock import HomeLock, LockHolder
 from tabane.hub.process.administration import HubAdministration, settings_report
@@ -147,6 +148,7 @@ class Daemon:
         if self.http and self.http.token:
             secrets.append(self.http.token)
         self._logs.hide(secrets)
+        self.hub.audit.hide(secrets, Redactor(secrets).text)
         self._logs.set_level(self.settings.log_level)
 
     # -- reception -------------------------------------------------------------------------------
@@ -174,6 +176,13 @@ class Daemon:
             settings.grace,
             this_build().code,
         )
+
+    def refuses(self, hello: Hello) -> HelloRefused | None:
+        try:
+            self.hub.access.narrowed(hello.profile)
+        except UnknownName as error:
+            return HelloRefused("profile", {"en": error.text("en"), "ja": error.text("ja")})
+        return None
 
     def full(self, hello: Hello) -> bool:
         if hello.role == "mcp":
