@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.audit_entries import entry_options, show_entries
+from tabane.cli.audit_entries import entries, entry_options
 from tabane.cli.options import hub_options, json_option, option
 from tabane.cli.output import Group, Terminal, examples, lang
 from tabane.errors import AuditError
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @click.pass_context
 def audit(ctx: click.Context, /, **options: Any) -> None:
     if ctx.invoked_subcommand is None:
-        show_entries(ctx.ensure_object(Terminal), **options)
+        entries.invoke(ctx)
 
 
 @audit.command(

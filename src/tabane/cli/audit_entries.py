@@ -1,13 +1,14 @@
 """Entries of the audit log: the default of `tabane audit`.
 
-``cli/audit.py`` declares the group. It adds :func:`entry_options`, and calls
-:func:`show_entries` with them if no command is given.
+``cli/audit.py`` declares the group with :func:`entry_options`, and invokes :func:`entries` if no command is
+given.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -17,11 +18,12 @@ import click
 from tabane.audit.parameters import QueryAuditLogs
 from tabane.cli.audit_following import EntryFollower
 from tabane.cli.options import combined, given, option, parameter_option
-from tabane.cli.output import TableState, Terminal
+from tabane.cli.output import Command, TableState, Terminal
 from tabane.cli.servers_file import server_names
-from tabane.cli.terminal_text import clean, padded
+from tabane.cli.terminal_text import clean, fitted, padded
 from tabane.messages import say
 
+_LONGEST_REASON = 60  # columns on a terminal
 _WIDTHS = (19, 16, 16, 36, 10, 9)
 
 
@@ -52,7 +54,9 @@ def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
     ])(function)  # fmt: skip
 
 
-def show_entries(terminal: Terminal, *, follow: bool, **options: Any) -> None:
+@click.command("entries", cls=Command)
+@click.pass_obj
+def entries(terminal: Terminal, /, follow: bool, **options: Any) -> None:
     """Print the newest matching entries, and with ``follow`` also those that are added."""
     if follow:
         _follow(terminal, given(options))
@@ -125,9 +129,15 @@ def _row(entry: Mapping[str, Any]) -> tuple[object, ...]:
         clean(action),
         TableState(entry.get("outcome") or ""),
         milliseconds(entry.get("ms") or None),
-        clean(entry.get("reason") or ""),
+        _reason(clean(entry.get("reason") or "")),
     )
 
 
 def _when(moment: str) -> str:
-    return datetime.fromisoformat(moment).astimezone().replace(tzinfo=None).isoformat(" ", "seconds")
+    """Return the local time; on a terminal without the year, so that a row fits."""
+    local = datetime.fromisoformat(moment).astimezone().replace(tzinfo=None)
+    return local.strftime("%m-%d %H:%M:%S") if sys.stdout.isatty() else local.isoformat(" ", "seconds")
+
+
+def _reason(reason: str) -> str:
+    return fitted(reason, _LONGEST_REASON) if sys.stdout.isatty() else reason
