@@ -82,8 +82,8 @@ async def write(home: str, count: int) -> float:
         outcome = "ok" if some.random() < 0.95 else "failed"
         arguments = log.prepare(json.dumps(given, ensure_ascii=False).encode())
         log.record(
-            some.choice(callers), target, arguments, outcome, request=str(number),  # type: ignore[arg-type]
-            ms=some.lognormvariate(3, 1), size=some.randrange(20_000), saved=some.randrange(300),
+            some.choice(callers), target, arguments, str(number), outcome,  # type: ignore[arg-type]
+            some.lognormvariate(-4, 1), some.randrange(20_000), some.randrange(300),
         )  # fmt: skip
         if number % 1000 == 0:
             await asyncio.sleep(0)
