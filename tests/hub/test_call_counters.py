@@ -8,8 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from tabane.hub.call_counters import BOUNDS, MOST_KEYS, MOST_REASONS, MOST_SERVERS, MOST_TOOLS, CallCounters
-from tabane.hub.http.call_metrics import AuditCounts, audit_families, call_families
+from tabane.hub.call_counters import (
+    BOUNDS,
+    MOST_KEYS,
+    MOST_REASONS,
+    MOST_SERVERS,
+    MOST_TOOLS,
+    AuditCounts,
+    CallCounters,
+)
+from tabane.hub.http.call_metrics import audit_families, call_families
 from tabane.hub.http.exposition import MetricFamily, MetricKind, MetricSample, exposition, histogram
 from tabane.operations.access import CallTarget
 from tabane.operations.metering import Outcome

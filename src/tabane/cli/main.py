@@ -58,6 +58,7 @@ COMMANDS = {
     ),
     "doctor": CommandEntry("doctor", "doctor", say("Check for problems, and say how to fix them.")),
     "health": CommandEntry("doctor", "health", say("Check whether each server responds.")),
+    "policy": CommandEntry("policy", "policy", say("Explain what keys may do.")),
     "jobs": CommandEntry("jobs", "jobs", say("List, follow and cancel long-running work of the hub.")),
     "rpc": CommandEntry("rpc", "call", say("Call a method of the hub.")),
     "completion": CommandEntry("completion", "completion", say("Print the completion script for a shell.")),

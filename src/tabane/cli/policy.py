@@ -32,7 +32,7 @@ def policy() -> None:
 def explain_(terminal: Terminal, key: str, tool: str) -> None:
     from tabane.access.policy_operations import policy_messages
 
-    found = terminal.hub().call("explain_policy", key=key, tool=tool)
+    found = terminal.hub().call("explain_policy", {"key": key, "tool": tool})
 
     def print_it() -> None:
         for message in policy_messages(found):

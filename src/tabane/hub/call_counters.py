@@ -65,6 +65,14 @@ class CallCounts(NamedTuple):
     auth_failures: list[tuple[str, int]]
 
 
+class AuditCounts(NamedTuple):
+    """Entries of the audit log, written and dropped, and seconds that the oldest waits for the disk."""
+
+    entries: int
+    dropped: int
+    lag: float
+
+
 class CallCounters:
     """Counts every call of the hub. Belongs to the event loop."""
 

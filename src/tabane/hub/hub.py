@@ -31,6 +31,7 @@ from tabane.hub.servers import (
     with_recorded_path,
 )
 from tabane.hub.stores import Stores
+from tabane.hub.telemetry import HubTelemetry
 from tabane.hub.tools import HubTools, count_servers, gateway_of
 from tabane.hub.trial import Trials
 from tabane.messages import Lang, language
@@ -68,6 +69,7 @@ class Hub:
             on_changed=lambda kind: self.sessions.changed(kind),
             on_log=lambda server, params: self.sessions.logged(server, params),
         )
+        self.telemetry = HubTelemetry(settings, self.environment)
         self.long_results = LongResults(loop)
         self.tools = HubTools(self.gateway, lambda: self.door)
         self.stores = Stores(settings.home, SHAPES)
@@ -177,6 +179,7 @@ class Hub:
         await self.gateway.close()
         await self.stores.close()
         await self.processes.close()
+        await self.telemetry.close()
 
     async def abandon(self) -> None:
         """End as :meth:`close` does, but write nothing more, because the hub's files were deleted.

@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
-from tabane.hub.call_counters import BOUNDS, CallCounts, ServerCounts
+from tabane.hub.call_counters import BOUNDS, AuditCounts, CallCounts, ServerCounts
 from tabane.hub.http.exposition import MetricFamily, MetricSample, histogram, single
-
-
-class AuditCounts(NamedTuple):
-    """Entries of the audit log, written and dropped, and seconds that the oldest waits for the disk."""
-
-    entries: int
-    dropped: int
-    lag: float
 
 
 def call_families(counts: CallCounts, named: bool) -> Iterator[MetricFamily]:

@@ -9,7 +9,7 @@ from msgspec import UNSET
 from tabane.gateway.gateway import Gateway
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.gate import HttpGate
-from tabane.hub.http.request import HttpReply, HttpRequest, refusal
+from tabane.hub.http.request import HttpReply, HttpRequest, refusal, traced
 from tabane.hub.http.stream import Pulse, Stream
 from tabane.settings import Mode, Settings
 from tabane.wire import era as eras
@@ -66,7 +66,7 @@ class SingleRequests:
         )
         outlet = SingleOutlet(stream, kinds, frame.method == LISTEN)
         session = self._clients.begin(
-            self._gate.caller(request, SESSION), mode, outlet, Era.MODERN, shared=True
+            traced(self._gate.caller(request, SESSION), request), mode, outlet, Era.MODERN, shared=True
         )
         self._open.add(outlet)
         try:

@@ -10,7 +10,15 @@ from typing import Any, NamedTuple, cast, get_args
 from tabane.gateway.gateway import Gateway
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.gate import SUBPROTOCOL, HttpGate
-from tabane.hub.http.request import JSON_HEAD, HeaderList, HttpReply, HttpRequest, RequesterGone, refusal
+from tabane.hub.http.request import (
+    JSON_HEAD,
+    HeaderList,
+    HttpReply,
+    HttpRequest,
+    RequesterGone,
+    refusal,
+    traced,
+)
 from tabane.hub.http.websocket import WebSocket, WebSocketOutlet
 from tabane.hub.jobs import Jobs
 from tabane.hub.rpc.dispatcher import MOST_ANSWER, ClientGone, Dispatcher
@@ -150,7 +158,8 @@ class HttpPrograms:
         if not is_json(request.headers.get("content-type")):
             raise refusal(415, "Content-Type: application/json is what is read here")
         message = rpc.read(await request.body(self.limit))
-        dispatcher = Dispatcher(self._rpc, self._gate.program(request, SESSION, known), MOST_ANSWER)
+        caller = traced(self._gate.program(request, SESSION, known), request)
+        dispatcher = Dispatcher(self._rpc, caller, MOST_ANSWER)
         self._posts.add(dispatcher)
         answering = _PostAnswer(request, dispatcher.streams(message))
         try:

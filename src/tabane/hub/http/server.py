@@ -53,6 +53,8 @@ class HttpServer:
             hub.status,
             lambda: door.uptime,
             lambda: self.connections,
+            hub.telemetry.counters,
+            lambda: hub.telemetry.audit(),
         )
         self._app = HttpApp(
             settings,
