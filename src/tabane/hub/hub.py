@@ -19,6 +19,7 @@ from tabane.hub.embedded_collections import EMBEDDED, SHAPES
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.jobs import Jobs
 from tabane.hub.manual import ManualSource, documentation_table
+from tabane.hub.metering import HubMeter
 from tabane.hub.models import HubModels
 from tabane.hub.reader import PageReader
 from tabane.hub.search_everything import EverythingSearch
@@ -112,7 +113,8 @@ class Hub:
             errors=2,
         )
         self.table = OperationTable(self._operations())
-        self.door = Door(self.table, self.jobs)
+        meter = HubMeter(count=self.telemetry.counters.count, trace=self.telemetry.tracing)
+        self.door = Door(self.table, self.jobs, meter)
         self.tools.provide(self.table)
         self.follower = FileFollower(loop, self._files, self._reload)
         self.sessions = ClientSessions(
