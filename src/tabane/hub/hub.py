@@ -12,6 +12,7 @@ from tabane.gateway.long_results import LongResults
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.tool_operations import ToolSource
 from tabane.hub.archive import PostArchive, given_archive
+from tabane.hub.audit import HubAudit
 from tabane.hub.clients.methods import client_methods
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.documents import DocumentStore
@@ -19,7 +20,6 @@ from tabane.hub.embedded_collections import EMBEDDED, SHAPES
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.jobs import Jobs
 from tabane.hub.manual import ManualSource, documentation_table
-from tabane.hub.metering import HubMeter
 from tabane.hub.models import HubModels
 from tabane.hub.reader import PageReader
 from tabane.hub.search_everything import EverythingSearch
@@ -70,7 +70,6 @@ class Hub:
             on_changed=lambda kind: self.sessions.changed(kind),
             on_log=lambda server, params: self.sessions.logged(server, params),
         )
-        self.telemetry = HubTelemetry(settings, self.environment)
         self.long_results = LongResults(loop)
         self.tools = HubTools(self.gateway, lambda: self.door)
         self.stores = Stores(settings.home, SHAPES)
@@ -112,9 +111,10 @@ class Hub:
             lambda name: secret_of(self.settings, self.environment, name),
             errors=2,
         )
+        self.telemetry = HubTelemetry(settings, self.environment)
+        self.audit = HubAudit(loop, self.telemetry.meter())
         self.table = OperationTable(self._operations())
-        meter = HubMeter(count=self.telemetry.counters.count, trace=self.telemetry.tracing)
-        self.door = Door(self.table, self.jobs, meter)
+        self.door = Door(self.table, self.jobs, self.audit.meter)
         self.tools.provide(self.table)
         self.follower = FileFollower(loop, self._files, self._reload)
         self.sessions = ClientSessions(
@@ -134,9 +134,10 @@ class Hub:
         return language(self.settings.lang, self.environment.get("LANG"))
 
     def open(self) -> None:
-        """Take the catalog from disk, and start servers if the settings say at once."""
+        """Begin the audit, load the catalog, and start servers if the settings say so. Raises AuditError."""
         for warning in (*self.settings.warnings, *self.configuration.warnings):
             log.warning("%s", warning)
+        self.audit.open(self.settings)
         self.gateway.open()
         self.follower.start()
         self.embedding.open()
@@ -181,6 +182,7 @@ class Hub:
         await self.gateway.close()
         await self.stores.close()
         await self.processes.close()
+        await self.audit.close()
         await self.telemetry.close()
 
     async def abandon(self) -> None:

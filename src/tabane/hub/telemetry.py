@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from tabane.hub.call_counters import AuditCounts, CallCounters
+from tabane.hub.call_counters import CallCounters
 from tabane.hub.collector import open_tracing
+from tabane.hub.metering import HubMeter
 
 if TYPE_CHECKING:
     from tabane.hub.tracing import CallTracing
@@ -16,14 +17,16 @@ if TYPE_CHECKING:
 class HubTelemetry:
     """What a hub measures of its calls, for others to collect.
 
-    ``tracing`` is None if no collector is configured. ``audit`` returns the counts of the audit log, None if
-    there is none.
+    ``tracing`` is None if no collector is configured.
     """
 
     def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
         self.counters = CallCounters()
         self.tracing: CallTracing | None = open_tracing(settings.otel_endpoint, environment)
-        self.audit: Callable[[], AuditCounts | None] = lambda: None
+
+    def meter(self) -> HubMeter:
+        """Return a meter that feeds both."""
+        return HubMeter(count=self.counters.count, trace=self.tracing)
 
     async def close(self) -> None:
         """Export the spans that wait, at most 2 seconds long."""

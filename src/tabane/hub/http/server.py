@@ -54,7 +54,7 @@ class HttpServer:
             lambda: door.uptime,
             lambda: self.connections,
             hub.telemetry.counters,
-            lambda: hub.telemetry.audit(),
+            hub.audit.counts,
         )
         self._app = HttpApp(
             settings,
