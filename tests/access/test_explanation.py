@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tabane.access.explanation import PermissionReason, explain_permission
 from tabane.access.permissions import PermissionPatterns, PermissionRules
-from tabane.access.policy_operations import ExplainPolicyParams, KeyState, PolicyExplainer, policy_text
+from tabane.access.policy_operations import ExplainPolicyParams, PolicyExplainer, policy_text
 from tabane.operations import Caller, Face
 from tabane.operations.access import SOURCES, CallTarget
 
@@ -37,8 +37,8 @@ def patterns(allow: str = "", deny: str = "", *, read_only: bool = False) -> Per
     return PermissionPatterns(tuple(allow.split()), tuple(deny.split()), read_only)
 
 
-def explained(key: FakeKey, tool: str, state: KeyState = "active", **profiles: PermissionPatterns) -> Any:
-    async def find_key(name: str) -> tuple[FakeKey, KeyState]:
+def explained(key: FakeKey, tool: str, state: str = "active", **profiles: PermissionPatterns) -> Any:
+    async def find_key(name: str) -> tuple[FakeKey, str]:
         return key, state
 
     async def find_target(caller: Caller, name: str) -> CallTarget:
@@ -118,7 +118,7 @@ def test_a_profile_that_is_gone_allows_nothing() -> None:
 
 
 @pytest.mark.parametrize("state", ["expired", "revoked"])
-def test_a_key_that_is_over_allows_nothing(state: KeyState) -> None:
+def test_a_key_that_is_over_allows_nothing(state: str) -> None:
     found = explained(FakeKey(patterns("*")), "github__get_issue", state)
     assert found["allowed"] is False
     assert state in policy_text(found, "en")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Protocol
 
 from msgspec import Meta, Struct
 
@@ -15,8 +15,6 @@ from tabane.operations.access import CallTarget
 
 MOST_CHARACTERS = 300
 """Of the name of a key or tool."""
-
-KeyState = Literal["active", "expired", "revoked"]
 
 
 class PolicyKey(Protocol):
@@ -37,7 +35,7 @@ class PolicyKey(Protocol):
 
 class ExplainPolicyParams(Struct, frozen=True, forbid_unknown_fields=True):
     key: Annotated[
-        str, Meta(min_length=1, max_length=MOST_CHARACTERS, description="Name or id of a key, see list_keys.")
+        str, Meta(min_length=1, max_length=MOST_CHARACTERS, description="Name or id of a key, see keys_list.")
     ]
     tool: Annotated[
         str,
@@ -58,7 +56,7 @@ class PolicyExplainer:
 
     def __init__(
         self,
-        find_key: Callable[[str], Awaitable[tuple[PolicyKey, KeyState]]],
+        find_key: Callable[[str], Awaitable[tuple[PolicyKey, str]]],
         find_target: Callable[[Caller, str], Awaitable[CallTarget]],
         profile: Callable[[str], PermissionPatterns | None],
     ) -> None:
@@ -71,8 +69,9 @@ class PolicyExplainer:
                 description="Explain whether an API key may call a tool, and which pattern decides it.",
                 params=ExplainPolicyParams,
                 handler=self.explain,
-                faces=frozenset({Face.RPC, Face.MCP, Face.CLI}),
-                privilege=Privilege.ADMIN,
+                faces=frozenset({Face.RPC, Face.CLI}),
+                privilege=Privilege.READ,
+                source="admin",
                 text=policy_text,
                 read_only=True,
                 label="Explain a permission",

@@ -1,16 +1,18 @@
-"""Audit of a hub: its log, opened with the hub, and what the hub itself records."""
+"""Audit of a hub: its log, opened with the hub, what the hub itself records, and the meter of its calls."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
+from tabane.access.limits import CallLimits
 from tabane.audit.entry import EntryType, Outcome
-from tabane.audit.log import AuditLog, AuditOptions
+from tabane.audit.log import AuditLog
+from tabane.audit.options import audit_options
 from tabane.errors import AuditError
 from tabane.hub.call_counters import AuditCounts
-from tabane.hub.metering import HubMeter
+from tabane.hub.telemetry import HubTelemetry
 from tabane.messages import Message
 from tabane.settings import Settings
 
@@ -23,8 +25,15 @@ class HubAudit:
     ``problem`` says why there is no log.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, meter: HubMeter) -> None:
-        self._loop, self.meter = loop, meter
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        settings: Settings,
+        environment: Mapping[str, str],
+        limits: Callable[[], CallLimits],
+    ) -> None:
+        self._loop, self.telemetry = loop, HubTelemetry(settings, environment)
+        self.meter = self.telemetry.meter(limits)
         self.log: AuditLog | None = None
         self.problem: Message | None = None
 
@@ -36,7 +45,7 @@ class HubAudit:
         if settings.audit == "off":
             return
         try:
-            self.log = AuditLog(str(settings.home), options_of(settings), self._loop)
+            self.log = AuditLog(str(settings.home), audit_options(settings), self._loop)
         except AuditError as error:
             if settings.audit_full == "stop":
                 raise
@@ -72,22 +81,9 @@ class HubAudit:
         return AuditCounts(self.log.head.seq, self.log.dropped, self.log.lag)
 
     async def close(self) -> None:
-        """Write everything to disk, and close the log."""
+        """Write everything to disk, close the log, and export the spans that wait."""
         if self.log is not None:
             self.event("admin", "hub_stop")
             self.meter.recorder, closing, self.log = None, self.log, None
             await asyncio.to_thread(closing.close)
-
-
-def options_of(settings: Settings) -> AuditOptions:
-    """Return what the settings say about the log."""
-    return AuditOptions(
-        settings.audit,
-        settings.audit_size,
-        settings.audit_files,
-        settings.audit_days,
-        settings.audit_arguments,
-        settings.audit_redact,
-        settings.audit_sync,
-        settings.audit_full,
-    )
+        await self.telemetry.close()

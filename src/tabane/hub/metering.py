@@ -43,7 +43,6 @@ class HubMeter:
     def begin(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> OpenCall:
         call = self._opened(caller, target, request)
         if self.recorder is not None:
-            self.recorder.admit()
             call.arguments = self.recorder.prepare(arguments)
         limits = self._limits()
         if limits is not None:
@@ -87,12 +86,12 @@ class HubMeter:
             call.caller,
             call.target,
             call.arguments,
+            call.request,
             outcome,
-            request=call.request,
-            reason=reason[:LONGEST_REASON],
-            ms=seconds * 1000,
-            size=size,
-            saved=saved,
+            seconds,
+            size,
+            saved,
+            reason[:LONGEST_REASON],
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tabane.hub.call_counters import CallCounters
@@ -10,6 +10,7 @@ from tabane.hub.collector import open_tracing
 from tabane.hub.metering import HubMeter
 
 if TYPE_CHECKING:
+    from tabane.access.limits import CallLimits
     from tabane.hub.tracing import CallTracing
     from tabane.settings import Settings
 
@@ -24,9 +25,9 @@ class HubTelemetry:
         self.counters = CallCounters()
         self.tracing: CallTracing | None = open_tracing(settings.otel_endpoint, environment)
 
-    def meter(self) -> HubMeter:
+    def meter(self, limits: Callable[[], CallLimits]) -> HubMeter:
         """Return a meter that feeds both."""
-        return HubMeter(count=self.counters.count, trace=self.tracing)
+        return HubMeter(limits, count=self.counters.count, trace=self.tracing)
 
     async def close(self) -> None:
         """Export the spans that wait, at most 2 seconds long."""

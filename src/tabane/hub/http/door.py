@@ -24,7 +24,6 @@ from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.port_occupant import find_occupant
 from tabane.hub.jobs import Jobs
 from tabane.hub.rpc.permission import load_token, token_file
-from tabane.hub.telemetry import HubTelemetry
 from tabane.messages import Message, say
 from tabane.operations import Door, OperationTable
 from tabane.settings import Settings
@@ -79,9 +78,6 @@ class HttpHub(Protocol):
 
     @property
     def jobs(self) -> Jobs: ...
-
-    @property
-    def telemetry(self) -> HubTelemetry: ...
 
     @property
     def audit(self) -> HubAudit: ...

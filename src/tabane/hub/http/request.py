@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from tabane.operations import Caller
-from tabane.wire import json
+from tabane.wire import json, rpc
 from tabane.wire.era import INVALID_REQUEST
+from tabane.wire.retry_after import retry_header
 from tabane.wire.trace_context import TRACEPARENT, TRACESTATE
 
 Scope = MutableMapping[str, Any]
@@ -67,6 +68,14 @@ def refusal(
     """Return a JSON-RPC error as the whole answer to a request."""
     line = json.error_line(request_id, json.error_object(code, text, data))
     return RefusedRequest(HttpReply(status, line, [*JSON_HEAD, *headers]))
+
+
+def answer_reply(line: bytes, status: int = 200) -> HttpReply:
+    """Return the answer to a request as a whole: 429 with Retry-After if it is over a limit."""
+    seconds = rpc.retry_seconds(line)
+    if seconds is None:
+        return HttpReply(status, line, JSON_HEAD)
+    return HttpReply(429, line, [*JSON_HEAD, (b"retry-after", retry_header(seconds))])
 
 
 class HttpRequest:

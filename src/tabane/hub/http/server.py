@@ -53,7 +53,7 @@ class HttpServer:
             hub.status,
             lambda: door.uptime,
             lambda: self.connections,
-            hub.telemetry.counters,
+            hub.audit.telemetry.counters,
             hub.audit.counts,
         )
         self._app = HttpApp(
