@@ -199,6 +199,10 @@ def test_the_metrics_page_counts_calls_and_prometheus_reads_it(tmp_path: Path) -
             assert families["tabane_call_duration_seconds"].type == "histogram"
             (keys,) = families["tabane_key_calls"].samples[:1]
             assert keys.labels["key"] == "local"
+            (entries,) = families["tabane_audit_entries"].samples
+            (dropped,) = families["tabane_audit_dropped"].samples
+            assert entries.value >= 4
+            assert dropped.value == 0
             open_page = (await peer.get("/metrics", authorization=None)).body.decode()
             assert "one__echo" not in open_page
             assert "tabane_limited_total 0" in open_page

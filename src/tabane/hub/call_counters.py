@@ -115,6 +115,16 @@ class CallCounters:
         known = reason in self._auth_failures or len(self._auth_failures) < MOST_REASONS
         self._auth_failures[reason if known else OTHER] += 1
 
+    def frozen(self) -> CallCounters:
+        """Return counters with the series of this moment, which another thread may read.
+
+        Their numbers are shared and go on: a number is never torn.
+        """
+        found = CallCounters()
+        found._tools, found._servers = self._tools.copy(), self._servers.copy()
+        found._keys, found._auth_failures = self._keys.copy(), self._auth_failures.copy()
+        return found
+
     def read(self) -> CallCounts:
         """Return what was counted until now."""
         calls = [

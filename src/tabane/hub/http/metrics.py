@@ -50,9 +50,6 @@ METHODS = frozenset(
 )
 """Methods that are counted by name. A client may send any name, so the others are counted as one."""
 
-LONG_PAGE = 500
-"""Samples of a page above which it is written in a thread."""
-
 STATES = ("disabled", *(state.value for state in UpstreamState))
 
 
@@ -95,10 +92,13 @@ class HttpMetrics:
 
         ``named``: with the version and the names of servers, tools and keys, which need the token.
         """
-        families = list(self._families(named))
-        if sum(len(family.samples) for family in families) > LONG_PAGE:
-            return await asyncio.to_thread(exposition, families)
-        return exposition(families)
+        families, calls = list(self._families(named)), self._calls.frozen()
+
+        def written() -> str:
+            return exposition([*families, *call_families(calls.read(), named)])
+
+        # Thousands of series take tens of milliseconds.
+        return await asyncio.to_thread(written) if named else written()
 
     def _families(self, named: bool) -> Iterator[MetricFamily]:
         if named:
@@ -110,7 +110,6 @@ class HttpMetrics:
         yield from self._of_http()
         yield from self._of_hub()
         yield from self._of_servers(named)
-        yield from call_families(self._calls.read(), named)
         audit = self._audit()
         if audit is not None:
             yield from audit_families(audit)
