@@ -62,6 +62,7 @@ COMMANDS = {
     "profiles": CommandEntry(
         "profiles", "profiles", say("List the profiles: named sets of servers and tools.")
     ),
+    "policy": CommandEntry("policy", "policy", say("Explain what keys may do.")),
     "jobs": CommandEntry("jobs", "jobs", say("List, follow and cancel long-running work of the hub.")),
     "limits": CommandEntry("limits", "limits", say("Show rate limits: what each caller has left.")),
     "usage": CommandEntry(

@@ -1,4 +1,4 @@
-"""Audit of a hub: its log, opened with the hub, and what the hub itself records."""
+"""Audit of a hub: its log, opened with the hub, what the hub itself records, and the meter of its calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tabane.audit.log import AuditLog
 from tabane.audit.operations import AuditOperations
 from tabane.audit.options import audit_options, audit_paths
 from tabane.errors import AuditError
-from tabane.hub.metering import HubMeter
+from tabane.hub.call_counters import AuditCounts
+from tabane.hub.telemetry import HubTelemetry
 from tabane.hub.usage import HubUsage
 from tabane.messages import Message
 from tabane.operations import Operation
@@ -39,7 +40,8 @@ class HubAudit:
         environment: Mapping[str, str],
         gateway: Gateway,
     ) -> None:
-        self._loop, self.meter = loop, HubMeter(limits)
+        self._loop, self.telemetry = loop, HubTelemetry(settings, environment)
+        self.meter = self.telemetry.meter(limits)
         self._home = settings.home
         self.usage = HubUsage(settings.home, lambda: settings.posts_zone, environment, gateway)
         self.log: AuditLog | None = None
@@ -86,13 +88,20 @@ class HubAudit:
         if self.log is not None:
             self.log.event(type, holder, action, outcome, detail, source=source)
 
+    def counts(self) -> AuditCounts | None:
+        """Return what the metrics show of the log; None if there is none."""
+        if self.log is None:
+            return None
+        return AuditCounts(self.log.head.seq, self.log.dropped, self.log.lag)
+
     async def close(self) -> None:
-        """Write everything to disk, and close the log."""
+        """Write everything to disk, close the log, and export the spans that wait."""
         await self.usage.close()
         if self.log is not None:
             self.event("admin", "hub_stop")
             self.meter.recorder, closing, self.log = None, self.log, None
             await asyncio.to_thread(closing.close)
+        await self.telemetry.close()
 
     def _newest(self) -> int:
         """Return the seq of the newest entry."""
