@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Protocol
 
 from tabane.messages import Lang
+from tabane.operations.access import LOCAL, Access
 
 
 class Face(Enum):
@@ -50,6 +51,7 @@ class Caller:
     looks: bool = False
     connected: bool = False
     pid: int = 0
+    access: Access = LOCAL
 
 
 class Permission(Protocol):

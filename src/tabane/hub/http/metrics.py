@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tabane.build import this_build
@@ -77,7 +77,9 @@ class HttpMetrics:
         status: Callable[[], dict[str, Any]],
         uptime: Callable[[], float],
         connections: Callable[[], int],
+        refusals: Callable[[], Mapping[str, int]],
     ) -> None:
+        self._refusals = refusals
         self._gateway, self._sessions, self._modern, self._programs = gateway, sessions, modern, programs
         self._status, self._uptime, self._connections = status, uptime, connections
         self._requests: Counter[tuple[str, str, str, int]] = Counter()
@@ -102,6 +104,7 @@ class HttpMetrics:
             yield MetricFamily("tabane_info", "gauge", "The version of the hub; always 1.", [(info, 1)])
         yield from self._of_process()
         yield from self._of_http()
+        yield from self._of_refusals()
         yield from self._of_hub()
         yield from self._of_servers(named)
 
@@ -146,6 +149,17 @@ class HttpMetrics:
             "tabane_http_websockets", "gauge", "Programs that are connected by WebSocket.", sockets
         )
         yield MetricFamily("tabane_http_connections", "gauge", "Open connections over HTTP.", connections)
+
+    def _of_refusals(self) -> Iterator[MetricFamily]:
+        refused: Samples = [
+            ((("reason", reason),), count) for reason, count in sorted(self._refusals().items())
+        ]
+        yield MetricFamily(
+            "tabane_http_refused_total",
+            "counter",
+            "Requests and connections that were refused because nobody was known by their key or token.",
+            refused,
+        )
 
     def _of_hub(self) -> Iterator[MetricFamily]:
         status = self._status()

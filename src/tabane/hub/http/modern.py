@@ -7,7 +7,9 @@ from collections.abc import Callable
 from msgspec import UNSET
 
 from tabane.gateway.gateway import Gateway
+from tabane.hub.clients.session import Session
 from tabane.hub.clients.sessions import ClientSessions
+from tabane.hub.http.authentication import has_ended
 from tabane.hub.http.gate import HttpGate
 from tabane.hub.http.request import HttpReply, HttpRequest, refusal
 from tabane.hub.http.stream import Pulse, Stream
@@ -21,7 +23,8 @@ from tabane.wire.json import JsonRpcFrame, Members
 from tabane.wire.sse import encode_event
 
 SESSION = "http"
-"""What all these clients are called: parts of long results and servers of one client hang on it."""
+"""Begins the name that all these clients of one identity share. Its rest is the identity and the profile:
+parts of long results and servers of one client belong to them."""
 
 PATIENCE = 15.0
 """Seconds that an answer may take before its response becomes a stream, which proxies do not cut."""
@@ -40,7 +43,7 @@ class SingleRequests:
     ) -> None:
         self._settings, self._gate, self._clients = settings, gate, clients
         self._gateway, self._pulse = gateway, pulse
-        self._open: set[SingleOutlet] = set()
+        self._open: dict[SingleOutlet, Session] = {}
 
     @property
     def in_flight(self) -> int:
@@ -65,21 +68,28 @@ class SingleRequests:
             request, self._pulse, self._settings().outbox, patience=PATIENCE if kinds.events else None
         )
         outlet = SingleOutlet(stream, kinds, frame.method == LISTEN)
-        session = self._clients.begin(
-            self._gate.caller(request, SESSION), mode, outlet, Era.MODERN, shared=True
-        )
-        self._open.add(outlet)
+        assert request.access is not None  # identified before
+        caller = self._gate.caller(request, f"{SESSION}:{request.owner}", request.access)
+        session = self._clients.begin(caller, mode, outlet, Era.MODERN, shared=True)
+        self._open[outlet] = session
         try:
             session.receive(body)
             await stream.run()
         finally:
-            self._open.discard(outlet)
+            self._open.pop(outlet, None)
             session.gone()
 
     def close(self) -> None:
         """End what is still open, without an answer."""
         for outlet in list(self._open):
             outlet.close("the hub ended")
+
+    def end_revoked(self) -> None:
+        """End the requests of keys that were revoked or have expired."""
+        for outlet, session in list(self._open.items()):
+            if has_ended(session.caller.access):
+                outlet.close("the key or token of this request is no longer valid", status=401)
+                session.gone()
 
     def _check(self, request: HttpRequest, frame: JsonRpcFrame, kinds: AcceptedTypes) -> None:
         """Raise Refusal if a request is not valid, RefusedRequest if the client takes no possible answer."""
@@ -136,11 +146,12 @@ class SingleOutlet:
     def drain(self) -> None:
         return
 
-    def close(self, why: str) -> None:
+    def close(self, why: str, status: int = 503) -> None:
         if self._stream.begun:
             self._stream.finish()
         else:
-            self._stream.reply(refusal(503, why, (b"retry-after", b"1")).reply)
+            headers = ((b"retry-after", b"1"),) if status == 503 else ()
+            self._stream.reply(refusal(status, why, *headers).reply)
 
 
 def error_code(line: bytes) -> int:
