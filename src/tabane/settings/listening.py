@@ -25,6 +25,13 @@ def check_listening(settings: Settings) -> None:
     _check_pair(settings)
     _check_names(settings)
     networks(settings.trusted_proxies)
+    if settings.trusted_proxies and not settings.http_token:
+        raise ConfigurationError(
+            say(
+                "trusted_proxies is set, and http_token is off: everybody who reaches the proxy could use "
+                "the hub. Remove one of them."
+            )
+        )
     if not settings.http or is_this_machine(settings.host):
         return
     if not (settings.tls_certificate or settings.trusted_proxies):
