@@ -1,41 +1,79 @@
-"""What one identity may do: a placeholder until the seam of the lead lands."""
+"""Access: what an identity may do, and what a call wants to do."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+TargetKind = Literal["tool", "prompt", "resource", "operation", "list"]
+
 
 @dataclass(frozen=True, slots=True)
 class CallTarget:
-    """What is called: the real tool, however it is called."""
+    """What is called: always the real tool, however it is called.
+
+    ``name`` is the public name: that of an upstream's tool or prompt (``server__tool``), the server and URI
+    of a resource (``server__uri``), or the name of an operation. ``server`` is the upstream, empty for the
+    hub's own. ``source`` is what an operation belongs to (:data:`SOURCES`); an operation without one is
+    administration. ``changes`` is False only if it is marked read-only. ``public`` operations are those of
+    the archive that programs of this machine may use without an identity.
+    """
 
     name: str
     server: str = ""
     source: str = ""
-    kind: Literal["tool", "prompt", "resource", "operation", "list"] = "tool"
+    kind: TargetKind = "tool"
     changes: bool = True
     public: bool = False
 
 
+SOURCES = ("posts", "documents", "pages", "tools", "docs", "admin", "hub")
+"""What operations belong to. ``admin`` is administration; ``hub`` is harmless, and for every identity."""
+
+
 class Access(Protocol):
-    """What one identity may do at this moment."""
+    """What one identity may do at this moment.
+
+    It is a live object: one of a revoked or expired key refuses at once, in open sessions too.
+    """
 
     @property
-    def holder(self) -> str: ...
+    def holder(self) -> str:
+        """Return who it is, for limits, audit and usage: ``local``, ``loopback``, ``key:ID``."""
+        ...
+
     @property
-    def label(self) -> str: ...
+    def label(self) -> str:
+        """Return the name that a person gave."""
+        ...
+
     @property
-    def tier(self) -> str: ...
+    def tier(self) -> str:
+        """Return the name of the tier, which has the limits."""
+        ...
+
     @property
-    def everything(self) -> bool: ...
+    def everything(self) -> bool:
+        """Return whether everything is allowed, so that lists need no filter."""
+        ...
+
     @property
-    def revision(self) -> int: ...
-    def allows(self, target: CallTarget) -> bool: ...
-    def sees_server(self, server: str) -> bool: ...
+    def revision(self) -> int:
+        """Return a number that changes whenever the answers of this object may change."""
+        ...
+
+    def allows(self, target: CallTarget) -> bool:
+        """Return whether it may be called, and so may be found. May raise Forbidden to say what helps."""
+        ...
+
+    def sees_server(self, server: str) -> bool:
+        """Return whether anything of that upstream may be visible."""
+        ...
 
 
-class _LocalAccess:
+class LocalAccess:
+    """The access of this machine's user: everything."""
+
     holder = label = tier = "local"
     everything = True
     revision = 0
@@ -47,4 +85,5 @@ class _LocalAccess:
         return True
 
 
-LOCAL: Access = _LocalAccess()
+LOCAL: Access = LocalAccess()
+"""The access of a process of the same user on this machine."""

@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
+from tabane.gateway.visibility import sees
 from tabane.hub.clients.outlet import ROOM, Outlet, undelivered
 from tabane.hub.clients.session import Handler, Session
 from tabane.hub.local.handshake import DRAIN, Hello
@@ -135,10 +136,12 @@ class ClientSessions:
         if listed:
             self.changed("resources")
 
-    def logged(self, params: Raw) -> None:
-        """Pass on a log message of a server that belongs to no request."""
+    def logged(self, server: str, params: Raw) -> None:
+        """Pass on a log message of a server that belongs to no request, to clients that may see it."""
+        configured = self.gateway.servers.get(server)
         for session in self:
-            session.logged(params)
+            if configured is not None and sees(session.caller.access, configured):
+                session.logged(params)
 
     def _tell(self, kind: str) -> None:
         for session in self:

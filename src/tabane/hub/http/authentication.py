@@ -21,6 +21,7 @@ MOST_CREDENTIAL = 16 << 10
 
 Refusal = Literal["token", "key", "oauth"]
 
+_ENDLESS = frozenset(("local", "loopback"))
 _PRESENCE = CallTarget("ping", source="hub", kind="operation", changes=False)
 
 
@@ -120,4 +121,4 @@ class Authenticator:
 
 def has_ended(access: Access) -> bool:
     """Return whether an access was revoked, or has expired: it allows nothing any more."""
-    return access is not LOCAL and not access.allows(_PRESENCE)
+    return access.holder not in _ENDLESS and not access.allows(_PRESENCE)
