@@ -19,9 +19,9 @@ from tests.harness.patience import run
 TRUSTED = TrustedProxies(networks(["10.0.0.0/8", "2001:db8::/32"]))
 
 
-def origin(peer: str, tls: bool = False, **headers: str) -> RequestOrigin:
+def origin(peer: str, /, **headers: str) -> RequestOrigin:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return TRUSTED.origin(peer, tls, named, list(named.items()))
+    return TRUSTED.origin(peer, False, named, list(named.items()))
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_what_others_say_is_ignored() -> None:
     assert origin("127.0.0.1").local
     assert origin("::1").local
     assert origin("::ffff:127.0.0.1").local
-    assert not origin("9.9.9.9", tls=True).local
+    assert not TRUSTED.origin("9.9.9.9", True, {}, []).local
 
 
 def test_both_kinds_of_headers_are_refused() -> None:

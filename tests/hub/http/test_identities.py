@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,9 @@ from tests.harness.identities import (
     identities,
 )
 from tests.harness.patience import run, until
-from tests.harness.running_hub import SOON, Json, child
+from tests.harness.running_hub import SOON, child
 
+MCP_FULL = "/mcp/full"
 SOONER = HttpWaits(revoked=0.05)
 
 
@@ -101,25 +103,23 @@ def test_a_session_belongs_to_the_identity_that_made_it(tmp_path: Path) -> None:
         async with http_hub(tmp_path, {"small": child()}, identities=identities(keys)) as here:
             peer = await here.peer()
             own = await session_of(peer, as_("a"))
-            assert (await peer.post(request("tools/list"), **own)).status == 200
+            assert (await peer.post(request("tools/list"), MCP_FULL, **own)).status == 200
             unknown = await peer.post(
-                request("tools/list"), **{**own, "mcp_session_id": "x" * 32, "authorization": as_("b")}
+                request("tools/list"),
+                MCP_FULL,
+                **{**own, "mcp_session_id": "x" * 32, "authorization": as_("b")},
             )
             for other in (as_("b"), str(here.bearer)):
                 stolen = {**own, "authorization": other}
-                answer = await peer.post(request("tools/list"), **stolen)
+                answer = await peer.post(request("tools/list"), MCP_FULL, **stolen)
                 assert (answer.status, answer.body) == (404, unknown.body)
                 assert (await peer.get("/mcp/full", accept=BOTH, **stolen)).status == 404
                 named = {name.replace("_", "-"): value for name, value in stolen.items()}
                 peer.send("DELETE", "/mcp/full", named)
                 assert (await peer.answer()).status == 404
-            assert (await peer.post(request("tools/list"), **own)).status == 200
+            assert (await peer.post(request("tools/list"), MCP_FULL, **own)).status == 200
 
     run(scenario)
-
-
-def long_text(message: Json) -> str:
-    return "".join(part["text"] for part in message["result"]["content"] if part["type"] == "text")
 
 
 def test_the_parts_of_a_long_result_are_read_by_nobody_else(tmp_path: Path) -> None:
@@ -132,10 +132,8 @@ def test_the_parts_of_a_long_result_are_read_by_nobody_else(tmp_path: Path) -> N
             asked = call("call_tool", name="small__echo", arguments={"text": "long " * 5_000})
             message, headers = modern(asked)
             peer.send_message(message, **{**headers, "authorization": as_("a")})
-            first = long_text(await peer.reply())
-            handle = first.rpartition("handle")[2]
-            parts = [word.strip('".,:()`') for word in handle.replace("=", " ").split()]
-            name = next(word for word in parts if len(word) > 8)
+            handles = re.findall(r"\b[0-9a-f]{12,}\.\d+", json.dumps(await peer.reply()))
+            name = handles[-1]
             for shown, found in ((as_("b"), False), (str(here.bearer), False), (as_("a"), True)):
                 message, headers = modern(call("read_more", handle=name))
                 peer.send_message(message, **{**headers, "authorization": shown})
@@ -149,8 +147,8 @@ def test_a_revoked_key_ends_its_sessions_and_streams(tmp_path: Path) -> None:
     access = GivenAccess("key:a")
 
     async def scenario() -> None:
-        settings = {"identities": identities(GivenKeys(a=access, b=GivenAccess("key:b"))), "waits": SOONER}
-        async with http_hub(tmp_path, {"small": child()}, **settings) as here:
+        given = identities(GivenKeys(a=access, b=GivenAccess("key:b")))
+        async with http_hub(tmp_path, {"small": child()}, identities=given, waits=SOONER) as here:
             peer, other, single, kept = [await here.peer() for _ in range(4)]
             own, others = await session_of(peer, as_("a")), await session_of(kept, as_("b"))
             peer.send("GET", "/mcp/full", {**_dashed(own), "accept": BOTH})
@@ -163,13 +161,13 @@ def test_a_revoked_key_ends_its_sessions_and_streams(tmp_path: Path) -> None:
             single.send_message(message, **{**headers, "authorization": as_("a")})
             assert (await single.head()).status == 200
             access.ended = True
-            assert (await other.post(request("tools/list"), **own)).status == 401
+            assert (await other.post(request("tools/list"), MCP_FULL, **own)).status == 401
             while await single.event():
                 pass
             while await peer.event():
                 pass
             assert len(list(here.hub.sessions)) == 1
-            assert (await other.post(request("tools/list"), **others)).status == 200
+            assert (await other.post(request("tools/list"), MCP_FULL, **others)).status == 200
 
     run(scenario)
 

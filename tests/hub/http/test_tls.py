@@ -16,10 +16,11 @@ from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
 
 from tabane.errors import ConfigurationError
+from tabane.hub.http.door import HttpWaits
 from tabane.hub.http.tls_entrance import MOST_OF_SOURCE, MOST_PENDING
 from tabane.settings import load_settings
 from tests.harness.certificates import HubCertificate
-from tests.harness.http_hub import HttpHub, HttpWaits, http_hub, modern, request
+from tests.harness.http_hub import HttpHub, http_hub, modern, request
 from tests.harness.identities import GivenAccess, GivenKeys, identities
 from tests.harness.patience import run, until
 from tests.harness.running_hub import SOON, child
@@ -56,10 +57,10 @@ def test_a_websocket_is_served_over_tls(tmp_path: Path) -> None:
             ) as socket,
         ):
             await socket.send('{"jsonrpc":"2.0","id":1,"method":"get_status","params":{}}')
-            assert "result" in await asyncio.wait_for(socket.recv(), SOON)  # type: ignore[operator]
+            assert "result" in await asyncio.wait_for(socket.recv(), SOON)
             long = "x" * (1 << 20)
             await socket.send(f'{{"jsonrpc":"2.0","id":2,"method":"{long}"}}')
-            assert "error" in await asyncio.wait_for(socket.recv(), SOON)  # type: ignore[operator]
+            assert "error" in await asyncio.wait_for(socket.recv(), SOON)
 
     run(scenario)
 
@@ -235,7 +236,7 @@ def test_a_client_needs_a_certificate_where_an_authority_of_clients_is_set(tmp_p
             assert (await (await here.peer(trusted=known)).get("/healthz")).status == 200
             message, headers = modern(request("tools/list"))
             peer = await here.peer(trusted=known)
-            assert (await peer.post(message, **{**headers, "authorization": None})).status == 401
+            assert (await peer.post(message, "/mcp/full", **{**headers, "authorization": None})).status == 401
             strange = certificate.trusted()
             trustme.CA().issue_cert("client").configure_cert(strange)
             for context in (certificate.trusted(), strange):
