@@ -230,8 +230,8 @@ class Gateway:
         Raises UnknownName with the nearest names.
         """
         server = self.servers.get(name)
-        if server is None or not sees(access, server):
-            visible = [each.name for each in self.servers.values() if sees(access, each)]
+        if server is None or not self.sees(access, server):
+            visible = [each.name for each in self.servers.values() if self.sees(access, each)]
             near = nearest(name, visible)
             raise UnknownName(
                 say(
@@ -242,6 +242,10 @@ class Gateway:
                 near,
             )
         return server
+
+    def sees(self, access: Access, server: Server) -> bool:
+        """Return whether a server may be shown: by its name, or because one of its tools may be called."""
+        return sees(access, server, self.catalogue.of_server(server.name))
 
     def enabled(self) -> list[Server]:
         """Return the configured servers that may be started."""

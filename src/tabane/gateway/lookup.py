@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from tabane.errors import TabaneError, UnknownName, UpstreamUnavailable
@@ -17,7 +18,7 @@ from tabane.gateway.tools.tool import Tool
 from tabane.gateway.upstreams.upstream import Upstream, UpstreamLimits
 from tabane.gateway.visibility import may_find, prompt_target, resource_target, sees, visible_names
 from tabane.messages import Message, say
-from tabane.operations import Caller
+from tabane.operations import Caller, CallTarget
 from tabane.text.nearest_names import nearest_qualified
 
 log = logging.getLogger(__name__)
@@ -132,7 +133,11 @@ class CatalogLookup:
         resources = self._catalogs.resources
         if found := resources.known(uri):
             return found
-        waits = [self.listed_by(s, caller, name) for name in RESOURCES for s in self._unlisted(name)]
+        waits = [
+            self.listed_by(server, caller, name)
+            for name in RESOURCES
+            for server in self._unlisted_for(caller, name)
+        ]
         await self._within(self._servers.limits.start_timeout, waits, lambda: bool(resources.known(uri)))
         return resources.find(uri)
 
@@ -152,9 +157,9 @@ class CatalogLookup:
         missing = self._unlisted_for(caller)
         return UnlistedServers(tuple(s.name for s in missing if s.name not in failed), failed)
 
-    def _unlisted_for(self, caller: Caller) -> list[Server]:
-        """Return the servers that the caller may see, and whose tools are not known."""
-        return [server for server in self._unlisted() if sees(caller.access, server)]
+    def _unlisted_for(self, caller: Caller, name: str = "tools") -> list[Server]:
+        """Return the servers that the caller may see, and whose list of that name is not known."""
+        return [server for server in self._unlisted(name) if sees(caller.access, server)]
 
     async def refresh(self, kind: str, caller: Caller) -> None:
         """Bring the lists of that kind (tools, prompts, resources) up to date, within the time to wait.
@@ -164,8 +169,12 @@ class CatalogLookup:
         last listing counts: a list does not start a known server.
         """
         names = lists_of(kind)
-        waits = [self.listed_by(s, caller, name) for name in names for s in self._unlisted(name)]
-        for server in self._servers.enabled():
+        waits = [
+            self.listed_by(server, caller, name)
+            for name in names
+            for server in self._unlisted_for(caller, name)
+        ]
+        for server in filter(partial(sees, caller.access), self._servers.enabled()):
             running = [each for each in self._servers.instances(server.name) if each.connection]
             waits += [running[0].fresh(name) for name in names if running and running[0].is_stale(name)]
         await self._within(self._servers.list_wait, waits)
@@ -183,7 +192,16 @@ class CatalogLookup:
 
     async def _wait_owners(self, kind: str, caller: Caller, name: str) -> None:
         """Wait for servers that never listed, if the tool or prompt of that name may be theirs."""
-        owners = [s for s in self._unlisted(kind) if not s.namespace or _may_own(s, name)]
+        # A server that the caller may not see is not started by a guess of its name.
+        owners = [
+            server
+            for server in self._unlisted(kind)
+            if (not server.namespace or _may_own(server, name))
+            and (
+                sees(caller.access, server)
+                or may_find(caller, CallTarget(name, server.name, kind="prompt", changes=False))
+            )
+        ]
         waits = [self.listed_by(s, caller, kind) for s in owners]
         await self._within(self._servers.limits.start_timeout, waits)
 

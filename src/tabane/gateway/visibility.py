@@ -35,9 +35,14 @@ def may_find(caller: Caller, target: CallTarget) -> bool:
     return caller.access.everything or caller.access.allows(target)
 
 
-def sees(access: Access, server: Server) -> bool:
-    """Return whether the name of a server may be shown."""
-    return access.everything or access.sees_server(server.namespace or server.name)
+def sees(access: Access, server: Server, tools: Iterable[Tool] = ()) -> bool:
+    """Return whether a server may be shown. ``tools`` are those that are known of it."""
+    return (
+        access.everything
+        or access.sees_server(server.name)
+        or (bool(server.namespace) and access.sees_server(server.namespace))
+        or any(access.allows(tool.target) for tool in tools)
+    )
 
 
 def visible_tools(access: Access, tools: Iterable[Tool]) -> list[Tool]:

@@ -86,7 +86,7 @@ class Operation:
     def target(self) -> CallTarget:
         """Return the operation as what a caller wants to call."""
         return CallTarget(
-            self.name,
+            self.alias_of or self.name,
             source="admin" if self.privilege is Privilege.ADMIN else self.source or "admin",
             kind="operation",
             changes=self.privilege is not Privilege.READ and not self.relays,

@@ -249,6 +249,7 @@ class RemoteBridgeConnector:
 
     def _request(self, key: str, token: str | None) -> bytes:
         address, mode = self._address, self.hello.mode or self._address.mode
+        profile = self.hello.profile or address.profile
         lines = [
             f"GET {address.path} HTTP/1.1",
             f"Host: {address.place}",
@@ -260,7 +261,7 @@ class RemoteBridgeConnector:
             f"Accept-Language: {lang_of(self.hello.lang)}",
             *([f"Authorization: Bearer {token}"] if token else []),
             *([f"{MODE_HEADER}: {mode}"] if mode else []),
-            *([f"{PROFILE_HEADER}: {address.profile}"] if address.profile else []),
+            *([f"{PROFILE_HEADER}: {profile}"] if profile else []),
         ]
         return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
 

@@ -210,6 +210,7 @@ class ClientCalls:
             upstream.server.timeout,
             on_question=self._asker(key),
             session=session.key,
+            holder=session.caller.access.holder,
             mirrored=mirrored,
             safe=safe,
             unsent=lambda: session.unsent,

@@ -14,7 +14,7 @@ from tabane.gateway.gateway import Gateway
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.disclosure import light_definition
 from tabane.gateway.tools.tool import OWN, Tool, read_tool
-from tabane.gateway.visibility import sees, visible_tools
+from tabane.gateway.visibility import visible_tools
 from tabane.operations import Access, Face, Operation, OperationTable, input_schema
 from tabane.settings import Mode
 from tabane.wire import json
@@ -51,7 +51,7 @@ class Disclosure:
         """Return the instructions for a model: how to find the tools, and which servers have them."""
         if mode == "full":
             return ""
-        servers_seen = (each for each in self._gateway.servers.values() if sees(access, each))
+        servers_seen = (each for each in self._gateway.servers.values() if self._gateway.sees(access, each))
         names = [server.name for server in servers_seen if not server.disabled]
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         servers = f" Servers: {', '.join(names[:MOST_NAMED])}{more}." if names else ""
@@ -85,6 +85,12 @@ class Disclosure:
                 self._lists.clear()
             self._lists[key] = b",".join(definition for _, definition in self._visible(mode, access))
         return self._lists[key]
+
+    def full_size(self, access: Access) -> int:
+        """Return the bytes of the definitions of all tools that this access may call."""
+        catalogue = self._gateway.catalogue
+        tools = visible_tools(access, (*catalogue.own, *catalogue.tools))
+        return sum(len(tool.definition) for tool in tools)
 
     def tool_count(self, mode: Mode) -> int:
         """Return the largest number of tools that the list can have."""

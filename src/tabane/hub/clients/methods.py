@@ -19,7 +19,7 @@ from tabane.hub.clients.lists import ListRequests
 from tabane.hub.clients.offers import OfferRequests
 from tabane.hub.clients.session import Handler, Session
 from tabane.hub.clients.tool_calls import ToolCalls
-from tabane.operations import Door
+from tabane.operations import LOCAL, Door
 from tabane.settings import Settings
 from tabane.wire import era as eras
 from tabane.wire import json
@@ -42,7 +42,7 @@ def client_methods(
     """Return the handlers of requests to a hub."""
     disclosure = Disclosure(door.table, gateway)
     about = _Introductions(gateway, disclosure)
-    lists = ListRequests(gateway, disclosure, documents)
+    lists = ListRequests(gateway, disclosure, documents, door)
     offers = OfferRequests(gateway, door, documents)
     both: dict[str, Handler] = {
         "tools/list": lists.list_tools,
@@ -82,6 +82,8 @@ class _Introductions:
         except InvalidJson:
             capabilities = {}
         can = {name: capabilities[name] for name in NEEDED.values() if name in capabilities}
+        if session.caller.access.holder != LOCAL.holder:
+            can.pop("roots", None)  # folders of another machine
         if can:
             asked = {name: value for name, value in can.items() if name != "roots"}
             session.can_be_asked(can)

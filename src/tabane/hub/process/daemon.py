@@ -13,6 +13,7 @@ from typing import Any
 
 from tabane.build import on_disk, this_build
 from tabane.errors import ConfigurationError, HubError
+from tabane.gateway.servers.redaction import Redactor
 from tabane.hub.clients.session import Session
 from tabane.hub.http.door import HttpDoor
 from tabane.hub.hub import Hub
@@ -29,7 +30,7 @@ from tabane.hub.process.table import table_of
 from tabane.hub.process.watchdog import Watchdog
 from tabane.hub.rpc.lines import RpcSession
 from tabane.messages import Message, language, say
-from tabane.operations import Caller, Face
+from tabane.operations import LOCAL, Caller, Face
 from tabane.settings import Settings
 from tabane.settings.files import private_folder
 
@@ -147,6 +148,7 @@ class Daemon:
         if self.http and self.http.token:
             secrets.append(self.http.token)
         self._logs.hide(secrets)
+        self.hub.audit.hide(secrets, Redactor(secrets).text)
         self._logs.set_level(self.settings.log_level)
 
     # -- reception -------------------------------------------------------------------------------
@@ -203,6 +205,7 @@ class Daemon:
             roots=hello.roots,
             connected=True,
             pid=hello.pid,
+            access=LOCAL,
         )
         session = RpcSession(
             self._loop,
