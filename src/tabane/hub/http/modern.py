@@ -7,8 +7,8 @@ from collections.abc import Callable
 from msgspec import UNSET
 
 from tabane.gateway.gateway import Gateway
-from tabane.hub.clients.session import Session
 from tabane.gateway.visibility import may_find
+from tabane.hub.clients.session import Session
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.authentication import has_ended
 from tabane.hub.http.gate import HttpGate
