@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import ssl
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import trustme
 
 from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams import http_tls
 from tabane.gateway.upstreams.http_tls import UpstreamTls
 from tests.gateway.upstreams_http.test_connecting import tls
 from tests.gateway.upstreams_http.test_failures import why_not
@@ -63,10 +61,13 @@ def test_a_server_that_wants_a_certificate_names_the_setting(tmp_path: Path) -> 
     home = home_of(tmp_path, authority)
 
     async def scenario() -> None:
-        async with raw(modern, tls=strict(authority)) as server:
+        context = strict(authority)
+        # With TLS 1.3, a server says so after the handshake, where a reset may overtake it.
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        async with raw(modern, tls=context) as server:
             definition = {"url": server.url, "tls": {"ca": "own.pem"}}
             async with running_hub(home, {"web": definition}) as hub:
-                said = await why_not(hub, "web")
+                said = await why_not(hub, await hub.connect())
                 assert '"cert"' in said, said
 
     run(scenario)
@@ -79,7 +80,8 @@ def test_a_certificate_that_cannot_be_read_names_the_file(tmp_path: Path) -> Non
 
     async def scenario(definition: Json, *expected: str) -> None:
         async with running_hub(home, {"web": {"url": "https://127.0.0.1:1", "tls": definition}}) as hub:
-            said = await why_not(hub, "web")
+            (server,) = hub.hub.configuration.servers
+            said = str(server.disabled or "") or await why_not(hub, await hub.connect())
             assert all(one in said for one in expected), said
 
     run(lambda: scenario({**files, "cert": "none.pem"}, "none.pem"))
@@ -118,7 +120,6 @@ def test_changed_files_are_used_for_new_connections_and_broken_ones_are_not(tmp_
         following = UpstreamTls(server, {})
         first = following.context()
         (home / "client.pem").write_text("nothing of use")
-        await asyncio.sleep(http_tls.LOOK)
         assert following.context() is first
         write_certificate(home, authority)
         await until(lambda: following.context() is not first, "the new certificate is used")

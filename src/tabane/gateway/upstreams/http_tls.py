@@ -95,8 +95,8 @@ def _show_certificate(trusted: SSLContext, certificate: str, key: str) -> None:
     try:
         read_private(key)
         trusted.load_cert_chain(certificate, key, password=_no_password)
-    except FileNotFoundError as error:
-        missing = error.filename or key
+    except FileNotFoundError:
+        missing = certificate if os.path.exists(key) else key
         raise UpstreamUnavailable(
             say('there is no file {path}. Check "cert" and "key" in its "tls".', path=missing)
         ) from None
