@@ -221,12 +221,48 @@ class Settings:
     host: str = option.text(
         "127.0.0.1",
         say(
-            "The address that HTTP is served at. Only addresses that this machine alone can "
-            "reach are allowed."
+            "The address that HTTP is served at. An address that other machines can reach needs "
+            "TLS (tls_certificate and tls_key) or trusted_proxies, and API keys or OAuth."
         ),
     )
     port: int = option.whole(
         8765, 0, 65_535, say("port"), say("The port that HTTP is served at; 0 chooses a free port.")
+    )
+    tls_certificate: Path | None = option.optional_path(
+        say(
+            "PEM file of the certificate for HTTPS, with the certificates between it and its authority. "
+            "A changed file is used for new connections, without a restart."
+        )
+    )
+    tls_key: Path | None = option.optional_path(
+        say("PEM file of the certificate's private key. Only its owner may be able to read it.")
+    )
+    tls_client_ca: Path | None = option.optional_path(
+        say(
+            "PEM file of the authorities that sign certificates of clients. If it is set, a client "
+            "without such a certificate cannot connect. It needs a key or a token as well."
+        )
+    )
+    public_url: str = option.text(
+        "",
+        say(
+            "The address under which clients reach the hub from other machines, such as "
+            "https://tabane.example.com. Its host is one of the allowed hosts."
+        ),
+    )
+    hosts: tuple[str, ...] = option.texts(
+        say(
+            "Names of this hub that clients may use in a URL, such as tabane.example.com or "
+            "tabane.example.com:8443; tabane.example.com:* allows any port. Names of this machine "
+            "(localhost) are always allowed, all others are refused."
+        )
+    )
+    trusted_proxies: tuple[str, ...] = option.texts(
+        say(
+            "Addresses or networks of the proxies in front of the hub, such as 10.0.0.5 or 10.0.0.0/24. "
+            "What they say about the client (Forwarded, X-Forwarded-For, -Proto, -Host) is used; from "
+            "all others it is ignored."
+        )
     )
     http_token: bool = option.switch(
         True,
