@@ -5,6 +5,8 @@ TabaneError
 │   ├── UnknownName         a tool, server or method that does not exist; ``near`` has the nearest
 │   └── BadArguments        arguments that do not fit; names the parameter and the allowed values
 ├── Forbidden               the caller may not do this
+├── Unauthorized            nobody knows who the caller is
+├── RateLimited             too many calls; says after how many seconds to try again
 ├── ConfigurationError      a file or setting is wrong; says where, and how to fix it
 ├── UpstreamError           an upstream server could not answer (isError for a call of a tool)
 │   ├── UpstreamUnavailable it is not running: disabled, failed to start, circuit open
@@ -85,6 +87,24 @@ class Forbidden(TabaneError):
     """The caller is known, but not allowed to do this."""
 
     code = -31403
+
+
+class Unauthorized(TabaneError):
+    """The caller showed no identity, or one that is not valid."""
+
+    code = -31401
+    reason = "unauthorized"
+
+
+class RateLimited(TabaneError):
+    """The caller reached a limit. ``retry_after`` are the seconds after which a call is allowed again."""
+
+    code = -31429
+    reason = "rate"
+
+    def __init__(self, message: Message, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class ConfigurationError(TabaneError):

@@ -12,6 +12,7 @@ from typing import Any
 from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
 from tabane.settings.files import config_folder, data_folder, read_trusted
+from tabane.settings.oauth import check_oauth
 from tabane.settings.option import InvalidSetting, SettingOption, expanded, value_of
 from tabane.settings.origins import allowed_entry
 from tabane.settings.table import OPTIONS, Settings, SettingSource
@@ -207,6 +208,7 @@ def _check_together(settings: Settings) -> None:
         )
     _check_model(settings)
     _check_origins(settings)
+    check_oauth(settings)
     if settings.restart_first > settings.restart_max:
         raise ConfigurationError(
             say(

@@ -1,0 +1,1 @@
+"""Access: who may call what, and how much."""
