@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from base64 import urlsafe_b64decode
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import NamedTuple
 
 import msgspec
@@ -77,8 +77,11 @@ def parse_jwt(token: str, allowed: frozenset[str]) -> UnverifiedJwt:
 
 
 def _decoded(part: str) -> bytes:
-    """Return the bytes of a part. Raises ValueError for a length that base64 does not have."""
-    return urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    """Return the bytes of a part. Raises ValueError unless the part is the one encoding of them."""
+    data = urlsafe_b64decode(part + "=" * (-len(part) % 4))
+    if urlsafe_b64encode(data).rstrip(b"=") != part.encode("ascii"):
+        raise ValueError("not the canonical base64url")
+    return data
 
 
 def is_bearer(token: str) -> bool:
