@@ -87,7 +87,7 @@ class RealAuthorizationServer:
         return cast("Mapping[str, int]", (await self._http.get("/control/counts")).json())
 
     async def _post(self, path: str, form: Mapping[str, str], client: str = "") -> Mapping[str, Any]:
-        login = self._login(client) if client else None
+        login = httpx2.BasicAuth(*self._login(client)) if client else httpx2.USE_CLIENT_DEFAULT
         answer = await self._http.post(path, data=dict(form), auth=login)
         assert answer.status_code == 200, answer.text
         return cast("Mapping[str, Any]", answer.json())

@@ -84,7 +84,7 @@ async function consent(request, response) {
   const grant = grantId
     ? await provider.Grant.find(grantId)
     : new provider.Grant({ accountId: session.accountId, clientId: params.client_id });
-  if (params.scope?.includes("openid")) grant.addOIDCScope("openid offline_access");
+  grant.addOIDCScope(params.scope ?? "openid");
   for (const resource of [params.resource ?? []].flat()) grant.addResourceScope(resource, SCOPES);
   return provider.interactionFinished(request, response, { consent: { grantId: await grant.save() } });
 }

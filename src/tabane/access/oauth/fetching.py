@@ -166,4 +166,6 @@ def _place(url: str) -> str:
 
 
 def _reason(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
+    # The text of some errors quotes the whole URL, their message does not.
+    text = " ".join(str(getattr(error, "message", "") or error).split())
+    return text.partition("://")[0][:200] or type(error).__name__
