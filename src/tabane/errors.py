@@ -29,6 +29,7 @@ TabaneError
 │   ├── WorkerSpent       the work took longer than its limit
 │   ├── WorkerEnded       the process ended while it did the work
 │   └── WorkerUnavailable the process cannot be started
+├── AuditError              the audit log cannot be written, or read
 ├── AnswerTooLong           an answer is longer than the limit of a message over the network: ask for less
 └── HubError                the hub is not running, did not start, is held, or is of another version
     └── HubDraining         it is about to end; the request was not begun, and can be sent to the next hub
@@ -216,6 +217,12 @@ class WorkerEnded(WorkerError):
 
 class WorkerUnavailable(WorkerError):
     """The process cannot be started, or is being ended."""
+
+
+class AuditError(TabaneError):
+    """The audit log cannot be written, so a call is refused; or its key or files cannot be read."""
+
+    reason = "audit"
 
 
 class AnswerTooLong(TabaneError):

@@ -20,7 +20,7 @@ from tabane.documents.operations import DocumentLibrary, ReadableFile
 from tabane.documents.table import documents_table
 from tabane.errors import ModelError, ModelUnavailable
 from tabane.messages import Lang, say
-from tabane.operations import AllowLocal, Caller, Door, Face, OperationTable
+from tabane.operations import Caller, Door, Face, OperationTable
 from tabane.search.chunking import Measure
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel
 from tabane.search.meaning import Meaning, meaning_of
@@ -139,7 +139,7 @@ class Asked:
         )  # fmt: skip
         self.documents.changed.append(lambda name, event: self.heard.append((name, event)))
         self.table = documents_table(lambda: self.documents, files=files is not None)
-        self.door = Door(OperationTable(self.table), AllowLocal())
+        self.door = Door(OperationTable(self.table))
 
     async def call(self, name: str, caller: Caller = CALLER, /, **params: Any) -> Any:
         """The answer as a program gets it: through JSON and back."""

@@ -227,7 +227,7 @@ def test_uris_are_unchanged_as_long_as_one_server_has_them() -> None:
     offered = ResourceCatalog()
     assert offered.put("one", resources("memo://one"), templates("memo://{n}"))
     assert json.loads(offered.items()[0][1]) == {"uri": "memo://one", "name": "n", "x-own": [1]}
-    assert [key for key, _ in offered.template_items()] == ["memo://{n}"]
+    assert [item.shown for item in offered.template_items()] == ["memo://{n}"]
     assert offered.find("memo://one") == (ResourceSource("one", "memo://one", "memo://one"),)
     assert offered.find("memo://{n}") == (ResourceSource("one", "memo://{n}", "memo://{n}"),)
 
@@ -240,13 +240,13 @@ def test_those_that_collide_are_addressed_whatever_server_lists_first() -> None:
             offered.put(server, resources("memo://same", f"memo://{server}"), templates("memo://{n}"))
         seen.append((offered.items(), offered.template_items()))
     assert seen[0] == seen[1]
-    shown = [key for key, _ in seen[0][0]]
+    shown = [item.shown for item in seen[0][0]]
     assert shown == [
         *("tabane://upstream/one/memo%3A%2F%2Fsame", "memo://one"),
         *("tabane://upstream/two/memo%3A%2F%2Fsame", "memo://two"),
     ]
-    assert [json.loads(definition)["uri"] for _, definition in seen[0][0]] == shown
-    assert [json.loads(definition)["uriTemplate"] for _, definition in seen[0][1]] == [
+    assert [json.loads(item.definition)["uri"] for item in seen[0][0]] == shown
+    assert [json.loads(item.definition)["uriTemplate"] for item in seen[0][1]] == [
         "tabane://upstream/one/memo://{n}",
         "tabane://upstream/two/memo://{n}",
     ]
@@ -255,7 +255,7 @@ def test_those_that_collide_are_addressed_whatever_server_lists_first() -> None:
             assert offered.find(uri) == (ResourceSource(server, "memo://same", uri),)
     assert [source.server for source in offered.find("memo://same")] == ["one", "two"]
     assert offered.remove("two")
-    assert [key for key, _ in offered.items()] == ["memo://same", "memo://one"]
+    assert [item.shown for item in offered.items()] == ["memo://same", "memo://one"]
 
 
 def test_a_server_cannot_pass_its_resources_off_as_anothers() -> None:
@@ -264,7 +264,7 @@ def test_a_server_cannot_pass_its_resources_off_as_anothers() -> None:
     stolen = address("bank", "secret://key")
     offered.put("thief", resources(stolen, "TABANE://documents/one"))
     assert offered.find(stolen) == (ResourceSource("bank", "secret://key", stolen),)
-    for shown, _ in offered.items()[1:]:
+    for shown, *_ in offered.items()[1:]:
         assert shown.startswith("tabane://upstream/thief/")
         assert [source.server for source in offered.find(shown)] == ["thief"]
 

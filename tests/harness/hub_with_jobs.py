@@ -19,7 +19,7 @@ from tabane.errors import StoreFull
 from tabane.hub.local import lock as locks
 from tabane.hub.process.daemon import Daemon, LaunchOrigin, open_logs, prepare_home
 from tabane.messages import say
-from tabane.operations import AllowLocal, Caller, Door, Face, Operation, OperationTable, Privilege, Progress
+from tabane.operations import Caller, Door, Face, Operation, OperationTable, Privilege, Progress
 from tabane.operations.job_turns import Turn
 from tabane.settings import load_settings
 
@@ -103,9 +103,7 @@ class Working(Daemon):
 
     def open(self, umask: int | None = None) -> None:
         super().open(umask)
-        self._door = Door(
-            OperationTable([*self._door.table, *counting(), BLOCKING]), AllowLocal(), self.hub.jobs
-        )
+        self._door = Door(OperationTable([*self._door.table, *counting(), BLOCKING]), self.hub.jobs)
         if self.http:
             self.http.rpc = self._door
 

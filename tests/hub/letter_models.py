@@ -19,7 +19,7 @@ from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.jobs import Jobs
 from tabane.hub.stores import Stores
 from tabane.messages import say
-from tabane.operations import AllowLocal, Caller, Door, Face, OperationTable
+from tabane.operations import Caller, Door, Face, OperationTable
 from tabane.search.chunking import Measure
 from tabane.search.chunking.chunk import Estimate
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel
@@ -115,7 +115,7 @@ class EmbeddingHub:
         self.jobs = Jobs(asyncio.get_running_loop())
         self.embedding = CollectionEmbedder(home, self.stores, models, self.jobs, [whose])
         table = OperationTable([*self.embedding.table(), *self.jobs.table()])
-        self.door = Door(table, AllowLocal(), self.jobs)
+        self.door = Door(table, self.jobs)
 
     async def collection(self) -> StoredCollection:
         return await self.stores.collection(self.whose.domain, self.whose.shape)

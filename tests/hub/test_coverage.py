@@ -14,7 +14,7 @@ import pytest
 
 from tabane.hub.embedded_collections import EMBEDDED
 from tabane.hub.embedding import CollectionEmbedder
-from tabane.operations import AllowLocal, Door, OperationTable
+from tabane.operations import Door, OperationTable
 from tabane.posts.operations import Archive
 from tabane.posts.post import SHAPE, Post, record_of
 from tabane.posts.rendered_text import PostRows
@@ -55,7 +55,7 @@ class Place:
             lambda: UTC,
             missing=lambda spaces: embedding.missing(SHAPE.name, spaces),
         )
-        self._door = Door(OperationTable(posts_table(lambda: self.archive)), AllowLocal())
+        self._door = Door(OperationTable(posts_table(lambda: self.archive)))
 
     async def put(self, contents: Mapping[int, str], vectors: Sequence[int] = ()) -> None:
         """Put posts in the order of their numbers and days; those in ``vectors`` with a vector."""

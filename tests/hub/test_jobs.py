@@ -17,7 +17,7 @@ from tabane.hub import jobs as limits
 from tabane.hub.job import BETWEEN_VERSIONS, LEAST_SPAN, WINDOW, Job, JobPace
 from tabane.hub.jobs import Jobs
 from tabane.messages import say
-from tabane.operations import AllowLocal, Caller, Door, Face, OperationTable, Progress
+from tabane.operations import Caller, Door, Face, OperationTable, Progress
 from tabane.wire import json
 from tests.harness.patience import LONG, steps
 
@@ -62,7 +62,7 @@ class House:
 
     def __init__(self) -> None:
         self.jobs = Jobs(asyncio.get_running_loop(), patience=0.2)
-        self.door = Door(OperationTable(self.jobs.table()), AllowLocal(), self.jobs)
+        self.door = Door(OperationTable(self.jobs.table()), self.jobs)
 
     async def begun(self) -> tuple[Job, Work]:
         work = Work()

@@ -21,7 +21,7 @@ from tabane.hub.models import HubModels
 from tabane.hub.models.models import QueryVectors
 from tabane.hub.models.open_models import OpenModels
 from tabane.messages import Message
-from tabane.operations import AllowLocal, Caller, Door, Face, OperationTable
+from tabane.operations import Caller, Door, Face, OperationTable
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.embedding.model_finder import DEFAULT, MINILM, ModelFinder
 from tabane.settings import Settings, load_settings
@@ -143,7 +143,7 @@ def near(found: bytes | NoModel, text: str, seed: int = 1) -> bool:
 async def call(models: HubModels, name: str, **params: Any) -> Any:
     """An operation through the door, a job until its end."""
     jobs = Jobs(asyncio.get_running_loop())
-    door = Door(OperationTable([*models.table(), *jobs.table()]), AllowLocal(), jobs)
+    door = Door(OperationTable([*models.table(), *jobs.table()]), jobs)
     try:
         found = await door.invoke(CALLER, name, json.dumps(params).encode())
         while isinstance(found, dict) and found.get("status") == "running":

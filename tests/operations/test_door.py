@@ -13,8 +13,8 @@ from msgspec import Meta, Struct
 from tabane.errors import BadArguments, Forbidden, HubError, TabaneError, UnknownName
 from tabane.messages import Lang, Message, say
 from tabane.operations import (
-    AllowLocal,
     Caller,
+    CallTarget,
     Door,
     Face,
     Operation,
@@ -24,9 +24,21 @@ from tabane.operations import (
     StreamPart,
     Work,
 )
+from tabane.operations.access import LocalAccess
 
 HERE = Caller("local", Face.RPC, "1", lang="ja")
-ELSEWHERE = Caller("nobody", Face.RPC, "2")
+
+
+class NoAccess(LocalAccess):
+    """Allows nothing."""
+
+    everything = False
+
+    def allows(self, target: CallTarget) -> bool:
+        return False
+
+
+ELSEWHERE = Caller("stranger", Face.RPC, "2", access=NoAccess())
 
 
 class Count(Struct, frozen=True, forbid_unknown_fields=True):
@@ -101,7 +113,7 @@ class Begun(list[tuple[str, str]]):
 
 def doors() -> tuple[Works, Begun, Door]:
     works, begun = Works(), Begun()
-    return works, begun, Door(works.table(), AllowLocal(), begun)
+    return works, begun, Door(works.table(), begun)
 
 
 async def parts_of(door: Door, params: bytes = b"{}", caller: Caller = HERE) -> list[StreamPart]:
@@ -139,7 +151,7 @@ def test_a_job_that_cannot_be_started_says_why() -> None:
 
 def test_a_table_with_jobs_needs_a_starter() -> None:
     with pytest.raises(ValueError, match="needs a starter"):
-        Door(Works().table(), AllowLocal())
+        Door(Works().table())
 
 
 def test_a_stream_gives_its_parts_and_nothing_after_the_last() -> None:

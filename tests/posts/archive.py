@@ -12,7 +12,7 @@ from datetime import UTC, tzinfo
 from typing import Any, TypeVar
 
 from tabane.messages import Lang, say
-from tabane.operations import AllowLocal, Caller, Door, Face, OperationTable, StreamPart
+from tabane.operations import Caller, Door, Face, OperationTable, StreamPart
 from tabane.posts.operations import Archive
 from tabane.posts.post import SHAPE, SPACES, Post, record_of
 from tabane.posts.table import posts_table
@@ -75,7 +75,7 @@ class Asked:
 
     def __init__(self, archive: Archive, collection: StoredCollection) -> None:
         self.archive, self.collection = archive, collection
-        self.door = Door(OperationTable(posts_table(lambda: archive)), AllowLocal())
+        self.door = Door(OperationTable(posts_table(lambda: archive)))
 
     async def put(self, filed: Sequence[Filed]) -> None:
         await self.collection.upsert(

@@ -12,7 +12,7 @@ import pytest
 
 from tabane.errors import BadArguments, Forbidden, StoreBusy
 from tabane.messages import Lang, say
-from tabane.operations import AllowLocal, Caller, Door, Face, OperationTable, input_schema
+from tabane.operations import Caller, Door, Face, OperationTable, input_schema
 from tabane.reader import result_text
 from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.operations import ReaderOperations
@@ -75,7 +75,7 @@ def run(work: Callable[[Desk], Awaitable[None]], page: Page | None = None, fails
             reading = UrlReader(lambda: tools(FakeFetcher({URL: html()})), shelf=here.shelf, general=way)
             reader = ReaderOperations(lambda _: reading, here.shelf, remember)
             table = OperationTable(reader_table(lambda: reader))
-            await work(Desk(way, Door(table, AllowLocal()), remembered))
+            await work(Desk(way, Door(table), remembered))
 
     asyncio.run(opened())
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tabane.documents import parameters as given
@@ -26,7 +27,9 @@ def documents_table(documents: Callable[[], DocumentLibrary], *, files: bool = T
     found = [*_putting(documents), *_finding(documents)]
     if files:
         what = "Keep what a file on this machine says (text, code, HTML, PDF, DOCX)."
-        found.append(_put("put_file", what, given.PutFile, lambda c, p: documents().put_file(c, p)))
+        putting = _put("put_file", what, given.PutFile, lambda c, p: documents().put_file(c, p))
+        # It reads any file that the hub's user can read.
+        found.append(replace(putting, source="admin"))
     return found
 
 

@@ -27,8 +27,9 @@ from tabane.gateway.upstreams.handshake import Peer
 from tabane.gateway.upstreams.instances import HealthChecks, Instances, ServerSharing
 from tabane.gateway.upstreams.lists import LISTS
 from tabane.gateway.upstreams.upstream import Connect, Upstream, UpstreamLimits
+from tabane.gateway.visibility import sees
 from tabane.messages import Message, say
-from tabane.operations import Caller
+from tabane.operations import LOCAL, Access, Caller
 from tabane.text.nearest_names import nearest
 
 HOLDS = 60.0
@@ -151,7 +152,7 @@ class Gateway:
     def route(self, caller: Caller, tool: Tool) -> Upstream:
         """Return the instance that serves this caller's calls of the tool. Raises TabaneError if none can."""
         if tool.server not in self.servers:
-            raise self._lookup.unknown(tool.alias)
+            raise self._lookup.unknown(caller, tool.alias)
         return self.instance_for(caller, tool.server)
 
     def instance_for(self, caller: Caller, server: str) -> Upstream:
@@ -181,6 +182,10 @@ class Gateway:
 
     def pinned(self) -> bytes:
         return self.catalogue.pinned(self.enabled())
+
+    def pinned_tools(self) -> list[Tool]:
+        """Return the tools that are always listed."""
+        return list(self.catalogue.pinned_tools(self.enabled()))
 
     # -- prompts and resources -------------------------------------------------------------------
 
@@ -219,20 +224,28 @@ class Gateway:
 
     # -- servers ---------------------------------------------------------------------------------
 
-    def server(self, name: str) -> Server:
-        """Return the configured server of that name. Raises UnknownName with the nearest names."""
+    def server(self, name: str, access: Access = LOCAL) -> Server:
+        """Return the configured server of that name, if it may be seen.
+
+        Raises UnknownName with the nearest names.
+        """
         server = self.servers.get(name)
-        if server is None:
-            near = nearest(name, self.servers)
+        if server is None or not self.sees(access, server):
+            visible = [each.name for each in self.servers.values() if self.sees(access, each)]
+            near = nearest(name, visible)
             raise UnknownName(
                 say(
                     "Unknown server: {name}. Configured: {names}",
                     name=name,
-                    names=", ".join(near or self.servers),
+                    names=", ".join(near or visible),
                 ),
                 near,
             )
         return server
+
+    def sees(self, access: Access, server: Server) -> bool:
+        """Return whether a server may be shown: by its name, or because one of its tools may be called."""
+        return sees(access, server, self.catalogue.of_server(server.name))
 
     def enabled(self) -> list[Server]:
         """Return the configured servers that may be started."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from tabane.errors import TabaneError, UnknownName, UpstreamUnavailable
@@ -15,8 +16,9 @@ from tabane.gateway.offers.resources import ResourceSource
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.upstreams.upstream import Upstream, UpstreamLimits
+from tabane.gateway.visibility import may_find, prompt_target, resource_target, sees, visible_names
 from tabane.messages import Message, say
-from tabane.operations import Caller
+from tabane.operations import Caller, CallTarget
 from tabane.text.nearest_names import nearest_qualified
 
 log = logging.getLogger(__name__)
@@ -70,14 +72,14 @@ class CatalogLookup:
         if tool is None:
             await self._wait_owners("tools", caller, name)
             tool = tools.find(name)
-        if tool is None:
-            self._check_disabled(name)
-            raise self.unknown(name)
+        if tool is None or not may_find(caller, tool.target):
+            self._check_disabled(caller, name)
+            raise self.unknown(caller, name)
         return tool
 
-    def unknown(self, name: str) -> UnknownName:
-        """Return the error for a name that no tool has, with the nearest names."""
-        near = nearest_qualified(name, self._catalogs.tools.names)
+    def unknown(self, caller: Caller, name: str) -> UnknownName:
+        """Return the error for a name that no tool has, with the nearest names that the caller may find."""
+        near = nearest_qualified(name, visible_names(caller.access, self._catalogs.tools))
         if near:
             message = say("Unknown tool: {name}. Did you mean {near}?", name=name, near=", ".join(near))
         else:
@@ -94,9 +96,9 @@ class CatalogLookup:
         if prompt is None:
             await self._wait_owners("prompts", caller, name)
             prompt = prompts.find(name)
-        if prompt is None:
-            self._check_disabled(name)
-            near = nearest_qualified(name, prompts.names)
+        if prompt is None or not may_find(caller, prompt_target(prompt)):
+            self._check_disabled(caller, name)
+            near = nearest_qualified(name, self._prompts_of(caller))
             if near:
                 message = say("Unknown prompt: {name}. Did you mean {near}?", name=name, near=", ".join(near))
             else:
@@ -104,7 +106,22 @@ class CatalogLookup:
             raise UnknownName(message, near)
         return prompt
 
+    def _prompts_of(self, caller: Caller) -> list[str]:
+        prompts = self._catalogs.prompts
+        found = ((name, prompts.find(name)) for name in prompts.names)
+        return [name for name, prompt in found if prompt and may_find(caller, prompt_target(prompt))]
+
     async def sources(self, caller: Caller, uri: str) -> tuple[ResourceSource, ...]:
+        """Return the servers to ask for a resource or a template, as :meth:`_sources` does.
+
+        Only those from which the caller may read the resource.
+        """
+        found = await self._sources(caller, uri)
+        if caller.access.everything:
+            return found
+        return tuple(each for each in found if may_find(caller, resource_target(each.server, each.uri)))
+
+    async def _sources(self, caller: Caller, uri: str) -> tuple[ResourceSource, ...]:
         """Return the servers to ask for a resource or a template, the likeliest first; eight at most.
 
         If nothing that is listed indicates a server, wait for those that never listed. After that, any server
@@ -116,20 +133,33 @@ class CatalogLookup:
         resources = self._catalogs.resources
         if found := resources.known(uri):
             return found
-        waits = [self.listed_by(s, caller, name) for name in RESOURCES for s in self._unlisted(name)]
+        waits = [
+            self.listed_by(server, caller, name)
+            for name in RESOURCES
+            for server in self._unlisted_for(caller, name)
+        ]
         await self._within(self._servers.limits.start_timeout, waits, lambda: bool(resources.known(uri)))
         return resources.find(uri)
 
     async def wait_listed(self, caller: Caller) -> UnlistedServers:
-        """Wait, at most ``list_wait`` seconds, for servers that never listed; return those still missing."""
-        await self._within(self._servers.list_wait, [self.listed_by(s, caller) for s in self._unlisted()])
+        """Wait, at most ``list_wait`` seconds, for servers that never listed; return those still missing.
+
+        Only servers that the caller may see.
+        """
+        waits = [self.listed_by(server, caller) for server in self._unlisted_for(caller)]
+        await self._within(self._servers.list_wait, waits)
         failed: dict[str, Message] = {}
-        for server in self._unlisted():
+        for server in self._unlisted_for(caller):
             instances = self._servers.instances(server.name)
             why = next(filter(None, (each.trouble for each in instances)), None)
             if why is not None:
                 failed[server.name] = why
-        return UnlistedServers(tuple(s.name for s in self._unlisted() if s.name not in failed), failed)
+        missing = self._unlisted_for(caller)
+        return UnlistedServers(tuple(s.name for s in missing if s.name not in failed), failed)
+
+    def _unlisted_for(self, caller: Caller, name: str = "tools") -> list[Server]:
+        """Return the servers that the caller may see, and whose list of that name is not known."""
+        return [server for server in self._unlisted(name) if sees(caller.access, server)]
 
     async def refresh(self, kind: str, caller: Caller) -> None:
         """Bring the lists of that kind (tools, prompts, resources) up to date, within the time to wait.
@@ -139,8 +169,12 @@ class CatalogLookup:
         last listing counts: a list does not start a known server.
         """
         names = lists_of(kind)
-        waits = [self.listed_by(s, caller, name) for name in names for s in self._unlisted(name)]
-        for server in self._servers.enabled():
+        waits = [
+            self.listed_by(server, caller, name)
+            for name in names
+            for server in self._unlisted_for(caller, name)
+        ]
+        for server in filter(partial(sees, caller.access), self._servers.enabled()):
             running = [each for each in self._servers.instances(server.name) if each.connection]
             waits += [running[0].fresh(name) for name in names if running and running[0].is_stale(name)]
         await self._within(self._servers.list_wait, waits)
@@ -158,13 +192,22 @@ class CatalogLookup:
 
     async def _wait_owners(self, kind: str, caller: Caller, name: str) -> None:
         """Wait for servers that never listed, if the tool or prompt of that name may be theirs."""
-        owners = [s for s in self._unlisted(kind) if not s.namespace or _may_own(s, name)]
+        # A server that the caller may not see is not started by a guess of its name.
+        owners = [
+            server
+            for server in self._unlisted(kind)
+            if (not server.namespace or _may_own(server, name))
+            and (
+                sees(caller.access, server)
+                or may_find(caller, CallTarget(name, server.name, kind="prompt", changes=False))
+            )
+        ]
         waits = [self.listed_by(s, caller, kind) for s in owners]
         await self._within(self._servers.limits.start_timeout, waits)
 
-    def _check_disabled(self, name: str) -> None:
+    def _check_disabled(self, caller: Caller, name: str) -> None:
         for server in self._servers.servers.values():
-            if server.disabled and _may_own(server, name):
+            if server.disabled and _may_own(server, name) and sees(caller.access, server):
                 raise UpstreamUnavailable(server.disabled)
 
     async def _within(

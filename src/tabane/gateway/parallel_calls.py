@@ -11,9 +11,10 @@ from msgspec import Raw
 
 from tabane.errors import TabaneError
 from tabane.gateway.parameters import CallTool, ExecuteParallel
+from tabane.gateway.tools.tool import says_failed
 from tabane.messages import Lang, say
 from tabane.operations import Caller
-from tabane.wire import json, rpc
+from tabane.wire import rpc
 
 MOST_BYTES = 32 << 20
 """Bytes of all results together, since they are one answer. A result beyond that becomes an error."""
@@ -90,7 +91,7 @@ class _ParallelRun:
             self.end(number, False, "error", Raw(rpc.error_of(error, lang)))
             return
         self._bytes += size
-        self.end(number, not _says_failed(result), "result", result)
+        self.end(number, not says_failed(result), "result", result)
 
     def end(self, number: int, ok: bool, kind: str, value: Raw) -> None:
         """Note how a call ended. Raises _ParallelStopped if the others are to be stopped."""
@@ -129,10 +130,3 @@ class _ParallelRun:
                 seconds=self._params.timeout,
             )
         return TabaneError(why)
-
-
-def _says_failed(result: Raw) -> bool:
-    try:
-        return bytes(json.fields(result).get("isError", b"")) == b"true"
-    except json.InvalidJson:
-        return False

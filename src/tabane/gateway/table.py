@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Raw
 
 from tabane.gateway import parameters as given
-from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.operations import Caller, CallTarget, Face, OpenCall, Operation, Privilege
 
 if TYPE_CHECKING:
     from tabane.gateway.gateway import Gateway
@@ -29,13 +29,13 @@ class PartReader(Protocol):
 
 def gateway_table(
     gateway: Gateway,
-    permit: Callable[[Caller, str], None],
+    admit: Callable[[Caller, CallTarget, bytes], OpenCall],
     call_own: Callable[[Caller, str, bytes], Awaitable[Raw]],
     parts: PartReader,
 ) -> list[Operation]:
     """Return all operations of the gateway.
 
-    ``permit`` raises Forbidden if a caller may not call a tool. ``call_own`` calls one of the hub's own tools
+    ``admit`` admits a call of an upstream's tool. ``call_own`` calls one of the hub's own tools
     by name with arguments, and returns the result as MCP has it. ``parts`` reads on in long results.
     """
 
@@ -43,7 +43,7 @@ def gateway_table(
     def tools() -> ToolOperations:
         from tabane.gateway.tool_operations import ToolOperations
 
-        return ToolOperations(gateway, permit, call_own)
+        return ToolOperations(gateway, admit, call_own)
 
     @cache
     def servers() -> ServerOperations:
@@ -72,11 +72,13 @@ def _tool_operations(tools: Callable[[], ToolOperations]) -> list[Operation]:
         ),
         Operation(
             "call_tool", "Call a found tool.",
-            given.CallTool, lambda c, p: tools().call(c, p), MODEL, Privilege.CALL,
+            given.CallTool, lambda c, p: tools().call(c, p), MODEL, Privilege.CALL, source="hub",
+            relays=True,
         ),
         Operation(
             "call_readonly_tool", "Call a found tool that is marked read-only.",
             given.CallTool, lambda c, p: tools().call_read_only(c, p), MODEL, Privilege.CALL, read_only=True,
+            source="hub", relays=True,
         ),
         _read("get_tool", "One definition, whole.", given.NameParams, lambda c, p: tools().get(c, p)),
         _read("list_tools", "All tools.", given.ListTools, lambda c, p: tools().tools(c, p)),
@@ -87,6 +89,7 @@ def _parallel(parallel: Callable[[], ParallelCalls]) -> Operation:
     return Operation(
         "execute_parallel", "Call many tools at once.",
         given.ExecuteParallel, lambda c, p: parallel().execute(c, p), PERSON, Privilege.CALL, camel_case=True,
+        source="hub", relays=True,
     )  # fmt: skip
 
 
@@ -94,12 +97,15 @@ def _server_operations(servers: Callable[[], ServerOperations]) -> list[Operatio
     return [
         _read(
             "list_servers", "Servers and their state.",
-            given.NoServerParams, lambda c, p: servers().servers(c, p),
+            given.NoServerParams, lambda c, p: servers().servers(c, p), source="admin",
         ),
-        _read("show_server", "One server in detail.", given.NameParams, lambda c, p: servers().show(c, p)),
+        _read(
+            "show_server", "One server in detail.",
+            given.NameParams, lambda c, p: servers().show(c, p), source="admin",
+        ),
         _read(
             "health_check", "Whether servers answer.",
-            given.NoServerParams, lambda c, p: servers().health(c, p),
+            given.NoServerParams, lambda c, p: servers().health(c, p), source="admin",
         ),
         _admin("start_upstream", "Start a server.", lambda c, p: servers().start(c, p)),
         _admin("stop_upstream", "Stop a server.", lambda c, p: servers().stop(c, p)),
@@ -107,7 +113,7 @@ def _server_operations(servers: Callable[[], ServerOperations]) -> list[Operatio
         _admin("test_server", "Start a server and list its tools.", lambda c, p: servers().test(c, p)),
         _read(
             "server_logs", "What a server wrote to stderr.",
-            given.ServerLogs, lambda c, p: servers().logs(c, p),
+            given.ServerLogs, lambda c, p: servers().logs(c, p), source="admin",
         ),
     ]  # fmt: skip
 
@@ -118,9 +124,17 @@ def _read_more(parts: PartReader) -> Operation:
 
 
 def _read(
-    name: str, description: str, params: Any, handler: Any, faces: frozenset[Face] = PERSON, text: Any = None
+    name: str,
+    description: str,
+    params: Any,
+    handler: Any,
+    faces: frozenset[Face] = PERSON,
+    text: Any = None,
+    source: str = "hub",
 ) -> Operation:
-    return Operation(name, description, params, handler, faces, Privilege.READ, text=text, read_only=True)
+    return Operation(
+        name, description, params, handler, faces, Privilege.READ, text=text, read_only=True, source=source
+    )
 
 
 def _admin(name: str, description: str, handler: Any) -> Operation:

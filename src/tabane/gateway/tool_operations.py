@@ -21,14 +21,16 @@ from tabane.gateway.parameters import (
 )
 from tabane.gateway.tools.disclosure import describe, search_text, signature
 from tabane.gateway.tools.index import ToolQuery
-from tabane.gateway.tools.tool import OWN, Tool, ToolCallRequest
+from tabane.gateway.tools.tool import OWN, Tool, ToolCallRequest, check_size, says_failed
 from tabane.gateway.upstreams.call import Call, UpstreamReply
+from tabane.gateway.visibility import visible_names, visible_tools
 from tabane.messages import Lang, Message, say
-from tabane.operations import Caller
+from tabane.operations import Caller, CallTarget, OpenCall, ended
 from tabane.search.source import HitCard, Reference, SearchAnswer, SearchHit, SearchRequest
 from tabane.wire import json
 
-Permit = Callable[[Caller, str], None]
+Admit = Callable[[Caller, CallTarget, bytes], OpenCall]
+"""Admits a call of a tool, which has to be ended. Raises Forbidden and RateLimited."""
 
 OwnTools = Callable[[Caller, str, bytes], Awaitable[Raw]]
 """Calls one of the hub's own tools by name with arguments, and returns its result in MCP's form."""
@@ -64,8 +66,10 @@ class ToolSource:
     async def find(self, caller: Caller, request: ToolQuery) -> ToolAnswer:
         """Return the best tools. Waits at most two seconds for servers that never listed theirs."""
         unlisted = await self._gateway.wait_listed(caller)
-        ranked = await self._gateway.search(request)
         catalogue, asked = self._gateway.catalogue, request.server
+        if not caller.access.everything:
+            request = replace(request, names=frozenset(visible_names(caller.access, catalogue)))
+        ranked = await self._gateway.search(request)
         hits = [SearchHit(tool, hit.score) for hit in ranked.hits if (tool := catalogue.get(hit.alias))]
         failed = {name: why for name, why in unlisted.failed.items() if asked in (None, name)}
         waiting = [name for name in unlisted.starting if asked in (None, name)]
@@ -110,10 +114,10 @@ class ToolDescriptions(Struct, frozen=True):
 
 
 class ToolOperations:
-    """Finds, describes and calls tools. ``permit`` raises Forbidden if a caller may not call one."""
+    """Finds, describes and calls tools. ``admit`` admits the calls of upstreams' tools."""
 
-    def __init__(self, gateway: Gateway, permit: Permit, own: OwnTools) -> None:
-        self._gateway, self._permit, self._own = gateway, permit, own
+    def __init__(self, gateway: Gateway, admit: Admit, own: OwnTools) -> None:
+        self._gateway, self._admit, self._own = gateway, admit, own
         self._source = ToolSource(gateway)
 
     async def search(self, caller: Caller, params: SearchTools) -> ToolSearchResult:
@@ -135,7 +139,7 @@ class ToolOperations:
             pairs,
             found.total,
             params.query,
-            catalogue.names,
+            visible_names(caller.access, catalogue),
             found.waiting,
             caller.lang,
             found.nearest,
@@ -179,13 +183,12 @@ class ToolOperations:
         """Return all tools, or those of one server, as rows."""
         unlisted = await self._gateway.wait_listed(caller)
         if params.server is not None:
-            tools: Sequence[Tool] = self._gateway.catalogue.of_server(
-                self._gateway.server(params.server).name
-            )
+            server = self._gateway.server(params.server, caller.access)
+            tools: Sequence[Tool] = self._gateway.catalogue.of_server(server.name)
         else:
             tools = self._gateway.catalogue.tools
         turns, rows = TimeSlices(), []
-        for tool in tuple(tools):
+        for tool in visible_tools(caller.access, tools):
             await turns.pause()
             rows.append(_row(tool))
         return {
@@ -200,18 +203,27 @@ class ToolOperations:
         """Call a tool and return its result. Raises TabaneError. Canceling this cancels the call."""
         tool = await self._gateway.find(caller, name)
         inner = ToolCallRequest(name, {"arguments": Raw(json.encode(arguments))}, read_only)
-        self._permit(caller, tool.alias)
         inner.check_marks(tool)
         if tool.server == OWN:
             return await self._own(
                 replace(caller, looks=caller.looks or read_only), tool.alias, inner.arguments
             )
-        if (judged := self._gateway.validator.check(tool, inner.arguments)) is not None:
-            await judged
-        return await request(self._gateway, caller, tool, inner)
+        opened = self._admit(caller, tool.target, inner.arguments)
+        with ended(opened):
+            if opened.waits is not None:
+                await opened.waits
+            if (judged := self._gateway.validator.check(tool, inner.arguments)) is not None:
+                await judged
+            result = await request(self._gateway, caller, tool, inner, opened)
+            recorded = opened.end("failed" if says_failed(result) else "ok", len(bytes(result)))
+            if recorded is not None:
+                await recorded
+        return result
 
 
-async def request(gateway: Gateway, caller: Caller, tool: Tool, inner: ToolCallRequest) -> Raw:
+async def request(
+    gateway: Gateway, caller: Caller, tool: Tool, inner: ToolCallRequest, opened: OpenCall
+) -> Raw:
     """Call a tool and return its result. Raises TabaneError. If the caller gives up, cancels it upstream."""
     answer: asyncio.Future[UpstreamReply] = asyncio.get_running_loop().create_future()
 
@@ -220,7 +232,7 @@ async def request(gateway: Gateway, caller: Caller, tool: Tool, inner: ToolCallR
             answer.set_result(reply)
 
     timeout = gateway.servers[tool.server].timeout if tool.server in gateway.servers else 30.0
-    call = Call(b"tools/call", inner.params_for(tool), {}, settle, timeout=timeout)
+    call = Call(b"tools/call", inner.params_for(tool), opened.meta or {}, settle, timeout=timeout)
     upstream = gateway.route(caller, tool)
     upstream.submit(call)
     try:
@@ -234,6 +246,7 @@ async def request(gateway: Gateway, caller: Caller, tool: Tool, inner: ToolCallR
         raise UpstreamError(
             say("{tool} answered with an error: {error}", tool=tool.alias, error=_error_text(reply))
         )
+    check_size(tool, len(bytes(reply.result)), opened.most)
     return reply.result
 
 

@@ -16,7 +16,7 @@ from tabane.errors import TabaneError
 from tabane.hub.clients.document_resources import ListedDocument
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.stores import FOLDER, Stores
-from tabane.operations import Caller, Door, Operation, Privilege
+from tabane.operations import Caller, Door, Face, Operation
 from tabane.posts.times import zone_of
 from tabane.search.models import Models
 from tabane.search.source import OnDemandSource
@@ -117,7 +117,7 @@ class DocumentStore:
         """
         from tabane.documents.document import Draft
 
-        door.check(caller, Privilege.WRITE, "put_document")
+        door.operation(caller, "put_document", Face.RPC)
         draft = Draft(page.url, page.markdown, kind="markdown", title=page.title)
         (result,) = await self.documents.put([draft])
         if isinstance(result, TabaneError):

@@ -34,7 +34,7 @@ from tabane.hub.stores import Stores
 from tabane.hub.tools import HubTools, count_servers, gateway_of
 from tabane.hub.trial import Trials
 from tabane.messages import Lang, language
-from tabane.operations import AllowLocal, Door, Operation, OperationTable
+from tabane.operations import Door, Operation, OperationTable, of_source
 from tabane.posts.times import zone_of
 from tabane.settings import Settings
 from tabane.wire.channel import LineBatch
@@ -66,7 +66,7 @@ class Hub:
             self.batch,
             self.processes,
             on_changed=lambda kind: self.sessions.changed(kind),
-            on_log=lambda server, params: self.sessions.logged(params),
+            on_log=lambda server, params: self.sessions.logged(server, params),
         )
         self.long_results = LongResults(loop)
         self.tools = HubTools(self.gateway, lambda: self.door)
@@ -110,7 +110,7 @@ class Hub:
             errors=2,
         )
         self.table = OperationTable(self._operations())
-        self.door = Door(self.table, AllowLocal(), self.jobs)
+        self.door = Door(self.table, self.jobs)
         self.tools.provide(self.table)
         self.follower = FileFollower(loop, self._files, self._reload)
         self.sessions = ClientSessions(
@@ -206,9 +206,9 @@ class Hub:
             *self.jobs.table(),
             *self.models.table(),
             *self.embedding.table(),
-            *self.posts.table(),
-            *self.documents.table(),
-            *self.reader.table(),
+            *of_source("posts", self.posts.table()),
+            *of_source("documents", self.documents.table()),
+            *of_source("pages", self.reader.table()),
             *EverythingSearch(
                 {
                     "posts": self.posts.source,
@@ -218,7 +218,7 @@ class Hub:
                     "docs": ManualSource(self.stores, self.models, self.embedding),
                 }
             ).table(),
-            *documentation_table(),
+            *of_source("docs", documentation_table()),
         ]
 
     def _model_is_named(self) -> bool:

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
-from tabane.errors import TabaneError
+from tabane.errors import Forbidden, TabaneError
 from tabane.messages import Lang, Message, say
-from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.operations import Caller, CallTarget, Face, Operation, Privilege
 from tabane.search.fusion import reciprocal_ranks
 from tabane.search.source import SearchHit, SearchRequest, SearchSource, ShownItem, shown
 from tabane.wire import json
@@ -21,6 +21,16 @@ log = logging.getLogger(__name__)
 
 SearchKind = Literal["posts", "documents", "pages", "tools", "docs"]
 KINDS: tuple[SearchKind, ...] = ("posts", "documents", "pages", "tools", "docs")
+
+
+_READING: Mapping[SearchKind, CallTarget] = {
+    "posts": CallTarget("search_similar", source="posts", kind="operation", changes=False),
+    "documents": CallTarget("search_documents", source="documents", kind="operation", changes=False),
+    "pages": CallTarget("list_pages", source="pages", kind="operation", changes=False),
+    "tools": CallTarget("search_tools", source="hub", kind="operation", changes=False),
+    "docs": CallTarget("get_documentation", source="docs", kind="operation", changes=False),
+}
+"""The operation that a caller has to be allowed to use, to search things of each kind."""
 
 
 class SearchEverything(Struct, frozen=True, forbid_unknown_fields=True, rename={"places": "in"}):
@@ -56,6 +66,7 @@ class EverythingSearch:
                 text=as_text,
                 read_only=True,
                 structured=lambda found, _: found,
+                source="hub",
             )
         ]
 
@@ -64,8 +75,14 @@ class EverythingSearch:
 
         A kind that fails does not affect the others: if any kind answered, the failure is a warning.
         """
-        kinds = [kind for kind in dict.fromkeys(params.places or KINDS) if kind in self._sources]
+        kinds = [
+            kind
+            for kind in dict.fromkeys(params.places or KINDS)
+            if kind in self._sources and caller.access.allows(_READING[kind])
+        ]
         answers = await asyncio.gather(*(self._answer(kind, caller, params) for kind in kinds))
+        if not kinds:
+            raise Forbidden(say("Your key may not search any of these. Ask the hub's owner for permission."))
         failed = [answer for answer in answers if answer.error is not None]
         if answers and len(failed) == len(answers):
             assert failed[0].error is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from typing import Any
 
 from msgspec import Raw
 
@@ -20,7 +20,7 @@ from tabane.gateway.upstreams.connector import Connector
 from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_tools
 from tabane.hub.clients.tool_calls import as_failure, as_result
 from tabane.hub.servers import limits_of
-from tabane.operations import Caller, Door, Face, Operation, OperationTable, Privilege
+from tabane.operations import Caller, CallTarget, Door, Face, OpenCall, Operation, OperationTable
 from tabane.settings import Settings
 from tabane.wire.channel import LineBatch
 
@@ -86,7 +86,7 @@ class HubTools:
         self._gateway, self._door = gateway, door
 
     def table(self, long_results: LongResults) -> list[Operation]:
-        return gateway_table(self._gateway, self._permit, self._own, long_results)
+        return gateway_table(self._gateway, self._admit, self._own, long_results)
 
     def provide(self, table: OperationTable) -> None:
         """Add the hub's own operations to the tools of servers that can be found."""
@@ -95,13 +95,16 @@ class HubTools:
     async def _own(self, caller: Caller, name: str, arguments: bytes) -> Raw:
         door = self._door()
         operation = door.table.get(name)
+
+        def render(value: Any) -> bytes:
+            return as_result(operation, value, caller.lang)
+
         try:
-            value = await door.invoke(replace(caller, face=Face.MCP), name, arguments)
+            return Raw(await door.respond(caller, name, arguments, render, face=Face.MCP))
         except TabaneError as error:
             if operation is None or operation.failure is None:
                 raise
             return Raw(as_failure(operation, error, caller.lang))
-        return Raw(as_result(operation, value, caller.lang))
 
-    def _permit(self, caller: Caller, tool: str) -> None:
-        self._door().check(caller, Privilege.CALL, tool)
+    def _admit(self, caller: Caller, target: CallTarget, arguments: bytes) -> OpenCall:
+        return self._door().admit(caller, target, arguments)

@@ -1,18 +1,27 @@
 """Operations, and the door through which every face calls them."""
 
-from tabane.operations.caller import AllowLocal, Caller, Face, Permission, Privilege
+from tabane.operations.access import LOCAL, SOURCES, Access, CallTarget
+from tabane.operations.caller import Caller, Face, Privilege
 from tabane.operations.door import Door
 from tabane.operations.jobs import Progress, Queued, Started, Starter, StreamPart, Work
-from tabane.operations.operation import Operation, OperationTable, input_schema
+from tabane.operations.metering import UNMETERED, CallMeter, NoMeter, OpenCall, Outcome, ended
+from tabane.operations.operation import Operation, OperationTable, input_schema, of_source
 
 __all__ = [
-    "AllowLocal",
+    "LOCAL",
+    "SOURCES",
+    "UNMETERED",
+    "Access",
+    "CallMeter",
+    "CallTarget",
     "Caller",
     "Door",
     "Face",
+    "NoMeter",
+    "OpenCall",
     "Operation",
     "OperationTable",
-    "Permission",
+    "Outcome",
     "Privilege",
     "Progress",
     "Queued",
@@ -20,5 +29,7 @@ __all__ = [
     "Starter",
     "StreamPart",
     "Work",
+    "ended",
     "input_schema",
+    "of_source",
 ]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
 
 from tabane.messages import Lang
+from tabane.operations.access import LOCAL, Access
 
 
 class Face(Enum):
@@ -36,7 +36,8 @@ class Caller:
     ``capabilities`` is a JSON object of the capabilities that a client of MCP's handshake era declared.
     ``looks``: the call was allowed only to read, so it may not change anything.
     ``connected``: the caller has a connection, and its jobs end with it. ``pid`` is its process, 0 if
-    unknown.
+    unknown. ``access`` is what the caller may do. ``request`` is the id of the request, ``script`` that of
+    the script that makes it, and ``traceparent`` the trace that it belongs to (W3C). Empty: unknown.
     """
 
     identity: str
@@ -50,16 +51,7 @@ class Caller:
     looks: bool = False
     connected: bool = False
     pid: int = 0
-
-
-class Permission(Protocol):
-    """Decides whether a caller may use ``target``: an operation, or a tool of an upstream server."""
-
-    def allows(self, caller: Caller, privilege: Privilege, target: str) -> bool: ...
-
-
-class AllowLocal:
-    """Allows every call by a process of the same user on this machine."""
-
-    def allows(self, caller: Caller, privilege: Privilege, target: str) -> bool:
-        return caller.identity == "local"
+    access: Access = LOCAL
+    request: str = ""
+    script: str = ""
+    traceparent: str = ""

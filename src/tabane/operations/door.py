@@ -2,88 +2,173 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from tabane.errors import BadArguments, Forbidden, UnknownName
 from tabane.messages import Message, say
-from tabane.operations.caller import Caller, Permission, Privilege
+from tabane.operations.metering import UNMETERED, NoMeter, ended
 from tabane.operations.parameter_errors import decoder_message, parameter_error
 
 if TYPE_CHECKING:
+    from tabane.operations.access import CallTarget
+    from tabane.operations.caller import Caller, Face
     from tabane.operations.jobs import Starter, StreamPart
+    from tabane.operations.metering import CallMeter, OpenCall
     from tabane.operations.operation import Call, Job, Operation, OperationTable, Stream
 
 
 class Door:
-    """Every face calls operations through a door, and nowhere else.
+    """Every face calls operations through a door, and nowhere else. Calls of upstreams' tools pass it too.
 
-    ``starter`` starts the jobs of the table. Raises ValueError if the table has jobs, but no starter is
+    It is the one place where a call is authorized, limited and recorded. ``starter`` starts the jobs of the
+    table. ``meter`` applies limits and records. Raises ValueError if the table has jobs, but no starter is
     given.
     """
 
-    def __init__(self, table: OperationTable, permission: Permission, starter: Starter | None = None) -> None:
+    def __init__(
+        self, table: OperationTable, starter: Starter | None = None, meter: CallMeter | None = None
+    ) -> None:
         if starter is None and any(operation.kind == "job" for operation in table):
             raise ValueError("a table with jobs needs a starter")
         self.table = table
-        self._permission, self._starter = permission, starter
+        self._starter, self._meter = starter, meter or NoMeter()
 
-    def check(self, caller: Caller, privilege: Privilege, target: str) -> None:
+    def over(self, table: OperationTable) -> Door:
+        """Return a door with the same rules over another table."""
+        return Door(table, self._starter, self._meter)
+
+    def check(self, caller: Caller, target: CallTarget) -> None:
         """Raise Forbidden if the caller may not use ``target``."""
-        if caller.looks and privilege is not Privilege.READ:
+        if caller.looks and (target.changes or target.kind == "tool"):
             raise Forbidden(
                 say(
                     "{target} changes data, but this call may only read.",
-                    target=target,
+                    target=target.name,
                 )
             )
-        if not self._permission.allows(caller, privilege, target):
-            raise Forbidden(say("{who} is not allowed to use {target}.", who=caller.identity, target=target))
+        if not caller.access.allows(target):
+            who = caller.access.label or caller.identity
+            raise Forbidden(say("{who} is not allowed to use {target}.", who=who, target=target.name))
 
-    def operation(self, caller: Caller, name: str) -> Operation:
-        """Return the operation of that name on the caller's face.
+    def admit(
+        self, caller: Caller, target: CallTarget, arguments: bytes = b"", request: str = ""
+    ) -> OpenCall:
+        """Admit a call, and return it: it has to be ended.
+
+        ``request`` is the id of the request if the caller has none. Raises Forbidden and RateLimited.
+        """
+        try:
+            self.check(caller, target)
+        except Forbidden as error:
+            self._meter.refuse(caller, target, arguments, request, error)
+            raise
+        return self._meter.begin(caller, target, arguments, request)
+
+    def operation(self, caller: Caller, name: str, face: Face | None = None) -> Operation:
+        """Return the operation of that name on ``face``; the default is the caller's.
 
         Raises UnknownName if there is none, and Forbidden if the caller may not use it.
         """
         operation = self.table.get(name)
-        if operation is None or caller.face not in operation.faces:
+        if operation is None or (face or caller.face) not in operation.faces:
             raise UnknownName(say("Method not found: {name}", name=name))
-        self.check(caller, operation.privilege, name)
+        try:
+            self.check(caller, operation.target)
+        except Forbidden as error:
+            self._meter.refuse(caller, operation.target, b"", "", error)
+            raise
         return operation
 
     async def invoke(self, caller: Caller, name: str, params: bytes | msgspec.Raw) -> Any:
-        """Decode ``params`` (a JSON object) into the operation's type, call it, and return its result.
+        """Call an operation as :meth:`respond` does, and return its result as it is."""
+        result: list[Any] = []
 
-        A job is started, and its state is returned at once. Raises UnknownName, BadArguments (which names
-        the parameter; also for a stream), Forbidden, HubError if no job can be started, and the errors of
-        the handler.
+        def keep(value: Any) -> bytes:
+            result.append(value)
+            return b""
+
+        await self.respond(caller, name, params, keep)
+        return result[0]
+
+    async def respond(
+        self,
+        caller: Caller,
+        name: str,
+        params: bytes | msgspec.Raw,
+        render: Callable[[Any], bytes],
+        *,
+        face: Face | None = None,
+        request: str = "",
+    ) -> bytes:
+        """Decode ``params`` (a JSON object) into the operation's type, call it, and render its result.
+
+        A job is started, and its state is the result. Raises UnknownName, BadArguments (which names
+        the parameter; also for a stream), Forbidden, RateLimited, HubError if no job can be started, and the
+        errors of the handler.
         """
-        operation = self.operation(caller, name)
+        operation = self.operation(caller, name, face)
         if operation.kind == "stream":
             raise BadArguments(
                 say("{name} returns a stream of parts, which this interface does not support.", name=name)
             )
         given = decode_params(operation, params)
-        if operation.kind == "job":
-            return self._start(operation, caller, given)
-        return await cast("Call", operation.handler)(caller, given)
+        opened = (
+            UNMETERED
+            if operation.relays
+            else self._meter.begin(caller, operation.target, bytes(params), request)
+        )
+        with ended(opened):
+            if opened.waits is not None:
+                await opened.waits
+            if operation.kind == "job":
+                value: Any = self._start(operation, caller, given)
+            else:
+                value = await cast("Call", operation.handler)(caller, given)
+            body = render(value)
+            failed = operation.failed is not None and operation.failed(value)
+            recorded = opened.end("failed" if failed else "ok", len(body))
+            if recorded is not None:
+                await recorded
+        return body
 
     def stream(
-        self, caller: Caller, name: str, params: bytes | msgspec.Raw
+        self, caller: Caller, name: str, params: bytes | msgspec.Raw, request: str = ""
     ) -> AsyncGenerator[StreamPart, None]:
         """Return the parts of a stream's answer. Only the last part has ``more`` False.
 
         Close the generator to stop the handler early. Before the first part, raises UnknownName, Forbidden
-        and BadArguments (also if the operation is not a stream); later the errors of the handler.
+        and BadArguments (also if the operation is not a stream); later RateLimited and the errors of the
+        handler.
         """
         operation = self.operation(caller, name)
         if operation.kind != "stream":
             raise BadArguments(say("{name} returns one result, not a stream of parts.", name=name))
-        return _parts(operation, caller, decode_params(operation, params))
+        given = decode_params(operation, params)
+        return self._metered(caller, operation, bytes(params), request, _parts(operation, caller, given))
+
+    async def _metered(
+        self,
+        caller: Caller,
+        operation: Operation,
+        params: bytes,
+        request: str,
+        parts: AsyncGenerator[StreamPart, None],
+    ) -> AsyncGenerator[StreamPart, None]:
+        opened = self._meter.begin(caller, operation.target, params, request)
+        with ended(opened):
+            if opened.waits is not None:
+                await opened.waits
+            async with contextlib.aclosing(parts):
+                async for part in parts:
+                    if not part.more and (recorded := opened.end("ok")) is not None:
+                        await recorded
+                    yield part
 
     def _start(self, operation: Operation, caller: Caller, given: msgspec.Struct) -> dict[str, Any]:
         assert self._starter is not None  # checked by the constructor

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from tabane.operations.access import CallTarget
+from tabane.operations.caller import Privilege
+
 if TYPE_CHECKING:
     from tabane.errors import TabaneError
     from tabane.messages import Lang, Message
-    from tabane.operations.caller import Caller, Face, Privilege
+    from tabane.operations.caller import Caller, Face
     from tabane.operations.jobs import Progress, StreamPart
 
     Call = Callable[[Caller, Any], Awaitable[Any]]
@@ -48,6 +52,10 @@ class Operation:
 
     An operation with Privilege.READ changes nothing that a user keeps, and is marked ``read_only``. ``moved``
     maps parameters that it no longer has to the operations that replaced them.
+
+    ``source`` is what it belongs to (:data:`tabane.operations.access.SOURCES`); without one it is
+    administration. An operation that ``relays`` calls other tools: those are checked, limited and recorded
+    instead of it.
     """
 
     name: str
@@ -71,6 +79,24 @@ class Operation:
     moved: Mapping[str, str] = field(default_factory=dict)
     alias_of: str = ""
     strict: bool = False
+    source: str = ""
+    relays: bool = False
+
+    @cached_property
+    def target(self) -> CallTarget:
+        """Return the operation as what a caller wants to call."""
+        return CallTarget(
+            self.alias_of or self.name,
+            source="admin" if self.privilege is Privilege.ADMIN else self.source or "admin",
+            kind="operation",
+            changes=self.privilege is not Privilege.READ and not self.relays,
+            public=self.public and self.privilege is Privilege.READ,
+        )
+
+
+def of_source(source: str, operations: Iterable[Operation]) -> list[Operation]:
+    """Return the operations, as belonging to that source where they declare no other."""
+    return [each if each.source else replace(each, source=source) for each in operations]
 
 
 class OperationTable:

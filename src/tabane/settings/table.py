@@ -567,6 +567,58 @@ class Settings:
             "Chrome that is found."
         ),
     )
+    audit: Literal["on", "metadata", "off"] = option.choice(
+        "on",
+        ("on", "metadata", "off"),
+        say(
+            "Record each call in the audit log of TABANE_HOME: on; metadata, without arguments; or "
+            "off. Secrets in arguments are always hidden."
+        ),
+    )
+    audit_size: int = option.size(
+        64 * MIB,
+        64 * KIB,
+        GIB,
+        say("Maximum size of a file of the audit log before the next one is started."),
+    )
+    audit_files: int = option.whole(
+        16, 2, 10_000, say("files"), say("Number of files of the audit log to keep, including the current one.")
+    )
+    audit_days: int = option.whole(
+        90,
+        0,
+        36_500,
+        say("days"),
+        say("Files of the audit log that are older are deleted; 0 keeps them, up to audit_files."),
+    )
+    audit_arguments: int = option.size(
+        4 * KIB,
+        0,
+        64 * KIB,
+        say("Maximum size of the arguments of a call in the audit log. Longer ones are cut."),
+    )
+    audit_redact: tuple[str, ...] = option.texts(
+        say(
+            "More names of arguments whose values are hidden in the audit log, in addition to password, "
+            "token and the like; * stands for any text, as in *_pin."
+        )
+    )
+    audit_sync: Literal["1s", "strict"] = option.choice(
+        "1s",
+        ("1s", "strict"),
+        say(
+            "When an entry of the audit log is on disk: within a second, or strict, before the answer of "
+            "the call. In both cases a crash of the hub loses no entry of an answered call."
+        ),
+    )
+    audit_full: Literal["stop", "drop"] = option.choice(
+        "stop",
+        ("stop", "drop"),
+        say(
+            "What happens when the audit log cannot be written, for example because the disk is full: "
+            "stop refuses calls, drop serves them and records how many entries were lost."
+        ),
+    )
     sources: Mapping[str, SettingSource] = field(default_factory=dict, repr=False, compare=False)
     warnings: tuple[Message, ...] = field(default=(), repr=False, compare=False)
 

@@ -6,13 +6,14 @@ accepted and returned as it was written.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Raw
 
-from tabane.errors import BadArguments, ReadError, TabaneError, UnknownName
+from tabane.errors import BadArguments, RateLimited, ReadError, TabaneError, UnknownName
 from tabane.messages import Lang
 from tabane.wire import json
 from tabane.wire.json import InvalidJson, Members
@@ -154,6 +155,9 @@ def _data(error: TabaneError) -> dict[str, Any] | None:
         data["near"] = list(error.near)
     if isinstance(error, BadArguments) and error.parameter:
         data["parameter"] = error.parameter
+    if isinstance(error, RateLimited):
+        # Rounded up: a client that waits this long must not be refused again.
+        data["retryAfterSeconds"] = max(0.001, math.ceil(error.retry_after * 1000) / 1000)
     if isinstance(error, ReadError):
         data |= {"cause": error.cause, "status": error.status, "wait": error.wait}
     return {name: value for name, value in data.items() if value is not None} or None

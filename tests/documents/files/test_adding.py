@@ -23,7 +23,7 @@ from tabane.documents.table import files_table
 from tabane.errors import BadArguments, ModelError, ReadError
 from tabane.hub.jobs import Jobs
 from tabane.messages import Message, say
-from tabane.operations import AllowLocal, Door, OperationTable
+from tabane.operations import Door, OperationTable
 from tabane.wire import json
 from tests.documents.library import CALLER, Asked, Letters, Models, opened, run
 from tests.harness.patience import LONG
@@ -75,9 +75,7 @@ class Shelf:
         self.asked = asked
         self.files = DocumentFiles(asked.documents, FileTextReader(convert), home / "watched.json")
         self.jobs = Jobs(asyncio.get_running_loop())
-        self.door = Door(
-            OperationTable([*files_table(lambda: self.files), *self.jobs.table()]), AllowLocal(), self.jobs
-        )
+        self.door = Door(OperationTable([*files_table(lambda: self.files), *self.jobs.table()]), self.jobs)
 
     async def add(self, *paths: Path, **params: Any) -> Any:
         """The report of the job."""

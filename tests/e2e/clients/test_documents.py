@@ -13,7 +13,7 @@ import pytest
 
 from tabane.hub.clients.disclosure import Disclosure
 from tabane.hub.clients.sessions import MODES
-from tabane.operations import Caller, Face
+from tabane.operations import LOCAL, Caller, Face
 from tests.harness.patience import run, until
 from tests.harness.running_hub import Client, Json, RunningHub, SocketClient, child, running_hub, text
 
@@ -157,10 +157,10 @@ def test_where_its_tools_are_listed_by_mode(tmp_path: Path) -> None:
                 line = await here.connect(mode=mode)
                 first = await line.result("tools/list")
                 listed[mode] = {tool["name"] for tool in first["tools"]}
-                bare = Disclosure(here.hub.table, here.hub.gateway).tool_list(mode)
+                bare = Disclosure(here.hub.table, here.hub.gateway).tool_list(mode, LOCAL)
                 await put(here, f"{mode}/a", f"{mode}/b")
                 assert await line.result("tools/list") == first  # documents never change it
-                assert Disclosure(here.hub.table, here.hub.gateway).tool_list(mode) == bare
+                assert Disclosure(here.hub.table, here.hub.gateway).tool_list(mode, LOCAL) == bare
             assert "put_document" in listed["search"]
             assert "search_documents" not in listed["search"]
             assert listed["full"] >= {

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from tabane.errors import BadArguments, UnknownName
-from tabane.operations import Caller, Door, Face, Privilege
+from tabane.operations import Caller, CallTarget, Face
+from tabane.operations.access import LocalAccess
 from tests.harness.patience import run, until
 from tests.harness.running_hub import Json, RunningHub, child, running_hub, text
 
@@ -130,20 +131,23 @@ def test_a_caller_that_gives_up_leaves_no_call_behind(tmp_path: Path) -> None:
     run(scenario)
 
 
-class NoHarm:
+class NoHarm(LocalAccess):
     """Lets everything pass but one tool."""
 
-    def allows(self, caller: Caller, privilege: Privilege, target: str) -> bool:
-        return target != "up__count"
+    everything = False
+
+    def allows(self, target: CallTarget) -> bool:
+        return target.name != "up__count"
 
 
 def test_each_tool_wants_its_own_permission(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_hub(tmp_path, {"up": child()}) as here:
-            here.hub.door = Door(here.hub.table, NoHarm(), here.hub.jobs)
-            report = await execute(here, request("up__count"), request("up__echo"))
+            caller = Caller("key", Face.RPC, "1", access=NoHarm())
+            await (await here.connect()).call("up__echo")
+            report = await execute(here, request("up__count"), request("up__echo"), caller=caller)
             assert [row["ok"] for row in report["results"]] == [False, True]
-            assert "not allowed to use up__count" in report["results"][0]["error"]["message"]
+            assert "Unknown tool: up__count" in report["results"][0]["error"]["message"]
 
     run(scenario)
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -29,12 +29,12 @@ CALLER = Caller("local", Face.MCP, "test")
 
 
 def keys(gateway: Gateway, kind: str) -> list[str]:
-    found = {
+    found: dict[str, Callable[[], Sequence[tuple[Any, ...]]]] = {
         "prompts": gateway.prompts.items,
         "resources": gateway.resources.items,
         "templates": gateway.resources.template_items,
     }
-    return [key for key, _ in found[kind]()]
+    return [key for key, *_ in found[kind]()]
 
 
 async def tell(here: RunningHub, server: str, tool: str, **arguments: Any) -> Json:

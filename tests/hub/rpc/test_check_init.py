@@ -7,7 +7,7 @@ from typing import Any
 
 from tabane.hub.jobs import Jobs
 from tabane.hub.process.administration import HubAdministration
-from tabane.hub.rpc.permission import LOOPBACK, TcpPermission, TokenlessCaller
+from tabane.hub.rpc.permission import LOOPBACK, LoopbackAccess
 from tabane.messages import Message
 from tabane.operations import Caller, Door, Face, OperationTable, Progress
 from tests.harness.patience import until
@@ -49,8 +49,8 @@ def test_it_says_how_far_the_beginning_is_until_that_is_over(tmp_path: Any) -> N
         process, administration = Process(jobs), HubAdministration()
         administration.of(process)
         table = OperationTable(administration.table())
-        door = Door(table, TcpPermission(table, lambda: True, lambda: tmp_path))
-        visitor = TokenlessCaller(LOOPBACK, Face.RPC, "ws-1")
+        door = Door(table)
+        visitor = Caller(LOOPBACK, Face.RPC, "ws-1", access=LoopbackAccess(lambda: True, lambda: tmp_path))
         await until(lambda: process.opening.state("en")["done"] == 3, "the job has told")
         found = await door.invoke(visitor, "check_init", b"{}")
         assert found["status"] == "init_in_progress"

@@ -17,7 +17,7 @@ from tabane.errors import UnknownName, UpstreamDied
 from tabane.hub.rpc import dispatcher
 from tabane.hub.rpc.lines import RpcSession
 from tabane.messages import say
-from tabane.operations import AllowLocal, Caller, Door, Face, Operation, OperationTable, Privilege, StreamPart
+from tabane.operations import Caller, Door, Face, Operation, OperationTable, Privilege, StreamPart
 from tabane.wire.channel import LineBatch
 
 
@@ -88,7 +88,7 @@ class Works:
         ]
         hidden = Operation("hidden", "", Params, self.double, frozenset({Face.MCP}), Privilege.READ)
         stream = Operation("count", "", Params, self.count, faces, Privilege.READ, kind="stream")
-        return Door(OperationTable([*operations, hidden, stream]), AllowLocal())
+        return Door(OperationTable([*operations, hidden, stream]))
 
 
 class Program:

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 
-from tabane.hub.rpc.permission import LOOPBACK, TcpPermission, TokenlessCaller
+from tabane.errors import Forbidden
+from tabane.hub.rpc.permission import LOOPBACK, LoopbackAccess
 from tabane.hub.rpc.tcp_peers import SocketAddress, uid_in, uid_of_peer
-from tabane.operations import AllowLocal, Caller, Face, OperationTable, Privilege
 from tests.harness.http_hub import request
 from tests.harness.patience import run
 from tests.harness.rpc_hub import FakeOperations, RpcHub, rpc_hub
@@ -89,17 +89,18 @@ def test_a_process_of_the_hubs_user_may_stop_it_without_the_token(tmp_path: Path
 
 @pytest.mark.parametrize("uid", [None, os.getuid() + 1])
 def test_a_process_of_another_user_may_not(tmp_path: Path, uid: int | None) -> None:
-    table = OperationTable(FakeOperations().table())
-    entrance = TcpPermission(table, lambda: True, lambda: tmp_path / "token")
-    other = TokenlessCaller(LOOPBACK, Face.RPC, "x", uid=lambda: uid)
-    own = TokenlessCaller(LOOPBACK, Face.RPC, "x", uid=os.getuid)
-    with pytest.raises(Exception, match="needs the hub's token"):
-        entrance.allows(other, Privilege.ADMIN, "stop_server")
-    assert entrance.allows(own, Privilege.ADMIN, "stop_server")
-    with pytest.raises(Exception, match="needs the hub's token"):
-        entrance.allows(own, Privilege.READ, "secret")
-    assert not entrance.allows(Caller("stranger", Face.RPC, "x"), Privilege.READ, "echo")
-    assert not AllowLocal().allows(own, Privilege.READ, "echo")  # never past the hub's own socket
+    targets = {each.name: each.target for each in FakeOperations().table()}
+    other = LoopbackAccess(lambda: True, lambda: tmp_path / "token", lambda: uid)
+    own = LoopbackAccess(lambda: True, lambda: tmp_path / "token", os.getuid)
+    page = LoopbackAccess(lambda: True, lambda: tmp_path / "token", os.getuid, page=True)
+    for stranger in (other, page):
+        with pytest.raises(Forbidden, match="needs the hub's token"):
+            stranger.allows(targets["stop_server"])
+    assert own.allows(targets["stop_server"])
+    for access in (own, other, page):
+        assert access.allows(targets["echo"])
+        with pytest.raises(Forbidden, match="needs the hub's token"):
+            access.allows(targets["secret"])
 
 
 @LINUX

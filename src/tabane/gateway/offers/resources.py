@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import NamedTuple
 
 from msgspec import Raw
 
@@ -39,6 +40,15 @@ class ResourceSource:
     shown: str
 
 
+class ResourceItem(NamedTuple):
+    """A resource or template in a list: its URI as shown, its definition, its server, and its own URI."""
+
+    shown: str
+    definition: bytes
+    server: str
+    uri: str
+
+
 @dataclass(frozen=True, slots=True)
 class _ServerResources:
     """One server's resources by URI and templates. ``capable``: it answers resources/read."""
@@ -58,8 +68,8 @@ class ResourceCatalog:
     def __init__(self) -> None:
         self.version = 0
         self._by_server: dict[str, _ServerResources] = {}
-        self._items: tuple[tuple[str, bytes], ...] | None = None
-        self._template_items: tuple[tuple[str, bytes], ...] | None = None
+        self._items: tuple[ResourceItem, ...] | None = None
+        self._template_items: tuple[ResourceItem, ...] | None = None
         self._owners: dict[str, list[str]] | None = None
         self._schemes: dict[str, frozenset[str]] = {}
         self._compiled: dict[str, tuple[UriTemplate, ...]] = {}
@@ -99,15 +109,15 @@ class ResourceCatalog:
         offered = self._by_server.get(server, _ServerResources())
         return len(offered.resources), len(offered.templates)
 
-    def items(self) -> Sequence[tuple[str, bytes]]:
-        """Return (URI as shown, definition) of all resources, by server and then as servers list them."""
+    def items(self) -> Sequence[ResourceItem]:
+        """Return all resources, by server and then as servers list them."""
         if self._items is None:
             listed = {server: offered.resources for server, offered in self._by_server.items()}
             self._items = tuple(_shown(listed, "uri", address))
         return self._items
 
-    def template_items(self) -> Sequence[tuple[str, bytes]]:
-        """Return (template as shown, definition) of all templates, in the same order."""
+    def template_items(self) -> Sequence[ResourceItem]:
+        """Return all templates, in the same order."""
         if self._template_items is None:
             formed = {server: offered.templates for server, offered in self._by_server.items()}
             self._template_items = tuple(_shown(formed, "uriTemplate", template_address))
@@ -202,16 +212,17 @@ def _owners(listed: Mapping[str, Mapping[str, Raw]]) -> dict[str, list[str]]:
 
 def _shown(
     listed: Mapping[str, Mapping[str, Raw]], member: str, spelled: Callable[[str, str], str]
-) -> Iterator[tuple[str, bytes]]:
+) -> Iterator[ResourceItem]:
     """Yield each definition with its URI as shown, which is also its ``member``."""
     owners = _owners(listed)
     for server, definitions in listed.items():
         for key, definition in definitions.items():
             if len(owners[key]) == 1 and not is_own(key):
-                yield key, bytes(definition)
+                yield ResourceItem(key, bytes(definition), server, key)
             else:
                 shown = spelled(server, key)
-                yield shown, join({**fields(definition), member: Raw(quote(shown))})
+                renamed = join({**fields(definition), member: Raw(quote(shown))})
+                yield ResourceItem(shown, renamed, server, key)
 
 
 def _sources(servers: Iterable[str], uri: str) -> tuple[ResourceSource, ...]:

@@ -128,11 +128,13 @@ class ToolCatalog:
     def pinned(self, servers: Sequence[Server]) -> bytes:
         """Return the complete definitions of the tools that are always listed, joined by commas."""
         if "pinned" not in self._lists:
-            tools = (
-                tool for server in servers for tool in self.of_server(server.name) if pinned(server, tool)
-            )
-            self._lists["pinned"] = b",".join(tool.definition for tool in tools)
+            self._lists["pinned"] = b",".join(tool.definition for tool in self.pinned_tools(servers))
         return self._lists["pinned"]
+
+    def pinned_tools(self, servers: Sequence[Server]) -> Iterator[Tool]:
+        """Yield the tools that are always listed."""
+        for server in servers:
+            yield from (tool for tool in self.of_server(server.name) if pinned(server, tool))
 
     def forget_lists(self) -> None:
         """Build the lists again on next use: the pinned tools may have changed."""

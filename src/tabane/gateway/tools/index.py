@@ -63,6 +63,8 @@ _POSTINGS = "CREATE VIRTUAL TABLE temp.postings USING fts5vocab(main, words, ins
 class ToolQuery(SearchRequest):
     """A search for tools. ``tags`` are met by any of them; ``match`` other than relevance is by name.
 
+    ``names`` are those of the tools that may be found; None: all.
+
     One matching tag is enough. Each ``match`` other than relevance compares names. A relevance query without
     any word lists the tools that match the filters, by alias.
     """
@@ -72,6 +74,7 @@ class ToolQuery(SearchRequest):
     tags: tuple[str, ...] = ()
     category: str | None = None
     match: Match = "relevance"
+    names: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +151,14 @@ class ToolIndex:
         return _best(self._match_names(query, name_similarity(query.match)), query.limit)
 
     def _relevant(self, query: ToolQuery) -> ToolHits:
-        allowed = dict(self._select("number, alias", query))
+        allowed = {number: alias for alias, number in self._select("alias, number", query)}
         figures = self._read_figures()
         asked = concepts(_storable(query.query), glossary(), japanese=figures.japanese)
         if not asked:
             return _best([ToolHit(alias, 0.0) for alias in allowed.values()], query.limit)
         ranking = ToolRanking(self._postings, figures.weights, figures.name_parts)
         scores = ranking.scores(asked)
-        called = self._named_exactly(query.query)
+        called = [number for number in self._named_exactly(query.query) if number in allowed]
         scores.update((number, 1.0) for number in called)
         # Rounded before they are sorted: the order is that of the scores a reader sees.
         found = {ToolHit(allowed[n], round(score, 3)): n for n, score in scores.items() if n in allowed}
@@ -183,7 +186,7 @@ class ToolIndex:
         return found
 
     def _select(self, columns: str, query: ToolQuery) -> list[Any]:
-        """Return the rows of the tools that pass the query's filters."""
+        """Return the rows of the tools that pass the query's filters. The first column is ``alias``."""
         clauses, values = ["1"], []
         if query.server is not None:
             clauses.append("server = ?")
@@ -195,7 +198,10 @@ class ToolIndex:
             clauses.append("(" + " OR ".join(["instr(tags, ?)"] * len(query.tags)) + ")")
             values.extend(f"\n{normalise(tag)}\n" for tag in query.tags)
         statement = f"SELECT {columns} FROM tools WHERE {' AND '.join(clauses)} ORDER BY alias"
-        return self._db.execute(statement, [_storable(value) for value in values]).fetchall()
+        rows = self._db.execute(statement, [_storable(value) for value in values]).fetchall()
+        if query.names is None:
+            return rows
+        return [row for row in rows if row[0] in query.names]
 
     def _postings(self, token: str) -> Iterable[tuple[int, str]]:
         return self._db.execute("SELECT doc, col FROM temp.postings WHERE term = ?", (token,))

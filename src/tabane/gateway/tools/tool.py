@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from tabane.errors import BadArguments, CallerError, TabaneError
+from tabane.errors import AnswerTooLong, BadArguments, CallerError, TabaneError
 from tabane.messages import Lang, say
+from tabane.operations import CallTarget
 from tabane.wire.json import InvalidJson, Members, decode, encode, fields, join, member, quote
 from tabane.wire.json import text as json_text
 from tabane.wire.mirrored_arguments import HeaderMirror, mirrors
@@ -27,6 +29,9 @@ _MOST_DESCRIPTION = 16_384
 _MOST_TITLE = 256
 
 
+_NOTHING = CallTarget("")
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """One tool, with its definition and the fields that are read from it.
@@ -38,7 +43,7 @@ class Tool:
     own. The remaining fields are read from the definition for searching and listing. ``schema`` is the
     decoded inputSchema ({} if it is not an object). ``tags``, ``category`` and ``about`` are the user's words
     about its server. ``mirrored`` are the arguments that are repeated in headers if the tool is called over
-    HTTP.
+    HTTP. ``target`` is the tool as what a caller wants to call.
     """
 
     alias: str
@@ -55,6 +60,12 @@ class Tool:
     about: str = ""
     idempotent: bool = False
     mirrored: tuple[HeaderMirror, ...] = ()
+    target: CallTarget = field(default=_NOTHING, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.target is _NOTHING:
+            target = CallTarget(self.alias, self.server, changes=not self.read_only)
+            object.__setattr__(self, "target", target)
 
     @property
     def repeatable(self) -> bool:
@@ -219,6 +230,43 @@ def _arguments(raw: Raw | None) -> Raw:
             say("arguments: an object with the tool's parameters is required."), "arguments"
         ) from None
     return raw
+
+
+_WINDOW = 64 << 10
+_says_failed = re.compile(rb'"isError"\s*:\s*true').search
+
+
+def says_failed(result: Raw) -> bool:
+    """Return whether a result says that the tool failed.
+
+    Of a result above 128 KiB, only the first and last 64 KiB are read: ``isError`` is beside the content.
+    """
+    view = memoryview(result)
+    if len(view) <= 2 * _WINDOW:
+        return bool(_says_failed(view)) and _is_error(result)
+    # Inside a text, the quotation marks would be escaped.
+    return bool(_says_failed(view[:_WINDOW]) or _says_failed(view[-_WINDOW:]))
+
+
+def _is_error(result: Raw) -> bool:
+    try:
+        return bytes(fields(result).get("isError", b"")) == b"true"
+    except InvalidJson:
+        return False
+
+
+def check_size(tool: Tool, size: int, most: int) -> None:
+    """Raise AnswerTooLong if a result of ``size`` bytes is larger than the caller may have; 0 is no limit."""
+    if most and size > most:
+        raise AnswerTooLong(
+            say(
+                "The result of {tool} has {size} KiB, but this identity may have at most {most} KiB. "
+                "Request less data.",
+                tool=tool.alias,
+                size=-(-size // 1024),
+                most=most // 1024,
+            )
+        )
 
 
 def tool_failure(error: TabaneError, lang: Lang) -> bytes:

@@ -96,6 +96,7 @@ class Call:
     __slots__ = (
         "deadline",
         "done",
+        "holder",
         "meta",
         "method",
         "mirrored",
@@ -123,13 +124,14 @@ class Call:
         *,
         on_question: Callable[[ServerRequest], bool] | None = None,
         session: str = "",
+        holder: str = "",
         mirrored: tuple[HeaderMirror, ...] = (),
         safe: bool = False,
         unsent: Callable[[], int] = lambda: 0,
     ) -> None:
         self.method, self.params, self.meta = method, params, meta
         self.on_reply, self.on_notice, self.on_question = on_reply, on_notice, on_question
-        self.timeout, self.session = timeout, session
+        self.timeout, self.session, self.holder = timeout, session, holder
         self.mirrored, self.safe, self.unsent = mirrored, safe, unsent
         self.deadline = 0.0
         self.number = 0

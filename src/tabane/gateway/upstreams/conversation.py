@@ -351,8 +351,13 @@ class Conversation:
                 call.on_notice("notifications/progress", params)
 
     def _logged(self, method: str, params: Raw, about: int | None) -> None:
-        """Pass a log message to the call on whose stream it arrived, else to each client in flight."""
-        calls = [self._calls[about]] if about in self._calls else self._calls.values()
+        """Pass a log message to the call on whose stream it arrived, else to each client in flight.
+
+        If clients of different identities are in flight, nobody gets it: it may quote another's call.
+        """
+        calls = [self._calls[about]] if about in self._calls else list(self._calls.values())
+        if len(calls) > 1 and len({call.holder for call in calls}) > 1:
+            return
         told = {call.session: call for call in calls if call.on_notice}
         for call in told.values():
             if call.on_notice:

@@ -13,7 +13,7 @@ from tabane.errors import UpstreamOverloaded, UpstreamUnavailable
 from tabane.gateway.servers.server import Server, Share
 from tabane.gateway.upstreams.upstream import Upstream, UpstreamLimits, UpstreamState
 from tabane.messages import Message, say
-from tabane.operations import Caller
+from tabane.operations import LOCAL, Caller
 
 log = logging.getLogger(__name__)
 
@@ -110,12 +110,21 @@ def _sharing_key(server: Server, caller: Caller | None) -> str:
 
 
 def _roots(caller: Caller) -> tuple[str, ...]:
-    """Return the folders a caller works in, as file URIs; its working directory if it names none."""
+    """Return the folders a caller works in, as file URIs; its working directory if it names none.
+
+    The folders of a caller that is not the user of this machine are not folders of this machine.
+    """
+    if not _is_local(caller):
+        return ()
     if caller.roots or not caller.cwd:
         return tuple(sorted(caller.roots))
     from urllib.parse import quote
 
     return ("file://" + quote(caller.cwd),)
+
+
+def _is_local(caller: Caller) -> bool:
+    return caller.access.holder == LOCAL.holder
 
 
 def _with_folders(server: Server, caller: Caller | None) -> Server:
@@ -135,7 +144,7 @@ def _with_folders(server: Server, caller: Caller | None) -> Server:
 
 
 def _folder(caller: Caller | None) -> str | None:
-    if caller is None:
+    if caller is None or not _is_local(caller):
         return None
     for root in caller.roots:
         if root.startswith("file://"):

@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw
 
 from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.gateway.upstreams.upstream import Upstream
-from tabane.operations import Caller
+from tabane.operations import UNMETERED, Caller, OpenCall
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era
@@ -163,7 +163,7 @@ class ClientCalls:
 
     def __init__(self, session: SessionClient) -> None:
         self._session = session
-        self._in_flight: dict[bytes, tuple[Call, Upstream]] = {}
+        self._in_flight: dict[bytes, tuple[Call, Upstream, OpenCall]] = {}
         self.level: int | None = None
         self.ask: Callable[[bytes, ServerRequest], bool] | None = None
 
@@ -182,15 +182,22 @@ class ClientCalls:
         meta: Members,
         on_reply: Callable[[UpstreamReply], None],
         *,
+        opened: OpenCall = UNMETERED,
         mirrored: tuple[HeaderMirror, ...] = (),
         safe: bool = False,
     ) -> None:
-        """Hand a request to an upstream. ``on_reply`` gets the answer, unless the call is cancelled."""
+        """Hand a request to an upstream. ``on_reply`` gets the answer, and has to end ``opened``.
+
+        If the call is cancelled, ``opened`` is ended here.
+        """
         session = self._session
 
         def replied(reply: UpstreamReply) -> None:
             self._in_flight.pop(key, None)
             on_reply(reply)
+
+        if opened.meta is not None:
+            meta = {**meta, **opened.meta}
 
         if self.level is not None:
             meta = {**meta, eras.META_LOG_LEVEL: Raw(json.quote(eras.LOG_LEVELS[self.level]))}
@@ -203,18 +210,20 @@ class ClientCalls:
             upstream.server.timeout,
             on_question=self._asker(key),
             session=session.key,
+            holder=session.caller.access.holder,
             mirrored=mirrored,
             safe=safe,
             unsent=lambda: session.unsent,
         )
-        self._in_flight[key] = (call, upstream)
+        self._in_flight[key] = (call, upstream, opened)
         upstream.submit(call)
 
     def cancel(self, key: bytes, reason: str) -> None:
         """Cancel a call; nothing comes back for it."""
         entry = self._in_flight.pop(key, None)
         if entry:
-            call, upstream = entry
+            call, upstream, opened = entry
+            opened.end("cancelled")
             upstream.cancel(call, reason)
 
     def close(self) -> None:

@@ -6,14 +6,16 @@ It is the same for every client and over time, which also keeps clients' prompt 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
 from typing import Any
 
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.disclosure import light_definition
 from tabane.gateway.tools.tool import OWN, Tool, read_tool
-from tabane.operations import Face, Operation, OperationTable, input_schema
+from tabane.gateway.visibility import visible_tools
+from tabane.operations import Access, Face, Operation, OperationTable, input_schema
 from tabane.settings import Mode
 from tabane.wire import json
 
@@ -22,6 +24,9 @@ DISCLOSING = ("search_tools", "describe_tools", "call_tool", "call_readonly_tool
 
 LISTED = (*DISCLOSING, "search_everything", "read_url_content", "put_document")
 """The tools of mode search, in order."""
+
+MOST_LISTS = 32
+"""Lists of restricted identities that are kept."""
 
 MOST_NAMED = 40
 """Servers that the instructions name."""
@@ -32,21 +37,22 @@ class Disclosure:
 
     def __init__(self, table: OperationTable, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._definitions = {
-            operation.name: json.encode(definition(operation))
-            for operation in table.with_face(Face.MCP)
-            if not operation.alias_of
-        }
+        operations = [each for each in table.with_face(Face.MCP) if not each.alias_of]
+        self._definitions = {each.name: json.encode(definition(each)) for each in operations}
+        self._targets = {each.name: each.target for each in operations}
+        self._lists: dict[tuple[Hashable, ...], bytes] = {}
 
-    def built_in(self, name: str) -> bytes | None:
-        """Return the definition of a built-in tool, None if there is none of that name."""
-        return self._definitions.get(name)
+    def built_in(self, name: str, access: Access) -> bytes | None:
+        """Return the definition of a built-in tool; None if there is none of that name for this access."""
+        found = self._definitions.get(name)
+        return found if found is not None and access.allows(self._targets[name]) else None
 
-    def instructions(self, mode: Mode) -> str:
+    def instructions(self, mode: Mode, access: Access) -> str:
         """Return the instructions for a model: how to find the tools, and which servers have them."""
         if mode == "full":
             return ""
-        names = [server.name for server in self._gateway.servers.values() if not server.disabled]
+        servers_seen = (each for each in self._gateway.servers.values() if self._gateway.sees(access, each))
+        names = [server.name for server in servers_seen if not server.disabled]
         more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
         servers = f" Servers: {', '.join(names[:MOST_NAMED])}{more}." if names else ""
         if mode == "light":
@@ -66,24 +72,43 @@ class Disclosure:
             )
         return all(server.disabled or self._gateway.catalogue.has(server.name) for server in servers)
 
-    def tool_list(self, mode: Mode) -> bytes:
+    def tool_list(self, mode: Mode, access: Access) -> bytes:
         """Return the definitions of a whole list, joined by commas."""
-        return b",".join(part for part in self._parts(mode) if part)
+        if access.everything:
+            return b",".join(part for part in self._parts(mode) if part)
+        # The version of the catalog counts listings; pinned tools also depend on the servers file.
+        pinned = hash(self._gateway.pinned()) if mode == "search" else 0
+        version = self._gateway.catalogue.version
+        key = (mode, access.holder, id(access), access.revision, version, pinned)
+        if key not in self._lists:
+            if len(self._lists) >= MOST_LISTS:
+                self._lists.clear()
+            self._lists[key] = b",".join(definition for _, definition in self._visible(mode, access))
+        return self._lists[key]
 
     def tool_count(self, mode: Mode) -> int:
         """Return the largest number of tools that the list can have."""
         return len(self._definitions) + (0 if mode == "search" else self._gateway.catalogue.count)
 
-    def tool_items(self, mode: Mode) -> list[tuple[str, bytes]]:
+    def tool_items(self, mode: Mode, access: Access) -> list[tuple[str, bytes]]:
         """Return the tools of the list: name and definition of each."""
         if mode == "search":
             # Short by design: one page, even with pinned tools.
-            return [("", self.tool_list(mode))]
+            return [("", self.tool_list(mode, access))]
+        return self._visible(mode, access)
+
+    def _visible(self, mode: Mode, access: Access) -> list[tuple[str, bytes]]:
+        """Return name and definition of each tool of the list that this access may call."""
         catalogue = self._gateway.catalogue
+        if mode == "search":
+            listed = [(name, found) for name in LISTED if (found := self.built_in(name, access)) is not None]
+            pinned = visible_tools(access, self._gateway.pinned_tools())
+            return listed + [(tool.alias, tool.definition) for tool in pinned]
+        tools = visible_tools(access, (*catalogue.own, *catalogue.tools))
         if mode == "full":
-            return [(tool.alias, tool.definition) for tool in (*catalogue.own, *catalogue.tools)]
+            return [(tool.alias, tool.definition) for tool in tools]
         reading = [("describe_tools", self._definitions["describe_tools"])]
-        return reading + [(tool.alias, light_definition(tool)) for tool in (*catalogue.own, *catalogue.tools)]
+        return reading + [(tool.alias, light_definition(tool)) for tool in tools]
 
     def _parts(self, mode: Mode) -> list[bytes]:
         if mode == "search":
@@ -109,11 +134,11 @@ def old_names(table: OperationTable) -> list[Tool]:
 def _tools(operations: Iterable[Operation]) -> list[Tool]:
     server = Server(OWN)
     found = (
-        read_tool(json.encode(definition(operation)), server, operation.name)
+        (read_tool(json.encode(definition(operation)), server, operation.name), operation.target)
         for operation in operations
         if operation.name not in DISCLOSING
     )
-    return [tool for tool in found if tool is not None]
+    return [replace(tool, target=target) for tool, target in found if tool is not None]
 
 
 def definition(operation: Operation) -> dict[str, object]:

@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, unquote
 
+from tabane.operations import CallTarget
 from tabane.wire import json
+
+READING = CallTarget("get_document", source="documents", kind="operation", changes=False)
+"""The operation that a caller has to be allowed to use, to read documents as resources."""
 
 ROOT = "tabane://documents/"
 TEMPLATE = ROOT + "{key}"

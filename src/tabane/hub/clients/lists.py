@@ -10,10 +10,13 @@ from msgspec import Raw
 from tabane.errors import StoreError
 from tabane.gateway import gateway as gateways
 from tabane.gateway.gateway import Gateway
+from tabane.gateway.offers.resources import ResourceItem
+from tabane.gateway.visibility import may_find, prompt_target, resource_target
 from tabane.hub.clients import document_resources
 from tabane.hub.clients.disclosure import Disclosure
 from tabane.hub.clients.document_resources import ListedDocuments
 from tabane.hub.clients.session import Session
+from tabane.operations import Caller
 from tabane.wire import cursors, json
 from tabane.wire import era as eras
 from tabane.wire.era import Era, ProtocolRefusal
@@ -47,11 +50,11 @@ class ListRequests:
 
     def _give_tools(self, session: Session, request_id: Raw, after: str | None) -> None:
         session.saw_tools()
-        shown, modern = self._disclosure, session.era is Era.MODERN
+        shown, modern, access = self._disclosure, session.era is Era.MODERN, session.caller.access
         if after is None and shown.tool_count(session.mode) <= PAGE:
-            inside, following = shown.tool_list(session.mode), None
+            inside, following = shown.tool_list(session.mode, access), None
         else:
-            inside, following = _page(shown.tool_items(session.mode), "tools", after)
+            inside, following = _page(shown.tool_items(session.mode, access), "tools", after)
         # In mode search the list is fixed by settings, so nothing of a server bounds how long it holds.
         holds = (
             None
@@ -65,7 +68,17 @@ class ListRequests:
     async def list_prompts(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         after = _after(params, "prompts")
         await self._gateway.fresh("prompts", session.caller)
-        self._give(session, request_id, "prompts", self._gateway.prompts.items(), after)
+        items, caller = self._gateway.prompts.items(), session.caller
+        if not caller.access.everything:
+            items = [each for each in items if self._may_find_prompt(caller, each[0])]
+        self._give(session, request_id, "prompts", items, after)
+
+    def _may_find_prompt(self, caller: Caller, name: str) -> bool:
+        prompt = self._gateway.prompts.find(name)
+        return prompt is not None and may_find(caller, prompt_target(prompt))
+
+    def _may_find_documents(self, caller: Caller) -> bool:
+        return self._documents.there and may_find(caller, document_resources.READING)
 
     async def list_resources(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer with the resources of the servers, then the documents.
@@ -78,19 +91,24 @@ class ListRequests:
         following: str | None = None
         key = None if after is None else document_resources.key_of(after)
         if key is None:
-            items = dict(self._gateway.resources.items())
+            items = dict(_visible(session.caller, self._gateway.resources.items()))
             uris, following = cursors.page(list(items), after, PAGE)
             listed = [items[uri] for uri in uris]
         if following is None:
-            documents, following = await self._listed_documents(key, PAGE - len(listed))
+            most = PAGE - len(listed)
+            documents, following = await self._listed_documents(session.caller, key, most)
             listed += documents
         cursor = None if following is None else cursors.list_cursor("resources", following)
         self._answer(session, request_id, "resources", b",".join(listed), cursor)
 
-    async def _listed_documents(self, after: str | None, most: int) -> tuple[list[bytes], str | None]:
+    async def _listed_documents(
+        self, caller: Caller, after: str | None, most: int
+    ) -> tuple[list[bytes], str | None]:
         """Return the documents after that key as list items, and the cursor of the next page."""
+        if not self._may_find_documents(caller):
+            return [], None
         if not most:
-            return [], document_resources.ROOT if self._documents.there else None
+            return [], document_resources.ROOT
         try:
             found, more = await self._documents.page(after or None, most)
         except StoreError as error:
@@ -105,8 +123,8 @@ class ListRequests:
     async def list_templates(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         after = _after(params, "resourceTemplates")
         await self._gateway.fresh("resources", session.caller)
-        items = [*self._gateway.resources.template_items()]
-        if self._documents.there:
+        items = _visible(session.caller, self._gateway.resources.template_items())
+        if self._may_find_documents(session.caller):
             items.append((document_resources.TEMPLATE, document_resources.template()))
         self._give(session, request_id, "resourceTemplates", items, after)
 
@@ -128,6 +146,15 @@ class ListRequests:
         if holds is not None and kind == "resources" and self._documents.there:
             holds = min(holds, HOLDS)
         session.answer(request_id, listed(key, inside, following, holds))
+
+
+def _visible(caller: Caller, items: Sequence[ResourceItem]) -> list[tuple[str, bytes]]:
+    """Return (URI as shown, definition) of what the caller may read."""
+    return [
+        (each.shown, each.definition)
+        for each in items
+        if may_find(caller, resource_target(each.server, each.uri))
+    ]
 
 
 def listed(key: str, inside: bytes, following: str | None, holds: float | None) -> bytes:

@@ -19,7 +19,7 @@ from tabane.hub.clients.lists import ListRequests
 from tabane.hub.clients.offers import OfferRequests
 from tabane.hub.clients.session import Handler, Session
 from tabane.hub.clients.tool_calls import ToolCalls
-from tabane.operations import Door
+from tabane.operations import LOCAL, Door
 from tabane.settings import Settings
 from tabane.wire import era as eras
 from tabane.wire import json
@@ -27,6 +27,9 @@ from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
 
 log = logging.getLogger(__name__)
+
+LONGEST_CLIENT = 100
+"""Characters that are kept of a client's name."""
 
 
 def client_methods(
@@ -71,12 +74,16 @@ class _Introductions:
         self._info = {"name": "tabane", "title": "Tabane", "version": this_build().name}
 
     def initialize(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-        _log_client(session, params.get("clientInfo"))
+        name = _log_client(session, params.get("clientInfo"))
+        if name and not session.caller.client:
+            session.caller = replace(session.caller, client=name)
         try:
             capabilities = json.fields(params.get("capabilities", Raw(b"{}")))
         except InvalidJson:
             capabilities = {}
         can = {name: capabilities[name] for name in NEEDED.values() if name in capabilities}
+        if session.caller.access.holder != LOCAL.holder:
+            can.pop("roots", None)  # folders of another machine
         if can:
             asked = {name: value for name, value in can.items() if name != "roots"}
             session.can_be_asked(can)
@@ -86,7 +93,7 @@ class _Introductions:
             "protocolVersion": session.version,
             "capabilities": _capabilities(session),
             "serverInfo": self._info,
-            "instructions": self._disclosure.instructions(session.mode),
+            "instructions": self._disclosure.instructions(session.mode, session.caller.access),
         }
         session.answer(request_id, json.encode(result))
 
@@ -94,7 +101,7 @@ class _Introductions:
         result = {
             "supportedVersions": [eras.MODERN],
             "capabilities": _capabilities(session),
-            "instructions": self._disclosure.instructions(session.mode),
+            "instructions": self._disclosure.instructions(session.mode, session.caller.access),
             "ttlMs": 60_000,
             "cacheScope": "private",
             "resultType": "complete",
@@ -109,7 +116,7 @@ class _Introductions:
         session.run(request_id, self._get_when_ready(session, request_id, name))
 
     async def _get_when_ready(self, session: Session, request_id: Raw, name: str) -> None:
-        built_in = self._disclosure.built_in(name)
+        built_in = self._disclosure.built_in(name, session.caller.access)
         definition = built_in or (await self._gateway.find(session.caller, name)).definition
         session.answer(request_id, b'{"tool":' + definition + b"}")
 
@@ -157,10 +164,12 @@ def _uri(params: Members) -> str:
     return uri
 
 
-def _log_client(session: Session, info: Raw | None) -> None:
+def _log_client(session: Session, info: Raw | None) -> str:
+    """Log who the client says it is. Return its name, empty if it gives none."""
     try:
-        name = json.text(json.fields(info).get("name")) if info is not None else None
+        name = (json.text(json.fields(info).get("name")) if info is not None else None) or ""
     except InvalidJson:
-        return
+        return ""
     if name:
-        log.info("session %s is %s", session.key, name[:100])
+        log.info("session %s is %s", session.key, name[:LONGEST_CLIENT])
+    return name[:LONGEST_CLIENT]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 
 from msgspec import Raw
 
@@ -10,11 +11,12 @@ from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.offers.resources import ResourceSource
 from tabane.gateway.upstreams.call import UpstreamReply
+from tabane.gateway.visibility import may_find, prompt_target, resource_target
 from tabane.hub.clients import document_resources
 from tabane.hub.clients.document_resources import ListedDocuments
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.tool_calls import LARGE, answer_line, note_question, question_of
-from tabane.operations import Door, Privilege
+from tabane.operations import CallTarget, Door, OpenCall, ended
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
@@ -30,10 +32,10 @@ class OfferRequests:
     async def get_prompt(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         name = _required(params, "name", "the name of a prompt")
         prompt = await self._gateway.find_prompt(session.caller, name)
-        self._door.check(session.caller, Privilege.READ, prompt.alias)
+        opened = await self._admit(session, request_id, prompt_target(prompt), params)
         self._forward(
             session, request_id, prompt.server, b"prompts/get",
-            {**params, "name": Raw(json.quote(prompt.name))}, meta, prompt.alias,
+            {**params, "name": Raw(json.quote(prompt.name))}, meta, prompt.alias, opened,
         )  # fmt: skip
 
     async def complete(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
@@ -49,35 +51,65 @@ class OfferRequests:
             name = _required(ref, "name", "the name of a prompt")
             prompt = await self._gateway.find_prompt(session.caller, name)
             server, ref = prompt.server, {**ref, "name": Raw(json.quote(prompt.name))}
+            target = prompt_target(prompt)
         elif kind == "ref/resource":
             uri = _required(ref, "uri", "a URI or a template of URIs")
             if document_resources.key_of(uri) is not None:
+                self._check_documents(session, uri)
                 await self._complete_key(session, request_id, params)
                 return
             source = (await self._sources(session, uri))[0]
             server, name = source.server, source.shown
             ref = {**ref, "uri": Raw(json.quote(source.uri))}
+            target = resource_target(source.server, source.uri)
         else:
             raise ProtocolRefusal(eras.INVALID_PARAMS, "ref.type: ref/prompt or ref/resource")
         given = {**params, "ref": Raw(json.join(ref))}
-        self._forward(session, request_id, server, b"completion/complete", given, meta, name)
+        opened = await self._admit(session, request_id, target, params)
+        self._forward(session, request_id, server, b"completion/complete", given, meta, name, opened)
 
     async def read_resource(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer resources/read. If no server lists the URI, those that may know it are asked in turn."""
         uri = _required(params, "uri", "the URI of a resource")
         key = document_resources.key_of(uri)
         if key is not None:
+            self._check_documents(session, uri)
             await self._read_document(session, request_id, uri, key)
             return
         sources = await self._sources(session, uri)
-        session.no_longer_runs(request_id)
-        self._read(session, bytes(request_id), params, meta, sources)
+        opened = await self._admit(
+            session, request_id, resource_target(sources[0].server, sources[0].uri), params
+        )
+        with ended(opened):
+            session.no_longer_runs(request_id)
+            self._read(session, bytes(request_id), params, meta, sources, opened)
+
+    async def _admit(
+        self, session: Session, request_id: Raw, target: CallTarget, params: Members
+    ) -> OpenCall:
+        """Admit a request, and wait for its turn. Raises Forbidden and RateLimited."""
+        arguments = bytes(params.get("arguments", b"{}"))
+        opened = self._door.admit(session.caller, target, arguments, bytes(request_id).decode())
+        with ended(opened):
+            if opened.waits is not None:
+                await opened.waits
+        return opened
+
+    def _check_documents(self, session: Session, uri: str) -> None:
+        """Raise ProtocolRefusal if the client may not read documents: then there is none for it."""
+        if not may_find(session.caller, document_resources.READING):
+            raise _not_found(session, uri)
 
     async def _read_document(self, session: Session, request_id: Raw, uri: str, key: str) -> None:
-        found = await self._documents.text(key)
-        if found is None:
-            raise _not_found(session, uri)
-        result = document_resources.contents(uri, *found)
+        given = {"arguments": Raw(json.encode({"filepath": key}))}
+        opened = await self._admit(session, request_id, document_resources.READING, given)
+        with ended(opened):
+            found = await self._documents.text(key)
+            if found is None:
+                raise _not_found(session, uri)
+            result = document_resources.contents(uri, *found)
+            if (recorded := opened.end("ok", len(result))) is not None:
+                await recorded
         session.answer(request_id, eras.cacheable(result) if session.era is Era.MODERN else result)
 
     async def _complete_key(self, session: Session, request_id: Raw, params: Members) -> None:
@@ -97,22 +129,24 @@ class OfferRequests:
         params: Members,
         meta: Members,
         sources: tuple[ResourceSource, ...],
+        opened: OpenCall,
     ) -> None:
         source, others = sources[0], sources[1:]
 
         def replied(reply: UpstreamReply) -> None:
             if others and reply.result is None:
                 try:
-                    self._read(session, key, params, meta, others)
+                    self._read(session, key, params, meta, others, opened)
                 except TabaneError as error:
                     # No task surrounds this: the client is answered here or never.
+                    opened.end("failed", reason=str(error))
                     session.fail(key, error)
             else:
-                _replied(session, key, source.shown, reply, source)
+                _replied(session, key, source.shown, reply, opened, source)
 
         upstream = self._gateway.instance_for(session.caller, source.server)
         given = {**params, "uri": Raw(json.quote(source.uri))}
-        session.calls.send(key, upstream, b"resources/read", given, meta, replied, safe=True)
+        session.calls.send(key, upstream, b"resources/read", given, meta, replied, opened=opened, safe=True)
 
     def _forward(
         self,
@@ -123,13 +157,22 @@ class OfferRequests:
         params: Members,
         meta: Members,
         name: str,
+        opened: OpenCall,
     ) -> None:
         key = bytes(request_id)
         session.no_longer_runs(request_id)
-        upstream = self._gateway.instance_for(session.caller, server)
-        session.calls.send(
-            key, upstream, method, params, meta, lambda reply: _replied(session, key, name, reply), safe=True
-        )
+        with ended(opened):
+            upstream = self._gateway.instance_for(session.caller, server)
+            session.calls.send(
+                key,
+                upstream,
+                method,
+                params,
+                meta,
+                lambda reply: _replied(session, key, name, reply, opened),
+                opened=opened,
+                safe=True,
+            )
 
     async def _sources(self, session: Session, uri: str) -> tuple[ResourceSource, ...]:
         sources = await self._gateway.sources(session.caller, uri)
@@ -139,9 +182,42 @@ class OfferRequests:
 
 
 def _replied(
-    session: Session, key: bytes, name: str, reply: UpstreamReply, source: ResourceSource | None = None
+    session: Session,
+    key: bytes,
+    name: str,
+    reply: UpstreamReply,
+    opened: OpenCall,
+    source: ResourceSource | None = None,
 ) -> None:
-    """Pass an answer on; ``source`` is the request, if the answer may be kept for a while."""
+    """Record an answer and pass it on; ``source`` is the request, if the answer may be kept for a while."""
+    try:
+        size = 0 if reply.result is None else len(reply.result)
+        recorded = opened.end("failed" if reply.result is None else "ok", size)
+    except TabaneError as error:  # it cannot be recorded, and so not given
+        session.fail(key, error)
+        return
+    if recorded is None:
+        _pass_on(session, key, name, reply, source)
+    else:
+        session.prepare(key, size, _pass_on_later(recorded, session, key, name, reply, source))
+
+
+async def _pass_on_later(
+    recorded: Awaitable[None],
+    session: Session,
+    key: bytes,
+    name: str,
+    reply: UpstreamReply,
+    source: ResourceSource | None,
+) -> None:
+    await recorded
+    session.no_longer_runs(Raw(key))
+    _pass_on(session, key, name, reply, source)
+
+
+def _pass_on(
+    session: Session, key: bytes, name: str, reply: UpstreamReply, source: ResourceSource | None
+) -> None:
     result = reply.result
     if reply.failure is not None:
         session.fail(key, reply.failure)

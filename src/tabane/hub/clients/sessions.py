@@ -16,7 +16,7 @@ from tabane.hub.clients.outlet import ROOM, Outlet, undelivered
 from tabane.hub.clients.session import Handler, Session
 from tabane.hub.local.handshake import DRAIN, Hello
 from tabane.messages import language
-from tabane.operations import Caller, Face
+from tabane.operations import LOCAL, Caller, Face
 from tabane.settings import Mode, Settings
 from tabane.wire.channel import LineBatch, LineChannel
 from tabane.wire.era import Era
@@ -90,6 +90,7 @@ class ClientSessions:
             client=hello.client,
             cwd=hello.cwd,
             roots=tuple(hello.roots),
+            access=LOCAL,
         )
         mode: Mode = hello.mode if hello.mode in MODES else settings.mode
         outlet = LineOutlet(self.loop, lingers=hello.role == "stdio")
@@ -135,10 +136,12 @@ class ClientSessions:
         if listed:
             self.changed("resources")
 
-    def logged(self, params: Raw) -> None:
-        """Pass on a log message of a server that belongs to no request."""
+    def logged(self, server: str, params: Raw) -> None:
+        """Pass on a log message of a server that belongs to no request, to clients that may see it."""
+        configured = self.gateway.servers.get(server)
         for session in self:
-            session.logged(params)
+            if configured is not None and self.gateway.sees(session.caller.access, configured):
+                session.logged(params)
 
     def _tell(self, kind: str) -> None:
         for session in self:

@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from tabane.errors import HubError, TabaneError
 from tabane.gateway.gateway import Gateway
+from tabane.gateway.visibility import may_find
 from tabane.hub.clients import document_resources
 from tabane.hub.clients.calls import SessionClient
 from tabane.messages import say
@@ -143,6 +144,8 @@ class ClientSubscriptions:
         session, gateway = self._session, self._gateway
         key = document_resources.key_of(uri)
         if key is not None:  # the hub's own: it tells of every change, whoever asked
+            if not may_find(session.caller, document_resources.READING):
+                raise ProtocolRefusal(eras.INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
             self._of_documents.setdefault(key, set()).add(uri)
             return
         sources = await gateway.sources(session.caller, uri)

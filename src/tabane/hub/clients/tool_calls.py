@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from msgspec import Raw
@@ -22,15 +22,18 @@ from tabane.gateway.tools.tool import (
     OWN,
     Tool,
     ToolCallRequest,
+    check_size,
+    says_failed,
     tool_call_request,
     tool_failure,
     upstream_failure,
 )
 from tabane.gateway.upstreams.call import UpstreamReply
+from tabane.gateway.visibility import may_find
 from tabane.hub.clients.disclosure import DISCLOSING
 from tabane.hub.clients.session import Session
 from tabane.messages import Lang, say
-from tabane.operations import Door, Face, Operation, Privilege
+from tabane.operations import Door, Face, OpenCall, Operation, Outcome, ended
 from tabane.settings import Settings
 from tabane.wire import era as eras
 from tabane.wire import json
@@ -44,6 +47,9 @@ LARGE = 1 << 20
 
 BRIEF = 64 << 10
 """The same for a result that may be split into parts, which takes more work."""
+
+BYTES_OF_TOKEN = 4
+"""Bytes of a result that count as one token where what was saved is estimated."""
 
 THROUGH = {"call_tool": False, "call_readonly_tool": True}
 """The tools that call another tool, and whether they take read-only tools only."""
@@ -68,12 +74,17 @@ class ToolCalls:
         elif self._is_own(session, name):
             session.run(request_id, self._operate(session, request_id, name, params.get("arguments")))
         else:
-            tool = self._gateway.catalogue.find(name)
+            tool = self._visible(session, name)
             inner = ToolCallRequest(name, params)
             if tool is None or self._waits_for_roots(session, tool):
                 session.run(request_id, self._forward_later(session, request_id, inner, meta, through=False))
             else:
                 self._forward(session, request_id, tool, inner, meta, through=False)
+
+    def _visible(self, session: Session, name: str) -> Tool | None:
+        """Return the tool of that name if it is known and the client may call it."""
+        tool = self._gateway.catalogue.find(name)
+        return tool if tool is not None and may_find(session.caller, tool.target) else None
 
     def _is_own(self, session: Session, name: str) -> bool:
         """Return whether the hub has the tool; by an old name only if no server has one of that name."""
@@ -91,7 +102,7 @@ class ToolCalls:
             if inner.name in DISCLOSING and inner.name not in THROUGH:  # listed, but called through call_tool
                 session.run(request_id, self._operate(session, request_id, inner.name, Raw(inner.arguments)))
                 return
-            tool = self._gateway.catalogue.find(inner.name)
+            tool = self._visible(session, inner.name)
             if tool is None or self._waits_for_roots(session, tool):
                 session.run(request_id, self._forward_later(session, request_id, inner, meta, through=True))
             elif (judged := self._check(session, tool, inner)) is not None:
@@ -130,6 +141,10 @@ class ToolCalls:
             tool = await self._gateway.find(session.caller, inner.name)
             if through and (judged := self._check(session, tool, inner)) is not None:
                 await judged
+            if through and tool.server == OWN:
+                given = Raw(inner.arguments)
+                await self._operate(session, request_id, tool.alias, given, inner)
+                return
             session.no_longer_runs(request_id)
             self._forward(session, request_id, tool, inner, meta, through=through)
         except TabaneError as error:
@@ -158,37 +173,78 @@ class ToolCalls:
         through: bool,
     ) -> None:
         key = bytes(request_id)
-        self._door.check(session.caller, Privilege.CALL, tool.alias)
-        session.calls.send(
-            key,
-            self._gateway.route(session.caller, tool),
-            b"tools/call",
-            inner.params_for(tool),
-            meta,
-            lambda reply: self._replied(session, key, tool, reply, through),
-            mirrored=tool.mirrored,
-            safe=tool.repeatable,
-        )
-
-    def _replied(self, session: Session, key: bytes, tool: Tool, reply: UpstreamReply, through: bool) -> None:
-        result = reply.result
-        if result is None:
-            _unanswered(session, key, tool, reply, through)
-        elif len(result) > (BRIEF if through else LARGE):
-            session.prepare(key, len(result), self._give_large(session, key, tool, reply, result, through))
+        opened = self._door.admit(session.caller, tool.target, inner.arguments, key.decode())
+        call = OpenToolCall(session, key, tool, opened, through)
+        if opened.waits is not None:
+            session.run(request_id, self._send_in_turn(call, inner, meta))
         else:
-            if through and len(result) > SHORT:
-                result = self._long_results.first_part(session.caller, result, self._tokens(tool))
-            _give(session, key, tool, answer_line(key, session.era, reply.era, result), through)
+            self._send(call, inner, meta)
 
-    async def _give_large(
-        self, session: Session, key: bytes, tool: Tool, reply: UpstreamReply, result: Raw, through: bool
-    ) -> None:
+    async def _send_in_turn(self, call: OpenToolCall, inner: ToolCallRequest, meta: Members) -> None:
+        """Send a call when it is its turn."""
+        try:
+            with ended(call.opened):
+                if call.opened.waits is not None:
+                    await call.opened.waits
+            call.session.no_longer_runs(Raw(call.key))
+            self._send(call, inner, meta)
+        except TabaneError as error:
+            _fail(call.session, call.key, error, call.through)
+
+    def _send(self, call: OpenToolCall, inner: ToolCallRequest, meta: Members) -> None:
+        session, tool = call.session, call.tool
+        try:
+            session.calls.send(
+                call.key,
+                self._gateway.route(session.caller, tool),
+                b"tools/call",
+                inner.params_for(tool),
+                meta,
+                lambda reply: self._replied(call, reply),
+                opened=call.opened,
+                mirrored=tool.mirrored,
+                safe=tool.repeatable,
+            )
+        except TabaneError as error:
+            call.opened.end("failed", reason=str(error))
+            raise
+
+    def _replied(self, call: OpenToolCall, reply: UpstreamReply) -> None:
+        try:
+            self._give_reply(call, reply)
+        except TabaneError as error:  # the call cannot be recorded, or its result is too large
+            call.opened.end("failed", reason=str(error))
+            _fail(call.session, call.key, error, call.through)
+
+    def _give_reply(self, call: OpenToolCall, reply: UpstreamReply) -> None:
+        session, key, result = call.session, call.key, reply.result
+        if result is None:
+            recorded = call.opened.end("failed", reason=_failure_of(reply))
+            call.after(recorded, lambda: _unanswered(session, key, call.tool, reply, call.through))
+            return
+        size = len(result)
+        check_size(call.tool, size, call.opened.most)
+        if size > (BRIEF if call.through else LARGE):
+            session.prepare(key, size, self._give_large(call, reply, result))
+            return
+        given = result
+        if call.through and size > SHORT:
+            given = self._long_results.first_part(session.caller, result, self._tokens(call.tool))
+        recorded = call.end(result, given)
+        line = answer_line(key, session.era, reply.era, given)
+        call.after(recorded, lambda: _give(session, key, call.tool, line, call.through))
+
+    async def _give_large(self, call: OpenToolCall, reply: UpstreamReply, result: Raw) -> None:
         """Do the same in a thread, so that no other client waits for it."""
-        if through:
-            result = await self._long_results.first_part_of_large(session.caller, result, self._tokens(tool))
-        line = await asyncio.to_thread(answer_line, key, session.era, reply.era, result)
-        _give(session, key, tool, line, through)
+        session, given = call.session, result
+        with ended(call.opened):
+            if call.through:
+                tokens = self._tokens(call.tool)
+                given = await self._long_results.first_part_of_large(session.caller, result, tokens)
+            line = await asyncio.to_thread(answer_line, call.key, session.era, reply.era, given)
+            if (recorded := call.end(result, given)) is not None:
+                await recorded
+        _give(session, call.key, call.tool, line, call.through)
 
     async def _operate(
         self,
@@ -203,16 +259,22 @@ class ToolCalls:
         ``through`` is the call of call_tool or call_readonly_tool that contains this call.
         """
         caller = replace(session.caller, looks=True) if through and through.read_only else session.caller
+        operation = self._door.table.get(name)
+
+        def render(value: Any) -> bytes:
+            return as_result(operation, value, caller.lang)
+
+        key = bytes(request_id).decode()
         try:
-            value = await self._door.invoke(caller, name, arguments or b"{}")
+            result = await self._door.respond(caller, name, arguments or b"{}", render, request=key)
         except UnknownName as error:
             raise ProtocolRefusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
         except TabaneError as error:
             if isinstance(error, BadArguments) and through is None and self._refuses(session, name):
                 raise ProtocolRefusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
-            session.answer(request_id, as_failure(self._door.table.get(name), error, session.caller.lang))
+            session.answer(request_id, as_failure(operation, error, session.caller.lang))
             return
-        session.answer(request_id, as_result(self._door.table.get(name), value, session.caller.lang))
+        session.answer(request_id, result)
 
     def _tokens(self, tool: Tool) -> int:
         server = self._gateway.servers.get(tool.server)
@@ -222,6 +284,38 @@ class ToolCalls:
         """Return whether bad arguments of a built-in tool are a protocol error for this client."""
         operation = self._door.table.get(name)
         return operation is not None and operation.strict and eras.refuses_arguments(session.version)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenToolCall:
+    """A call of a session to an upstream's tool. ``through``: it came by call_tool."""
+
+    session: Session
+    key: bytes
+    tool: Tool
+    opened: OpenCall
+    through: bool
+
+    def end(self, result: Raw, given: Raw) -> Awaitable[None] | None:
+        """Record the result; ``given`` is the part of it that the client gets."""
+        saved = (len(result) - len(given)) // BYTES_OF_TOKEN if given is not result else 0
+        outcome: Outcome = "failed" if says_failed(result) else "ok"
+        return self.opened.end(outcome, len(result), saved=max(0, saved))
+
+    def after(self, recorded: Awaitable[None] | None, give: Callable[[], None]) -> None:
+        """Give the answer, after it is on disk that it was given if that is wanted."""
+        if recorded is None:
+            give()
+        else:
+            self.session.prepare(self.key, 0, self._later(recorded, give))
+
+    async def _later(self, recorded: Awaitable[None], give: Callable[[], None]) -> None:
+        await recorded
+        give()
+
+
+def _failure_of(reply: UpstreamReply) -> str:
+    return str(reply.failure) if reply.failure is not None else "the server answered with an error"
 
 
 def _give(session: Session, key: bytes, tool: Tool, line: bytes | None, through: bool) -> None:

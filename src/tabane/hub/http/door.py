@@ -22,7 +22,7 @@ from tabane.gateway.gateway import Gateway
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.port_occupant import find_occupant
 from tabane.hub.jobs import Jobs
-from tabane.hub.rpc.permission import TcpPermission, load_token, token_file
+from tabane.hub.rpc.permission import load_token, token_file
 from tabane.messages import Message, say
 from tabane.operations import Door, OperationTable
 from tabane.settings import Settings
@@ -81,6 +81,9 @@ class HttpHub(Protocol):
     @property
     def table(self) -> OperationTable: ...
 
+    @property
+    def door(self) -> Door: ...
+
     def status(self) -> dict[str, Any]: ...
 
 
@@ -118,8 +121,7 @@ class HttpDoor:
     ) -> None:
         self.hub, self.loop, self.waits = hub, hub.loop, waits
         table = table or hub.table
-        entrance = TcpPermission(table, lambda: self.settings.open_archive, lambda: self.token_path)
-        self.rpc = Door(table, entrance, hub.jobs)
+        self.rpc = hub.door.over(table)
         """The door for calls of programs that come over TCP."""
         self.problem: Message | None = None
         self.token: str | None = None

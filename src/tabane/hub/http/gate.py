@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tabane.hub.http.request import JSON_HEAD, HeaderList, HttpReply, HttpRequest, RefusedRequest, refusal
-from tabane.hub.rpc.permission import LOCAL, LOOPBACK, TokenlessCaller
+from tabane.hub.rpc.permission import LOCAL, LOOPBACK, LoopbackAccess
 from tabane.messages import Lang, language
 from tabane.operations import Caller, Face
 from tabane.settings import Settings
@@ -141,7 +141,10 @@ class HttpGate:
             peer, own = ((SocketAddress(*end[:2]) if end and end[1] else None) for end in ends)
             return uid_of_peer(peer, own) if peer and own else None
 
-        return TokenlessCaller(LOOPBACK, Face.RPC, session, lang, uid=uid, page=request.page)
+        access = LoopbackAccess(
+            lambda: self._settings().open_archive, lambda: self._token_path, uid, page=request.page
+        )
+        return Caller(LOOPBACK, Face.RPC, session, lang, access=access)
 
     def _only_looks(self, request: HttpRequest) -> bool:
         """Return whether a web page without a token asks a hub without a token: it may change nothing."""

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from msgspec import UNSET
 
 from tabane.gateway.gateway import Gateway
+from tabane.gateway.visibility import may_find
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.gate import HttpGate
 from tabane.hub.http.request import HttpReply, HttpRequest, refusal
 from tabane.hub.http.stream import Pulse, Stream
+from tabane.operations import Caller
 from tabane.settings import Mode, Settings
 from tabane.wire import era as eras
 from tabane.wire import json
@@ -51,8 +53,9 @@ class SingleRequests:
     ) -> None:
         """Answer a POST. ``body`` is the message of ``frame`` as one line. Raises RefusedRequest."""
         request_id = None if frame.id is UNSET else bytes(frame.id)
+        caller = self._gate.caller(request, SESSION)
         try:
-            self._check(request, frame, kinds)
+            self._check(request, frame, kinds, caller)
         except ProtocolRefusal as refused:
             status = status_of(refused.code)
             raise refusal(
@@ -65,9 +68,7 @@ class SingleRequests:
             request, self._pulse, self._settings().outbox, patience=PATIENCE if kinds.events else None
         )
         outlet = SingleOutlet(stream, kinds, frame.method == LISTEN)
-        session = self._clients.begin(
-            self._gate.caller(request, SESSION), mode, outlet, Era.MODERN, shared=True
-        )
+        session = self._clients.begin(caller, mode, outlet, Era.MODERN, shared=True)
         self._open.add(outlet)
         try:
             session.receive(body)
@@ -81,7 +82,7 @@ class SingleRequests:
         for outlet in list(self._open):
             outlet.close("the hub ended")
 
-    def _check(self, request: HttpRequest, frame: JsonRpcFrame, kinds: AcceptedTypes) -> None:
+    def _check(self, request: HttpRequest, frame: JsonRpcFrame, kinds: AcceptedTypes, caller: Caller) -> None:
         """Raise Refusal if a request is not valid, RefusedRequest if the client takes no possible answer."""
         if frame.method is UNSET:
             raise ProtocolRefusal(
@@ -92,17 +93,17 @@ class SingleRequests:
             return
         params = {} if frame.params is UNSET else json.fields(frame.params)
         meta = eras.take_meta(params)
-        check_headers(request.pairs, frame.method, params, meta, self._mirrors(frame.method, params))
+        check_headers(request.pairs, frame.method, params, meta, self._mirrors(frame.method, params, caller))
         if frame.method == "initialize":
             raise ProtocolRefusal(eras.METHOD_NOT_FOUND, f"Method not found: {eras.MODERN} has no initialize")
         if not may_post(kinds, frame.method):
             raise refusal(406, "a subscription is a stream: accept text/event-stream")
 
-    def _mirrors(self, method: str, params: Members) -> tuple[HeaderMirror, ...]:
+    def _mirrors(self, method: str, params: Members, caller: Caller) -> tuple[HeaderMirror, ...]:
         if method != "tools/call":
             return ()
         tool = self._gateway.catalogue.find(json.text(params.get("name")) or "")
-        return tool.mirrored if tool else ()
+        return tool.mirrored if tool and may_find(caller, tool.target) else ()
 
 
 class SingleOutlet:

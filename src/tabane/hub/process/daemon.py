@@ -29,7 +29,7 @@ from tabane.hub.process.table import table_of
 from tabane.hub.process.watchdog import Watchdog
 from tabane.hub.rpc.lines import RpcSession
 from tabane.messages import Message, language, say
-from tabane.operations import AllowLocal, Caller, Door, Face
+from tabane.operations import LOCAL, Caller, Face
 from tabane.settings import Settings
 from tabane.settings.files import private_folder
 
@@ -102,7 +102,7 @@ class Daemon:
         self._reloaded()
         administration = HubAdministration()
         administration.of(self)
-        self._door = Door(table_of(self.hub, administration), AllowLocal(), self.hub.jobs)
+        self._door = self.hub.door.over(table_of(self.hub, administration))
         self.http = self._http()
         write_stamp(self._endpoint.home)
         self.hub.open()
@@ -203,6 +203,7 @@ class Daemon:
             roots=hello.roots,
             connected=True,
             pid=hello.pid,
+            access=LOCAL,
         )
         session = RpcSession(
             self._loop,

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from tabane.errors import AnswerTooLong, HubDraining, HubError, TabaneError, UnknownName
@@ -138,8 +139,15 @@ class Dispatcher:
 
     async def _called(self, request: Request) -> bytes:
         name = request.id or b"null"
-        value = await self._door.invoke(self.caller, request.method, request.params)
-        body, said = json.encode(value), getattr(value, "warning", None)
+        said: Message | None = None
+
+        def render(value: Any) -> bytes:
+            nonlocal said
+            said = getattr(value, "warning", None)
+            return json.encode(value)
+
+        caller = replace(self.caller, request=name.decode("utf-8", "replace")[:LONGEST_NAME])
+        body = await self._door.respond(caller, request.method, request.params, render)
         warning = said.render(self.caller.lang) if isinstance(said, Message) else ""
         line = rpc.with_warning(name, body, warning) if warning else json.result_line(name, body)
         if self._most is None or len(line) <= self._most:
@@ -148,7 +156,9 @@ class Dispatcher:
 
     async def _parts(self, request: Request, send: Send) -> None:
         name = request.id or b"null"
-        parts = self._door.stream(self.caller, request.method, request.params)
+        parts = self._door.stream(
+            self.caller, request.method, request.params, name.decode("utf-8", "replace")[:LONGEST_NAME]
+        )
         async with self._streams, contextlib.aclosing(parts):
             async for part in parts:
                 line = rpc.part(name, part.value, part.more)

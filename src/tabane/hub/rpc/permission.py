@@ -9,12 +9,11 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from tabane.errors import ConfigurationError, Forbidden
 from tabane.messages import say
-from tabane.operations import Caller, OperationTable, Privilege
+from tabane.operations import CallTarget
 from tabane.settings.files import read_private, write_private
 
 BITS = 256
@@ -71,52 +70,53 @@ OF_THE_USER = frozenset({"stop_server"})
 """Served without the token to a process of the hub's own user, which could end the hub by a signal anyway."""
 
 
-@dataclass(frozen=True)
-class TokenlessCaller(Caller):
-    """A client over TCP without the token. ``uid`` returns the owner of its process; None: unknown.
+class LoopbackAccess:
+    """The access of a client over TCP without an identity: public operations, if a setting allows them.
 
-    ``page``: a web page in a browser. The browser is the user's process, but the user did not choose the
-    page's requests.
+    ``open_archive`` is that setting, ``token`` the path of the token's file. ``uid`` returns the owner of
+    the client's process; None: unknown. ``page``: a web page in a browser. The browser is the user's process,
+    but the user did not choose the page's requests.
     """
 
-    uid: Callable[[], int | None] = lambda: None
-    page: bool = False
-
-
-class TcpPermission:
-    """The permission of callers over TCP. ``open_archive`` is whether public operations need no token."""
+    holder = LOOPBACK
+    label = ""
+    tier = "default"
+    everything = False
 
     def __init__(
-        self, table: OperationTable, open_archive: Callable[[], bool], token: Callable[[], Path]
+        self,
+        open_archive: Callable[[], bool],
+        token: Callable[[], Path],
+        uid: Callable[[], int | None] = lambda: None,
+        *,
+        page: bool = False,
     ) -> None:
-        self._table, self._open_archive, self._token = table, open_archive, token
+        self._open_archive, self._token, self._uid, self._page = open_archive, token, uid, page
 
-    def allows(self, caller: Caller, privilege: Privilege, target: str) -> bool:
+    @property
+    def revision(self) -> int:
+        return int(self._open_archive())
+
+    def allows(self, target: CallTarget) -> bool:
         """Return whether a caller may do this.
 
         Raises Forbidden, which says how to get access, if the token would help.
         """
-        if caller.identity == LOCAL:
+        if target.public and self._open_archive():
             return True
-        if caller.identity != LOOPBACK:
-            return False
-        if self._is_open(privilege, target) or (target in OF_THE_USER and _is_the_user(caller)):
+        if target.name in OF_THE_USER and target.kind == "operation" and self._is_the_user():
             return True
         raise Forbidden(
             say(
                 "{method} needs the hub's token. Connect with Authorization: Bearer and the "
                 "content of {path}.",
-                method=target,
+                method=target.name,
                 path=self._token(),
             )
         )
 
-    def _is_open(self, privilege: Privilege, target: str) -> bool:
-        """Return whether nobody needs the token for it: a query, never a change."""
-        operation = self._table.get(target)
-        public = operation is not None and operation.public
-        return public and privilege is Privilege.READ and self._open_archive()
+    def sees_server(self, server: str) -> bool:
+        return False
 
-
-def _is_the_user(caller: Caller) -> bool:
-    return isinstance(caller, TokenlessCaller) and not caller.page and caller.uid() == os.getuid()
+    def _is_the_user(self) -> bool:
+        return not self._page and self._uid() == os.getuid()

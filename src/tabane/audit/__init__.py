@@ -1,0 +1,1 @@
+"""Audit: the chained log of every call, sign-in and change, and what is derived from it."""

@@ -1,0 +1,120 @@
+"""Format of the audit log: files of JSON lines, each line one entry.
+
+A line is one JSON object in UTF-8. Its members come in the order of :class:`AuditEntry`; members without a
+value are left out. ``time`` is RFC 3339 in UTC with milliseconds, always with the same length, so texts sort
+as times do. ``seq`` counts up from 1 over all files. ``mac`` is the last member. It is the HMAC-SHA256 of the
+raw bytes of the previous ``mac``, followed by the bytes of this line before ``,"mac":``. The first entry of
+all uses :data:`GENESIS` as the previous one.
+
+A file is named after the ``seq`` of its first entry, with :data:`DIGITS` digits, so names sort as entries do.
+Its first entry has type ``audit`` and name ``file``, and repeats the last mac of the file before as
+``previous``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+DIGITS = 16
+SUFFIX = ".jsonl"
+GENESIS = bytes(32)
+"""The mac before the first entry."""
+
+MAC_MEMBER = b',"mac":"'
+MAC_LENGTH = len(MAC_MEMBER) + 64 + len(b'"}\n')
+"""Bytes at the end of each line that hold its mac."""
+
+LONGEST_LINE = 2 << 20
+"""Bytes of a line; a longer one is no entry."""
+
+EntryType = Literal["call", "access", "admin", "audit"]
+Outcome = Literal["ok", "failed", "refused", "limited", "cancelled"]
+
+
+class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One entry.
+
+    ``type``: ``call`` for calls, ``access`` for sign-ins and failed attempts, ``admin`` for changes of keys
+    and settings, start and stop of the hub, ``audit`` for the log itself. ``key`` is the holder, as in limits
+    and usage; ``label`` is the name that a person gave it. ``source`` is the address of a sign-in. ``name``
+    is the real tool of a call, otherwise the action. ``arguments`` is redacted JSON; if it was cut or was not
+    valid JSON, a string that holds its text. ``arguments_size`` is the number of bytes that the caller sent,
+    if ``arguments`` is not all of it. ``ms`` is the duration, ``bytes`` the size of the result, ``saved`` the
+    tokens that disclosure saved. ``count`` is the number of equal events that one entry stands for, or of
+    entries that were lost.
+
+    ``previous`` and ``begins`` are of entries of type ``audit``: the mac before the entry with seq
+    ``begins``, with which the rest of the log begins.
+    """
+
+    seq: int
+    time: str
+    type: EntryType
+    key: str = ""
+    label: str = ""
+    client: str = ""
+    face: str = ""
+    session: str = ""
+    source: str = ""
+    request: str = ""
+    script: str = ""
+    kind: str = ""
+    name: str = ""
+    server: str = ""
+    arguments: msgspec.Raw = msgspec.Raw()
+    arguments_size: int = 0
+    outcome: Outcome | Literal[""] = ""
+    reason: str = ""
+    ms: float = 0.0
+    bytes: int = 0
+    saved: int = 0
+    count: int = 0
+    previous: str = ""
+    begins: int = 0
+    mac: str = ""
+
+
+_entries = msgspec.json.Decoder(AuditEntry)
+
+
+def decode_entry(line: bytes) -> AuditEntry:
+    """Return a line as an entry. Raises ValueError if it is none: torn, or not written by the log."""
+    try:
+        return _entries.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(str(error)) from None
+
+
+def entry_object(entry: AuditEntry) -> dict[str, Any]:
+    """Return an entry as an object of an answer: as it is in the log, without its mac."""
+    values = ((name, getattr(entry, name)) for name in entry.__struct_fields__ if name != "mac")
+    return {name: value for name, value in values if value and (name != "arguments" or bytes(value))}
+
+
+class AuditFile(NamedTuple):
+    """A file of the log, and the seq of its first entry."""
+
+    path: str
+    first: int
+
+
+_NAME = re.compile(rf"(\d{{{DIGITS}}}){re.escape(SUFFIX)}")
+
+
+def file_name(first: int) -> str:
+    """Return the name of the file that begins with the entry ``first``."""
+    return f"{first:0{DIGITS}}{SUFFIX}"
+
+
+def audit_files(folder: str) -> list[AuditFile]:
+    """Return the files of the log, oldest first. There is none if the folder does not exist."""
+    try:
+        names = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
+    found = ((name, _NAME.fullmatch(name)) for name in names)
+    return [AuditFile(os.path.join(folder, name), int(match[1])) for name, match in found if match]

@@ -1,0 +1,383 @@
+"""The audit log: one entry for each call, chained, in the kernel before its answer goes out.
+
+An entry is one ``write`` to a file that is only appended to. When :meth:`AuditLog.record` returns, the entry
+survives ``kill -9``. A thread writes it to disk within a second, or at once if the log is strict; then
+``record`` returns a future to wait for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from tabane.audit.chain import MacChain, own_key, sync_folder
+from tabane.audit.entry import MAC_MEMBER, EntryType, Outcome, file_name
+from tabane.audit.entry_texts import AuditedCaller, AuditedTarget, EntryTexts, member, members
+from tabane.audit.flood import AccessEvent, EventFlood
+from tabane.audit.head import NO_HEAD, ChainHead, HeadFile
+from tabane.audit.recovery import ChainEnd, find_end
+from tabane.audit.redaction import NOTHING, ArgumentRedactor, PreparedArguments
+from tabane.audit.retention import DAY, OldFiles, old_files, remove
+from tabane.audit.syncing import DiskSync, disk_error
+from tabane.errors import AuditError
+from tabane.messages import say
+
+FOLDER, KEY, HEAD = "audit", "audit.key", "audit.head"
+"""Names in the home of the hub."""
+
+RETRY = 1.0
+"""Seconds between two attempts to write a log that could not be written."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """The settings of the log, named as there without ``audit_``."""
+
+    mode: Literal["on", "metadata", "off"] = "on"
+    size: int = 64 << 20
+    files: int = 16
+    days: int = 90
+    arguments: int = 4096
+    redact: tuple[str, ...] = ()
+    sync: Literal["1s", "strict"] = "1s"
+    full: Literal["stop", "drop"] = "stop"
+
+
+class AuditLog:
+    """The log of one home. Use it on the event loop only.
+
+    ``folder`` has its files. ``head`` is its last entry. ``lost`` are the entries that could not be written
+    and are not recorded as lost yet. ``clock`` returns seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        home: str,
+        options: AuditOptions,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Open the log, and continue it where it ended. Raises AuditError if that is not possible."""
+        self.folder = os.path.join(home, FOLDER)
+        self._options, self._loop, self._clock = options, loop, clock
+        self._texts = EntryTexts()
+        self._redactor = ArgumentRedactor(options.arguments if options.mode == "on" else 0, options.redact)
+        self._floods = EventFlood(loop, self._write_event, clock)
+        self._problem: OSError | None = None
+        self._retry_at = 0.0
+        self.lost = 0
+        self._seq, self._mac = NO_HEAD
+        self._fd, self._size, self._next_day = -1, 0, 0.0
+        self._file_began = 0.0
+        try:
+            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+            self._chain = MacChain(own_key(os.path.join(home, KEY)))
+            self._head_file = HeadFile(os.path.join(home, HEAD))
+        except OSError as error:
+            raise _not_opened(self.folder, error) from None
+        self._sync = DiskSync(
+            loop, self._head_file, lambda: self._seq, self._disk_failed, strict=options.sync == "strict"
+        )
+        try:
+            self._resume(self._head_file.found)
+        except OSError as error:
+            self._head_file.close()
+            raise _not_opened(self.folder, error) from None
+
+    @property
+    def head(self) -> ChainHead:
+        return ChainHead(self._seq, self._mac)
+
+    @property
+    def redactor(self) -> ArgumentRedactor:
+        return self._redactor
+
+    def prepare(self, arguments: bytes) -> PreparedArguments:
+        """Return the arguments of a call that begins, redacted, or being redacted in a thread."""
+        return self._redactor.prepare(arguments)
+
+    def admit(self) -> None:
+        """Raise AuditError if no call may begin because the log cannot be written."""
+        if self._problem is not None and not self._recovered() and self._options.full == "stop":
+            raise disk_error(self._problem)
+
+    def record(
+        self,
+        caller: AuditedCaller,
+        target: AuditedTarget,
+        arguments: PreparedArguments = NOTHING,
+        outcome: Outcome = "ok",
+        *,
+        request: str = "",
+        reason: str = "",
+        ms: float = 0.0,
+        size: int = 0,
+        saved: int = 0,
+    ) -> Awaitable[None] | None:
+        """Record one call, before its answer goes out. In the kernel when it returns.
+
+        Returns a future if the answer has to wait for the disk. Raises AuditError if the entry could not be
+        written and calls are then refused.
+        """
+        json, sent = arguments.take()
+        self._append(
+            "call",
+            b"".join(
+                (
+                    self._texts.caller(caller),
+                    _word(b"request", request) if request else b"",
+                    _word(b"script", caller.script) if caller.script else b"",
+                    self._texts.target(target),
+                    b',"arguments":' + json if json else b"",
+                    b',"arguments_size":%d' % sent if sent else b"",
+                    b',"outcome":"%b"' % outcome.encode(),
+                    member("reason", reason) if reason else b"",
+                    b',"ms":%.3f,"bytes":%d' % (ms, size),
+                    b',"saved":%d' % saved if saved else b"",
+                )
+            ),
+        )
+        return self._sync.on_disk(self._seq) if self._sync.strict else None
+
+    def event(
+        self,
+        type: EntryType,
+        holder: str,
+        action: str,
+        outcome: Outcome = "ok",
+        detail: str = "",
+        *,
+        label: str = "",
+        source: str = "",
+    ) -> None:
+        """Record a sign-in, a failed attempt, or a change of keys, settings or the hub. Never raises.
+
+        Failed attempts are bounded: those of one second and source are one entry with a count.
+        """
+        event = AccessEvent(type, holder, label, source, action, outcome, detail)
+        if type == "access" and outcome != "ok":
+            self._floods.add(event)
+        else:
+            self._write_event(event, 1)
+
+    def close(self) -> None:
+        """Write everything to disk and close the log. Blocks as long as the disk takes."""
+        self._floods.flush()
+        self._sync.close()
+        self._redactor.close()
+        self._head_file.close()
+        self._fd = -1
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    def _append(self, type: EntryType, members: bytes) -> None:
+        """Write an entry. Raises AuditError if it cannot be written and calls are then refused."""
+        if self._problem is not None and not self._recovered():
+            self._lose(self._problem)
+            return
+        now = self._clock()
+        if self._size >= self._options.size or now >= self._next_day:
+            self._tend(now)
+        if self._problem is not None:
+            self._lose(self._problem)
+            return
+        try:
+            self._write(type, now, members)
+        except OSError as error:
+            self._lose(error)
+
+    def _write(self, type: EntryType, now: float, members: bytes) -> None:
+        """Write an entry to the open file. Raises OSError; then nothing of it is in the file."""
+        seq = self._seq + 1
+        body = b'{"seq":%d,"time":"%b","type":"%b"%b' % (seq, self._texts.time(now), type.encode(), members)
+        mac = self._chain.mac(self._mac, body)
+        line = b'%b%b%b"}\n' % (body, MAC_MEMBER, mac.hex().encode())
+        if os.write(self._fd, line) != len(line):
+            self._finish_torn(line)
+        self._size += len(line)
+        self._seq, self._mac = seq, mac
+        self._head_file.write(seq, mac)
+        self._sync.written()
+
+    def _finish_torn(self, line: bytes) -> None:
+        """Write the rest of a line of which a part was written; or remove that part, and raise OSError."""
+        try:
+            while (written := os.fstat(self._fd).st_size - self._size) < len(line):
+                if not os.write(self._fd, line[written:]):
+                    raise OSError(0, "nothing was written")
+        except OSError:
+            self._cut_torn()
+            raise
+
+    def _cut_torn(self) -> None:
+        try:
+            os.ftruncate(self._fd, self._size)
+        except OSError:  # of an append-only file, for example: the part stays, and the next file begins
+            self._size = self._options.size
+
+    def _write_event(self, event: AccessEvent, count: int) -> None:
+        text = members(
+            key=event.holder,
+            label=event.label,
+            source=event.source,
+            name=event.action,
+            outcome=event.outcome,
+            reason=event.detail,
+            count=count if count > 1 else 0,
+        )
+        with contextlib.suppress(AuditError):
+            self._append(event.type, text)
+
+    # -- a log that cannot be written --------------------------------------------------------------
+
+    def _lose(self, error: OSError) -> None:
+        if self._problem is None:
+            log.error("the audit log cannot be written: %s", error)
+        self._problem = error
+        self._retry_at = time.monotonic() + RETRY
+        self.lost += 1
+        if self._options.full == "stop":
+            raise disk_error(error)
+
+    def _disk_failed(self, error: OSError) -> None:
+        if self._problem is None:
+            log.error("the audit log cannot be written to disk: %s", error)
+        self._problem = error
+        self._retry_at = time.monotonic() + RETRY
+
+    def _recovered(self) -> bool:
+        """Try again to write, now and then. Return whether the log can be written."""
+        if time.monotonic() < self._retry_at:
+            return False
+        try:
+            now = self._clock()
+            if not 0 < self._size < self._options.size:
+                self._begin_file(now)
+            self._write("audit", now, members(name="lost", reason=str(self._problem), count=self.lost))
+        except OSError as error:
+            self._problem, self._retry_at = error, time.monotonic() + RETRY
+            return False
+        log.warning("the audit log can be written again; %d entries were lost", self.lost)
+        self._problem, self.lost = None, 0
+        return True
+
+    # -- files -----------------------------------------------------------------------------------
+
+    def _resume(self, stored: ChainHead | None) -> None:
+        """Continue the log after its last entry. Raises OSError."""
+        end = find_end(self.folder, stored, self._chain)
+        self._seq, self._mac = end.head
+        missing = stored.seq - end.head.seq if stored is not None else 0
+        if missing > 0 and stored is not None:
+            self._seq = stored.seq
+        now = self._clock()
+        reused = self._reopen(end) if missing <= 0 else False
+        if not reused:
+            self._begin_file(now)
+        self._note_end(end, stored, missing, now)
+        self._next_day = now  # retention, with the first entry
+
+    def _reopen(self, end: ChainEnd) -> bool:
+        """Open the last file to continue it. Return False if a new one has to begin."""
+        if end.file is None or not end.size:
+            return False
+        fd = self._open(end.file.path)
+        if end.torn:
+            try:
+                os.ftruncate(fd, end.size)
+            except OSError:
+                os.close(fd)
+                return False
+        self._take(fd, end.size, os.path.getmtime(end.file.path))
+        return True
+
+    def _note_end(self, end: ChainEnd, stored: ChainHead | None, missing: int, now: float) -> None:
+        """Record what is not as the last process left it."""
+        if missing > 0 and stored is not None:
+            text = members(name="missing", count=missing, previous=stored.mac.hex(), begins=end.head.seq + 1)
+            self._write("audit", now, text)
+        if end.torn:
+            self._write("audit", now, members(name="torn", bytes=end.torn))
+        if stored is None and end.head != NO_HEAD:
+            self._write("audit", now, members(name="head_missing"))
+        if not end.verified or (stored and stored.seq == end.head.seq and stored.mac != end.head.mac):
+            self._write("audit", now, members(name="changed", count=end.beyond))
+
+    def _begin_file(self, now: float) -> None:
+        """Begin the next file with an entry that continues the chain. Raises OSError."""
+        path = os.path.join(self.folder, file_name(self._seq + 1))
+        fd = self._open(path)
+        size = os.fstat(fd).st_size
+        try:
+            if size:  # of an attempt that failed
+                os.ftruncate(fd, 0)
+        except OSError:
+            os.close(fd)
+            raise
+        self._take(fd, 0, now)
+        self._write("audit", now, members(name="file", previous=self._mac.hex()))
+        self._sync.later(lambda: sync_folder(self.folder))
+
+    def _open(self, path: str) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        return os.open(path, flags, 0o600)
+
+    def _take(self, fd: int, size: int, began: float) -> None:
+        self._fd, self._size, self._file_began = fd, size, began
+        self._sync.use(fd)
+
+    def _tend(self, now: float) -> None:
+        """Begin the next file if this one is large or old, and look for old files, also once a day."""
+        self._next_day = now + DAY
+        old = self._options.days and now - self._file_began > max(1, self._options.days / 8) * DAY
+        if self._size >= self._options.size or old:
+            try:
+                self._begin_file(now)
+            except OSError as error:
+                self._disk_failed(error)
+        self._sync.later(self._look_for_old_files)
+
+    def _look_for_old_files(self) -> None:
+        """Find old files, in the thread, and have their removal recorded on the loop."""
+        found = old_files(self.folder, self._options.files, self._options.days, self._clock)
+        if found is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._remove, found)
+
+    def _remove(self, found: OldFiles) -> None:
+        text = members(name="removed", count=len(found.files), previous=found.previous, begins=found.begins)
+        if self._fd < 0 or self._problem is not None:
+            return
+        try:
+            self._write("audit", self._clock(), text)
+        except OSError as error:
+            self._disk_failed(error)
+            return
+        self._sync.later(lambda: remove(found.files))
+
+
+def _word(name: bytes, text: str) -> bytes:
+    """Return a member. An id of letters and digits needs no escapes."""
+    if text.isascii() and text.isalnum() and len(text) < 100:
+        return b',"%b":"%b"' % (name, text.encode())
+    return member(name.decode(), text)
+
+
+def _not_opened(folder: str, error: OSError) -> AuditError:
+    return AuditError(
+        say(
+            "The audit log in {folder} cannot be opened: {reason}. Correct that, or turn the log off with "
+            'the setting audit = "off".',
+            folder=folder,
+            reason=error.strerror or str(error),
+        )
+    )

@@ -1,0 +1,52 @@
+"""Removal of old files of the audit log.
+
+The removal is recorded before files are deleted, with the mac at which the rest of the log begins. So the
+verification distinguishes it from files that somebody deleted.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tabane.audit.entry import AuditFile, audit_files, decode_entry
+
+DAY = 86_400.0
+
+
+class OldFiles(NamedTuple):
+    """Files to remove, and where the rest begins: the seq of its first entry and the mac before that."""
+
+    files: list[AuditFile]
+    begins: int
+    previous: str
+
+
+def old_files(folder: str, most: int, days: int, now: Callable[[], float] = time.time) -> OldFiles | None:
+    """Return the files that are beyond the number or the age; None if there is none. Raises OSError.
+
+    The newest file stays in any case.
+    """
+    files = audit_files(folder)
+    count = max(0, len(files) - most)
+    if days:
+        oldest = now() - days * DAY
+        while count < len(files) - 1 and os.path.getmtime(files[count].path) < oldest:
+            count += 1
+    if not count:
+        return None
+    first = files[count]
+    with open(first.path, "rb") as file:
+        try:
+            previous = decode_entry(file.readline()).previous
+        except ValueError:
+            return None  # a damaged file: whoever verifies the log must see it
+    return OldFiles(files[:count], first.first, previous)
+
+
+def remove(files: list[AuditFile]) -> None:
+    """Delete the files, oldest first, so that what remains is always the end of the log."""
+    for file in files:
+        os.unlink(file.path)

@@ -1,0 +1,64 @@
+"""Names of members whose values are secrets: password, apiKey, 暗証番号 and the like."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from fnmatch import translate
+
+MOST_REMEMBERED = 4096
+"""Harmless names that are remembered; beyond it, the memory begins again."""
+
+_LONGEST = 200
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_BETWEEN = re.compile(r"[\W_]+")
+
+_SECRET = re.compile(
+    r"passw(?:or)?d|passphrase|passcode|secrets?(?:_|$)|secret_?key|client_?secret|cookie|credential"
+    r"|authori[sz]ation"
+    r"|(?:api|access|private|signing|encryption|master|ssh|account|auth|service)_?key(?:s|$|_)"
+    r"|(?:^|_)tokens?(?:_|$)"
+    r"|(?:access|auth|refresh|id|bearer|bot|api|session|csrf|xsrf|device|user|client|personal)tokens?$"
+    r"|(?:^|_)(?:pass|passwd|pwd|pw|pat|pin|otp|totp|auth|jwt|bearer|cvv|cvc|session_?id|csrf)$"
+    r"|パスワード|パスフレーズ|暗証番号|秘密鍵|秘密の|トークン|認証情報|合言葉|密码|비밀번호"
+)
+_HARMLESS = re.compile(
+    r"(?:^|_)(?:max|min|num|n|total|count|input|output|prompt|completion|used|saved|budget|limit|context"
+    r"|new|thinking|reasoning|page|next|cursor|continuation|sync|result|of)_tokens?$"
+    r"|^tokens$|tokens?_(?:count|limit|budget|usage|type|index|length|size)$|(?:pin|auth)_?(?:ned|hor)"
+)
+
+
+class SecretNames:
+    """Decides by name whether a value is hidden. ``more`` are further names; ``*`` stands for any text."""
+
+    def __init__(self, more: Iterable[str] = ()) -> None:
+        patterns = [translate(name.casefold()) for name in more]
+        self._more = re.compile("|".join(patterns)) if patterns else None
+        self.harmless: set[str] = set()
+        """Names that were found harmless: a quick answer for most members."""
+
+    def __contains__(self, name: str) -> bool:
+        if name in self.harmless:
+            return False
+        if self._is_secret(name[:_LONGEST]):
+            return True
+        if len(self.harmless) >= MOST_REMEMBERED:
+            self.harmless.clear()
+        if len(name) <= _LONGEST:
+            self.harmless.add(name)
+        return False
+
+    def _is_secret(self, name: str) -> bool:
+        if self._more is not None and self._more.match(name.casefold()):
+            return True
+        plain = plain_name(name)
+        return _SECRET.search(plain) is not None and _HARMLESS.search(plain) is None
+
+
+def plain_name(name: str) -> str:
+    """Return a name in one spelling: ``apiKey``, ``API-KEY`` and ``ＡＰＩ＿ＫＥＹ`` become ``api_key``."""
+    if not name.isascii():
+        name = unicodedata.normalize("NFKC", name)
+    return _BETWEEN.sub("_", _CAMEL.sub("_", name)).casefold()

@@ -1,0 +1,278 @@
+"""Verification of the audit log: is each entry as it was written, and is none missing?
+
+It needs the files of the log, its key and its head, but no running hub. It reads a million entries in seconds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from tabane.audit.chain import MacChain
+from tabane.audit.entry import (
+    GENESIS,
+    LONGEST_LINE,
+    MAC_LENGTH,
+    MAC_MEMBER,
+    AuditFile,
+    audit_files,
+    decode_entry,
+)
+from tabane.audit.head import ChainHead
+from tabane.errors import AuditError
+from tabane.messages import Message, say
+
+MOST_PROBLEMS = 20
+"""Problems that are reported one by one; further ones are counted."""
+
+_TAIL = MAC_LENGTH - 1
+"""Bytes of the mac at the end of a line without its line end."""
+
+_CHUNK = 1 << 20
+_ATTEMPTS = 3
+_SEQ = b'{"seq":'
+
+ProblemKind = Literal["changed", "missing", "order", "unreadable", "removed", "cut", "head", "key"]
+
+Progress = Callable[[int, int], None]
+"""Told the bytes that were verified, and all bytes."""
+
+
+class ChainProblem(NamedTuple):
+    """A place at which the log is not as it was written. ``entry`` is its seq, ``line`` counts from 1."""
+
+    kind: ProblemKind
+    entry: int
+    message: Message
+    file: str = ""
+    line: int = 0
+
+
+class ChainReport(NamedTuple):
+    """The result of a verification. ``first`` and ``last`` are the entries that are there.
+
+    ``problems`` has the first ones, in the order of the log, and ``more`` counts the others. ``torn`` are
+    bytes after the last entry that are no entry: the process ended while it wrote them, or writes them now.
+    """
+
+    entries: int
+    files: int
+    first: int
+    last: ChainHead
+    problems: list[ChainProblem]
+    more: int
+    torn: int
+
+    @property
+    def intact(self) -> bool:
+        return not self.problems
+
+    def as_object(self, render: Callable[[Message], str]) -> dict[str, Any]:
+        return {
+            "intact": self.intact,
+            "entries": self.entries,
+            "files": self.files,
+            "first": self.first,
+            "last": self.last.seq,
+            "head": str(self.last),
+            "problems": [
+                {key: value for key, value in problem._asdict().items() if value and key != "message"}
+                | {"message": render(problem.message)}
+                for problem in self.problems
+            ],
+            "more_problems": self.more,
+            "torn_bytes": self.torn,
+        }
+
+
+def verify(
+    folder: str,
+    key: bytes,
+    heads: list[ChainHead],
+    *,
+    has_head: bool = True,
+    progress: Progress = lambda done, total: None,
+) -> ChainReport:
+    """Verify all files of a folder. Raises AuditError if they cannot be read.
+
+    ``heads`` are entries that the log must contain: the stored head, and one that was kept elsewhere. Read
+    them first: a hub may write meanwhile. ``has_head`` is False if the stored head is missing.
+    """
+    for attempt in range(_ATTEMPTS):
+        try:
+            return _ChainReading(MacChain(key), heads, has_head, progress).read(audit_files(folder))
+        except FileNotFoundError:  # a hub deleted an old file meanwhile
+            if attempt == _ATTEMPTS - 1:
+                raise _unreadable(folder, "file not found") from None
+        except OSError as error:
+            raise _unreadable(folder, error.strerror or str(error)) from None
+    raise AssertionError
+
+
+class _ChainReading:
+    def __init__(
+        self, chain: MacChain, heads: list[ChainHead], has_head: bool, progress: Progress
+    ) -> None:
+        self._chain, self._heads, self._has_head, self._progress = chain, heads, has_head, progress
+        self._problems: list[ChainProblem] = []
+        self._more = self._entries = self._verified = self._torn = self._first = 0
+        self._seq, self._previous = 0, GENESIS
+        self._known = True
+        """Whether the mac before the next entry is known."""
+        self._removals: dict[int, str] = {}
+        self._wanted = {head.seq: head.mac for head in heads}
+        self._begins_with = ""
+        self._file, self._line = "", 0
+
+    def read(self, files: list[AuditFile]) -> ChainReport:
+        total = sum(os.path.getsize(file.path) for file in files)
+        done = 0
+        for file in files:
+            done = self._read_file(file, done, total)
+        self._check_beginning()
+        self._check_heads()
+        self._check_key()
+        last = ChainHead(self._seq, self._previous)
+        return ChainReport(
+            self._entries, len(files), self._first, last, self._problems, self._more, self._torn
+        )
+
+    def _read_file(self, file: AuditFile, done: int, total: int) -> int:
+        self._file, self._line = os.path.basename(file.path), 0
+        if not self._first:
+            self._begin(file)
+        rest = b""
+        with open(file.path, "rb") as opened:
+            while chunk := opened.read(_CHUNK):
+                *lines, rest = (rest + chunk).split(b"\n")
+                if len(rest) > LONGEST_LINE:  # no entry, and no reason to keep it
+                    lines, rest = [*lines, rest[:LONGEST_LINE]], b""
+                for line in lines:
+                    self._line += 1
+                    self._check(line)
+                done += len(chunk)
+                self._progress(done, total)
+        self._torn += len(rest)
+        return done
+
+    def _begin(self, file: AuditFile) -> None:
+        """Take the place of the first entry, and the mac before it, from the first file."""
+        self._first = file.first
+        if file.first <= 1:
+            return
+        self._seq, self._known = file.first - 1, False
+        with open(file.path, "rb") as opened:
+            try:
+                self._begins_with = decode_entry(opened.readline(LONGEST_LINE)).previous
+                self._previous, self._known = bytes.fromhex(self._begins_with), True
+            except ValueError:
+                return
+
+    def _check(self, line: bytes) -> None:
+        seq = self._seq + 1
+        body = line[:-_TAIL]
+        if self._known and line.startswith(b"%b%d," % (_SEQ, seq)):
+            mac = self._chain.mac(self._previous, body)
+            if line.endswith(b'%b%b"}' % (MAC_MEMBER, mac.hex().encode())):
+                self._take(seq, mac, line)
+                self._verified += 1
+                return
+        self._check_closely(line)
+
+    def _take(self, seq: int, mac: bytes, line: bytes) -> None:
+        self._seq, self._previous, self._known = seq, mac, True
+        self._entries += 1
+        if seq in self._wanted:
+            self._check_wanted(seq, mac)
+        if b'"type":"audit"' in line[:100]:
+            self._note_removal(line)
+
+    def _note_removal(self, line: bytes) -> None:
+        try:
+            entry = decode_entry(line)
+        except ValueError:
+            return
+        if entry.name == "removed":
+            self._removals[entry.begins] = entry.previous
+
+    def _check_closely(self, line: bytes) -> None:
+        """Report why a line is not the next entry, and go on as well as possible."""
+        seq, mac = _stated(line)
+        expected = self._seq + 1
+        if mac is None:
+            self._report("unreadable", expected, say("Entry {entry} is unreadable, or was inserted.", entry=expected))
+            self._known = False
+            return
+        if seq < expected:
+            self._report("order", seq, say("Entry {entry} appears twice, or in the wrong order.", entry=seq))
+            return
+        if seq > expected:
+            self._report("missing", expected, _missing(expected, seq - 1))
+        elif self._known:
+            self._report("changed", seq, say("Entry {entry} was changed, or the one before it.", entry=seq))
+        self._seq, self._previous, self._known = seq, mac, True
+        self._entries += 1
+
+    def _check_wanted(self, seq: int, mac: bytes) -> None:
+        if self._wanted.pop(seq) != mac:
+            self._report(
+                "head", seq, say("Entry {entry} is not the one that the head of the log names.", entry=seq)
+            )
+
+    def _check_beginning(self) -> None:
+        if self._first <= 1:
+            return
+        honest = [begins for begins in self._removals if begins >= self._first]
+        if not honest or self._removals.get(self._first, self._begins_with) != self._begins_with:
+            message = _missing(1, self._first - 1)
+            self._problems.insert(0, ChainProblem("removed", 1, message))
+
+    def _check_heads(self) -> None:
+        if not self._has_head:
+            self._report("head", self._seq, say("The head of the log is missing, so a cut end is not detected."))
+        for seq in sorted(self._wanted):
+            if seq > self._seq:
+                self._report("cut", self._seq + 1, _missing(self._seq + 1, seq))
+                return
+
+    def _check_key(self) -> None:
+        """Replace the problems by one if no entry fits the key."""
+        if self._entries > 1 and not self._verified:
+            message = say("No entry fits the key: it is not the key of this log.")
+            self._problems, self._more = [ChainProblem("key", self._first, message)], 0
+
+    def _report(self, kind: ProblemKind, entry: int, message: Message) -> None:
+        if len(self._problems) >= MOST_PROBLEMS:
+            self._more += 1
+            return
+        self._problems.append(ChainProblem(kind, entry, message, self._file, self._line))
+
+
+def _missing(first: int, last: int) -> Message:
+    if first == last:
+        return say("Entry {entry} is missing.", entry=first)
+    return say("Entries {first} to {last} are missing.", first=first, last=last)
+
+
+class _SeqAndMac(msgspec.Struct):
+    seq: int
+    mac: str
+
+
+def _stated(line: bytes) -> tuple[int, bytes | None]:
+    """Return the seq and the mac that a line states; no mac if it is no entry."""
+    try:
+        found = msgspec.json.decode(line, type=_SeqAndMac)
+        mac = bytes.fromhex(found.mac)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return 0, None
+    return found.seq, mac if len(mac) == len(GENESIS) else None
+
+
+def _unreadable(folder: str, reason: str) -> AuditError:
+    return AuditError(
+        say("The audit log in {folder} cannot be read: {reason}", folder=folder, reason=reason)
+    )

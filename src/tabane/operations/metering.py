@@ -1,0 +1,108 @@
+"""Metering of calls: their limits, their audit entries and their counts, behind one protocol."""
+
+from __future__ import annotations
+
+import contextlib
+from asyncio import CancelledError
+from collections.abc import Awaitable, Iterator
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from tabane.errors import TabaneError
+
+if TYPE_CHECKING:
+    from msgspec import Raw
+
+    from tabane.operations.access import CallTarget
+    from tabane.operations.caller import Caller
+
+Outcome = Literal["ok", "failed", "refused", "limited", "cancelled"]
+
+
+class OpenCall(Protocol):
+    """A call that was admitted and has not ended."""
+
+    @property
+    def waits(self) -> Awaitable[None] | None:
+        """Return what to await before the call begins; None if it may begin now."""
+        ...
+
+    @property
+    def most(self) -> int:
+        """Return the largest allowed size of the result in bytes; 0 is no limit."""
+        ...
+
+    @property
+    def meta(self) -> dict[str, Raw] | None:
+        """Return members for ``_meta`` of the request to the upstream."""
+        ...
+
+    def end(
+        self, outcome: Outcome, size: int = 0, *, saved: int = 0, reason: str = ""
+    ) -> Awaitable[None] | None:
+        """Record how the call ended. Call it before the answer goes out; only the first call counts.
+
+        If it returns something to await, the answer has to wait for that: then the record is on disk.
+
+        ``size`` are the bytes of the result, ``saved`` the tokens that the client was spared, and ``reason``
+        says in a few words why the call failed. Raises TabaneError if the call may not be answered, because
+        it cannot be recorded.
+        """
+        ...
+
+
+class CallMeter(Protocol):
+    """Applies limits to calls, and records them."""
+
+    def begin(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> OpenCall:
+        """Return the call, which has to be ended. Raises RateLimited, and TabaneError if it is refused."""
+        ...
+
+    def refuse(
+        self, caller: Caller, target: CallTarget, arguments: bytes, request: str, error: TabaneError
+    ) -> None:
+        """Record a call that the caller was not allowed to make."""
+        ...
+
+
+class UnmeteredCall:
+    """A call without limits and records."""
+
+    waits = None
+    most = 0
+    meta = None
+
+    def end(
+        self, outcome: Outcome, size: int = 0, *, saved: int = 0, reason: str = ""
+    ) -> Awaitable[None] | None:
+        return None
+
+
+class NoMeter:
+    """No limits, and no records: for tables that are not part of a hub."""
+
+    def begin(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> OpenCall:
+        return UNMETERED
+
+    def refuse(
+        self, caller: Caller, target: CallTarget, arguments: bytes, request: str, error: TabaneError
+    ) -> None:
+        return None
+
+
+UNMETERED: OpenCall = UnmeteredCall()
+
+
+@contextlib.contextmanager
+def ended(opened: OpenCall) -> Iterator[None]:
+    """End a call that fails or is cancelled in this block."""
+    try:
+        yield
+    except (CancelledError, GeneratorExit):
+        opened.end("cancelled")
+        raise
+    except TabaneError as error:
+        opened.end("failed", reason=str(error))
+        raise
+    except BaseException:
+        opened.end("failed", reason="internal error")
+        raise
