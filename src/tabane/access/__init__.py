@@ -1,1 +1,1 @@
-"""Access: who may call what, and how much."""
+"""Access: keys, permissions and profiles; who may call what."""
