@@ -113,9 +113,7 @@ def verify(
 
 
 class _ChainReading:
-    def __init__(
-        self, chain: MacChain, heads: list[ChainHead], has_head: bool, progress: Progress
-    ) -> None:
+    def __init__(self, chain: MacChain, heads: list[ChainHead], has_head: bool, progress: Progress) -> None:
         self._chain, self._heads, self._has_head, self._progress = chain, heads, has_head, progress
         self._problems: list[ChainProblem] = []
         self._more = self._entries = self._verified = self._torn = self._first = 0
@@ -203,7 +201,9 @@ class _ChainReading:
         seq, mac = _stated(line)
         expected = self._seq + 1
         if mac is None:
-            self._report("unreadable", expected, say("Entry {entry} is unreadable, or was inserted.", entry=expected))
+            self._report(
+                "unreadable", expected, say("Entry {entry} is unreadable, or was inserted.", entry=expected)
+            )
             self._known = False
             return
         if seq < expected:
@@ -232,7 +232,9 @@ class _ChainReading:
 
     def _check_heads(self) -> None:
         if not self._has_head:
-            self._report("head", self._seq, say("The head of the log is missing, so a cut end is not detected."))
+            self._report(
+                "head", self._seq, say("The head of the log is missing, so a cut end is not detected.")
+            )
         for seq in sorted(self._wanted):
             if seq > self._seq:
                 self._report("cut", self._seq + 1, _missing(self._seq + 1, seq))
@@ -273,6 +275,4 @@ def _stated(line: bytes) -> tuple[int, bytes | None]:
 
 
 def _unreadable(folder: str, reason: str) -> AuditError:
-    return AuditError(
-        say("The audit log in {folder} cannot be read: {reason}", folder=folder, reason=reason)
-    )
+    return AuditError(say("The audit log in {folder} cannot be read: {reason}", folder=folder, reason=reason))

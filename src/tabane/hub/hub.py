@@ -12,6 +12,7 @@ from tabane.gateway.long_results import LongResults
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.tool_operations import ToolSource
 from tabane.hub.archive import PostArchive, given_archive
+from tabane.hub.audit import HubAudit
 from tabane.hub.clients.methods import client_methods
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.documents import DocumentStore
@@ -109,8 +110,9 @@ class Hub:
             lambda name: secret_of(self.settings, self.environment, name),
             errors=2,
         )
+        self.audit = HubAudit(loop)
         self.table = OperationTable(self._operations())
-        self.door = Door(self.table, self.jobs)
+        self.door = Door(self.table, self.jobs, self.audit.meter)
         self.tools.provide(self.table)
         self.follower = FileFollower(loop, self._files, self._reload)
         self.sessions = ClientSessions(
@@ -130,9 +132,10 @@ class Hub:
         return language(self.settings.lang, self.environment.get("LANG"))
 
     def open(self) -> None:
-        """Take the catalog from disk, and start servers if the settings say at once."""
+        """Begin the audit, load the catalog, and start servers if the settings say so. Raises AuditError."""
         for warning in (*self.settings.warnings, *self.configuration.warnings):
             log.warning("%s", warning)
+        self.audit.open(self.settings)
         self.gateway.open()
         self.follower.start()
         self.embedding.open()
@@ -177,6 +180,7 @@ class Hub:
         await self.gateway.close()
         await self.stores.close()
         await self.processes.close()
+        await self.audit.close()
 
     async def abandon(self) -> None:
         """End as :meth:`close` does, but write nothing more, because the hub's files were deleted.

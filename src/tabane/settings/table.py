@@ -582,7 +582,11 @@ class Settings:
         say("Maximum size of a file of the audit log before the next one is started."),
     )
     audit_files: int = option.whole(
-        16, 2, 10_000, say("files"), say("Number of files of the audit log to keep, including the current one.")
+        16,
+        2,
+        10_000,
+        say("files"),
+        say("Number of files of the audit log to keep, including the current one."),
     )
     audit_days: int = option.whole(
         90,
@@ -612,7 +616,7 @@ class Settings:
         ),
     )
     audit_full: Literal["stop", "drop"] = option.choice(
-        "stop",
+        "drop",
         ("stop", "drop"),
         say(
             "What happens when the audit log cannot be written, for example because the disk is full: "

@@ -13,6 +13,7 @@ from typing import Any
 
 from tabane.build import on_disk, this_build
 from tabane.errors import ConfigurationError, HubError
+from tabane.gateway.servers.redaction import Redactor
 from tabane.hub.clients.session import Session
 from tabane.hub.http.door import HttpDoor
 from tabane.hub.hub import Hub
@@ -147,6 +148,7 @@ class Daemon:
         if self.http and self.http.token:
             secrets.append(self.http.token)
         self._logs.hide(secrets)
+        self.hub.audit.hide(secrets, Redactor(secrets).text)
         self._logs.set_level(self.settings.log_level)
 
     # -- reception -------------------------------------------------------------------------------

@@ -1,0 +1,86 @@
+"""Audit of a hub: its log, opened with the hub, and what the hub itself records."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from tabane.audit.entry import EntryType, Outcome
+from tabane.audit.log import AuditLog, AuditOptions
+from tabane.errors import AuditError
+from tabane.hub.metering import HubMeter
+from tabane.messages import Message
+from tabane.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+class HubAudit:
+    """The audit log of a hub, if the settings want one, and the meter that writes it.
+
+    ``problem`` says why there is no log.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop, self.meter = loop, HubMeter()
+        self.log: AuditLog | None = None
+        self.problem: Message | None = None
+
+    def open(self, settings: Settings) -> None:
+        """Open the log, and record calls from now on.
+
+        If it cannot be opened and nothing may be done without it, raises AuditError.
+        """
+        if settings.audit == "off":
+            return
+        try:
+            self.log = AuditLog(str(settings.home), options_of(settings), self._loop)
+        except AuditError as error:
+            if settings.audit_full == "stop":
+                raise
+            self.problem = error.message
+            log.error("calls are not recorded: %s", error)
+            return
+        self.meter.recorder = self.log
+        self.event("admin", "hub_start")
+
+    def hide(self, secrets: Iterable[str], replaced: Callable[[str], str]) -> None:
+        """Hide these secrets in the arguments of calls, wherever they appear."""
+        if self.log is not None:
+            self.log.redactor.hide(secrets, replaced)
+
+    def event(
+        self,
+        type: EntryType,
+        action: str,
+        outcome: Outcome = "ok",
+        detail: str = "",
+        *,
+        holder: str = "local",
+        source: str = "",
+    ) -> None:
+        """Record something that is not a call. Never raises."""
+        if self.log is not None:
+            self.log.event(type, holder, action, outcome, detail, source=source)
+
+    async def close(self) -> None:
+        """Write everything to disk, and close the log."""
+        if self.log is not None:
+            self.event("admin", "hub_stop")
+            self.meter.recorder, closing, self.log = None, self.log, None
+            await asyncio.to_thread(closing.close)
+
+
+def options_of(settings: Settings) -> AuditOptions:
+    """Return what the settings say about the log."""
+    return AuditOptions(
+        settings.audit,
+        settings.audit_size,
+        settings.audit_files,
+        settings.audit_days,
+        settings.audit_arguments,
+        settings.audit_redact,
+        settings.audit_sync,
+        settings.audit_full,
+    )
