@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from tabane.access.permissions import PermissionPatterns
-from tabane.operations.access import SOURCES, CallTarget
+from tabane.operations.access import SOURCES, CallTarget, TargetKind
 
 READ_ISSUE = CallTarget("github__get_issue", "github", changes=False)
 CLOSE_ISSUE = CallTarget("github__close_issue", "github")
@@ -26,7 +26,8 @@ def targets(draw: st.DrawFn) -> CallTarget:
     prefixed = draw(st.booleans())
     name = f"{server}__{word}" if server and prefixed else word
     source = "" if server else draw(st.sampled_from(["", *SOURCES]))
-    kind = draw(st.sampled_from(["tool", "prompt", "resource"])) if server else "operation"
+    kinds: list[TargetKind] = ["tool", "prompt", "resource"] if server else ["operation"]
+    kind = draw(st.sampled_from(kinds))
     return CallTarget(name, server, source, kind, draw(st.booleans()))
 
 

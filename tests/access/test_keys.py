@@ -491,10 +491,12 @@ async def test_keys_are_listed_in_pages(tmp_path: Path) -> None:
     async with key_home(tmp_path) as home:
         for name in "edcba":
             await home.create(name)
-        found, after = [], ""
-        while after is not None:
+        found: list[str] = []
+        after = ""
+        for _ in range(3):
             page = await home.operations.keys(LOCAL_CALLER, ListKeys(limit=2, after=after))
             assert page["total"] == 5
             found += [row["name"] for row in page["results"]]
-            after = page["next"]
+            after = page["next"] or ""
         assert found == list("abcde")
+        assert after == ""

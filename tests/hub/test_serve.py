@@ -73,14 +73,17 @@ def test_the_arguments_of_mcp() -> None:
         ["--mode", "full", "--servers=/s.json", "--home", "/h"], {"TABANE_MODE": "light"}
     )
     assert request == mcp_command.BridgeOptions(
-        "full", "/s.json", "/h", None, False, ("--home=/h", "--servers=/s.json")
+        "full", "", "/s.json", "/h", None, False, ("--home=/h", "--servers=/s.json")
     )
     assert mcp_command.parse_arguments(
         [], {"TABANE_SERVERS": "/t.json", "TABANE_MODE": "light"}
-    ) == mcp_command.BridgeOptions("light", "/t.json", None, None, False, ())
+    ) == mcp_command.BridgeOptions("light", "", "/t.json", None, None, False, ())
     alone = mcp_command.parse_arguments(["--standalone", "--websocket", "unix:/h"], {})
     assert alone is not None
     assert (alone.standalone, alone.url) == (True, "unix:/h")
+    work = mcp_command.parse_arguments(["--profile", "work"], {"TABANE_PROFILE": "home"})
+    assert work is not None
+    assert work.profile == "work"
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,10 @@ Stamp = tuple[int, int, int]
 
 
 class KeyStore:
-    """The open file. :meth:`one` and :meth:`stamp` are for the event loop, all else is for one thread."""
+    """The open file.
+
+    :meth:`one`, :meth:`exist` and :meth:`stamp` are for the event loop, all else is for one thread at a time.
+    """
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         """Open the file. Raises FileNotFoundError, ConfigurationError and StoreError."""
@@ -119,6 +122,13 @@ class KeyStore:
         with _failures(self.path):
             rows = self._reader.execute(f"SELECT {_COLUMNS} FROM api_key WHERE id = ?", (id,)).fetchall()
         return _record(rows[0]) if rows else None
+
+    def exist(self) -> bool:
+        """Return whether any key is not revoked."""
+        with _failures(self.path):
+            return bool(
+                self._reader.execute("SELECT 1 FROM api_key WHERE revoked IS NULL LIMIT 1").fetchall()
+            )
 
     def stamp(self) -> Stamp | None:
         """Return the stamp of the file; None if it was removed or replaced by another one."""

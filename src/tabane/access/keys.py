@@ -221,6 +221,11 @@ class KeyRing:
             self._recent.popitem(last=False)
         self._later("look", LOOK, self._look)
 
+    def exist(self) -> bool:
+        """Return whether any key is not revoked. Raises as :meth:`judge`."""
+        store = self._opened()
+        return store is not None and store.exist()
+
     @property
     def live(self) -> int:
         """Return how many keys are in memory."""

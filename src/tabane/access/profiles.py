@@ -110,12 +110,20 @@ class Profiles:
             raise self._unknown(name)
         return profile
 
+    def names(self) -> list[str]:
+        """Return the names of the profiles that the file has."""
+        return [profile.name for profile in self.all()]
+
+    def narrowed(self, access: Access, name: str) -> Access:
+        """Return what an identity may do within the profile of that name. Raises UnknownName."""
+        return narrowed(access, self.get(name))
+
     def all(self) -> list[Profile]:
         """Return the profiles that the file has, in its order."""
         return [profile for profile in self._profiles.values() if profile.definition is not None]
 
     def _unknown(self, name: str) -> UnknownName:
-        names = [profile.name for profile in self.all()]
+        names = self.names()
         near = nearest(name, names)
         if near:
             return UnknownName(

@@ -13,14 +13,13 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Literal
 
 from tabane.audit.chain import MacChain, own_key, sync_folder
 from tabane.audit.entry import MAC_MEMBER, EntryType, Outcome, file_name
 from tabane.audit.entry_texts import AuditedCaller, AuditedTarget, EntryTexts, member, members
 from tabane.audit.flood import AccessEvent, EventFlood
 from tabane.audit.head import NO_HEAD, ChainHead, HeadFile
+from tabane.audit.options import AuditOptions, audit_paths
 from tabane.audit.recovery import ChainEnd, find_end
 from tabane.audit.redaction import NOTHING, ArgumentRedactor, PreparedArguments
 from tabane.audit.retention import DAY, OldFiles, old_files, remove
@@ -28,27 +27,10 @@ from tabane.audit.syncing import DiskSync, disk_error
 from tabane.errors import AuditError
 from tabane.messages import say
 
-FOLDER, KEY, HEAD = "audit", "audit.key", "audit.head"
-"""Names in the home of the hub."""
-
 RETRY = 1.0
 """Seconds between two attempts to write a log that could not be written."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class AuditOptions:
-    """The settings of the log, named as there without ``audit_``."""
-
-    mode: Literal["on", "metadata", "off"] = "on"
-    size: int = 64 << 20
-    files: int = 16
-    days: int = 90
-    arguments: int = 4096
-    redact: tuple[str, ...] = ()
-    sync: Literal["1s", "strict"] = "1s"
-    full: Literal["stop", "drop"] = "stop"
 
 
 class AuditLog:
@@ -67,10 +49,11 @@ class AuditLog:
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Open the log, and continue it where it ended. Raises AuditError if that is not possible."""
-        self.folder = os.path.join(home, FOLDER)
+        paths = audit_paths(home)
+        self.folder = paths.folder
         self._options, self._loop, self._clock = options, loop, clock
         self._texts = EntryTexts()
-        self._redactor = ArgumentRedactor(options.arguments if options.mode == "on" else 0, options.redact)
+        self._redactor = ArgumentRedactor(options.argument_limit, options.redact)
         self._floods = EventFlood(loop, self._write_event, clock)
         self._problem: OSError | None = None
         self._retry_at = 0.0
@@ -80,8 +63,8 @@ class AuditLog:
         self._file_began = 0.0
         try:
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
-            self._chain = MacChain(own_key(os.path.join(home, KEY)))
-            self._head_file = HeadFile(os.path.join(home, HEAD))
+            self._chain = MacChain(own_key(paths.key))
+            self._head_file = HeadFile(paths.head)
         except OSError as error:
             raise _not_opened(self.folder, error) from None
         self._sync = DiskSync(
@@ -101,33 +84,43 @@ class AuditLog:
     def redactor(self) -> ArgumentRedactor:
         return self._redactor
 
-    def prepare(self, arguments: bytes) -> PreparedArguments:
-        """Return the arguments of a call that begins, redacted, or being redacted in a thread."""
-        return self._redactor.prepare(arguments)
+    def use(self, options: AuditOptions) -> None:
+        """Apply changed settings from now on."""
+        if options.mode != self._options.mode:
+            self._write_event(AccessEvent("audit", "", "", "", options.mode, "ok", ""), 1)
+        self._options = options
+        self._redactor.use(options.argument_limit, options.redact)
+        self._sync.strict = options.sync == "strict"
+        self._next_day = 0.0
 
-    def admit(self) -> None:
-        """Raise AuditError if no call may begin because the log cannot be written."""
-        if self._problem is not None and not self._recovered() and self._options.full == "stop":
+    def prepare(self, arguments: bytes) -> PreparedArguments:
+        """Return the arguments of a call that begins, redacted, or being redacted in a thread.
+
+        Raises AuditError if no call may begin because the log cannot be written.
+        """
+        if self._problem is not None and not self._recovered() and self._stops:
             raise disk_error(self._problem)
+        return self._redactor.prepare(arguments)
 
     def record(
         self,
         caller: AuditedCaller,
         target: AuditedTarget,
         arguments: PreparedArguments = NOTHING,
-        outcome: Outcome = "ok",
-        *,
         request: str = "",
-        reason: str = "",
-        ms: float = 0.0,
+        outcome: Outcome = "ok",
+        seconds: float = 0.0,
         size: int = 0,
         saved: int = 0,
+        reason: str = "",
     ) -> Awaitable[None] | None:
-        """Record one call, before its answer goes out. In the kernel when it returns.
+        """Record one call, before its answer goes out. The entry is in the kernel when this returns.
 
         Returns a future if the answer has to wait for the disk. Raises AuditError if the entry could not be
         written and calls are then refused.
         """
+        if self._options.mode == "off":
+            return None
         json, sent = arguments.take()
         self._append(
             "call",
@@ -141,7 +134,7 @@ class AuditLog:
                     b',"arguments_size":%d' % sent if sent else b"",
                     b',"outcome":"%b"' % outcome.encode(),
                     member("reason", reason) if reason else b"",
-                    b',"ms":%.3f,"bytes":%d' % (ms, size),
+                    b',"ms":%.3f,"bytes":%d' % (seconds * 1000, size),
                     b',"saved":%d' % saved if saved else b"",
                 )
             ),
@@ -163,6 +156,8 @@ class AuditLog:
 
         Failed attempts are bounded: those of one second and source are one entry with a count.
         """
+        if self._options.mode == "off":
+            return
         event = AccessEvent(type, holder, label, source, action, outcome, detail)
         if type == "access" and outcome != "ok":
             self._floods.add(event)
@@ -237,6 +232,10 @@ class AuditLog:
         with contextlib.suppress(AuditError):
             self._append(event.type, text)
 
+    @property
+    def _stops(self) -> bool:
+        return self._options.full == "stop" and self._options.mode != "off"
+
     # -- a log that cannot be written --------------------------------------------------------------
 
     def _lose(self, error: OSError) -> None:
@@ -245,7 +244,7 @@ class AuditLog:
         self._problem = error
         self._retry_at = time.monotonic() + RETRY
         self.lost += 1
-        if self._options.full == "stop":
+        if self._stops:
             raise disk_error(error)
 
     def _disk_failed(self, error: OSError) -> None:

@@ -100,6 +100,10 @@ class ArgumentRedactor:
         self._short: tuple[str, ...] = ()
         self._thread: _RedactionThread | None = None
 
+    def use(self, limit: int, names: Iterable[str]) -> None:
+        """Apply changed settings from now on."""
+        self._limit, self._names = limit, SecretNames(names)
+
     def hide(self, values: Iterable[str], hide: Callable[[str], str]) -> None:
         """Hide these values from now on. ``hide`` replaces them in a text, in all of their spellings."""
         known = list(values)

@@ -127,10 +127,19 @@ def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> No
         "is running, start one. Configure assistants to run this command."
     ),
     epilog=examples(
-        "tabane mcp", "tabane mcp --mode light", "tabane mcp --standalone --servers /etc/mcp.json"
+        "tabane mcp",
+        "tabane mcp --mode light",
+        "tabane mcp --profile work",
+        "tabane mcp --standalone --servers /etc/mcp.json",
     ),
 )
 @mode_option(envvar="TABANE_MODE")
+@option(
+    "--profile",
+    envvar="TABANE_PROFILE",
+    metavar="NAME",
+    help=say("Show only the tools of this profile. Profiles are defined in tabane.toml."),
+)
 @option(
     "--standalone",
     is_flag=True,

@@ -249,6 +249,9 @@ _STATES: dict[str, tuple[Message, str]] = {
     "disabled": (say("disabled"), "dim"),
     "cancelled": (say("cancelled"), "yellow"),
     "failed": (say("failed"), "red"),
+    "active": (say("active"), "green"),
+    "expired": (say("expired"), "yellow"),
+    "revoked": (say("revoked"), "red"),
     "circuit open": (say("circuit open"), "red"),
 }
 

@@ -6,8 +6,10 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
+from tabane.access.limits import CallLimits
 from tabane.audit.entry import EntryType, Outcome
-from tabane.audit.log import AuditLog, AuditOptions
+from tabane.audit.log import AuditLog
+from tabane.audit.options import audit_options
 from tabane.errors import AuditError
 from tabane.hub.metering import HubMeter
 from tabane.messages import Message
@@ -22,8 +24,8 @@ class HubAudit:
     ``problem`` says why there is no log.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop, self.meter = loop, HubMeter()
+    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Callable[[], CallLimits]) -> None:
+        self._loop, self.meter = loop, HubMeter(limits)
         self.log: AuditLog | None = None
         self.problem: Message | None = None
 
@@ -35,7 +37,7 @@ class HubAudit:
         if settings.audit == "off":
             return
         try:
-            self.log = AuditLog(str(settings.home), options_of(settings), self._loop)
+            self.log = AuditLog(str(settings.home), audit_options(settings), self._loop)
         except AuditError as error:
             if settings.audit_full == "stop":
                 raise
@@ -70,17 +72,3 @@ class HubAudit:
             self.event("admin", "hub_stop")
             self.meter.recorder, closing, self.log = None, self.log, None
             await asyncio.to_thread(closing.close)
-
-
-def options_of(settings: Settings) -> AuditOptions:
-    """Return what the settings say about the log."""
-    return AuditOptions(
-        settings.audit,
-        settings.audit_size,
-        settings.audit_files,
-        settings.audit_days,
-        settings.audit_arguments,
-        settings.audit_redact,
-        settings.audit_sync,
-        settings.audit_full,
-    )

@@ -53,7 +53,6 @@ class HubMeter:
     def begin(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> OpenCall:
         call = MeteredCall(self, caller, target, request or caller.request)
         if self.recorder is not None:
-            self.recorder.admit()
             call.arguments = self.recorder.prepare(arguments)
         limits = self._limits()
         if limits is not None:
@@ -92,12 +91,12 @@ class HubMeter:
             call.caller,
             call.target,
             call.arguments,
+            call.request,
             outcome,
-            request=call.request,
-            reason=reason[:LONGEST_REASON],
-            ms=seconds * 1000,
-            size=size,
-            saved=saved,
+            seconds,
+            size,
+            saved,
+            reason[:LONGEST_REASON],
         )
 
 

@@ -7,7 +7,7 @@ from asyncio import CancelledError
 from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from tabane.errors import TabaneError
+from tabane.errors import RateLimited, TabaneError
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -99,6 +99,9 @@ def ended(opened: OpenCall) -> Iterator[None]:
         yield
     except (CancelledError, GeneratorExit):
         opened.end("cancelled")
+        raise
+    except RateLimited as error:
+        opened.end("limited", reason=str(error))
         raise
     except TabaneError as error:
         opened.end("failed", reason=str(error))

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from tabane.messages import Message, say
 from tabane.settings import option
+from tabane.settings.limit_rules import DEFAULT_RULES, LimitRules
 from tabane.settings.option import GIB, KIB, MIB, SettingOption
 
 Mode = Literal["search", "light", "full"]
@@ -46,7 +47,8 @@ class Settings:
     """All settings, checked: paths are absolute, and numbers within their limits.
 
     Made by :func:`tabane.settings.load_settings`. ``sources`` has the source of each value that is not the
-    default. ``warnings`` are about unknown keys and the like. They are logged once there is a log.
+    default. ``limits`` are those of the tables ``[tiers]`` and ``[limits]``. ``warnings`` are about unknown
+    keys and the like. They are logged once there is a log.
     """
 
     home: Path = option.path(
@@ -623,6 +625,7 @@ class Settings:
             "stop refuses calls, drop serves them and records how many entries were lost."
         ),
     )
+    limits: LimitRules = field(default=DEFAULT_RULES, repr=False)
     sources: Mapping[str, SettingSource] = field(default_factory=dict, repr=False, compare=False)
     warnings: tuple[Message, ...] = field(default=(), repr=False, compare=False)
 

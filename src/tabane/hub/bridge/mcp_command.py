@@ -22,13 +22,14 @@ from tabane.hub.local.stdio import steal
 
 MODES = ("search", "light", "full")
 
-_VALUES = ("mode", "servers", "config", "home", "url", "websocket")
+_VALUES = ("mode", "profile", "servers", "config", "home", "url", "websocket")
 
 
 class BridgeOptions(NamedTuple):
     """Parsed options. ``flags`` are settings for a hub that has to be started."""
 
     mode: str | None
+    profile: str
     servers: str | None
     home: str | None
     url: str | None
@@ -65,6 +66,7 @@ def _request(
     servers = paths.get("servers") or environ.get("TABANE_SERVERS")
     return BridgeOptions(
         mode=mode,
+        profile=given.get("profile") or environ.get("TABANE_PROFILE") or "",
         servers=absolute(servers, environ) if servers else None,
         home=paths.get("home"),
         url=given.get("url") or given.get("websocket") or environ.get("TABANE_URL") or None,
@@ -138,6 +140,7 @@ def _hello(request: BridgeOptions, role: str, home: str, environ: Mapping[str, s
         pid=os.getpid(),
         cwd=here(),
         mode=request.mode,
+        profile=request.profile,
         lang=spoken(environ),
         servers=None if request.url else request.servers,
         code=this_build().code,

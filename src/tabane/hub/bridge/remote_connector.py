@@ -31,6 +31,7 @@ PROTOCOLS = ("tabane.mcp", "mcp")
 """Subprotocols whose messages are MCP. The first also carries the notes of a hub to a bridge."""
 
 MODE_HEADER = "Tabane-Mode"
+PROFILE_HEADER = "Tabane-Profile"
 
 LIMIT = 5.0
 """Seconds to connect, including the time that a restarting hub needs."""
@@ -229,6 +230,7 @@ class RemoteBridgeConnector:
             f"Accept-Language: {lang_of(self.hello.lang)}",
             *([f"Authorization: Bearer {token}"] if token else []),
             *([f"{MODE_HEADER}: {mode}"] if mode else []),
+            *([f"{PROFILE_HEADER}: {self.hello.profile}"] if self.hello.profile else []),
         ]
         return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
 

@@ -86,6 +86,12 @@ class Disclosure:
             self._lists[key] = b",".join(definition for _, definition in self._visible(mode, access))
         return self._lists[key]
 
+    def full_size(self, access: Access) -> int:
+        """Return the bytes of the definitions of all tools that this access may call."""
+        catalogue = self._gateway.catalogue
+        tools = visible_tools(access, (*catalogue.own, *catalogue.tools))
+        return sum(len(tool.definition) for tool in tools)
+
     def tool_count(self, mode: Mode) -> int:
         """Return the largest number of tools that the list can have."""
         return len(self._definitions) + (0 if mode == "search" else self._gateway.catalogue.count)

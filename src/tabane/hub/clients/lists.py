@@ -16,7 +16,8 @@ from tabane.hub.clients import document_resources
 from tabane.hub.clients.disclosure import Disclosure
 from tabane.hub.clients.document_resources import ListedDocuments
 from tabane.hub.clients.session import Session
-from tabane.operations import Caller
+from tabane.hub.clients.tool_calls import BYTES_OF_TOKEN
+from tabane.operations import Caller, CallTarget, Door, OpenCall, ended
 from tabane.wire import cursors, json
 from tabane.wire import era as eras
 from tabane.wire.era import Era, ProtocolRefusal
@@ -27,6 +28,8 @@ log = logging.getLogger(__name__)
 PAGE = 1000
 """Items of a page: more than nearly everybody has, since not every client asks for the next."""
 
+TOOLS_LIST = CallTarget("tools/list", source="hub", kind="list", changes=False)
+
 HOLDS = 5.0
 """Seconds for which a client may cache a list with documents: users look there for a new document."""
 
@@ -34,21 +37,30 @@ HOLDS = 5.0
 class ListRequests:
     """Answers requests for lists of every session."""
 
-    def __init__(self, gateway: Gateway, disclosure: Disclosure, documents: ListedDocuments) -> None:
+    def __init__(
+        self, gateway: Gateway, disclosure: Disclosure, documents: ListedDocuments, door: Door
+    ) -> None:
         self._gateway, self._disclosure, self._documents = gateway, disclosure, documents
+        self._door = door
 
     def list_tools(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         after = _after(params, "tools")
-        if self._disclosure.list_is_ready(session.mode):
-            self._give_tools(session, request_id, after)
+        opened = self._door.admit(session.caller, TOOLS_LIST, b"", bytes(request_id).decode())
+        if opened.waits is None and self._disclosure.list_is_ready(session.mode):
+            self._give_tools(session, request_id, after, opened)
         else:
-            session.run(request_id, self._tools_when_ready(session, request_id, after))
+            session.run(request_id, self._tools_when_ready(session, request_id, after, opened))
 
-    async def _tools_when_ready(self, session: Session, request_id: Raw, after: str | None) -> None:
-        await self._gateway.wait_listed(session.caller)
-        self._give_tools(session, request_id, after)
+    async def _tools_when_ready(
+        self, session: Session, request_id: Raw, after: str | None, opened: OpenCall
+    ) -> None:
+        with ended(opened):
+            if opened.waits is not None:
+                await opened.waits
+            await self._gateway.wait_listed(session.caller)
+            self._give_tools(session, request_id, after, opened)
 
-    def _give_tools(self, session: Session, request_id: Raw, after: str | None) -> None:
+    def _give_tools(self, session: Session, request_id: Raw, after: str | None, opened: OpenCall) -> None:
         session.saw_tools()
         shown, modern, access = self._disclosure, session.era is Era.MODERN, session.caller.access
         if after is None and shown.tool_count(session.mode) <= PAGE:
@@ -63,6 +75,8 @@ class ListRequests:
             if session.mode == "search"
             else self._gateway.holds("tools")
         )
+        spared = 0 if after is not None else shown.full_size(access) - len(inside)
+        opened.end("ok", len(inside), saved=max(0, spared) // BYTES_OF_TOKEN)
         session.answer(request_id, listed("tools", inside, following, holds))
 
     async def list_prompts(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:

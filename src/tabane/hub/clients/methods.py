@@ -42,7 +42,7 @@ def client_methods(
     """Return the handlers of requests to a hub."""
     disclosure = Disclosure(door.table, gateway)
     about = _Introductions(gateway, disclosure)
-    lists = ListRequests(gateway, disclosure, documents)
+    lists = ListRequests(gateway, disclosure, documents, door)
     offers = OfferRequests(gateway, door, documents)
     both: dict[str, Handler] = {
         "tools/list": lists.list_tools,

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from msgspec import UNSET, Raw
 
-from tabane.errors import HubDraining, HubError, TabaneError
+from tabane.errors import HubDraining, HubError, RateLimited, TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.hub.clients.calls import ClientCalls, ClientQuestions
 from tabane.hub.clients.outlet import Outlet
@@ -88,8 +88,10 @@ class Session:
         "caller",
         "calls",
         "era",
+        "held",
         "key",
         "mode",
+        "on_held",
         "outlet",
         "over",
         "preparing",
@@ -114,7 +116,8 @@ class Session:
         self._handlers: Mapping[str, Handler] = host.handlers[era] if era else {}
         self.version: str | None = None
         self.over = False
-        self.preparing = 0
+        self.held = self.preparing = 0
+        self.on_held: Callable[[], None] | None = None
         self.questions: ClientQuestions | None = None
         self.calls = ClientCalls(self)
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
@@ -337,7 +340,18 @@ class Session:
 
     def fail(self, request_id: Raw | bytes, error: TabaneError) -> None:
         """Answer with one of our own errors, in the client's language."""
-        self.give(request_id, json.error_line(request_id, rpc.error_of(error, self.caller.lang)), ok=False)
+        line = json.error_line(request_id, rpc.error_of(error, self.caller.lang))
+        self.refused(request_id, error, lambda: self.give(request_id, line, ok=False))
+
+    def refused(self, request_id: Raw | bytes, error: TabaneError, give: Callable[[], None]) -> None:
+        """Give the answer to a request that failed; later, if its client ignores that it is over its limits.
+
+        Until then, the client is not read on where that is possible: see ``held`` and ``on_held``.
+        """
+        if isinstance(error, RateLimited) and error.pause > 0 and not self.over:
+            self.run(Raw(request_id), self._hold_back(error.pause, give))
+        else:
+            give()
 
     def tell(self, line: bytes, about: bytes | None) -> None:
         """Send a notification or question; ``about`` is the request that it belongs to."""
@@ -360,6 +374,20 @@ class Session:
         self.preparing += size
         self.run(Raw(key), work)
         self._tasks[key].add_done_callback(lambda _: self._prepared(size))
+
+    async def _hold_back(self, seconds: float, give: Callable[[], None]) -> None:
+        self.held += 1
+        self._tell_held()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self.held -= 1
+            self._tell_held()
+        give()
+
+    def _tell_held(self) -> None:
+        if self.on_held is not None:
+            self.on_held()
 
     def _prepared(self, size: int) -> None:
         self.preparing -= size

@@ -272,7 +272,8 @@ class ToolCalls:
         except TabaneError as error:
             if isinstance(error, BadArguments) and through is None and self._refuses(session, name):
                 raise ProtocolRefusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
-            session.answer(request_id, as_failure(operation, error, session.caller.lang))
+            result = as_failure(operation, error, session.caller.lang)
+            session.refused(request_id, error, lambda: session.answer(request_id, result))
             return
         session.answer(request_id, result)
 
@@ -347,7 +348,8 @@ def _unanswered(session: Session, key: bytes, tool: Tool, reply: UpstreamReply, 
 
 
 def _failed(session: Session, request_id: Raw, error: TabaneError) -> None:
-    session.answer(request_id, tool_failure(error, session.caller.lang))
+    result = tool_failure(error, session.caller.lang)
+    session.refused(request_id, error, lambda: session.answer(request_id, result))
 
 
 def _fail(session: Session, key: bytes, error: TabaneError, through: bool) -> None:

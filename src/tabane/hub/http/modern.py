@@ -10,7 +10,7 @@ from tabane.gateway.gateway import Gateway
 from tabane.gateway.visibility import may_find
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.gate import HttpGate
-from tabane.hub.http.request import HttpReply, HttpRequest, refusal
+from tabane.hub.http.request import JSON_HEAD, HttpReply, HttpRequest, answer_reply, refusal
 from tabane.hub.http.stream import Pulse, Stream
 from tabane.operations import Caller
 from tabane.settings import Mode, Settings
@@ -125,7 +125,7 @@ class SingleOutlet:
     def answer(self, request_id: bytes | None, line: bytes, ok: bool) -> None:
         method = LISTEN if self._listens and ok else None
         if answers_json(self._kinds, method, self._stream.begun) or not (ok or self._stream.begun):
-            self._stream.answer(200 if ok else status_of(error_code(line)), line)
+            self._stream.reply(HttpReply(200, line, JSON_HEAD) if ok else _refusal_reply(line))
         else:
             self._stream.event(encode_event(line), due=True)
             self._stream.finish()
@@ -142,6 +142,11 @@ class SingleOutlet:
             self._stream.finish()
         else:
             self._stream.reply(refusal(503, why, (b"retry-after", b"1")).reply)
+
+
+def _refusal_reply(line: bytes) -> HttpReply:
+    reply = answer_reply(line)
+    return reply if reply.status == 429 else reply._replace(status=status_of(error_code(line)))
 
 
 def error_code(line: bytes) -> int:

@@ -10,7 +10,14 @@ from typing import Any, NamedTuple, cast, get_args
 from tabane.gateway.gateway import Gateway
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.gate import SUBPROTOCOL, HttpGate
-from tabane.hub.http.request import JSON_HEAD, HeaderList, HttpReply, HttpRequest, RequesterGone, refusal
+from tabane.hub.http.request import (
+    HeaderList,
+    HttpReply,
+    HttpRequest,
+    RequesterGone,
+    answer_reply,
+    refusal,
+)
 from tabane.hub.http.websocket import WebSocket, WebSocketOutlet
 from tabane.hub.jobs import Jobs
 from tabane.hub.rpc.dispatcher import MOST_ANSWER, ClientGone, Dispatcher
@@ -203,7 +210,7 @@ class _PostAnswer:
         if self._streams:
             await self._request.send(b"", more=False)
         else:
-            await self._request.reply(HttpReply(200, self._line, JSON_HEAD) if self._line else HttpReply(204))
+            await self._request.reply(answer_reply(self._line) if self._line else HttpReply(204))
 
 
 async def _while_there(request: HttpRequest, work: Coroutine[Any, Any, None]) -> None:

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, NamedTuple, Protocol
 
-from tabane.wire import json
+from tabane.wire import json, rpc
 from tabane.wire.era import INVALID_REQUEST
+from tabane.wire.retry_after import retry_header
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -64,6 +65,14 @@ def refusal(
     """Return a JSON-RPC error as the whole answer to a request."""
     line = json.error_line(request_id, json.error_object(code, text, data))
     return RefusedRequest(HttpReply(status, line, [*JSON_HEAD, *headers]))
+
+
+def answer_reply(line: bytes, status: int = 200) -> HttpReply:
+    """Return the answer to a request as a whole: 429 with Retry-After if it is over a limit."""
+    seconds = rpc.retry_seconds(line)
+    if seconds is None:
+        return HttpReply(status, line, JSON_HEAD)
+    return HttpReply(429, line, [*JSON_HEAD, (b"retry-after", retry_header(seconds))])
 
 
 class HttpRequest:

@@ -62,7 +62,7 @@ class Hello(NamedTuple):
     ``version`` is a build's name (``0.2.0+g84d86c5``) and ``code`` the folder of its package. ``servers`` is
     the absolute path of the requested servers file, None if there was none. ``lang`` is a locale
     (``ja_JP.UTF-8``); ``mode`` is how tools are disclosed to this client, None for the hub's setting;
-    ``roots`` are file URIs.
+    ``roots`` are file URIs. ``profile`` is the profile that narrows what the client may use.
     """
 
     version: str
@@ -76,6 +76,7 @@ class Hello(NamedTuple):
     client: str = ""
     servers: str | None = None
     code: str = ""
+    profile: str = ""
 
 
 class VersionedProcess(Protocol):
@@ -138,6 +139,7 @@ def read_hello(line: bytes) -> Hello:
         client=_string(body, "client"),
         servers=_string(body, "servers") or None,
         code=_string(body, "code"),
+        profile=_string(body, "profile"),
     )
     if hello.role not in ("mcp", "rpc", "replace"):
         raise InvalidHello(f"unknown role {hello.role!r}")
