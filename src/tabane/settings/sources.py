@@ -14,6 +14,7 @@ from tabane.messages import Message, say
 from tabane.settings.files import config_folder, data_folder, read_trusted
 from tabane.settings.limit_rules import DEFAULT_RULES, LimitRules
 from tabane.settings.listening import check_listening
+from tabane.settings.oauth import check_oauth
 from tabane.settings.option import InvalidSetting, SettingOption, expanded, value_of
 from tabane.settings.origins import allowed_entry
 from tabane.settings.table import OPTIONS, Settings, SettingSource
@@ -214,6 +215,7 @@ def _check_together(settings: Settings) -> None:
     check_listening(settings)
     _check_model(settings)
     _check_origins(settings)
+    check_oauth(settings)
     if settings.restart_first > settings.restart_max:
         raise ConfigurationError(
             say(

@@ -271,6 +271,79 @@ class Settings:
             "is off, every program and every user of this machine can use the hub."
         ),
     )
+    oauth_issuer: str = option.text(
+        "",
+        say(
+            "URL of the authorization server whose access tokens identify clients over HTTP, exactly as "
+            "its metadata has it, such as https://login.example.com/realms/team. Empty: no OAuth."
+        ),
+    )
+    oauth_audience: str = option.text(
+        "",
+        say(
+            "The audience (aud) that access tokens for this hub have. Empty: the URL of MCP, such as "
+            "https://tabane.example.com/mcp."
+        ),
+    )
+    oauth_jwks_url: str = option.text(
+        "",
+        say(
+            "URL of the public keys (JWKS) of the authorization server. Empty: it is found by the metadata "
+            "of oauth_issuer."
+        ),
+    )
+    oauth_algorithms: tuple[str, ...] = option.texts(
+        say(
+            "Signature algorithms of access tokens that are accepted. Empty: RS256 to RS512, PS256 to "
+            "PS512, ES256 to ES512 and EdDSA. Others cannot be allowed."
+        )
+    )
+    oauth_introspection_url: str = option.text(
+        "",
+        say(
+            "URL at which the authorization server says whether a token is active (RFC 7662). It is needed "
+            "for tokens that are not JWTs."
+        ),
+    )
+    oauth_introspect: Literal["opaque", "always"] = option.choice(
+        "opaque",
+        ("opaque", "always"),
+        say(
+            "Which tokens are checked at oauth_introspection_url: only those that are not JWTs, or always. "
+            "With always, a revoked token is refused within a minute."
+        ),
+    )
+    oauth_client_id: str = option.text(
+        "", say("The client id with which the hub itself logs in at oauth_introspection_url.")
+    )
+    oauth_client_secret: str = option.text(
+        "",
+        say(
+            "The client secret for oauth_introspection_url, written as a variable: ${NAME}. Its value is "
+            "looked up in secrets.env, the keyring and the environment. Never write the secret itself here."
+        ),
+    )
+    oauth_scopes: tuple[str, ...] = option.texts(
+        say(
+            'What scopes allow, as "SCOPE = PATTERN PATTERN", such as "tools.read = read-only github__* '
+            '@posts". A pattern after ! denies. Empty: tabane:read, tabane:*, tabane:admin, '
+            "tabane:tool:PATTERN and tabane:source:NAME."
+        )
+    )
+    oauth_tier: str = option.text(
+        "authenticated", say("The tier of clients with an access token, which sets their rate limits.")
+    )
+    oauth_skew: float = option.seconds(
+        30, 0, 300, say("How far the clocks of the hub and the authorization server may differ.")
+    )
+    oauth_timeout: float = option.seconds(
+        5, 0.1, 60, say("Time limit for one request to the authorization server.")
+    )
+    oauth_ca: Path | None = option.optional_path(
+        say(
+            "A file of certificates (PEM) to trust for the authorization server, in addition to the system's."
+        )
+    )
     open_archive: bool = option.switch(
         True,
         say(
