@@ -98,10 +98,14 @@ class Unauthorized(TabaneError):
 
 
 class RateLimited(TabaneError):
-    """The caller reached a limit. ``retry_after`` are the seconds after which a call is allowed again."""
+    """The caller reached a limit. ``retry_after`` are the seconds after which a call is allowed again.
+
+    ``pause`` are the seconds for which the answer is held back, because the caller ignores refusals.
+    """
 
     code = -31429
     reason = "rate"
+    pause: float = 0.0
 
     def __init__(self, message: Message, retry_after: float) -> None:
         super().__init__(message)

@@ -30,6 +30,9 @@ class Reception:
         self.taken: list[tuple[int, Hello]] = []
         self.changed = asyncio.Event()
 
+    def refuses(self, hello: Hello) -> HelloRefused | None:
+        return None
+
     def house(self) -> HubIdentity:
         return HOUSE
 

@@ -13,23 +13,19 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Literal
 
 from tabane.audit.chain import MacChain, own_key, sync_folder
 from tabane.audit.entry import MAC_MEMBER, EntryType, Outcome, file_name
 from tabane.audit.entry_texts import AuditedCaller, AuditedTarget, EntryTexts, member, members
 from tabane.audit.flood import AccessEvent, EventFlood
 from tabane.audit.head import NO_HEAD, ChainHead, HeadFile
+from tabane.audit.options import AuditOptions, audit_paths
 from tabane.audit.recovery import ChainEnd, find_end
 from tabane.audit.redaction import NOTHING, ArgumentRedactor, PreparedArguments
-from tabane.audit.retention import DAY, OldFiles, old_files, remove
+from tabane.audit.retention import DAY, OldFiles, began_at, old_files, remove
 from tabane.audit.syncing import DiskSync, disk_error
 from tabane.errors import AuditError
 from tabane.messages import say
-
-FOLDER, KEY, HEAD = "audit", "audit.key", "audit.head"
-"""Names in the home of the hub."""
 
 RETRY = 1.0
 """Seconds between two attempts to write a log that could not be written."""
@@ -37,25 +33,12 @@ RETRY = 1.0
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class AuditOptions:
-    """The settings of the log, named as there without ``audit_``."""
-
-    mode: Literal["on", "metadata", "off"] = "on"
-    size: int = 64 << 20
-    files: int = 16
-    days: int = 90
-    arguments: int = 4096
-    redact: tuple[str, ...] = ()
-    sync: Literal["1s", "strict"] = "1s"
-    full: Literal["stop", "drop"] = "stop"
-
-
 class AuditLog:
     """The log of one home. Use it on the event loop only.
 
     ``folder`` has its files. ``head`` is its last entry. ``lost`` are the entries that could not be written
-    and are not recorded as lost yet. ``clock`` returns seconds since 1970.
+    and are not recorded as lost yet, ``dropped`` all since the log was opened. ``clock`` returns seconds
+    since 1970, and ``steady`` seconds that never go back.
     """
 
     def __init__(
@@ -65,23 +48,25 @@ class AuditLog:
         loop: asyncio.AbstractEventLoop,
         *,
         clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
         """Open the log, and continue it where it ended. Raises AuditError if that is not possible."""
-        self.folder = os.path.join(home, FOLDER)
-        self._options, self._loop, self._clock = options, loop, clock
+        paths = audit_paths(home)
+        self.folder = paths.folder
+        self._options, self._loop, self._clock, self._steady = options, loop, clock, steady
         self._texts = EntryTexts()
-        self._redactor = ArgumentRedactor(options.arguments if options.mode == "on" else 0, options.redact)
+        self._redactor = ArgumentRedactor(options.argument_limit, options.redact)
         self._floods = EventFlood(loop, self._write_event, clock)
         self._problem: OSError | None = None
         self._retry_at = 0.0
-        self.lost = 0
+        self.lost = self.dropped = 0
         self._seq, self._mac = NO_HEAD
         self._fd, self._size, self._next_day = -1, 0, 0.0
         self._file_began = 0.0
         try:
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
-            self._chain = MacChain(own_key(os.path.join(home, KEY)))
-            self._head_file = HeadFile(os.path.join(home, HEAD))
+            self._chain = MacChain(own_key(paths.key))
+            self._head_file = HeadFile(paths.head)
         except OSError as error:
             raise _not_opened(self.folder, error) from None
         self._sync = DiskSync(
@@ -98,36 +83,51 @@ class AuditLog:
         return ChainHead(self._seq, self._mac)
 
     @property
+    def lag(self) -> float:
+        """Return the seconds that the oldest entry has been waiting for the disk; 0 if all are on it."""
+        return self._sync.lag
+
+    @property
     def redactor(self) -> ArgumentRedactor:
         return self._redactor
 
-    def prepare(self, arguments: bytes) -> PreparedArguments:
-        """Return the arguments of a call that begins, redacted, or being redacted in a thread."""
-        return self._redactor.prepare(arguments)
+    def use(self, options: AuditOptions) -> None:
+        """Apply changed settings from now on."""
+        if options.mode != self._options.mode:
+            self._write_event(AccessEvent("audit", "", "", "", options.mode, "ok", ""), 1)
+        self._options = options
+        self._redactor.use(options.argument_limit, options.redact)
+        self._sync.strict = options.sync == "strict"
+        self._next_day = 0.0
 
-    def admit(self) -> None:
-        """Raise AuditError if no call may begin because the log cannot be written."""
-        if self._problem is not None and not self._recovered() and self._options.full == "stop":
+    def prepare(self, arguments: bytes) -> PreparedArguments:
+        """Return the arguments of a call that begins, redacted, or being redacted in a thread.
+
+        Raises AuditError if no call may begin because the log cannot be written.
+        """
+        if self._problem is not None and not self._recovered() and self._stops:
             raise disk_error(self._problem)
+        return self._redactor.prepare(arguments)
 
     def record(
         self,
         caller: AuditedCaller,
         target: AuditedTarget,
         arguments: PreparedArguments = NOTHING,
-        outcome: Outcome = "ok",
-        *,
         request: str = "",
-        reason: str = "",
-        ms: float = 0.0,
+        outcome: Outcome = "ok",
+        seconds: float = 0.0,
         size: int = 0,
         saved: int = 0,
+        reason: str = "",
     ) -> Awaitable[None] | None:
-        """Record one call, before its answer goes out. In the kernel when it returns.
+        """Record one call, before its answer goes out. The entry is in the kernel when this returns.
 
         Returns a future if the answer has to wait for the disk. Raises AuditError if the entry could not be
         written and calls are then refused.
         """
+        if self._options.mode == "off":
+            return None
         json, sent = arguments.take()
         self._append(
             "call",
@@ -141,7 +141,7 @@ class AuditLog:
                     b',"arguments_size":%d' % sent if sent else b"",
                     b',"outcome":"%b"' % outcome.encode(),
                     member("reason", reason) if reason else b"",
-                    b',"ms":%.3f,"bytes":%d' % (ms, size),
+                    b',"ms":%.3f,"bytes":%d' % (seconds * 1000, size),
                     b',"saved":%d' % saved if saved else b"",
                 )
             ),
@@ -163,6 +163,8 @@ class AuditLog:
 
         Failed attempts are bounded: those of one second and source are one entry with a count.
         """
+        if self._options.mode == "off":
+            return
         event = AccessEvent(type, holder, label, source, action, outcome, detail)
         if type == "access" and outcome != "ok":
             self._floods.add(event)
@@ -237,26 +239,31 @@ class AuditLog:
         with contextlib.suppress(AuditError):
             self._append(event.type, text)
 
+    @property
+    def _stops(self) -> bool:
+        return self._options.full == "stop" and self._options.mode != "off"
+
     # -- a log that cannot be written --------------------------------------------------------------
 
     def _lose(self, error: OSError) -> None:
         if self._problem is None:
             log.error("the audit log cannot be written: %s", error)
         self._problem = error
-        self._retry_at = time.monotonic() + RETRY
+        self._retry_at = self._steady() + RETRY
         self.lost += 1
-        if self._options.full == "stop":
+        self.dropped += 1
+        if self._stops:
             raise disk_error(error)
 
     def _disk_failed(self, error: OSError) -> None:
         if self._problem is None:
             log.error("the audit log cannot be written to disk: %s", error)
         self._problem = error
-        self._retry_at = time.monotonic() + RETRY
+        self._retry_at = self._steady() + RETRY
 
     def _recovered(self) -> bool:
         """Try again to write, now and then. Return whether the log can be written."""
-        if time.monotonic() < self._retry_at:
+        if self._steady() < self._retry_at:
             return False
         try:
             now = self._clock()
@@ -264,7 +271,7 @@ class AuditLog:
                 self._begin_file(now)
             self._write("audit", now, members(name="lost", reason=str(self._problem), count=self.lost))
         except OSError as error:
-            self._problem, self._retry_at = error, time.monotonic() + RETRY
+            self._problem, self._retry_at = error, self._steady() + RETRY
             return False
         log.warning("the audit log can be written again; %d entries were lost", self.lost)
         self._problem, self.lost = None, 0
@@ -297,7 +304,7 @@ class AuditLog:
             except OSError:
                 os.close(fd)
                 return False
-        self._take(fd, end.size, os.path.getmtime(end.file.path))
+        self._take(fd, end.size, began_at(end.file))
         return True
 
     def _note_end(self, end: ChainEnd, stored: ChainHead | None, missing: int, now: float) -> None:

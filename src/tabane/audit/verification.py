@@ -1,11 +1,13 @@
 """Verification of the audit log: is each entry as it was written, and is none missing?
 
-It needs the files of the log, its key and its head, but no running hub. It reads a million entries in seconds.
+It needs the files of the log, its key and its head, but no running hub. It reads a million entries in
+seconds.
 """
 
 from __future__ import annotations
 
 import os
+from binascii import hexlify
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -34,6 +36,9 @@ _TAIL = MAC_LENGTH - 1
 _CHUNK = 1 << 20
 _ATTEMPTS = 3
 _SEQ = b'{"seq":'
+_OF_LOG = b'"type":"audit"'
+_MOST_BEFORE_TYPE = 90
+"""Bytes of a line within which its type is."""
 
 ProblemKind = Literal["changed", "missing", "order", "unreadable", "removed", "cut", "head", "key"]
 
@@ -116,10 +121,12 @@ class _ChainReading:
     def __init__(self, chain: MacChain, heads: list[ChainHead], has_head: bool, progress: Progress) -> None:
         self._chain, self._heads, self._has_head, self._progress = chain, heads, has_head, progress
         self._problems: list[ChainProblem] = []
-        self._more = self._entries = self._verified = self._torn = self._first = 0
+        self._more = self._unverified = self._verified = self._torn = self._first = 0
         self._seq, self._previous = 0, GENESIS
         self._known = True
         """Whether the mac before the next entry is known."""
+        self._gap = False
+        """Whether the line before was unreadable: an inserted one, or what is left of an entry."""
         self._removals: dict[int, str] = {}
         self._wanted = {head.seq: head.mac for head in heads}
         self._begins_with = ""
@@ -134,9 +141,8 @@ class _ChainReading:
         self._check_heads()
         self._check_key()
         last = ChainHead(self._seq, self._previous)
-        return ChainReport(
-            self._entries, len(files), self._first, last, self._problems, self._more, self._torn
-        )
+        entries = self._verified + self._unverified
+        return ChainReport(entries, len(files), self._first, last, self._problems, self._more, self._torn)
 
     def _read_file(self, file: AuditFile, done: int, total: int) -> int:
         self._file, self._line = os.path.basename(file.path), 0
@@ -148,9 +154,7 @@ class _ChainReading:
                 *lines, rest = (rest + chunk).split(b"\n")
                 if len(rest) > LONGEST_LINE:  # no entry, and no reason to keep it
                     lines, rest = [*lines, rest[:LONGEST_LINE]], b""
-                for line in lines:
-                    self._line += 1
-                    self._check(line)
+                self._check_lines(lines)
                 done += len(chunk)
                 self._progress(done, total)
         self._torn += len(rest)
@@ -169,23 +173,44 @@ class _ChainReading:
             except ValueError:
                 return
 
-    def _check(self, line: bytes) -> None:
-        seq = self._seq + 1
-        body = line[:-_TAIL]
-        if self._known and line.startswith(b"%b%d," % (_SEQ, seq)):
-            mac = self._chain.mac(self._previous, body)
-            if line.endswith(b'%b%b"}' % (MAC_MEMBER, mac.hex().encode())):
-                self._take(seq, mac, line)
-                self._verified += 1
-                return
-        self._check_closely(line)
+    def _check_lines(self, lines: list[bytes]) -> None:
+        """Check the next lines. Most are calls that fit the chain, for which this loop does all.
 
-    def _take(self, seq: int, mac: bytes, line: bytes) -> None:
-        self._seq, self._previous, self._known = seq, mac, True
-        self._entries += 1
+        An entry that fits the chain is the next one: only entries of the log itself may skip numbers.
+        """
+        compute, ends = self._chain.mac, b'%b%%b"}' % MAC_MEMBER
+        previous = self._previous
+        for line in lines:
+            self._line += 1
+            mac = compute(previous, line[:-_TAIL])
+            if (
+                self._known
+                and line.endswith(ends % hexlify(mac))
+                and line.find(_OF_LOG, 0, _MOST_BEFORE_TYPE) < 0
+                and self._seq + 1 not in self._wanted
+            ):
+                self._seq += 1
+                self._verified += 1
+                previous = mac
+            else:
+                self._previous = previous
+                self._check(line)
+                previous = self._previous
+        self._previous = previous
+
+    def _check(self, line: bytes) -> None:
+        """Check a line that is not the next call, or a place that is of interest."""
+        seq = self._seq + 1
+        mac = self._chain.mac(self._previous, line[:-_TAIL])
+        fits = self._known and line.endswith(b'%b%b"}' % (MAC_MEMBER, hexlify(mac)))
+        if not fits or not line.startswith(b"%b%d," % (_SEQ, seq)):
+            self._check_closely(line)
+            return
+        self._seq, self._previous = seq, mac
+        self._verified += 1
         if seq in self._wanted:
             self._check_wanted(seq, mac)
-        if b'"type":"audit"' in line[:100]:
+        if line.find(_OF_LOG, 0, _MOST_BEFORE_TYPE) >= 0:
             self._note_removal(line)
 
     def _note_removal(self, line: bytes) -> None:
@@ -204,17 +229,19 @@ class _ChainReading:
             self._report(
                 "unreadable", expected, say("Entry {entry} is unreadable, or was inserted.", entry=expected)
             )
-            self._known = False
+            self._gap = True
             return
+        gap, self._gap = self._gap, False
         if seq < expected:
             self._report("order", seq, say("Entry {entry} appears twice, or in the wrong order.", entry=seq))
             return
-        if seq > expected:
+        if seq > expected + gap:
             self._report("missing", expected, _missing(expected, seq - 1))
-        elif self._known:
+        elif self._known and not gap:
             self._report("changed", seq, say("Entry {entry} was changed, or the one before it.", entry=seq))
-        self._seq, self._previous, self._known = seq, mac, True
-        self._entries += 1
+        if seq > self._seq:
+            self._seq, self._previous, self._known = seq, mac, True
+            self._unverified += 1
 
     def _check_wanted(self, seq: int, mac: bytes) -> None:
         if self._wanted.pop(seq) != mac:
@@ -236,13 +263,15 @@ class _ChainReading:
                 "head", self._seq, say("The head of the log is missing, so a cut end is not detected.")
             )
         for seq in sorted(self._wanted):
+            if seq < self._first:
+                self._report("head", seq, say("Entry {entry}, which the head names, was deleted.", entry=seq))
             if seq > self._seq:
                 self._report("cut", self._seq + 1, _missing(self._seq + 1, seq))
                 return
 
     def _check_key(self) -> None:
         """Replace the problems by one if no entry fits the key."""
-        if self._entries > 1 and not self._verified:
+        if self._unverified > 1 and not self._verified:
             message = say("No entry fits the key: it is not the key of this log.")
             self._problems, self._more = [ChainProblem("key", self._first, message)], 0
 

@@ -239,6 +239,9 @@ _STATES: dict[str, tuple[Message, str]] = {
     "running": (say("running"), "green"),
     "enabled": (say("enabled"), "green"),
     "done": (say("done"), "green"),
+    "ok": (say("ok"), "green"),
+    "refused": (say("refused"), "red"),
+    "limited": (say("limited"), "yellow"),
     "starting": (say("starting"), "cyan"),
     "watching": (say("watching"), "green"),
     "away": (say("away"), "yellow"),
@@ -249,6 +252,9 @@ _STATES: dict[str, tuple[Message, str]] = {
     "disabled": (say("disabled"), "dim"),
     "cancelled": (say("cancelled"), "yellow"),
     "failed": (say("failed"), "red"),
+    "active": (say("active"), "green"),
+    "expired": (say("expired"), "yellow"),
+    "revoked": (say("revoked"), "red"),
     "circuit open": (say("circuit open"), "red"),
 }
 

@@ -232,7 +232,14 @@ async def request(
             answer.set_result(reply)
 
     timeout = gateway.servers[tool.server].timeout if tool.server in gateway.servers else 30.0
-    call = Call(b"tools/call", inner.params_for(tool), opened.meta or {}, settle, timeout=timeout)
+    call = Call(
+        b"tools/call",
+        inner.params_for(tool),
+        opened.meta or {},
+        settle,
+        timeout=timeout,
+        holder=caller.access.holder,
+    )
     upstream = gateway.route(caller, tool)
     upstream.submit(call)
     try:

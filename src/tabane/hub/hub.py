@@ -11,6 +11,7 @@ from typing import Any
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.tool_operations import ToolSource
+from tabane.hub.access import HubAccess
 from tabane.hub.archive import PostArchive, given_archive
 from tabane.hub.audit import HubAudit
 from tabane.hub.clients.methods import client_methods
@@ -25,19 +26,19 @@ from tabane.hub.reader import PageReader
 from tabane.hub.search_everything import EverythingSearch
 from tabane.hub.servers import (
     FileFollower,
-    limits_of,
+    log_warnings,
     read_again,
     read_servers,
     secret_of,
     with_recorded_path,
 )
 from tabane.hub.stores import Stores
-from tabane.hub.tools import HubTools, count_servers, gateway_of
+from tabane.hub.tools import HubTools, apply_settings, count_servers, gateway_of
 from tabane.hub.trial import Trials
 from tabane.messages import Lang, language
 from tabane.operations import Door, Operation, OperationTable, of_source
-from tabane.posts.times import zone_of
 from tabane.settings import Settings
+from tabane.text.time_zones import zone_of
 from tabane.wire.channel import LineBatch
 
 log = logging.getLogger(__name__)
@@ -110,7 +111,8 @@ class Hub:
             lambda name: secret_of(self.settings, self.environment, name),
             errors=2,
         )
-        self.audit = HubAudit(loop)
+        self.access = HubAccess(lambda: self.settings, loop, self.gateway, lambda: self.table)
+        self.audit = HubAudit(loop, lambda: self.access.limits, settings, self.environment, self.gateway)
         self.table = OperationTable(self._operations())
         self.door = Door(self.table, self.jobs, self.audit.meter)
         self.tools.provide(self.table)
@@ -123,6 +125,7 @@ class Hub:
             client_methods(self.gateway, self.door, self.long_results, self.documents, lambda: self.settings),
             lambda: self.settings,
             self.environment.get("LANG"),
+            self.access.narrowed,
         )
         self._watching: asyncio.Task[None] | None = None
 
@@ -133,8 +136,7 @@ class Hub:
 
     def open(self) -> None:
         """Begin the audit, load the catalog, and start servers if the settings say so. Raises AuditError."""
-        for warning in (*self.settings.warnings, *self.configuration.warnings):
-            log.warning("%s", warning)
+        log_warnings(self.settings, self.configuration)
         self.audit.open(self.settings)
         self.gateway.open()
         self.follower.start()
@@ -178,6 +180,7 @@ class Hub:
         await self.embedding.close()
         await self.models.close()
         await self.gateway.close()
+        await self.access.close()
         await self.stores.close()
         await self.processes.close()
         await self.audit.close()
@@ -223,6 +226,8 @@ class Hub:
                 }
             ).table(),
             *of_source("docs", documentation_table()),
+            *self.access.table(),
+            *self.audit.table(),
         ]
 
     def _model_is_named(self) -> bool:
@@ -237,11 +242,9 @@ class Hub:
     def _reload(self) -> None:
         """Put settings and servers file in force as they are now. Raises TabaneError, changing nothing."""
         settings, configuration = read_again(self.settings, self.environment)
-        for warning in (*settings.warnings, *configuration.warnings):
-            log.warning("%s", warning)
+        self.access.reload()
+        log_warnings(settings, configuration)
         self.settings, self.configuration = settings, configuration
-        self.gateway.list_wait, self.gateway.health_interval = settings.list_wait, settings.health_interval
-        self.gateway.use_limits(limits_of(settings))
-        self.gateway.apply(configuration.servers)
+        apply_settings(self.gateway, settings, configuration)
         self.on_reload()
         log.info("settings and servers were reloaded")

@@ -57,6 +57,13 @@ def read_servers(settings: Settings, environment: Mapping[str, str]) -> ServersC
 
 log = logging.getLogger(__name__)
 
+
+def log_warnings(settings: Settings, configuration: ServersConfiguration) -> None:
+    """Log what is odd in the settings and the servers file, and does no harm."""
+    for warning in (*settings.warnings, *configuration.warnings):
+        log.warning("%s", warning)
+
+
 LOOK = 1.0
 """Seconds between two looks at the files."""
 

@@ -79,6 +79,13 @@ def gateway_of(
     )
 
 
+def apply_settings(gateway: Gateway, settings: Settings, configuration: ServersConfiguration) -> None:
+    """Put settings and servers in force, as they are after a reload."""
+    gateway.list_wait, gateway.health_interval = settings.list_wait, settings.health_interval
+    gateway.use_limits(limits_of(settings))
+    gateway.apply(configuration.servers)
+
+
 class HubTools:
     """The tools of servers and the hub's own, as operations. ``door`` returns the door of the hub."""
 

@@ -117,13 +117,14 @@ class Door:
             raise BadArguments(
                 say("{name} returns a stream of parts, which this interface does not support.", name=name)
             )
-        given = decode_params(operation, params)
+        # Before the parameters are read: a call that is refused costs as little as possible.
         opened = (
             UNMETERED
             if operation.relays
             else self._meter.begin(caller, operation.target, bytes(params), request)
         )
         with ended(opened):
+            given = decode_params(operation, params)
             if opened.waits is not None:
                 await opened.waits
             if operation.kind == "job":

@@ -84,12 +84,12 @@ class Operation:
 
     @cached_property
     def target(self) -> CallTarget:
-        """Return the operation as what a caller wants to call."""
+        """Return the operation as what a caller wants to call. An old name is the operation of today."""
         return CallTarget(
             self.alias_of or self.name,
             source="admin" if self.privilege is Privilege.ADMIN else self.source or "admin",
             kind="operation",
-            changes=self.privilege is not Privilege.READ and not self.relays,
+            changes=not self.read_only and not self.relays,
             public=self.public and self.privilege is Privilege.READ,
         )
 

@@ -12,6 +12,7 @@ from typing import Any
 from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
 from tabane.settings.files import config_folder, data_folder, read_trusted
+from tabane.settings.limit_rules import DEFAULT_RULES, LimitRules
 from tabane.settings.listening import check_listening
 from tabane.settings.option import InvalidSetting, SettingOption, expanded, value_of
 from tabane.settings.origins import allowed_entry
@@ -21,6 +22,9 @@ from tabane.text.nearest_names import nearest
 PREFIX = "TABANE_"
 ELSEWHERE = ("URL", "TOKEN", "CA", "INSTANCE")
 """Variables with the prefix that are no settings: for clients of the hub, and in servers that it runs."""
+
+TABLES = ("limits", "profiles", "tiers")
+"""Tables of the file. They have no flags and no variables."""
 
 _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _BY_NAME = {option.name: option for option in OPTIONS}
@@ -42,7 +46,9 @@ def load_settings(flags: Mapping[str, object], environ: Mapping[str, str]) -> Se
     if "home" not in given:
         given["home"] = data_folder(environ)
     warnings = (*file.warnings(), *_misspelt(environ), *reader.warnings)
-    settings = Settings(config=config, sources=reader.sources, warnings=warnings, **given)
+    settings = Settings(
+        config=config, sources=reader.sources, warnings=warnings, limits=file.limits(), **given
+    )
     _check_together(settings)
     return settings
 
@@ -63,7 +69,15 @@ class _SettingsFile:
         return str(self.path)
 
     def warnings(self) -> tuple[Message, ...]:
-        return tuple(self._unknown(key) for key in self.values if key not in _BY_NAME)
+        return tuple(self._unknown(key) for key in self.values if key not in _BY_NAME and key not in TABLES)
+
+    def limits(self) -> LimitRules:
+        """Return the limits in the tables of the file. Raises ConfigurationError."""
+        if "limits" not in self.values and "tiers" not in self.values:
+            return DEFAULT_RULES
+        from tabane.settings.limit_tables import LimitTables  # needed only if there are such tables
+
+        return LimitTables(self.path, self.text).rules(self.values)
 
     def _unknown(self, key: str) -> Message:
         near = nearest(key, (option.name for option in OPTIONS if option.in_file))

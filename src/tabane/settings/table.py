@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from tabane.messages import Message, say
 from tabane.settings import option
+from tabane.settings.limit_rules import DEFAULT_RULES, LimitRules
 from tabane.settings.option import GIB, KIB, MIB, SettingOption
 
 Mode = Literal["search", "light", "full"]
@@ -46,7 +47,8 @@ class Settings:
     """All settings, checked: paths are absolute, and numbers within their limits.
 
     Made by :func:`tabane.settings.load_settings`. ``sources`` has the source of each value that is not the
-    default. ``warnings`` are about unknown keys and the like. They are logged once there is a log.
+    default. ``limits`` are those of the tables ``[tiers]`` and ``[limits]``. ``warnings`` are about unknown
+    keys and the like. They are logged once there is a log.
     """
 
     home: Path = option.path(
@@ -92,6 +94,14 @@ class Settings:
     )
     log_files: int = option.whole(
         5, 1, 100, say("files"), say("Number of log files to keep, including the current one.")
+    )
+    otel_endpoint: str = option.text(
+        "",
+        say(
+            "URL of an OpenTelemetry collector that receives a trace of each call, such as "
+            "http://localhost:4318; needs tabane[otel]. Empty: the variables of OpenTelemetry "
+            "decide, such as OTEL_EXPORTER_OTLP_ENDPOINT."
+        ),
     )
     start_servers: Literal["on_demand", "at_start"] = option.choice(
         "on_demand",
@@ -586,6 +596,7 @@ class Settings:
             "stop refuses calls, drop serves them and records how many entries were lost."
         ),
     )
+    limits: LimitRules = field(default=DEFAULT_RULES, repr=False)
     sources: Mapping[str, SettingSource] = field(default_factory=dict, repr=False, compare=False)
     warnings: tuple[Message, ...] = field(default=(), repr=False, compare=False)
 

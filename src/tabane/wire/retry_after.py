@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import calendar
+import math
 import re
 import time
 
@@ -34,6 +35,11 @@ def retry_after(value: str | None, now: float) -> float | None:
         return min(float(digits or "0"), LONGEST) if len(digits) < 10 else LONGEST
     then = http_date(text, now)
     return None if then is None else min(max(0.0, then - now), LONGEST)
+
+
+def retry_header(seconds: float) -> bytes:
+    """Return the header's value: whole seconds, so that who waits that long has waited long enough."""
+    return b"%d" % min(max(1, math.ceil(seconds)), int(LONGEST))
 
 
 def http_date(text: str, now: float) -> float | None:

@@ -140,6 +140,19 @@ def error_of(error: TabaneError, lang: Lang) -> bytes:
     return json.error_object(error.code, _cut(error.text(lang)), _data(error))
 
 
+_limited = re.compile(
+    rb'\{"jsonrpc":"2\.0","id":(?:"(?:[^"\\]|\\.)*"|[^",{}]*),"error":\{"code":%d,.*"retryAfterSeconds":([0-9.e]+)'
+    % RateLimited.code,
+    re.DOTALL,
+).match
+
+
+def retry_seconds(line: bytes) -> float | None:
+    """Return the wait that an answer of ours asks for, if it is an error because of a limit."""
+    found = _limited(line) if line[:1] == b"{" and len(line) < LONGEST_ID + 4 * LONGEST_TEXT else None
+    return float(found[1]) if found else None
+
+
 def _cut(text: str) -> str:
     """Return an error's text, shortened: it may repeat what the client sent, of any length."""
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"

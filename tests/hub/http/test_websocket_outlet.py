@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any, cast
 
 from tabane.hub.clients.outlet import ROOM
@@ -28,7 +29,7 @@ class Socket:
 def outlet(unsent: int) -> tuple[WebSocketOutlet, Socket]:
     socket = Socket(unsent)
     made = WebSocketOutlet(Caller("local", Face.MCP, "ws-1"), MOST, notes=True)
-    made.open(cast("Any", socket), cast("Any", None))
+    made.open(cast("Any", socket), cast("Any", SimpleNamespace()))
     return made, socket
 
 

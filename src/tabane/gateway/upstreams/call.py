@@ -89,7 +89,8 @@ class Call:
     meanwhile, and says whether it takes it.
 
     ``unsent`` tells how many bytes of earlier answers its client has not read yet.
-    ``session`` names the client it is made for. ``mirrored`` are the arguments that HTTP repeats in
+    ``session`` names the client it is made for, ``holder`` the identity of the client: calls that wait take
+    turns between holders. ``mirrored`` are the arguments that HTTP repeats in
     headers. A ``safe`` call may be sent again if its answer was lost.
     """
 

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -18,6 +17,7 @@ from typing import Protocol
 
 from msgspec import Raw
 
+from tabane.access.fair_queue import FairQueue
 from tabane.errors import (
     TabaneError,
     UpstreamDied,
@@ -148,7 +148,7 @@ class Upstream:
         self._subscriptions = UpstreamSubscriptions(server.name, loop, self._catch_up)
         self._era = era
         self._connection: UpstreamConnection | None = None
-        self._queue: deque[Call] = deque()
+        self._queue: FairQueue[Call] = FairQueue()
         self._starting: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._ticking = False
@@ -173,7 +173,7 @@ class Upstream:
             connection.conversation.send(call)
         elif not self._refuse(call, now):
             call.deadline = now + call.timeout + (0 if connection else self.limits.start_timeout)
-            self._queue.append(call)
+            self._queue.add(call.holder, call)
             self._start()
         self._tick()
 
@@ -183,8 +183,8 @@ class Upstream:
         if call.number and self._connection:
             self._connection.conversation.cancel(call, reason)
             self._advance()
-        elif call in self._queue:
-            self._queue.remove(call)
+        else:
+            self._queue.discard(call.holder, call)
 
     def freed(self, reply: UpstreamReply) -> None:
         """Note that a call was answered: the next may be sent, and an answer shows that the server works."""
@@ -211,7 +211,7 @@ class Upstream:
         ):
             return False
         call.number = 0
-        self._queue.appendleft(call)
+        self._queue.add_first(call.holder, call)
         self._tick()
         return True
 
@@ -228,7 +228,7 @@ class Upstream:
             )
         elif self.state in (UpstreamState.OPEN, UpstreamState.WAITING) and self._resume_at - now > 5:
             failure = self._unavailable(self._resume_at - now)
-        elif len(self._queue) >= self.limits.queue_length:
+        elif self._queue.is_full(call.holder, self.limits.queue_length):
             failure = UpstreamOverloaded(say(
                 "{server} is overloaded: {count} {count:call is|calls are} waiting. Try again later.",
                 server=self.server.name, count=len(self._queue)))  # fmt: skip
@@ -240,7 +240,7 @@ class Upstream:
     def _advance(self) -> None:
         connection = self._connection
         while self._queue and connection and self.state is UpstreamState.READY and self._has_room(connection):
-            call = self._queue.popleft()
+            call = self._queue.pop()
             if not call.done:
                 connection.conversation.send(call)
 
@@ -257,7 +257,7 @@ class Upstream:
         if self._connection:
             self._connection.conversation.expire(now)
         for call in [call for call in self._queue if call.deadline <= now]:
-            self._queue.remove(call)
+            self._queue.discard(call.holder, call)
             call.answer(UpstreamReply(failure=UpstreamTimeout(say(
                 "{server} could not accept the call in time; {count} {count:call is|calls are} waiting.",
                 server=self.server.name, count=len(self._queue) + 1))))  # fmt: skip
@@ -472,7 +472,7 @@ class Upstream:
             await connection.stop()
 
     def _refuse_waiting(self, failure: TabaneError) -> None:
-        queue, self._queue = self._queue, deque()
+        queue, self._queue = self._queue, FairQueue()
         for call in queue:
             call.answer(UpstreamReply(failure=failure))
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from msgspec import UNSET, Raw
 
-from tabane.errors import HubDraining, HubError, TabaneError
+from tabane.errors import HubDraining, HubError, RateLimited, TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.hub.clients.calls import ClientCalls, ClientQuestions
 from tabane.hub.clients.outlet import Outlet
@@ -25,6 +26,7 @@ from tabane.wire import era as eras
 from tabane.wire import json, rpc
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
+from tabane.wire.trace_context import TRACEPARENT, TRACESTATE
 
 log = logging.getLogger(__name__)
 
@@ -88,8 +90,10 @@ class Session:
         "caller",
         "calls",
         "era",
+        "held",
         "key",
         "mode",
+        "on_held",
         "outlet",
         "over",
         "preparing",
@@ -114,7 +118,8 @@ class Session:
         self._handlers: Mapping[str, Handler] = host.handlers[era] if era else {}
         self.version: str | None = None
         self.over = False
-        self.preparing = 0
+        self.held = self.preparing = 0
+        self.on_held: Callable[[], None] | None = None
         self.questions: ClientQuestions | None = None
         self.calls = ClientCalls(self)
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
@@ -274,6 +279,13 @@ class Session:
         except TabaneError as error:
             self.fail(request_id, error)
 
+    def caller_of(self, meta: Members) -> Caller:
+        """Return the caller of a request, with the trace that its ``_meta`` names."""
+        if TRACEPARENT not in meta:
+            return self.caller
+        parent, state = (json.text(meta.get(name)) or "" for name in (TRACEPARENT, TRACESTATE))
+        return replace(self.caller, traceparent=parent, tracestate=state)
+
     def _settle_era(self, method: str, meta: Members) -> None:
         modern = eras.has_envelope(meta)
         if self.era is None:
@@ -337,7 +349,21 @@ class Session:
 
     def fail(self, request_id: Raw | bytes, error: TabaneError) -> None:
         """Answer with one of our own errors, in the client's language."""
-        self.give(request_id, json.error_line(request_id, rpc.error_of(error, self.caller.lang)), ok=False)
+        line = json.error_line(request_id, rpc.error_of(error, self.caller.lang))
+        self.refused(request_id, error, lambda: self.give(request_id, line, ok=False))
+
+    def refused(self, request_id: Raw | bytes, error: TabaneError, give: Callable[[], None]) -> None:
+        """Give the answer to a request that failed; later, if its client ignores that it is over its limits.
+
+        Until then, the client is not read on where that is possible: see ``held`` and ``on_held``.
+        """
+        if isinstance(error, RateLimited) and error.pause > 0 and not self.over:
+            self.held += 1
+            self._tell_held()
+            self.run(Raw(request_id), self._hold_back(error.pause, give))
+            self._tasks[bytes(request_id)].add_done_callback(lambda _: self._no_longer_held())
+        else:
+            give()
 
     def tell(self, line: bytes, about: bytes | None) -> None:
         """Send a notification or question; ``about`` is the request that it belongs to."""
@@ -360,6 +386,18 @@ class Session:
         self.preparing += size
         self.run(Raw(key), work)
         self._tasks[key].add_done_callback(lambda _: self._prepared(size))
+
+    async def _hold_back(self, seconds: float, give: Callable[[], None]) -> None:
+        await asyncio.sleep(seconds)
+        give()
+
+    def _no_longer_held(self) -> None:
+        self.held -= 1
+        self._tell_held()
+
+    def _tell_held(self) -> None:
+        if self.on_held is not None:
+            self.on_held()
 
     def _prepared(self, size: int) -> None:
         self.preparing -= size

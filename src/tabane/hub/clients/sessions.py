@@ -16,7 +16,7 @@ from tabane.hub.clients.outlet import ROOM, Outlet, undelivered
 from tabane.hub.clients.session import Handler, Session
 from tabane.hub.local.handshake import DRAIN, Hello
 from tabane.messages import language
-from tabane.operations import LOCAL, Caller, Face
+from tabane.operations import LOCAL, Access, Caller, Face
 from tabane.settings import Mode, Settings
 from tabane.wire.channel import LineBatch, LineChannel
 from tabane.wire.era import Era
@@ -40,7 +40,7 @@ class ClientSessions:
     """The MCP clients attached to a hub, over any transport.
 
     ``handlers`` answer requests, by era and method. ``settings`` returns those in force, ``lang`` is the
-    value of the variable LANG.
+    value of the variable LANG. ``narrowed`` returns the access of the local user in a profile.
     """
 
     def __init__(
@@ -52,7 +52,9 @@ class ClientSessions:
         handlers: Mapping[Era, Mapping[str, Handler]],
         settings: Callable[[], Settings],
         lang: str | None,
+        narrowed: Callable[[str], Access] = lambda profile: LOCAL,
     ) -> None:
+        self._narrowed = narrowed
         self.loop, self.gateway, self.handlers = loop, gateway, handlers
         # Marks the ids of this hub's questions: a bridge may outlive the hub and meet the next.
         self.mark = f"tabane-{os.urandom(4).hex()}"
@@ -80,7 +82,10 @@ class ClientSessions:
         return sum(session.in_flight for session in self._sessions.values())
 
     def attach(self, read_fd: int, write_fd: int, hello: Hello) -> Session:
-        """Serve a client on a pair of non-blocking descriptors, which the session owns from here on."""
+        """Serve a client on a pair of non-blocking descriptors, which the session owns from here on.
+
+        Raises UnknownName if there is no such profile as the client asks for.
+        """
         settings = self._settings()
         caller = Caller(
             identity="local",
@@ -90,7 +95,7 @@ class ClientSessions:
             client=hello.client,
             cwd=hello.cwd,
             roots=tuple(hello.roots),
-            access=LOCAL,
+            access=self._narrowed(hello.profile),
         )
         mode: Mode = hello.mode if hello.mode in MODES else settings.mode
         outlet = LineOutlet(self.loop, lingers=hello.role == "stdio")

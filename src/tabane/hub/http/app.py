@@ -278,7 +278,8 @@ class HttpApp:
         return json_reply(200, b'{"status":"ready"}\n')
 
     async def _metrics(self, request: HttpRequest) -> HttpReply:
-        page = self._counts.page(named=self._gate.may_name(await self._gate.identify(request)))
+        named = self._gate.may_name(await self._gate.identify(request))
+        page = await self._counts.page(named=named)
         return HttpReply(200, page.encode(), [(b"content-type", TEXT), (b"cache-control", b"no-store")])
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tabane.errors import ConfigurationError, TabaneError
 from tabane.gateway.gateway import Gateway
+from tabane.hub.audit import HubAudit
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.authentication import HttpIdentities
 from tabane.hub.http.port_occupant import find_occupant
@@ -84,6 +85,9 @@ class HttpHub(Protocol):
 
     @property
     def jobs(self) -> Jobs: ...
+
+    @property
+    def audit(self) -> HubAudit: ...
 
     @property
     def table(self) -> OperationTable: ...

@@ -12,7 +12,7 @@ from tabane.hub.clients.session import Session
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.authentication import has_ended
 from tabane.hub.http.gate import HttpGate
-from tabane.hub.http.request import HttpReply, HttpRequest, refusal
+from tabane.hub.http.request import JSON_HEAD, HttpReply, HttpRequest, answer_reply, refusal, traced
 from tabane.hub.http.stream import Pulse, Stream
 from tabane.operations import Caller
 from tabane.settings import Mode, Settings
@@ -57,7 +57,7 @@ class SingleRequests:
         """Answer a POST. ``body`` is the message of ``frame`` as one line. Raises RefusedRequest."""
         request_id = None if frame.id is UNSET else bytes(frame.id)
         assert request.access is not None  # identified before
-        caller = self._gate.caller(request, f"{SESSION}:{request.owner}", request.access)
+        caller = traced(self._gate.caller(request, f"{SESSION}:{request.owner}", request.access), request)
         try:
             self._check(request, frame, kinds, caller)
         except ProtocolRefusal as refused:
@@ -136,7 +136,7 @@ class SingleOutlet:
     def answer(self, request_id: bytes | None, line: bytes, ok: bool) -> None:
         method = LISTEN if self._listens and ok else None
         if answers_json(self._kinds, method, self._stream.begun) or not (ok or self._stream.begun):
-            self._stream.answer(200 if ok else status_of(error_code(line)), line)
+            self._stream.reply(HttpReply(200, line, JSON_HEAD) if ok else _refusal_reply(line))
         else:
             self._stream.event(encode_event(line), due=True)
             self._stream.finish()
@@ -154,6 +154,11 @@ class SingleOutlet:
         else:
             headers = ((b"retry-after", b"1"),) if status == 503 else ()
             self._stream.reply(refusal(status, why, *headers).reply)
+
+
+def _refusal_reply(line: bytes) -> HttpReply:
+    reply = answer_reply(line)
+    return reply if reply.status == 429 else reply._replace(status=status_of(error_code(line)))
 
 
 def error_code(line: bytes) -> int:

@@ -11,7 +11,15 @@ from tabane.gateway.gateway import Gateway
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.authentication import has_ended
 from tabane.hub.http.gate import SUBPROTOCOL, HttpGate, token_in
-from tabane.hub.http.request import JSON_HEAD, HeaderList, HttpReply, HttpRequest, RequesterGone, refusal
+from tabane.hub.http.request import (
+    HeaderList,
+    HttpReply,
+    HttpRequest,
+    RequesterGone,
+    answer_reply,
+    refusal,
+    traced,
+)
 from tabane.hub.http.websocket import WebSocket, WebSocketOutlet
 from tabane.hub.jobs import Jobs
 from tabane.hub.rpc.dispatcher import MOST_ANSWER, ClientGone, Dispatcher
@@ -185,7 +193,7 @@ class HttpPrograms:
         if not is_json(request.headers.get("content-type")):
             raise refusal(415, "Content-Type: application/json is what is read here")
         message = rpc.read(await request.body(self.limit))
-        caller = self._gate.program(request, f"{SESSION}:{request.owner}", access)
+        caller = traced(self._gate.program(request, f"{SESSION}:{request.owner}", access), request)
         dispatcher = Dispatcher(self._rpc, caller, MOST_ANSWER)
         self._posts[dispatcher] = request
         answering = _PostAnswer(request, dispatcher.streams(message))
@@ -248,7 +256,7 @@ class _PostAnswer:
         if self._streams:
             await self._request.send(b"", more=False)
         else:
-            await self._request.reply(HttpReply(200, self._line, JSON_HEAD) if self._line else HttpReply(204))
+            await self._request.reply(answer_reply(self._line) if self._line else HttpReply(204))
 
 
 async def _while_there(request: HttpRequest, work: Coroutine[Any, Any, None]) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from tabane.hub.http.forwarding import RequestOrigin
+from tabane.operations import Caller
 from tabane.operations.access import Access
-from tabane.wire import json
+from tabane.wire import json, rpc
 from tabane.wire.era import INVALID_REQUEST
+from tabane.wire.retry_after import retry_header
+from tabane.wire.trace_context import TRACEPARENT, TRACESTATE
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -73,6 +77,14 @@ def refusal(
     """Return a JSON-RPC error as the whole answer to a request."""
     line = json.error_line(request_id, json.error_object(code, text, data))
     return RefusedRequest(HttpReply(status, line, [*JSON_HEAD, *headers]))
+
+
+def answer_reply(line: bytes, status: int = 200) -> HttpReply:
+    """Return the answer to a request as a whole: 429 with Retry-After if it is over a limit."""
+    seconds = rpc.retry_seconds(line)
+    if seconds is None:
+        return HttpReply(status, line, JSON_HEAD)
+    return HttpReply(429, line, [*JSON_HEAD, (b"retry-after", retry_header(seconds))])
 
 
 class HttpRequest:
@@ -192,6 +204,14 @@ class HttpRequest:
         """Send the next part of the answer. Waits while the client does not read."""
         self.sent += len(body)
         await self._send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+def traced(caller: Caller, request: HttpRequest) -> Caller:
+    """Return the caller with the trace that the headers name, for messages that name none themselves."""
+    parent = request.headers.get(TRACEPARENT)
+    if parent is None or TRACEPARENT in request.repeated:
+        return caller
+    return replace(caller, traceparent=parent, tracestate=request.headers.get(TRACESTATE, ""))
 
 
 def _repeated(pairs: list[tuple[str, str]]) -> frozenset[str]:

@@ -60,6 +60,8 @@ class HttpServer:
             hub.status,
             lambda: door.uptime,
             lambda: self.connections,
+            hub.audit.telemetry.counters,
+            hub.audit.counts,
             self._refusals,
         )
         self._attempts = attempts

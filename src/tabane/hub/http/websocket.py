@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol, cast
 
@@ -32,6 +33,9 @@ AHEAD = 1 << 20
 MOST_HELD = 32 << 20
 """Bytes of messages in progress. Further messages are not read yet."""
 
+SLICE, MOST_IN_SLICE = 0.002, 16
+"""Seconds, and messages, that are begun for one client before others get their turn."""
+
 DEAF = 3
 """Pings in a row without any response, after which a client counts as gone."""
 
@@ -40,10 +44,19 @@ LINGER = 2.0
 
 
 class Receiver(Protocol):
-    """Takes the messages of one connection. ``draining`` is set if nothing new may begin."""
+    """Takes the messages of one connection. ``draining`` is set if nothing new may begin.
+
+    ``on_held`` is called when :attr:`holding` changes.
+    """
 
     caller: Caller
     draining: bool
+    on_held: Callable[[], None]
+
+    @property
+    def holding(self) -> bool:
+        """Return whether the client is over its limits, so that it is not read on."""
+        ...
 
     @property
     def busy(self) -> bool: ...
@@ -76,6 +89,9 @@ class WebSocket(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._writable = asyncio.Event()
         self._writable.set()
+        self._inbox: deque[Event] = deque()
+        self._delivering: asyncio.Handle | None = None
+        dispatcher.on_held = self._read_or_not
         self._held = 0
         self._ending = self._broken = False
         self._heard, self._missed, self._unsent = True, 0, 0
@@ -84,7 +100,7 @@ class WebSocket(asyncio.Protocol):
     @property
     def busy(self) -> bool:
         """Return whether a request is open, or an answer is not read yet."""
-        return self.dispatcher.busy or bool(self._transport.get_write_buffer_size())
+        return bool(self._inbox or self.dispatcher.busy or self._transport.get_write_buffer_size())
 
     @property
     def ending(self) -> bool:
@@ -122,6 +138,7 @@ class WebSocket(asyncio.Protocol):
         self._ending = True
         if self._timer:
             self._timer.cancel()
+        self._inbox.clear()
         self.dispatcher.cancel()
         self._writable.set()
         self._on_lost(self)
@@ -131,15 +148,31 @@ class WebSocket(asyncio.Protocol):
         if self._broken:
             return
         try:
-            for event in self._decoder.feed(data):
-                self._happened(event)
+            self._inbox.extend(self._decoder.feed(data))
+            if self._delivering is None:
+                self._deliver()
         except Fault as fault:
-            log.info("a client violated the WebSocket protocol: %s", fault)
-            self._broken = True
-            self.close(fault.code, fault.reason)
-            # Its closing frame cannot be recognized within the broken data; its end of file can.
-            if self._transport.can_write_eof():  # not in TLS, where the end of the connection is awaited
-                self._transport.write_eof()
+            self._fail(fault)
+
+    def _fail(self, fault: Fault) -> None:
+        log.info("a client violated the WebSocket protocol: %s", fault)
+        while self._inbox:
+            self._happened(self._inbox.popleft())
+        self._broken = True
+        self.close(fault.code, fault.reason)
+        # Its closing frame cannot be recognized within the broken data; its end of file can.
+        if self._transport.can_write_eof():  # not in TLS, where the end of the connection is awaited
+            self._transport.write_eof()
+
+    def _deliver(self) -> None:
+        """Begin what the client asks for, for a slice of time. The rest waits for the loop's next turn."""
+        self._delivering = None
+        until, inbox = self._loop.time() + SLICE, self._inbox
+        for _ in range(MOST_IN_SLICE):
+            if not inbox or self.dispatcher.holding or self._loop.time() > until:
+                break
+            self._happened(inbox.popleft())
+        self._read_or_not()
 
     def eof_received(self) -> None:
         # Nobody reads answers any more: asyncio closes the transport.
@@ -216,7 +249,10 @@ class WebSocket(asyncio.Protocol):
     def _read_or_not(self) -> None:
         if self._ending or self._transport.is_closing():
             return
-        if self._writable.is_set() and self._held <= MOST_HELD:
+        holding = self.dispatcher.holding
+        if self._inbox and not holding and self._delivering is None:
+            self._delivering = self._loop.call_soon(self._deliver)
+        if self._writable.is_set() and self._held <= MOST_HELD and not self._inbox and not holding:
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
@@ -225,7 +261,8 @@ class WebSocket(asyncio.Protocol):
         """Send a ping, and check whether the client showed a sign of life since the last one."""
         unsent = self._transport.get_write_buffer_size()
         # One that we do not read cannot be heard; one that takes what it is sent is alive.
-        alive = self._heard or self._held > MOST_HELD or unsent != self._unsent
+        unread = self._inbox or self.dispatcher.holding or self._held > MOST_HELD
+        alive = self._heard or bool(unread) or unsent != self._unsent
         self._missed = 0 if alive else self._missed + 1
         if self._missed >= DEAF:
             log.info("a client on a WebSocket does not respond any more")
@@ -247,6 +284,7 @@ class WebSocketOutlet:
 
     def __init__(self, caller: Caller, most: int, *, notes: bool) -> None:
         self.caller, self._most, self._notes = caller, most, notes
+        self.on_held: Callable[[], None] = lambda: None
         self._drains = False
         self._socket: WebSocket
         self._session: Session
@@ -254,6 +292,7 @@ class WebSocketOutlet:
     def open(self, socket: WebSocket, session: Session) -> None:
         """Set before the first message arrives."""
         self._socket, self._session = socket, session
+        session.on_held = lambda: self.on_held()
 
     # -- incoming --------------------------------------------------------------------------------
 
@@ -261,6 +300,10 @@ class WebSocketOutlet:
     def busy(self) -> bool:
         """Return False: the hub itself waits for the calls of its sessions."""
         return False
+
+    @property
+    def holding(self) -> bool:
+        return self._session.held > 0
 
     @property
     def draining(self) -> bool:

@@ -109,6 +109,10 @@ class ClientReceiver(Protocol):
 
     def welcome(self) -> Welcome: ...
 
+    def refuses(self, hello: Hello) -> HelloRefused | None:
+        """Return why a client cannot have what it asks for; None if it can."""
+        ...
+
     def full(self, hello: Hello) -> bool:
         """Return whether the limit of clients of that kind is reached."""
         ...
@@ -223,7 +227,9 @@ class HubListener:
     def met(self, peer: socket.socket, hello: Hello) -> None:
         """Welcome the sender of a hello and hand it over, or refuse it."""
         reception = self._reception
-        answer: Welcome | HelloRefused = refusal(hello, reception.house()) or reception.welcome()
+        answer: Welcome | HelloRefused = (
+            refusal(hello, reception.house()) or reception.refuses(hello) or reception.welcome()
+        )
         if isinstance(answer, Welcome) and reception.full(hello):
             answer = HelloRefused("full", say("The hub has reached its maximum number of connections."))
         try:

@@ -82,6 +82,7 @@ class HubAdministration:
                 Privilege.READ,
                 read_only=True,
                 public=True,
+                source="hub",
             ),
             Operation("stop_server", "End the hub.", StopServer, self.stop, FACES, admin),
             Operation(

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tabane.build import on_disk, this_build
-from tabane.errors import ConfigurationError, HubError
+from tabane.errors import ConfigurationError, HubError, UnknownName
 from tabane.gateway.servers.redaction import Redactor
 from tabane.hub.clients.session import Session
 from tabane.hub.http.door import HttpDoor
@@ -20,7 +20,7 @@ from tabane.hub.hub import Hub
 from tabane.hub.local import hang_dumps
 from tabane.hub.local import lock as locks
 from tabane.hub.local.endpoint import Endpoint
-from tabane.hub.local.handshake import Hello, Welcome
+from tabane.hub.local.handshake import Hello, HelloRefused, Welcome
 from tabane.hub.local.listener import HubIdentity, HubListener
 from tabane.hub.local.lock import HomeLock, LockHolder
 from tabane.hub.process.administration import HubAdministration, settings_report
@@ -176,6 +176,13 @@ class Daemon:
             settings.grace,
             this_build().code,
         )
+
+    def refuses(self, hello: Hello) -> HelloRefused | None:
+        try:
+            self.hub.access.narrowed(hello.profile)
+        except UnknownName as error:
+            return HelloRefused("profile", {"en": error.text("en"), "ja": error.text("ja")})
+        return None
 
     def full(self, hello: Hello) -> bool:
         if hello.role == "mcp":

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from tabane.errors import AnswerTooLong, HubDraining, HubError, TabaneError, UnknownName
+from tabane.errors import AnswerTooLong, HubDraining, HubError, RateLimited, TabaneError, UnknownName
 from tabane.messages import Message, say
 from tabane.operations import Caller, Door
 from tabane.wire import json, rpc
@@ -50,12 +50,14 @@ class Dispatcher:
     """Answers the requests of one connection of ``caller``.
 
     An answer that is not streamed, and each part of one that is, has ``most`` bytes at most; None is no
-    limit. Set ``draining`` to begin nothing new.
+    limit. Set ``draining`` to begin nothing new. ``on_held`` is called when :attr:`holding` changes.
     """
 
     def __init__(self, door: Door, caller: Caller, most: int | None = None) -> None:
         self.caller = caller
         self.draining = False
+        self.on_held: Callable[[], None] = _nothing
+        self._held = 0
         self._door, self._most = door, most
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._streams = asyncio.Semaphore(STREAMS)
@@ -66,6 +68,11 @@ class Dispatcher:
     def busy(self) -> bool:
         """Return whether a received message is not answered yet."""
         return bool(self._tasks)
+
+    @property
+    def holding(self) -> bool:
+        """Return whether refusals are held back, so that the client should not be read on."""
+        return self._held > 0
 
     def receive(self, text: bytes, send: Send) -> asyncio.Task[None]:
         """Begin to answer a message. Never raises."""
@@ -119,6 +126,8 @@ class Dispatcher:
         except _UnknownMethod as unknown:
             return rpc.unknown_method(name, unknown.error, self.caller.lang)
         except TabaneError as error:
+            if isinstance(error, RateLimited):
+                await self._hold_back(error.pause)
             return rpc.failure(name, error, self.caller.lang)
         except ClientGone:
             raise
@@ -127,6 +136,18 @@ class Dispatcher:
             return rpc.internal(name)
         finally:
             self._open -= 1
+
+    async def _hold_back(self, seconds: float) -> None:
+        """Wait before a refusal is answered: its client ignores that it is over its limits."""
+        if seconds <= 0:
+            return
+        self._held += 1
+        self.on_held()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self._held -= 1
+            self.on_held()
 
     def _find(self, request: Request) -> None:
         """Raise _UnknownMethod if there is no such method, Forbidden if this caller may not use it."""
@@ -212,6 +233,10 @@ class Dispatcher:
         # The client may go away while it is answered: anything else is a fault of ours.
         if error is not None and not isinstance(error, ClientGone):
             log.error("a request could not be answered", exc_info=error)
+
+
+def _nothing() -> None:
+    return
 
 
 class _BatchRoom:

@@ -1,0 +1,1 @@
+"""Access: keys, permissions and profiles; who may call what."""

@@ -1,0 +1,391 @@
+"""API keys in use: from a secret to what its holder may do at this moment."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import sqlite3
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+from weakref import WeakValueDictionary
+
+from tabane.access.key_secrets import hash_of, id_in
+from tabane.access.key_store import FILE, KeyRecord, KeyStore, Stamp, revoked
+from tabane.access.permissions import PermissionRules
+from tabane.access.profiles import Profile
+from tabane.errors import BadArguments, ConfigurationError, StoreError, TabaneError
+from tabane.messages import say
+from tabane.operations.access import CallTarget
+
+log = logging.getLogger(__name__)
+
+MOST_LIVE = 1_024
+"""Keys that stay in memory without a session that uses them."""
+
+LOOK = 1.0
+"""Seconds between two looks at the file, while keys are in use."""
+
+USE_EVERY = 60.0
+"""Seconds between two records of a key's last use."""
+
+FLUSH = 5.0
+"""Seconds for which uses of keys are collected before they are written."""
+
+Refusal = Literal["malformed", "unknown", "wrong", "expired", "revoked"]
+"""Why a secret was refused: for the audit log, never for the one who sent it."""
+
+_NOBODY = bytes(32)
+_Result = TypeVar("_Result")
+
+
+class KeyAccess:
+    """What the holder of a key may do. It is live, and the same object for all sessions of the key."""
+
+    __slots__ = (
+        "__weakref__",
+        "_clock",
+        "_note",
+        "_noted",
+        "_profile",
+        "_revision",
+        "_rules",
+        "holder",
+        "record",
+    )
+
+    def __init__(
+        self,
+        record: KeyRecord,
+        profile: Callable[[str], Profile | None],
+        note: Callable[[str, float], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self.holder = f"key:{record.id}"
+        self.record = record
+        self._profile, self._note, self._clock = profile, note, clock
+        self._rules = PermissionRules(record.patterns)
+        self._revision = 0
+        self._noted = record.used or 0.0
+
+    def __repr__(self) -> str:
+        return f"KeyAccess({self.holder})"
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def label(self) -> str:
+        return self.record.name
+
+    @property
+    def tier(self) -> str:
+        return self.record.tier
+
+    @property
+    def revision(self) -> int:
+        profile = self._profile(self.record.profile) if self.record.profile else None
+        expired = self.record.state(self._clock()) == "expired"
+        return self._revision + expired + (profile.revision + 1 if profile else 0)
+
+    @property
+    def everything(self) -> bool:
+        return self._rules.everything and not self.record.profile and self.state == "active"
+
+    @property
+    def state(self) -> str:
+        """Return ``active``, ``expired`` or ``revoked``."""
+        return self.record.state(self._clock())
+
+    def allows(self, target: CallTarget) -> bool:
+        record, now = self.record, self._clock()
+        if record.revoked is not None or (record.expires is not None and record.expires <= now):
+            return False
+        if now - self._noted >= USE_EVERY:
+            self.used()
+        if record.profile:
+            profile = self._profile(record.profile)
+            if profile is None or not profile.allows(target):
+                return False
+        return self._rules.allows(target)
+
+    def sees_server(self, server: str) -> bool:
+        if self.state != "active":
+            return False
+        if self.record.profile:
+            profile = self._profile(self.record.profile)
+            if profile is None or not profile.sees_server(server):
+                return False
+        return self._rules.sees_server(server)
+
+    def used(self) -> None:
+        """Note that the key is in use now. It is recorded at most once a minute."""
+        now = self._clock()
+        if abs(now - self._noted) >= USE_EVERY:
+            self._noted = now
+            self._note(self.record.id, now)
+
+    def replace(self, record: KeyRecord) -> None:
+        """Put another record of the same key in force."""
+        if record != self.record:
+            if record.patterns != self.record.patterns:
+                self._rules = PermissionRules(record.patterns)
+            self.record = record
+            self._revision += 1
+
+
+@dataclass(frozen=True, slots=True)
+class KeyVerdict:
+    """The outcome of a secret: the access of its key, or why there is none. ``id`` is empty if unknown."""
+
+    access: KeyAccess | None
+    refusal: Refusal | None = None
+    id: str = ""
+
+
+class KeyRing:
+    """Finds and changes API keys. The file is opened when it exists and a key is looked up, or created.
+
+    ``profile`` returns the profile of a name. One asyncio task at a time uses the thread's connection.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        loop: asyncio.AbstractEventLoop,
+        profile: Callable[[str], Profile | None] = lambda name: None,
+        clock: Callable[[], float] = time.time,
+        most: int = MOST_LIVE,
+    ) -> None:
+        self._most = most
+        self._path, self._loop, self._profile, self.clock = home / FILE, loop, profile, clock
+        self._store: KeyStore | None = None
+        self._stamp: Stamp | None = None
+        self._live: WeakValueDictionary[str, KeyAccess] = WeakValueDictionary()
+        self._recent: OrderedDict[str, KeyAccess] = OrderedDict()
+        self._uses: dict[str, float] = {}
+        self._turn = asyncio.Lock()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._checked = 0.0
+        self._closed = False
+
+    # -- look-up ---------------------------------------------------------------------------------
+
+    def find(self, secret: str) -> KeyAccess | None:
+        """Return the access of an active key; None for everything else. Raises as :meth:`judge`."""
+        return self.judge(secret).access
+
+    def judge(self, secret: str) -> KeyVerdict:
+        """Return the access of a key, or why it is refused.
+
+        Raises StoreError or ConfigurationError if the file of keys exists and cannot be used.
+        """
+        id = id_in(secret)
+        if id is None:
+            return KeyVerdict(None, "malformed")
+        access = self._recent.get(id) or self._live.get(id) or self._loaded(id)
+        # A key that does not exist is compared too, so that time does not tell whether it does.
+        right = hmac.compare_digest(hash_of(secret), access.record.hash if access else _NOBODY)
+        if access is None:
+            return KeyVerdict(None, "unknown", id)
+        if not right:
+            return KeyVerdict(None, "wrong", id)
+        return self._judged(access)
+
+    def _judged(self, access: KeyAccess) -> KeyVerdict:
+        state = access.state
+        if state == "active":
+            access.used()
+            self._keep(access)
+            return KeyVerdict(access, None, access.id)
+        return KeyVerdict(None, "expired" if state == "expired" else "revoked", access.id)
+
+    def _loaded(self, id: str) -> KeyAccess | None:
+        now = self._loop.time()
+        if self._store is not None and now - self._checked >= LOOK and not self._turn.locked():
+            self._checked = now
+            if self._store.stamp() is None:
+                self._reopen()
+        store = self._opened()
+        record = store.one(id) if store else None
+        return None if record is None else KeyAccess(record, self._profile, self._note, self.clock)
+
+    def _keep(self, access: KeyAccess) -> None:
+        """Keep one object for each key that is in use, and watch the file while there is any."""
+        self._live[access.id] = access
+        self._recent[access.id] = access
+        self._recent.move_to_end(access.id)
+        if len(self._recent) > self._most:
+            self._recent.popitem(last=False)
+        self._later("look", LOOK, self._look)
+
+    def exist(self) -> bool:
+        """Return whether any key is not revoked. Raises as :meth:`judge`."""
+        store = self._opened()
+        return store is not None and store.exist()
+
+    @property
+    def live(self) -> int:
+        """Return how many keys are in memory."""
+        return len(self._live)
+
+    # -- changes ---------------------------------------------------------------------------------
+
+    async def add(self, record: KeyRecord) -> bool:
+        """Add a key. Return False if its id exists. Raises BadArguments if its name is taken."""
+        try:
+            return await self._in_thread(lambda store: store.add(record), create=True)
+        except sqlite3.IntegrityError:
+            raise BadArguments(
+                say(
+                    "There is a key with the name {name} already. Choose another name, or revoke that "
+                    "key with: tabane keys revoke {name}",
+                    name=record.name,
+                ),
+                "name",
+            ) from None
+
+    async def change(self, record: KeyRecord) -> KeyRecord:
+        """Change or revoke a key, and return it. It applies at once, in open sessions too.
+
+        A key that another request revoked in the meantime stays revoked.
+        """
+        changed = await self._in_thread(lambda store: store.change(record))
+        changed = changed or revoked(record, self.clock())
+        access = self._live.get(record.id)
+        if access is not None:
+            access.replace(changed)
+        return changed
+
+    async def read(self, work: Callable[[KeyStore], _Result], absent: _Result) -> _Result:
+        """Return what ``work`` reads in the file, in a thread; ``absent`` if there is no file."""
+        await self._flushed()
+        try:
+            return await self._in_thread(work)
+        except FileNotFoundError:
+            return absent
+
+    async def close(self) -> None:
+        """Write what was collected, and close the file."""
+        self._closed = True
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._flushed()
+        async with self._turn:
+            if self._store is not None:
+                self._store.close()
+                self._store = None
+
+    # -- the file --------------------------------------------------------------------------------
+
+    def _opened(self) -> KeyStore | None:
+        """Return the open file; None if there is none."""
+        if self._store is None and not self._closed:
+            try:
+                self._use(KeyStore(self._path))
+            except FileNotFoundError:
+                return None
+        return self._store
+
+    async def _in_thread(self, work: Callable[[KeyStore], _Result], *, create: bool = False) -> _Result:
+        """Return the result of ``work``. Raises FileNotFoundError if there is no file."""
+        async with self._turn:
+            if self._store is not None and self._store.stamp() is None:
+                self._reopen()
+            if self._store is None:
+                opened = await asyncio.to_thread(KeyStore, self._path, create=create)
+                return await asyncio.to_thread(work, self._use(opened))
+            return await asyncio.to_thread(work, self._store)
+
+    def _use(self, opened: KeyStore) -> KeyStore:
+        """Return the open file: this one, unless a look-up opened it in the meantime."""
+        if self._store is None:
+            self._store = opened
+            self._stamp = opened.stamp()
+        else:
+            opened.close()
+        return self._store
+
+    def _reopen(self) -> None:
+        """Leave a file that was removed or replaced."""
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def _look(self) -> None:
+        """Look whether another process changed the file, and if so, read the keys in use again."""
+        if not self._live or self._closed:
+            return
+        try:
+            stamp = self._store.stamp() if self._store else None
+        except StoreError as error:
+            log.warning("the file of keys cannot be read: %s", error)
+            stamp = None
+        if stamp is None or stamp != self._stamp:
+            self._start(self._refresh(stamp))
+        self._later("look", LOOK, self._look)
+
+    async def _refresh(self, stamp: Stamp | None) -> None:
+        """Read the keys in use again. One that does not exist any more, or cannot be read, is revoked."""
+        ids = list(self._live)
+        try:
+            found = await self._in_thread(lambda store: store.some(ids))
+            self._stamp = stamp or (self._store.stamp() if self._store else None)
+        except FileNotFoundError:
+            found = {}
+        except (StoreError, ConfigurationError) as error:
+            log.error("the keys in use are refused until their file can be read: %s", error)
+            found, self._stamp = {}, None
+        for id in ids:
+            self._apply(id, found.get(id))
+
+    def _apply(self, id: str, record: KeyRecord | None) -> None:
+        access = self._live.get(id)
+        if access is None:
+            return
+        if record is None or record.hash != access.record.hash:
+            record = revoked(access.record, self.clock())
+            self._recent.pop(id, None)
+        access.replace(record)
+
+    # -- last use --------------------------------------------------------------------------------
+
+    def _note(self, id: str, when: float) -> None:
+        self._uses[id] = when
+        self._later("flush", FLUSH, lambda: self._start(self._flushed()))
+
+    async def _flushed(self) -> None:
+        """Write the uses that were collected. If that fails, they are lost, and a warning is logged."""
+        uses, self._uses = self._uses, {}
+        if not uses:
+            return
+        try:
+            await self._in_thread(lambda store: store.record_uses(uses))
+        except (TabaneError, FileNotFoundError) as error:
+            log.warning("the last use of %s keys was not recorded: %s", len(uses), error)
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def _later(self, name: str, seconds: float, work: Callable[[], None]) -> None:
+        """Do that work once after that time, unless it waits already."""
+        if name in self._timers or self._closed:
+            return
+
+        def due() -> None:
+            del self._timers[name]
+            work()
+
+        self._timers[name] = self._loop.call_later(seconds, due)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,69 @@
+"""Operations on the audit log itself: its verification and its head."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from tabane.audit.options import AuditPaths
+from tabane.audit.verifying import kept_head, stored_head, verify_in_process
+from tabane.messages import Message, say
+from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.operations.jobs import Progress
+
+_FACES = frozenset({Face.RPC, Face.CLI})
+
+
+class VerifyAuditLog(Struct, frozen=True, forbid_unknown_fields=True):
+    """``head``: an entry that the log must contain, as ``audit_head`` returned it earlier."""
+
+    head: (
+        Annotated[str, Meta(max_length=100, description="Head of the log that was kept elsewhere")] | None
+    ) = None
+
+
+class AuditHead(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class AuditOperations:
+    """The operations on the log of one home."""
+
+    def __init__(self, paths: AuditPaths) -> None:
+        self._paths = paths
+
+    def table(self) -> list[Operation]:
+        return [
+            Operation(
+                "verify_audit_log",
+                "Check whether entries of the audit log were changed or removed, and say which one is first.",
+                VerifyAuditLog,
+                self.verify,
+                _FACES,
+                Privilege.ADMIN,
+                kind="job",
+                title=lambda params: say("Verifying the audit log"),
+            ),
+            Operation(
+                "audit_head",
+                "Return the head of the audit log. Kept elsewhere, it proves later that nothing was cut.",
+                AuditHead,
+                self.head,
+                _FACES,
+                Privilege.ADMIN,
+                read_only=True,
+            ),
+        ]
+
+    async def verify(self, caller: Caller, params: VerifyAuditLog, progress: Progress) -> dict[str, Any]:
+        """Return a report. Raises BadArguments if the head is none, and AuditError if there is no log."""
+        kept_head(params.head)
+        note: Message | None = None
+        return await verify_in_process(
+            self._paths, params.head, caller.lang, lambda done, total: progress.tell(done, total, note)
+        )
+
+    async def head(self, caller: Caller, params: AuditHead) -> dict[str, Any]:
+        found = stored_head(self._paths)
+        return {"head": str(found) if found is not None else None}

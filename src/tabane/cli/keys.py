@@ -1,0 +1,256 @@
+"""`tabane keys`: API keys, for programs and people who use this hub from elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from tabane.access.parameters import CreateKey, ListKeys, UpdateKey
+from tabane.cli.options import given, hub_options, option, parameter_option
+from tabane.cli.output import Group, TableState, Terminal, examples, text
+from tabane.errors import TabaneError
+from tabane.messages import Message, say
+
+
+@click.group("keys", cls=Group, help=say("Create, list, change and revoke API keys."))
+def keys() -> None: ...
+
+
+def _names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of a key, if a hub runs."""
+    try:
+        rows = ctx.ensure_object(Terminal).hub(start=False).call("keys_list")["results"]
+    except TabaneError:
+        return []
+    return [CompletionItem(row["name"]) for row in rows if row["name"].startswith(incomplete)]
+
+
+_key = click.argument("key", metavar="NAME|PREFIX", shell_complete=_names)
+
+_ALLOW = say(
+    "What the key may use: a pattern such as github__*, @posts, @documents, @pages, @tools, @docs, "
+    "@admin, or * for everything but administration. Repeatable."
+)
+_DENY = say("What the key may not use, although it is allowed. Repeatable.")
+_EXPIRES = say("When the key expires: 90d, 12h, 2w, 1y, a date such as 2027-01-31, or never.")
+_TIER = say("The tier, which has the limits of the key.")
+
+
+@keys.command(
+    help=say("Create an API key and print it. It is shown only once."),
+    epilog=examples(
+        "tabane keys create ci --allow 'github__*' --read-only --expires 90d",
+        "tabane keys create phone --profile work",
+        "tabane keys create deploy --allow '*' --deny '*__delete_*' --tier premium --json",
+    ),
+)
+@click.argument("name", metavar="NAME")
+@parameter_option(CreateKey, "allow", metavar="PATTERN", help=_ALLOW)
+@parameter_option(CreateKey, "deny", metavar="PATTERN", help=_DENY)
+@option("--read-only", is_flag=True, help=say("Allow only what is marked as read-only."))
+@parameter_option(CreateKey, "expires", metavar="WHEN", help=_EXPIRES)
+@parameter_option(CreateKey, "tier", metavar="TIER", help=_TIER)
+@parameter_option(
+    CreateKey, "profile", metavar="PROFILE", help=say("Narrow the key to a profile of the settings.")
+)
+@hub_options
+@click.pass_obj
+def create(terminal: Terminal, /, name: str, **values: Any) -> None:
+    made = terminal.hub().call("keys_create", {"name": name, **given(values)})
+    terminal.show(made, lambda: _print_created(terminal, made))
+
+
+@keys.command(
+    "list",
+    help=say("List the keys, with their permissions and their last use."),
+    epilog=examples("tabane keys list", "tabane keys list --revoked --json"),
+)
+@option("--revoked", is_flag=True, help=say("List revoked keys too."))
+@parameter_option(ListKeys, "limit", metavar="COUNT", help=say("Maximum number of keys to list."))
+@option(
+    "--after", metavar="ID", default="", help=say("Continue after this key: the next of the list before.")
+)
+@hub_options
+@click.pass_obj
+def list_(terminal: Terminal, /, **values: Any) -> None:
+    found = terminal.hub().call("keys_list", values)
+    terminal.show(found, lambda: _print_keys(terminal, found))
+
+
+@keys.command(
+    help=say("Show one key, with everything that it may use."),
+    epilog=examples("tabane keys show ci", "tabane keys show tbn_3fa9 --json"),
+)
+@_key
+@hub_options
+@click.pass_obj
+def show(terminal: Terminal, key: str) -> None:
+    found = terminal.hub().call("keys_show", {"key": key})
+    terminal.show(found, lambda: _print_key(terminal, found))
+
+
+@keys.command(
+    help=say("Revoke a key. It stops at once, in open connections too."),
+    epilog=examples("tabane keys revoke ci", "tabane keys revoke tbn_3fa9c1d2"),
+)
+@_key
+@hub_options
+@click.pass_obj
+def revoke(terminal: Terminal, key: str) -> None:
+    found = terminal.hub().call("keys_revoke", {"key": key})
+    said = say("{name} ({prefix}) is revoked.", name=found["name"], prefix=found["prefix"])
+    terminal.show(found, lambda: terminal.say(said))
+
+
+@keys.command(
+    help=say("Change what a key may use, its tier or its expiry. The change applies at once."),
+    epilog=examples(
+        "tabane keys update ci --allow 'github__*' --allow 'jira__*'",
+        "tabane keys update ci --expires 30d --tier premium",
+        "tabane keys update ci --no-deny --read-write --no-profile",
+    ),
+)
+@_key
+@parameter_option(
+    UpdateKey, "allow", metavar="PATTERN", help=say("The new patterns, in place of the old. Repeatable.")
+)
+@parameter_option(
+    UpdateKey, "deny", metavar="PATTERN", help=say("The new exceptions, in place of the old. Repeatable.")
+)
+@option("--no-deny", is_flag=True, help=say("Remove all exceptions."))
+@option("--read-only/--read-write", default=None, help=say("Whether only what is read-only is allowed."))
+@parameter_option(UpdateKey, "expires", metavar="WHEN", help=_EXPIRES)
+@parameter_option(UpdateKey, "tier", metavar="TIER", help=_TIER)
+@parameter_option(UpdateKey, "profile", metavar="PROFILE", help=say("Narrow the key to another profile."))
+@option("--no-profile", is_flag=True, help=say("Do not narrow the key to a profile."))
+@hub_options
+@click.pass_obj
+def update(terminal: Terminal, /, key: str, no_deny: bool, no_profile: bool, **values: Any) -> None:
+    if (no_deny and values["deny"]) or (no_profile and values["profile"]):
+        raise click.UsageError(_both())
+    changes = given(values)
+    changes |= {"deny": []} if no_deny else {}
+    changes |= {"profile": ""} if no_profile else {}
+    if not changes:
+        raise click.UsageError(_nothing())
+    found = terminal.hub().call("keys_update", {"key": key, **changes})
+    terminal.show(found, lambda: _print_key(terminal, found))
+
+
+def _both() -> str:
+    return text(say("Give either --deny or --no-deny, and either --profile or --no-profile."))
+
+
+def _nothing() -> str:
+    return text(say("Say what to change, for example: --expires 30d"))
+
+
+# -- printing ------------------------------------------------------------------------------------
+
+
+def _print_created(terminal: Terminal, made: dict[str, Any]) -> None:
+    terminal.note(
+        say(
+            "Created {name}, which may use {what}. Copy the key now: it is not shown again.",
+            name=made["name"],
+            what=_uses(made),
+        )
+    )
+    terminal.say(made["secret"])
+    terminal.note(
+        say("A client sends it in each request: Authorization: Bearer {key}", key=f"{made['prefix']}_…")
+    )
+    _print_warnings(terminal, made)
+
+
+def _print_keys(terminal: Terminal, found: dict[str, Any]) -> None:
+    rows = found["results"]
+    if not rows:
+        terminal.note(say("There are no keys. Create one with: tabane keys create NAME --allow '*'"))
+    headers = [
+        say("name"),
+        say("key"),
+        say("state"),
+        say("may use"),
+        say("tier"),
+        say("expires"),
+        say("last use"),
+    ]
+    terminal.table(
+        headers,
+        (
+            (
+                row["name"],
+                f"{row['prefix']}…",
+                TableState(row["state"]),
+                _uses(row),
+                row["tier"],
+                _minute(row["expires"]) or say("never"),
+                _minute(row["last_used"]),
+            )
+            for row in rows
+        ),
+    )
+    if found["next"]:
+        terminal.note(
+            say(
+                "{count} of {total} keys. Continue with: --after {next}",
+                count=len(rows),
+                total=found["total"],
+                next=found["next"],
+            )
+        )
+
+
+_LABELS = {
+    "name": say("name"),
+    "prefix": say("key"),
+    "state": say("state"),
+    "allow": say("may use"),
+    "deny": say("but not"),
+    "read_only": say("read-only"),
+    "profile": say("profile"),
+    "tier": say("tier"),
+    "created": say("created"),
+    "expires": say("expires"),
+    "last_used": say("last use"),
+    "revoked": say("revoked"),
+}
+
+
+def _print_key(terminal: Terminal, found: dict[str, Any]) -> None:
+    shown = found | {
+        "state": TableState(found["state"]),
+        "expires": _minute(found["expires"]) or say("never"),
+        **{name: _minute(found[name]) for name in ("created", "last_used", "revoked")},
+    }
+    rows = [(label, shown[name]) for name, label in _LABELS.items()]
+    terminal.pairs((label, value) for label, value in rows if value not in (None, "", []))
+    _print_warnings(terminal, found)
+
+
+def _print_warnings(terminal: Terminal, found: dict[str, Any]) -> None:
+    for warning in found.get("warnings", ()):
+        terminal.note(say("Warning: {text}", text=warning))
+
+
+def _uses(row: dict[str, Any]) -> Message:
+    """Return in a line what a key may use."""
+    parts = {"allow": ", ".join(row["allow"]), "deny": ", ".join(row["deny"])}
+    what = (
+        say("{allow}, but not {deny}", **parts) if row["deny"] else Message("{allow}", allow=parts["allow"])
+    )
+    if row["read_only"]:
+        what = say("{what} (read-only)", what=what)
+    return say("{what} (profile {profile})", what=what, profile=row["profile"]) if row["profile"] else what
+
+
+def _minute(time: str | None) -> str | None:
+    """Return a time of the hub in the local time zone, to the minute."""
+    if time is None:
+        return None
+    from datetime import datetime
+
+    return datetime.fromisoformat(time).astimezone().strftime("%Y-%m-%d %H:%M")
