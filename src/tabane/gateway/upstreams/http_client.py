@@ -261,6 +261,12 @@ def _unreached(error: Any, host: str) -> Message:
             error=_verification(error.certificate_error))  # fmt: skip
     if getattr(error.os_error, "reason", None) in _CERTIFICATE_ALERTS:
         return _certificate_wanted(host, error.os_error)
+    if error.ssl is not False and isinstance(error.os_error, ConnectionResetError):
+        return say(
+            "{host} closed the connection during the TLS handshake. If it requires a client certificate, "
+            'set "tls": {{"cert": FILE, "key": FILE}}.',
+            host=host,
+        )
     if isinstance(error, http.ClientSSLError):
         return say("no TLS connection to {host}: {error}", host=host, error=_system(error.os_error))
     if isinstance(error, http.ClientProxyConnectionError):
