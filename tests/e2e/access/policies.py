@@ -8,6 +8,7 @@ from itertools import count
 from typing import Literal
 
 from hypothesis import strategies as st
+
 from tabane.operations.access import CallTarget
 
 DISCLOSURE = frozenset(
@@ -76,7 +77,7 @@ class PolicyAccess:
     policy: Policy | None
     holder: str = field(default_factory=lambda: f"key:test{next(_numbers):08d}")
     label: str = "test"
-    tier: str = "default"
+    tier: str = "local"
     everything: bool = False
     revision: int = 0
 
