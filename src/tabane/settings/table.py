@@ -95,6 +95,14 @@ class Settings:
     log_files: int = option.whole(
         5, 1, 100, say("files"), say("Number of log files to keep, including the current one.")
     )
+    otel_endpoint: str = option.text(
+        "",
+        say(
+            "URL of an OpenTelemetry collector that receives a trace of each call, such as "
+            "http://localhost:4318; needs tabane[otel]. Empty: the variables of OpenTelemetry "
+            "decide, such as OTEL_EXPORTER_OTLP_ENDPOINT."
+        ),
+    )
     start_servers: Literal["on_demand", "at_start"] = option.choice(
         "on_demand",
         ("on_demand", "at_start"),

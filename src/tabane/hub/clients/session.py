@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from msgspec import UNSET, Raw
@@ -25,6 +26,7 @@ from tabane.wire import era as eras
 from tabane.wire import json, rpc
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
+from tabane.wire.trace_context import TRACEPARENT, TRACESTATE
 
 log = logging.getLogger(__name__)
 
@@ -277,6 +279,13 @@ class Session:
         except TabaneError as error:
             self.fail(request_id, error)
 
+    def caller_of(self, meta: Members) -> Caller:
+        """Return the caller of a request, with the trace that its ``_meta`` names."""
+        if TRACEPARENT not in meta:
+            return self.caller
+        parent, state = (json.text(meta.get(name)) or "" for name in (TRACEPARENT, TRACESTATE))
+        return replace(self.caller, traceparent=parent, tracestate=state)
+
     def _settle_era(self, method: str, meta: Members) -> None:
         modern = eras.has_envelope(meta)
         if self.era is None:
@@ -349,7 +358,10 @@ class Session:
         Until then, the client is not read on where that is possible: see ``held`` and ``on_held``.
         """
         if isinstance(error, RateLimited) and error.pause > 0 and not self.over:
+            self.held += 1
+            self._tell_held()
             self.run(Raw(request_id), self._hold_back(error.pause, give))
+            self._tasks[bytes(request_id)].add_done_callback(lambda _: self._no_longer_held())
         else:
             give()
 
@@ -376,14 +388,12 @@ class Session:
         self._tasks[key].add_done_callback(lambda _: self._prepared(size))
 
     async def _hold_back(self, seconds: float, give: Callable[[], None]) -> None:
-        self.held += 1
-        self._tell_held()
-        try:
-            await asyncio.sleep(seconds)
-        finally:
-            self.held -= 1
-            self._tell_held()
+        await asyncio.sleep(seconds)
         give()
+
+    def _no_longer_held(self) -> None:
+        self.held -= 1
+        self._tell_held()
 
     def _tell_held(self) -> None:
         if self.on_held is not None:

@@ -248,7 +248,7 @@ class HttpApp:
         return json_reply(200, b'{"status":"ready"}\n')
 
     async def _metrics(self, request: HttpRequest) -> HttpReply:
-        page = self._counts.page(named=self._gate.knows(request))
+        page = await self._counts.page(named=self._gate.knows(request))
         return HttpReply(200, page.encode(), [(b"content-type", TEXT), (b"cache-control", b"no-store")])
 
 

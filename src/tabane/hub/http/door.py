@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
+from tabane.hub.audit import HubAudit
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.port_occupant import find_occupant
 from tabane.hub.jobs import Jobs
@@ -77,6 +78,9 @@ class HttpHub(Protocol):
 
     @property
     def jobs(self) -> Jobs: ...
+
+    @property
+    def audit(self) -> HubAudit: ...
 
     @property
     def table(self) -> OperationTable: ...

@@ -10,7 +10,7 @@ from tabane.gateway.gateway import Gateway
 from tabane.gateway.visibility import may_find
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.gate import HttpGate
-from tabane.hub.http.request import JSON_HEAD, HttpReply, HttpRequest, answer_reply, refusal
+from tabane.hub.http.request import JSON_HEAD, HttpReply, HttpRequest, answer_reply, refusal, traced
 from tabane.hub.http.stream import Pulse, Stream
 from tabane.operations import Caller
 from tabane.settings import Mode, Settings
@@ -53,7 +53,7 @@ class SingleRequests:
     ) -> None:
         """Answer a POST. ``body`` is the message of ``frame`` as one line. Raises RefusedRequest."""
         request_id = None if frame.id is UNSET else bytes(frame.id)
-        caller = self._gate.caller(request, SESSION)
+        caller = traced(self._gate.caller(request, SESSION), request)
         try:
             self._check(request, frame, kinds, caller)
         except ProtocolRefusal as refused:

@@ -17,6 +17,7 @@ from tabane.hub.http.request import (
     RequesterGone,
     answer_reply,
     refusal,
+    traced,
 )
 from tabane.hub.http.websocket import WebSocket, WebSocketOutlet
 from tabane.hub.jobs import Jobs
@@ -157,7 +158,8 @@ class HttpPrograms:
         if not is_json(request.headers.get("content-type")):
             raise refusal(415, "Content-Type: application/json is what is read here")
         message = rpc.read(await request.body(self.limit))
-        dispatcher = Dispatcher(self._rpc, self._gate.program(request, SESSION, known), MOST_ANSWER)
+        caller = traced(self._gate.program(request, SESSION, known), request)
+        dispatcher = Dispatcher(self._rpc, caller, MOST_ANSWER)
         self._posts.add(dispatcher)
         answering = _PostAnswer(request, dispatcher.streams(message))
         try:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
+from tabane.operations import Caller
 from tabane.wire import json, rpc
 from tabane.wire.era import INVALID_REQUEST
 from tabane.wire.retry_after import retry_header
+from tabane.wire.trace_context import TRACEPARENT, TRACESTATE
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -168,6 +171,14 @@ class HttpRequest:
         """Send the next part of the answer. Waits while the client does not read."""
         self.sent += len(body)
         await self._send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+def traced(caller: Caller, request: HttpRequest) -> Caller:
+    """Return the caller with the trace that the headers name, for messages that name none themselves."""
+    parent = request.headers.get(TRACEPARENT)
+    if parent is None or TRACEPARENT in request.repeated:
+        return caller
+    return replace(caller, traceparent=parent, tracestate=request.headers.get(TRACESTATE, ""))
 
 
 def _repeated(pairs: list[tuple[str, str]]) -> frozenset[str]:

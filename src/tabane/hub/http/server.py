@@ -53,6 +53,8 @@ class HttpServer:
             hub.status,
             lambda: door.uptime,
             lambda: self.connections,
+            hub.audit.telemetry.counters,
+            hub.audit.counts,
         )
         self._app = HttpApp(
             settings,
