@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from tabane.access.limits import CallLimits
 from tabane.audit.entry import EntryType, Outcome
@@ -14,15 +15,19 @@ from tabane.audit.options import audit_options, audit_paths
 from tabane.errors import AuditError
 from tabane.hub.call_counters import AuditCounts
 from tabane.hub.telemetry import HubTelemetry
+from tabane.hub.usage import HubUsage
 from tabane.messages import Message
 from tabane.operations import Operation
 from tabane.settings import Settings
+
+if TYPE_CHECKING:
+    from tabane.gateway.gateway import Gateway
 
 log = logging.getLogger(__name__)
 
 
 class HubAudit:
-    """The audit log of a hub, if the settings want one, and the meter that writes it.
+    """The audit log of a hub, if the settings want one, the meter that writes it, and what asks it.
 
     ``problem`` says why there is no log.
     """
@@ -30,14 +35,20 @@ class HubAudit:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
+        limits: Callable[[], CallLimits],
         settings: Settings,
         environment: Mapping[str, str],
-        limits: Callable[[], CallLimits],
+        gateway: Gateway,
     ) -> None:
         self._loop, self.telemetry = loop, HubTelemetry(settings, environment)
         self.meter = self.telemetry.meter(limits)
+        self._home = settings.home
+        self.usage = HubUsage(settings.home, lambda: settings.posts_zone, environment, gateway)
         self.log: AuditLog | None = None
         self.problem: Message | None = None
+
+    def table(self) -> list[Operation]:
+        return [*AuditOperations(audit_paths(str(self._home))).table(), *self.usage.table()]
 
     def open(self, settings: Settings) -> None:
         """Open the log, and record calls from now on.
@@ -55,6 +66,7 @@ class HubAudit:
             log.error("calls are not recorded: %s", error)
             return
         self.meter.recorder = self.log
+        self.usage.follow(self._newest)
         self.event("admin", "hub_start")
 
     def hide(self, secrets: Iterable[str], replaced: Callable[[str], str]) -> None:
@@ -84,13 +96,13 @@ class HubAudit:
 
     async def close(self) -> None:
         """Write everything to disk, close the log, and export the spans that wait."""
+        await self.usage.close()
         if self.log is not None:
             self.event("admin", "hub_stop")
             self.meter.recorder, closing, self.log = None, self.log, None
             await asyncio.to_thread(closing.close)
         await self.telemetry.close()
 
-
-def audit_table(settings: Settings) -> list[Operation]:
-    """Return the operations on the log, which can be verified whether it is written now or not."""
-    return AuditOperations(audit_paths(str(settings.home))).table()
+    def _newest(self) -> int:
+        """Return the seq of the newest entry."""
+        return self.log.head.seq if self.log is not None else 0
