@@ -182,7 +182,7 @@ class Terminal:
             self._client = None
 
 
-_OVER_TCP = ("ws://", "http://")
+_OVER_TCP = ("ws://", "http://", "wss://", "https://")
 _TOKEN = "TABANE_TOKEN"
 
 

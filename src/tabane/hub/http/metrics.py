@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tabane.build import this_build
@@ -71,7 +71,9 @@ class HttpMetrics:
         connections: Callable[[], int],
         calls: CallCounters,
         audit: Callable[[], AuditCounts | None],
+        refusals: Callable[[], Mapping[str, int]],
     ) -> None:
+        self._refusals = refusals
         self._gateway, self._sessions, self._modern, self._programs = gateway, sessions, modern, programs
         self._status, self._uptime, self._connections = status, uptime, connections
         self._calls, self._audit = calls, audit
@@ -108,6 +110,7 @@ class HttpMetrics:
             )
         yield from self._of_process()
         yield from self._of_http()
+        yield from self._of_refusals()
         yield from self._of_hub()
         yield from self._of_servers(named)
         audit = self._audit()
@@ -161,6 +164,17 @@ class HttpMetrics:
             "tabane_http_websockets", "gauge", "Programs that are connected by WebSocket.", sockets
         )
         yield MetricFamily("tabane_http_connections", "gauge", "Open connections over HTTP.", connections)
+
+    def _of_refusals(self) -> Iterator[MetricFamily]:
+        refused = [
+            MetricSample((("reason", reason),), count) for reason, count in sorted(self._refusals().items())
+        ]
+        yield MetricFamily(
+            "tabane_http_refused_total",
+            "counter",
+            "Requests and connections that were refused because nobody was known by their key or token.",
+            refused,
+        )
 
     def _of_hub(self) -> Iterator[MetricFamily]:
         status = self._status()
