@@ -51,7 +51,7 @@ class AuditOperations:
                 AuditHead,
                 self.head,
                 _FACES,
-                Privilege.ADMIN,
+                Privilege.READ,
                 read_only=True,
             ),
         ]
