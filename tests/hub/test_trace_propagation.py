@@ -208,3 +208,16 @@ def test_the_metrics_page_counts_calls_and_prometheus_reads_it(tmp_path: Path) -
             assert "tabane_limited_total 0" in open_page
 
     asyncio.run(scenario())
+
+
+def test_a_token_that_was_refused_is_counted_by_reason(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with http_hub(tmp_path) as here:
+            peer = await here.peer()
+            assert (await peer.get("/metrics", authorization="Bearer wrong")).status == 401
+            page = (await peer.get("/metrics")).body.decode()
+            families = {family.name: family for family in text_string_to_metric_families(page)}
+            (sample,) = families["tabane_auth_failures"].samples
+            assert sample.value == 1
+
+    asyncio.run(scenario())

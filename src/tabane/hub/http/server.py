@@ -43,7 +43,12 @@ class HttpServer:
         self.loop, self._door, self._most, self.waits = loop, door, most, door.waits
         self.pulse = Pulse(loop)
         hub, settings = door.hub, self._settings
-        attempts = FailedAttempts(loop, door.identities.on_refused)
+
+        def refused(source: str, reason: str) -> None:
+            hub.audit.telemetry.counters.count_auth_failure(reason)
+            door.identities.on_refused(source, reason)
+
+        attempts = FailedAttempts(loop, refused)
         authenticator = Authenticator(door.token, door.identities, attempts)
         gate = HttpGate(settings, door.port, authenticator, door.token_path, hub.environment.get("LANG"))
         self._gate = gate
