@@ -46,17 +46,17 @@ def test_the_metadata_has_a_path_for_each_url_of_mcp() -> None:
 
 
 def test_a_challenge_names_the_metadata_and_the_error() -> None:
-    assert challenge(RESOURCE) == f'Bearer realm="tabane", resource_metadata="{METADATA}"'
-    refused = challenge(RESOURCE, TokenRefused("expired", "exp is 5 s ago"))
+    assert challenge(METADATA) == f'Bearer realm="tabane", resource_metadata="{METADATA}"'
+    refused = challenge(METADATA, TokenRefused("expired", "exp is 5 s ago"))
     assert 'error="invalid_token"' in refused
     assert "expired" in refused
     assert "5 s ago" not in refused
-    missing = challenge(RESOURCE, ScopeMissing(("tabane:read", "tabane:*")))
+    missing = challenge(METADATA, ScopeMissing(("tabane:read", "tabane:*")))
     assert 'error="insufficient_scope"' in missing
     assert 'scope="tabane:read tabane:*"' in missing
 
 
 @given(st.text(), st.text())
 def test_a_challenge_is_one_header_whatever_is_in_it(path: str, scope: str) -> None:
-    header = challenge(f"https://hub.example.com/{path}", ScopeMissing((scope,)))
+    header = challenge(metadata_url(f"https://hub.example.com/{path}"), ScopeMissing((scope,)))
     assert re.fullmatch(r'Bearer( [a-z_]+="[ !#-\[\]-~]*",?)+', header)

@@ -34,14 +34,17 @@ def resource_metadata(resource: str, issuer: str, scopes: Sequence[str]) -> dict
     }
 
 
-def challenge(resource: str, refused: TokenRefused | None = None) -> str:
-    """Return the header WWW-Authenticate for a request without a token, or with one that is refused."""
+def challenge(metadata: str, refused: TokenRefused | None = None) -> str:
+    """Return the header WWW-Authenticate for a request without a token, or with one that is refused.
+
+    ``metadata`` is the URL of the metadata.
+    """
     fields = {"realm": "tabane"}
     if refused is not None:
         fields |= {"error": refused.error, "error_description": str(refused)}
     if isinstance(refused, ScopeMissing) and refused.scopes:
         fields["scope"] = " ".join(refused.scopes)
-    fields["resource_metadata"] = metadata_url(resource)
+    fields["resource_metadata"] = metadata
     return "Bearer " + ", ".join(f'{name}="{_quotable(value)}"' for name, value in fields.items())
 
 

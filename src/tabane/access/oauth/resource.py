@@ -76,7 +76,7 @@ class OAuthResource:
 
     def challenge(self, refused: TokenRefused | None = None) -> str | None:
         """Return the header WWW-Authenticate for a client; None if OAuth is not set up."""
-        return challenge(self.resource, refused) if self.active else None
+        return challenge(metadata_url(self.resource), refused) if self.active else None
 
     async def close(self) -> None:
         """Close every connection to the authorization server."""

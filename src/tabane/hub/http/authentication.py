@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from tabane.errors import TabaneError, Unauthorized
+from tabane.access.oauth.refusals import AuthorizationServerUnavailable, ScopeMissing
+from tabane.errors import TabaneError
 from tabane.operations.access import LOCAL, Access, CallTarget
 from tabane.wire.http import same_token
 
@@ -52,11 +53,14 @@ class ProfileShelf(Protocol):
 
 
 class RefusedCredential(Exception):
-    """Nobody is known by that value. ``retry_after`` is in seconds; 0 where another attempt may come now."""
+    """Nobody is known by that value. ``retry_after`` is in seconds; 0 where another attempt may come now.
 
-    def __init__(self, retry_after: float = 0.0) -> None:
+    ``why`` is what is wrong with an access token, or with the OAuth server.
+    """
+
+    def __init__(self, retry_after: float = 0.0, why: TabaneError | None = None) -> None:
         super().__init__()
-        self.retry_after = retry_after
+        self.retry_after, self.why = retry_after, why
 
 
 class UncheckedCredential(Exception):
@@ -115,6 +119,7 @@ class Authenticator:
         access = self.known(credential)
         if access is not None:
             return access
+        why: TabaneError | None = None
         reason: Refusal = "key" if credential.startswith(KEY_PREFIX) else "token"
         tokens = self.identities.tokens
         if tokens is not None and reason == "token" and 0 < len(credential) <= MOST_CREDENTIAL:
@@ -124,11 +129,12 @@ class Authenticator:
                 raise RefusedCredential(self.attempts.delay(source))
             try:
                 return await tokens.verify(credential)
-            except Unauthorized:
-                reason = "oauth"
+            except (AuthorizationServerUnavailable, ScopeMissing) as error:
+                # Neither is an attempt with a wrong token.
+                raise RefusedCredential(why=error) from None
             except TabaneError as error:
-                raise UncheckedCredential(str(error)) from None
-        raise RefusedCredential(await self.attempts.fail(source, reason) or 0.0)
+                reason, why = "oauth", error
+        raise RefusedCredential(await self.attempts.fail(source, reason) or 0.0, why)
 
 
 def has_ended(access: Access) -> bool:

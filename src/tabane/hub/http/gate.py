@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
+from tabane.access.oauth.metadata import challenge
+from tabane.access.oauth.refusals import AuthorizationServerUnavailable, TokenRefused
 from tabane.hub.http.authentication import (
     KEY_PREFIX,
     Authenticator,
@@ -229,6 +231,13 @@ class HttpGate:
         return open_hub and not (shown or "").startswith(KEY_PREFIX)
 
     def _refused(self, request: HttpRequest, refused: RefusedCredential) -> RefusedRequest:
+        if isinstance(refused.why, AuthorizationServerUnavailable):
+            wait = b"%d" % math.ceil(refused.why.retry_after)
+            return refusal(503, str(refused.why), (b"retry-after", wait))
+        metadata = self._authenticator.identities.resource_metadata()
+        if not refused.retry_after and metadata is not None and isinstance(refused.why, TokenRefused):
+            header = (b"www-authenticate", challenge(metadata[0], refused.why).encode("latin-1", "replace"))
+            return refusal(refused.why.status, str(refused.why), header)
         if not refused.retry_after:
             return self._without_token(request, shown=True)
         seconds = math.ceil(refused.retry_after)
