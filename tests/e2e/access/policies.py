@@ -8,6 +8,7 @@ from itertools import count
 from typing import Literal
 
 from hypothesis import strategies as st
+
 from tabane.operations.access import CallTarget
 
 DISCLOSURE = frozenset(

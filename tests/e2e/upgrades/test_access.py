@@ -77,8 +77,11 @@ def test_the_audit_begins_with_the_first_call_of_this_version(
     assert said(echo(old.assistant(), 1, n=1)) == {"n": 1}
     old.json("stop")
     assert said(echo(now.assistant(), 2, n=2)) == {"n": 2}
-    entries = now.json("rpc", "query_audit_logs", "--params", "{}")["results"]
-    assert [entry["tool"] for entry in entries if entry["tool"].startswith("small__")] == ["small__echo"]
+    lines = [
+        line for file in (user.tabane / "audit").glob("*.jsonl") for line in file.read_text().splitlines()
+    ]
+    names = [entry["name"] for entry in map(json.loads, lines) if entry["type"] == "call"]
+    assert [name for name in names if name.startswith("small__")] == ["small__echo"]
     assert now.run("audit", "verify").status == 0
 
 
