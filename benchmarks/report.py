@@ -14,7 +14,10 @@ from typing import Any
 import psutil
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
-ORDER = ("gateway", "http", "neighbors", "search", "vectors", "embedding", "posts", "documents", "reader")
+ORDER = (
+    *("gateway", "http", "neighbors", "access", "search", "vectors", "embedding", "posts", "documents"),
+    "reader",
+)
 _TITLE = "# Performance"
 _SECTION = re.compile(r"<!-- (\w+) -->\n(.*?)\n<!-- /\1 -->", re.DOTALL)
 

@@ -487,6 +487,16 @@ async def test_a_revoked_key_stays_revoked(tmp_path: Path) -> None:
 
 
 @on_a_loop
+async def test_a_key_that_is_revoked_while_it_is_updated_stays_revoked(tmp_path: Path) -> None:
+    async with key_home(tmp_path) as home:
+        access = await home.live("ci")
+        record = access.record  # as an update read it
+        await home.operations.revoke(LOCAL_CALLER, OneKey("ci"))
+        assert (await home.ring.change(record)).revoked is not None
+        assert not access.allows(READ_ISSUE)
+
+
+@on_a_loop
 async def test_keys_are_listed_in_pages(tmp_path: Path) -> None:
     async with key_home(tmp_path) as home:
         for name in "edcba":

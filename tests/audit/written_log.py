@@ -53,7 +53,14 @@ def opened(
     """A log on an event loop that does not run."""
     loop = asyncio.new_event_loop()
     times = itertools.count(1_800_000_000)
-    log = AuditLog(str(home), options or AuditOptions(), loop, clock=clock or (lambda: float(next(times))))
+    steady = itertools.count()
+    log = AuditLog(
+        str(home),
+        options or AuditOptions(),
+        loop,
+        clock=clock or (lambda: float(next(times))),
+        steady=lambda: float(next(steady)),
+    )
     try:
         yield log
     finally:

@@ -83,8 +83,7 @@ class KeyOperations:
         """Revoke a key at once. To revoke a revoked key again changes nothing."""
         record = await self._named(params.key)
         if record.revoked is None:
-            record = revoked(record, self._ring.clock())
-            await self._ring.change(record)
+            record = await self._ring.change(revoked(record, self._ring.clock()))
         return self._row(record)
 
     async def update(self, caller: Caller, params: UpdateKey) -> dict[str, Any]:
@@ -98,8 +97,7 @@ class KeyOperations:
                 ),
                 "key",
             )
-        changed = self._changed(record, params)
-        await self._ring.change(changed)
+        changed = await self._ring.change(self._changed(record, params))
         return {**self._row(changed), **self._warnings(changed.patterns, caller.lang)}
 
     # -- checks ----------------------------------------------------------------------------------

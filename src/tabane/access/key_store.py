@@ -51,6 +51,7 @@ CREATE INDEX IF NOT EXISTS by_name ON api_key(name, id);
 """
 
 _COLUMNS = "id, hash, name, allow, deny, read_only, profile, tier, created, expires, used, revoked"
+_ONE = f"SELECT {_COLUMNS} FROM api_key WHERE id = ?"
 _PLACES = ",".join("?" * 12)
 
 
@@ -119,8 +120,10 @@ class KeyStore:
 
     def one(self, id: str) -> KeyRecord | None:
         """Return the key with that id."""
-        with _failures(self.path):
-            rows = self._reader.execute(f"SELECT {_COLUMNS} FROM api_key WHERE id = ?", (id,)).fetchall()
+        try:
+            rows = self._reader.execute(_ONE, (id,)).fetchall()
+        except sqlite3.Error as error:
+            raise _failure(self.path, error) from None
         return _record(rows[0]) if rows else None
 
     def exist(self) -> bool:
@@ -193,10 +196,15 @@ class KeyStore:
             database.execute(f"INSERT INTO api_key VALUES ({_PLACES})", _row(record))
         return True
 
-    def change(self, record: KeyRecord) -> None:
-        """Replace a key by its changed record. The last use stays as the file has it."""
+    def change(self, record: KeyRecord) -> KeyRecord | None:
+        """Replace a key by its changed record, and return it as the file has it now; None if it is gone.
+
+        The last use stays, and a key that was revoked in the meantime stays revoked.
+        """
         with self._transaction() as database:
             _replace(database, record)
+            rows = database.execute(_ONE, (record.id,)).fetchall()
+        return _record(rows[0]) if rows else None
 
     def record_uses(self, uses: Mapping[str, float]) -> None:
         """Record the times of last use of keys."""
@@ -221,11 +229,11 @@ class KeyStore:
 
 
 def _replace(database: sqlite3.Connection, record: KeyRecord) -> None:
-    names = [name for name in _COLUMNS.split(", ") if name not in ("id", "hash", "used")]
     row = dict(zip(_COLUMNS.split(", "), _row(record), strict=True))
+    names = [name for name in row if name not in ("id", "hash", "used", "revoked")]
+    changes = ", ".join(f"{name} = :{name}" for name in names)
     database.execute(
-        f"UPDATE api_key SET {', '.join(f'{name} = ?' for name in names)} WHERE id = ?",
-        [*(row[name] for name in names), record.id],
+        f"UPDATE api_key SET {changes}, revoked = coalesce(revoked, :revoked) WHERE id = :id", row
     )
 
 

@@ -172,6 +172,7 @@ class KeyRing:
         self._turn = asyncio.Lock()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._checked = 0.0
         self._closed = False
 
     # -- look-up ---------------------------------------------------------------------------------
@@ -206,8 +207,11 @@ class KeyRing:
         return KeyVerdict(None, "expired" if state == "expired" else "revoked", access.id)
 
     def _loaded(self, id: str) -> KeyAccess | None:
-        if self._store is not None and not self._turn.locked() and self._store.stamp() is None:
-            self._reopen()
+        now = self._loop.time()
+        if self._store is not None and now - self._checked >= LOOK and not self._turn.locked():
+            self._checked = now
+            if self._store.stamp() is None:
+                self._reopen()
         store = self._opened()
         record = store.one(id) if store else None
         return None if record is None else KeyAccess(record, self._profile, self._note, self.clock)
@@ -247,12 +251,17 @@ class KeyRing:
                 "name",
             ) from None
 
-    async def change(self, record: KeyRecord) -> None:
-        """Change or revoke a key. It applies at once, in open sessions too."""
-        await self._in_thread(lambda store: store.change(record))
+    async def change(self, record: KeyRecord) -> KeyRecord:
+        """Change or revoke a key, and return it. It applies at once, in open sessions too.
+
+        A key that another request revoked in the meantime stays revoked.
+        """
+        changed = await self._in_thread(lambda store: store.change(record))
+        changed = changed or revoked(record, self.clock())
         access = self._live.get(record.id)
         if access is not None:
-            access.replace(record)
+            access.replace(changed)
+        return changed
 
     async def read(self, work: Callable[[KeyStore], _Result], absent: _Result) -> _Result:
         """Return what ``work`` reads in the file, in a thread; ``absent`` if there is no file."""
@@ -299,7 +308,8 @@ class KeyRing:
     def _use(self, opened: KeyStore) -> KeyStore:
         """Return the open file: this one, unless a look-up opened it in the meantime."""
         if self._store is None:
-            self._store, self._stamp = opened, opened.stamp()
+            self._store = opened
+            self._stamp = opened.stamp()
         else:
             opened.close()
         return self._store

@@ -35,7 +35,7 @@ class LimitOperations:
                 RateLimitStats,
                 self.stats,
                 FACES,
-                Privilege.ADMIN,
+                Privilege.READ,
                 read_only=True,
             )
         ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
@@ -30,11 +31,11 @@ KEPT_FOR = 3600.0
 MOST_PLANS = 4096
 """Names of tools for which the limits that apply are remembered."""
 
-REFUSALS = CallRate(50, 50.0)
+REFUSALS = CallRate(20, 50.0)
 """Refusals of one caller that are answered at once. Others are held back, and it is not read on."""
 
-LONGEST_PAUSE = 5.0
-"""Seconds that a refusal may be held back."""
+LONGEST_PAUSE = 10.0
+"""Seconds that a refusal may be held back: less than the time after which clients give up."""
 
 RETRY_WHEN_FULL = 1.0
 """Seconds after which a call may be tried again that found the queue full."""
@@ -275,9 +276,11 @@ class CallLimits:
         """
         limited.refused += 1
         error = RateLimited(message, seconds)
-        error.pause = min(limited.refusals.wait(now, REFUSALS), LONGEST_PAUSE)
+        error.pause = limited.refusals.wait(now, REFUSALS)
         if error.pause < LONGEST_PAUSE:
             limited.refusals.take(now, REFUSALS)
+        else:  # spread, or all of them would come back at the same moment
+            error.pause = LONGEST_PAUSE * random.uniform(0.5, 1.0)
         return error
 
     def _charges(
@@ -381,13 +384,24 @@ def _key(cap: CallCap) -> str:
 
 def _too_many(charge: _Charge, tier: str, seconds: float) -> Message:
     return say(
-        "Too many calls: the limit of {name} is {burst} {burst:call|calls} at once, then {rate} a second. "
+        "Too many calls: the limit of {name} is {burst} {burst:call|calls} at once, then {rate}. "
         "Try again in {seconds} s.",
         name=_named(charge.cap, tier),
         burst=charge.calls.burst,
-        rate=f"{charge.calls.rate:.3g}",
+        rate=_rate(charge.calls.rate),
         seconds=f"{math.ceil(seconds * 1000 - 0.001) / 1000:.7g}",
     )
+
+
+def _rate(rate: float) -> Message:
+    """Return a rate per the shortest time in which there is at least one call."""
+    if rate >= 1:
+        return say("{count} a second", count=f"{rate:.4g}")
+    if rate >= 1 / 60:
+        return say("{count} a minute", count=f"{rate * 60:.4g}")
+    if rate >= 1 / 3600:
+        return say("{count} an hour", count=f"{rate * 3600:.4g}")
+    return say("{count} a day", count=f"{rate * 86_400:.4g}")
 
 
 def _named(cap: CallCap | None, tier: str) -> Message:

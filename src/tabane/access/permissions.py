@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeVar
 
 from tabane.access.patterns import EVERY_TOOL, PatternList, checked_patterns
@@ -44,9 +45,18 @@ class PermissionRules:
 
     def __init__(self, patterns: PermissionPatterns) -> None:
         self.patterns = patterns
-        self._allow, self._deny = PatternList(patterns.allow), PatternList(patterns.deny)
         self._answers: dict[CallTarget, bool] = {}
         self._servers: dict[str, bool] = {}
+
+    # Compiled on first use: most keys that are looked up are not used in the same moment.
+
+    @cached_property
+    def _allow(self) -> PatternList:
+        return PatternList(self.patterns.allow)
+
+    @cached_property
+    def _deny(self) -> PatternList:
+        return PatternList(self.patterns.deny)
 
     @property
     def everything(self) -> bool:

@@ -22,7 +22,7 @@ from tabane.audit.head import NO_HEAD, ChainHead, HeadFile
 from tabane.audit.options import AuditOptions, audit_paths
 from tabane.audit.recovery import ChainEnd, find_end
 from tabane.audit.redaction import NOTHING, ArgumentRedactor, PreparedArguments
-from tabane.audit.retention import DAY, OldFiles, old_files, remove
+from tabane.audit.retention import DAY, OldFiles, began_at, old_files, remove
 from tabane.audit.syncing import DiskSync, disk_error
 from tabane.errors import AuditError
 from tabane.messages import say
@@ -37,7 +37,8 @@ class AuditLog:
     """The log of one home. Use it on the event loop only.
 
     ``folder`` has its files. ``head`` is its last entry. ``lost`` are the entries that could not be written
-    and are not recorded as lost yet. ``clock`` returns seconds since 1970.
+    and are not recorded as lost yet. ``clock`` returns seconds since 1970,
+    and ``steady`` seconds that never go back.
     """
 
     def __init__(
@@ -47,11 +48,12 @@ class AuditLog:
         loop: asyncio.AbstractEventLoop,
         *,
         clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
         """Open the log, and continue it where it ended. Raises AuditError if that is not possible."""
         paths = audit_paths(home)
         self.folder = paths.folder
-        self._options, self._loop, self._clock = options, loop, clock
+        self._options, self._loop, self._clock, self._steady = options, loop, clock, steady
         self._texts = EntryTexts()
         self._redactor = ArgumentRedactor(options.argument_limit, options.redact)
         self._floods = EventFlood(loop, self._write_event, clock)
@@ -242,7 +244,7 @@ class AuditLog:
         if self._problem is None:
             log.error("the audit log cannot be written: %s", error)
         self._problem = error
-        self._retry_at = time.monotonic() + RETRY
+        self._retry_at = self._steady() + RETRY
         self.lost += 1
         if self._stops:
             raise disk_error(error)
@@ -251,11 +253,11 @@ class AuditLog:
         if self._problem is None:
             log.error("the audit log cannot be written to disk: %s", error)
         self._problem = error
-        self._retry_at = time.monotonic() + RETRY
+        self._retry_at = self._steady() + RETRY
 
     def _recovered(self) -> bool:
         """Try again to write, now and then. Return whether the log can be written."""
-        if time.monotonic() < self._retry_at:
+        if self._steady() < self._retry_at:
             return False
         try:
             now = self._clock()
@@ -263,7 +265,7 @@ class AuditLog:
                 self._begin_file(now)
             self._write("audit", now, members(name="lost", reason=str(self._problem), count=self.lost))
         except OSError as error:
-            self._problem, self._retry_at = error, time.monotonic() + RETRY
+            self._problem, self._retry_at = error, self._steady() + RETRY
             return False
         log.warning("the audit log can be written again; %d entries were lost", self.lost)
         self._problem, self.lost = None, 0
@@ -296,7 +298,7 @@ class AuditLog:
             except OSError:
                 os.close(fd)
                 return False
-        self._take(fd, end.size, os.path.getmtime(end.file.path))
+        self._take(fd, end.size, began_at(end.file))
         return True
 
     def _note_end(self, end: ChainEnd, stored: ChainHead | None, missing: int, now: float) -> None:

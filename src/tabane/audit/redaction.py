@@ -48,7 +48,7 @@ _TOKEN = re.compile(
 _ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _PAIR_NAMES = frozenset({"name", "key", "header", "field", "variable", "env"})
-_PAIR_VALUES = frozenset({"value", "values", "val", "content"})
+_PAIR_VALUES = frozenset({"value", "values", "val"})
 
 _any = msgspec.json.Decoder()
 _raw = msgspec.json.Decoder(msgspec.Raw)
@@ -150,34 +150,38 @@ class ArgumentRedactor:
         return self._harmless_members(value, text)
 
     def _harmless_members(self, value: Any, text: str) -> bool:
+        """Return whether no name is secret and no string needs to be read closely.
+
+        The text has no escapes, so a quotation mark always begins or ends a string, and no string holds JSON
+        with names. If each colon follows a quotation mark, no string has a colon, except as its first
+        character.
+        """
         if type(value) is not dict:
             return False
-        if not self._names.harmless.issuperset(value) and not self._learn(value):
-            return False
-        texts = value.values()
-        if text.count("{") + text.count("[") > 1:
-            found: list[str] = []
-            if not self._collect(value, found, 0):
+        plain = "=" not in text and text.count('":') == text.count(":") and not _may_have_scheme(text)
+        if not text.isascii() and "：" in text:
+            plain = False
+        containers = text.count("{") + text.count("[")
+        if containers == 1 and plain:
+            return self._names.harmless.issuperset(value) or self._learn(value)
+        return containers <= MOST_DEPTH and self._harmless_parts(value, plain)
+
+    def _harmless_parts(self, value: Any, plain: bool) -> bool:
+        waiting = [value]
+        for part in waiting:
+            kind = type(part)
+            if kind is dict:
+                if not self._names.harmless.issuperset(part) and not self._learn(part):
+                    return False
+                waiting.extend(part.values())
+            elif kind is list:
+                waiting.extend(part)
+            elif kind is str and not plain and _is_suspect(part):
                 return False
-            texts = found  # type: ignore[assignment]
-        return not any(type(part) is str and _is_suspect(part) for part in texts)
+        return True
 
     def _learn(self, names: Iterable[str]) -> bool:
         return not any(name in _PAIR_VALUES or name in self._names for name in names)
-
-    def _collect(self, value: Any, found: list[str], depth: int) -> bool:
-        """Collect all strings of a value. Return False if a name is secret, or it is too deep."""
-        if depth > 8:
-            return False
-        if type(value) is dict:
-            if not self._learn(value):
-                return False
-            return all(self._collect(part, found, depth + 1) for part in value.values())
-        if type(value) is list:
-            return all(self._collect(part, found, depth + 1) for part in value)
-        if type(value) is str:
-            found.append(value)
-        return True
 
     def _redact(self, window: bytes, size: int) -> tuple[bytes, int]:
         whole = size <= len(window)
@@ -196,11 +200,16 @@ class ArgumentRedactor:
 
 def _is_suspect(text: str) -> bool:
     """Return whether a string needs to be read more closely."""
-    if text.startswith(("{", "[", '"', " ")):
-        return True
-    if ":" in text or "=" in text:
+    if ":" in text or "=" in text or "：" in text:
         return "@" in text or may_name_secrets(text)
-    return " " in text and ("earer " in text or "asic " in text or "EARER " in text or "ASIC " in text)
+    return _may_have_scheme(text)
+
+
+def _may_have_scheme(text: str) -> bool:
+    """Return whether ``Bearer`` or ``Basic`` may precede credentials in a text."""
+    if " " not in text:
+        return False
+    return "earer" in text or "asic" in text or "EARER" in text or "ASIC" in text
 
 
 def _is_json(line: bytes) -> bool:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import NamedTuple
 
-from tabane.audit.entry import AuditFile, audit_files, decode_entry
+from tabane.audit.entry import LONGEST_LINE, AuditFile, audit_files, decode_entry
 
 DAY = 86_400.0
 
@@ -40,10 +41,22 @@ def old_files(folder: str, most: int, days: int, now: Callable[[], float] = time
     first = files[count]
     with open(first.path, "rb") as file:
         try:
-            previous = decode_entry(file.readline()).previous
+            previous = decode_entry(file.readline(LONGEST_LINE)).previous
         except ValueError:
             return None  # a damaged file: whoever verifies the log must see it
     return OldFiles(files[:count], first.first, previous)
+
+
+def began_at(file: AuditFile) -> float:
+    """Return when a file was begun, in seconds since 1970; if its first line is damaged, when it was written.
+
+    Raises OSError.
+    """
+    with open(file.path, "rb") as opened:
+        try:
+            return datetime.fromisoformat(decode_entry(opened.readline(LONGEST_LINE)).time).timestamp()
+        except ValueError:
+            return os.fstat(opened.fileno()).st_mtime
 
 
 def remove(files: list[AuditFile]) -> None:

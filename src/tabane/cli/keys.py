@@ -187,7 +187,7 @@ def _print_keys(terminal: Terminal, found: dict[str, Any]) -> None:
                 TableState(row["state"]),
                 _uses(row),
                 row["tier"],
-                _day(row["expires"]) or say("never"),
+                _minute(row["expires"]) or say("never"),
                 _minute(row["last_used"]),
             )
             for row in rows
@@ -245,10 +245,6 @@ def _uses(row: dict[str, Any]) -> Message:
     if row["read_only"]:
         what = say("{what} (read-only)", what=what)
     return say("{what} (profile {profile})", what=what, profile=row["profile"]) if row["profile"] else what
-
-
-def _day(time: str | None) -> str | None:
-    return time[:10] if time else None
 
 
 def _minute(time: str | None) -> str | None:

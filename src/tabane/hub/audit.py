@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable
 from tabane.access.limits import CallLimits
 from tabane.audit.entry import EntryType, Outcome
 from tabane.audit.log import AuditLog
-from tabane.audit.options import audit_options
+from tabane.audit.operations import AuditOperations
+from tabane.audit.options import audit_options, audit_paths
 from tabane.errors import AuditError
 from tabane.hub.metering import HubMeter
 from tabane.messages import Message
+from tabane.operations import Operation
 from tabane.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -72,3 +74,8 @@ class HubAudit:
             self.event("admin", "hub_stop")
             self.meter.recorder, closing, self.log = None, self.log, None
             await asyncio.to_thread(closing.close)
+
+
+def audit_table(settings: Settings) -> list[Operation]:
+    """Return the operations on the log, which can be verified whether it is written now or not."""
+    return AuditOperations(audit_paths(str(settings.home))).table()

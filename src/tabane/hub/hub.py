@@ -13,7 +13,7 @@ from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.tool_operations import ToolSource
 from tabane.hub.access import HubAccess
 from tabane.hub.archive import PostArchive, given_archive
-from tabane.hub.audit import HubAudit
+from tabane.hub.audit import HubAudit, audit_table
 from tabane.hub.clients.methods import client_methods
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.documents import DocumentStore
@@ -227,6 +227,7 @@ class Hub:
             ).table(),
             *of_source("docs", documentation_table()),
             *self.access.table(),
+            *audit_table(self.settings),
         ]
 
     def _model_is_named(self) -> bool:

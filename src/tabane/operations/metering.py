@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from asyncio import CancelledError
 from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -97,15 +96,12 @@ def ended(opened: OpenCall) -> Iterator[None]:
     """End a call that fails or is cancelled in this block."""
     try:
         yield
-    except (CancelledError, GeneratorExit):
-        opened.end("cancelled")
-        raise
-    except RateLimited as error:
-        opened.end("limited", reason=str(error))
-        raise
     except TabaneError as error:
         opened.end("failed", reason=str(error))
         raise
-    except BaseException:
+    except Exception:
         opened.end("failed", reason="internal error")
+        raise
+    except BaseException:  # cancelled, or its generator was closed
+        opened.end("cancelled")
         raise

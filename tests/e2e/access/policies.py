@@ -77,7 +77,7 @@ class PolicyAccess:
     policy: Policy | None
     holder: str = field(default_factory=lambda: f"key:test{next(_numbers):08d}")
     label: str = "test"
-    tier: str = "default"
+    tier: str = "local"
     everything: bool = False
     revision: int = 0
 

@@ -349,7 +349,10 @@ class Session:
         Until then, the client is not read on where that is possible: see ``held`` and ``on_held``.
         """
         if isinstance(error, RateLimited) and error.pause > 0 and not self.over:
+            self.held += 1
+            self._tell_held()
             self.run(Raw(request_id), self._hold_back(error.pause, give))
+            self._tasks[bytes(request_id)].add_done_callback(lambda _: self._no_longer_held())
         else:
             give()
 
@@ -376,14 +379,12 @@ class Session:
         self._tasks[key].add_done_callback(lambda _: self._prepared(size))
 
     async def _hold_back(self, seconds: float, give: Callable[[], None]) -> None:
-        self.held += 1
-        self._tell_held()
-        try:
-            await asyncio.sleep(seconds)
-        finally:
-            self.held -= 1
-            self._tell_held()
+        await asyncio.sleep(seconds)
         give()
+
+    def _no_longer_held(self) -> None:
+        self.held -= 1
+        self._tell_held()
 
     def _tell_held(self) -> None:
         if self.on_held is not None:

@@ -80,7 +80,7 @@ class LoopbackAccess:
 
     holder = LOOPBACK
     label = ""
-    tier = "default"
+    tier = "local"
     everything = False
 
     def __init__(

@@ -1,0 +1,1 @@
+"""Measures of access: what limits cost, and how fair they are."""
