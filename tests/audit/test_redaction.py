@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -181,13 +182,14 @@ def test_no_planted_secret_survives(tree: Any, secret: str, data: st.DataObject)
     planted: Any = secret
     for _ in range(data.draw(st.integers(0, 6))):
         way = data.draw(st.sampled_from(["list", "member", "json", "beside", "text"]))
-        planted = {
+        ways: dict[str, Callable[[Any], Any]] = {
             "list": lambda value: [tree, value],
             "member": lambda value: {"x": value},
             "json": json.dumps,
             "beside": lambda value: {"tree": tree, "value": value},
             "text": lambda value: f"see {value} here" if isinstance(value, str) else value,
-        }[way](planted)
+        }
+        planted = ways[way](planted)
     ascii_only = data.draw(st.booleans())
     indent = data.draw(st.sampled_from([None, 2]))
     arguments = json.dumps(planted, ensure_ascii=ascii_only, indent=indent).encode("utf-8", "surrogatepass")

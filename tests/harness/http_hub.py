@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from tabane.hub.http.authentication import HttpIdentities
 from tabane.hub.http.door import HttpDoor, HttpWaits
 from tabane.hub.hub import Hub
 from tabane.hub.process.administration import HubAdministration
@@ -180,8 +182,10 @@ class RecordedProcess:
 class HttpHub:
     """A running hub with its door over HTTP. Its clients are closed with it."""
 
-    def __init__(self, running: RunningHub, door: HttpDoor) -> None:
+    def __init__(self, running: RunningHub, door: HttpDoor, trusted: ssl.SSLContext | None = None) -> None:
         self.running, self.door, self.hub = running, door, running.hub
+        self.trusted = trusted
+        """How clients trust the hub's certificate, if it has one."""
         self.process = RecordedProcess()
         """Records what was asked of the hub's process."""
         self._clients: list[HttpClient] = []
@@ -198,8 +202,11 @@ class HttpHub:
     def url(self, path: str = "/", scheme: str = "ws") -> str:
         return f"{scheme}://127.0.0.1:{self.door.port}{path}"
 
-    async def peer(self, limit: int = 1 << 26) -> HttpClient:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.door.port, limit=limit)
+    async def peer(self, limit: int = 1 << 26, *, trusted: ssl.SSLContext | None = None) -> HttpClient:
+        """A client on a connection of its own."""
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.door.port, limit=limit, ssl=trusted or self.trusted
+        )
         self._clients.append(HttpClient(self, reader, writer))
         return self._clients[-1]
 
@@ -253,12 +260,13 @@ async def open_door(
     servers: Mapping[str, Json],
     table: Callable[[Hub], OperationTable],
     waits: HttpWaits | None = None,
+    identities: HttpIdentities | None = None,
     **settings: Any,
 ) -> AsyncIterator[tuple[RunningHub, HttpDoor]]:
     """Run a hub over those servers, and serve the operations of ``table`` at a free port."""
     os.chmod(folder, 0o700)
     async with running_hub(folder, servers, http=True, port=0, **settings) as running:
-        door = HttpDoor(running.hub, waits or HttpWaits(), table(running.hub))
+        door = HttpDoor(running.hub, waits or HttpWaits(), table(running.hub), identities)
         door.open()
         assert door.problem is None, door.problem
         yield running, door
@@ -270,6 +278,8 @@ async def http_hub(
     servers: Mapping[str, Json] | None = None,
     *,
     waits: HttpWaits | None = None,
+    identities: HttpIdentities | None = None,
+    trusted: ssl.SSLContext | None = None,
     **settings: Any,
 ) -> AsyncIterator[HttpHub]:
     """Run a hub over those servers, with the product's operations, at a free port."""
@@ -278,8 +288,8 @@ async def http_hub(
     def table(hub: Hub) -> OperationTable:
         return table_of(hub, administration)
 
-    async with open_door(folder, servers or {}, table, waits, **settings) as (running, door):
-        served = HttpHub(running, door)
+    async with open_door(folder, servers or {}, table, waits, identities, **settings) as (running, door):
+        served = HttpHub(running, door, trusted)
         administration.of(served.process)
         try:
             yield served

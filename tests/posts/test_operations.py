@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from tabane.errors import BadArguments, UnknownName
 from tabane.operations import Caller, Face, input_schema
 from tabane.posts.post import Post
-from tabane.posts.times import bound, zone_of
 from tabane.search.source import SearchAnswer, SearchRequest, shown
+from tabane.text.time_zones import bound, zone_of
 from tests.posts.archive import CALLER, Asked, Filed, packed, run
 
 _NEAR = (1.0, 0.0, 0.0)

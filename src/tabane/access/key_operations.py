@@ -79,6 +79,11 @@ class KeyOperations:
         record = await self._named(params.key)
         return {**self._row(record), **self._warnings(record.patterns, caller.lang)}
 
+    async def find(self, given: str) -> tuple[KeyRecord, str]:
+        """Return the key of that name or id, and its state. Raises UnknownName."""
+        record = await self._named(given)
+        return record, record.state(self._ring.clock())
+
     async def revoke(self, caller: Caller, params: OneKey) -> dict[str, Any]:
         """Revoke a key at once. To revoke a revoked key again changes nothing."""
         record = await self._named(params.key)

@@ -37,8 +37,8 @@ class AuditLog:
     """The log of one home. Use it on the event loop only.
 
     ``folder`` has its files. ``head`` is its last entry. ``lost`` are the entries that could not be written
-    and are not recorded as lost yet. ``clock`` returns seconds since 1970,
-    and ``steady`` seconds that never go back.
+    and are not recorded as lost yet, ``dropped`` all since the log was opened. ``clock`` returns seconds
+    since 1970, and ``steady`` seconds that never go back.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class AuditLog:
         self._floods = EventFlood(loop, self._write_event, clock)
         self._problem: OSError | None = None
         self._retry_at = 0.0
-        self.lost = 0
+        self.lost = self.dropped = 0
         self._seq, self._mac = NO_HEAD
         self._fd, self._size, self._next_day = -1, 0, 0.0
         self._file_began = 0.0
@@ -81,6 +81,11 @@ class AuditLog:
     @property
     def head(self) -> ChainHead:
         return ChainHead(self._seq, self._mac)
+
+    @property
+    def lag(self) -> float:
+        """Return the seconds that the oldest entry has been waiting for the disk; 0 if all are on it."""
+        return self._sync.lag
 
     @property
     def redactor(self) -> ArgumentRedactor:
@@ -246,6 +251,7 @@ class AuditLog:
         self._problem = error
         self._retry_at = self._steady() + RETRY
         self.lost += 1
+        self.dropped += 1
         if self._stops:
             raise disk_error(error)
 

@@ -21,8 +21,11 @@ import msgspec
 from tabane.audit.secret_names import SecretNames
 from tabane.audit.secret_patterns import HIDDEN, has_run, hide_secrets, may_name_secrets
 
-AT_ONCE = 2 << 10
-"""Bytes of arguments that are redacted at once, on the event loop; longer ones in a thread."""
+CHECKED = 2 << 10
+"""Bytes of arguments that are checked on the event loop, and taken as they are if they are harmless."""
+
+AT_ONCE = 512
+"""Bytes of arguments that are redacted on the event loop; longer ones in a thread."""
 
 LOOKAHEAD = 1 << 10
 """Bytes that are read beyond the limit, so that a secret at the cut is recognized."""
@@ -115,9 +118,9 @@ class ArgumentRedactor:
         size = len(arguments)
         if not size or not self._limit:
             return NOTHING
+        if size <= CHECKED and size <= self._limit and self._is_harmless(arguments):
+            return PreparedArguments(arguments)
         if size <= AT_ONCE:
-            if size <= self._limit and self._is_harmless(arguments):
-                return PreparedArguments(arguments)
             return PreparedArguments(*self.redact(arguments))
         window = bytes(memoryview(arguments)[: self._limit + LOOKAHEAD])
         prepared = PreparedArguments(b"", size, lambda: self._redact(window, size))

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -43,11 +44,20 @@ class DiskSync:
         self.strict = strict
         self._fd = -1
         self._dirty = self._closing = False
+        self._since = 0.0
+        self._syncing: float | None = None
         self._wake, self._hurry = threading.Event(), threading.Event()
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._jobs: deque[Callable[[], None]] = deque()
         self._fds: deque[int] = deque()
         self._thread: threading.Thread | None = None
+
+    @property
+    def lag(self) -> float:
+        """Return the seconds since the oldest entry was written that may not be on disk; 0 without one."""
+        syncing = self._syncing
+        oldest = syncing if syncing is not None else self._since if self._dirty else None
+        return 0.0 if oldest is None else time.monotonic() - oldest
 
     def use(self, fd: int) -> None:
         """Take over an open file that entries are written to. The thread closes the file before it."""
@@ -57,6 +67,7 @@ class DiskSync:
     def written(self) -> None:
         """Tell that an entry was written. Costs nothing while the thread already knows of one."""
         if not self._dirty:
+            self._since = time.monotonic()
             self._dirty = True
             self._notify()
 
@@ -101,9 +112,11 @@ class DiskSync:
             os.close(self._fds.popleft())
 
     def _round(self) -> None:
+        self._syncing = self._since if self._dirty else None
         self._dirty = False
         jobs = [self._jobs.popleft() for _ in range(len(self._jobs))]
         error, seq = self._sync()
+        self._syncing = None
         self._answer(error, seq)
         for job in jobs:
             with contextlib.suppress(OSError):

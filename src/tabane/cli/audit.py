@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.options import json_option, option
+from tabane.cli.audit_entries import entries, entry_options
+from tabane.cli.options import hub_options, json_option, option
 from tabane.cli.output import Group, Terminal, examples, lang
 from tabane.errors import AuditError
 from tabane.messages import Message, say
@@ -16,9 +17,27 @@ if TYPE_CHECKING:
     from tabane.audit.options import AuditPaths
 
 
-@click.group("audit", cls=Group, help=say("Verify and read the audit log: who called which tool, and when."))
-def audit() -> None:
-    pass
+@click.group(
+    "audit",
+    cls=Group,
+    invoke_without_command=True,
+    help=say(
+        "Show the entries of the audit log, newest first: who called which tool, when, and how it ended. The "
+        "commands verify the log."
+    ),
+    epilog=examples(
+        "tabane audit",
+        "tabane audit --tool 'github__*' --since 1h",
+        "tabane audit --outcome failed --json",
+        "tabane audit --follow",
+    ),
+)
+@entry_options
+@hub_options
+@click.pass_context
+def audit(ctx: click.Context, /, **options: Any) -> None:
+    if ctx.invoked_subcommand is None:
+        entries.invoke(ctx)
 
 
 @audit.command(

@@ -62,8 +62,12 @@ COMMANDS = {
     "profiles": CommandEntry(
         "profiles", "profiles", say("List the profiles: named sets of servers and tools.")
     ),
+    "policy": CommandEntry("policy", "policy", say("Explain what keys may do.")),
     "jobs": CommandEntry("jobs", "jobs", say("List, follow and cancel long-running work of the hub.")),
     "limits": CommandEntry("limits", "limits", say("Show rate limits: what each caller has left.")),
+    "usage": CommandEntry(
+        "usage_report", "usage", say("Show how tools are used, how fast they are, and what nobody uses.")
+    ),
     "audit": CommandEntry(
         "audit", "audit", say("Verify and read the audit log: who called which tool, and when.")
     ),

@@ -182,7 +182,7 @@ class Terminal:
             self._client = None
 
 
-_OVER_TCP = ("ws://", "http://")
+_OVER_TCP = ("ws://", "http://", "wss://", "https://")
 _TOKEN = "TABANE_TOKEN"
 
 
@@ -239,6 +239,9 @@ _STATES: dict[str, tuple[Message, str]] = {
     "running": (say("running"), "green"),
     "enabled": (say("enabled"), "green"),
     "done": (say("done"), "green"),
+    "ok": (say("ok"), "green"),
+    "refused": (say("refused"), "red"),
+    "limited": (say("limited"), "yellow"),
     "starting": (say("starting"), "cyan"),
     "watching": (say("watching"), "green"),
     "away": (say("away"), "yellow"),

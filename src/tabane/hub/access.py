@@ -9,12 +9,14 @@ from tabane.access.key_operations import KeyOperations
 from tabane.access.keys import KeyRing
 from tabane.access.limit_operations import LimitOperations
 from tabane.access.limits import CallLimits
+from tabane.access.permissions import PermissionPatterns
+from tabane.access.policy_operations import PolicyExplainer
 from tabane.access.profile_file import read_profiles
 from tabane.access.profile_operations import ProfileOperations
 from tabane.access.profiles import Profiles
 from tabane.access.table import access_table
 from tabane.gateway.gateway import Gateway
-from tabane.operations import LOCAL, Access, CallTarget, Operation, OperationTable
+from tabane.operations import LOCAL, Access, Caller, CallTarget, Operation, OperationTable
 from tabane.settings import Settings
 
 
@@ -44,6 +46,7 @@ class HubAccess:
         return [
             *access_table(self._key_operations, self._profile_operations),
             *LimitOperations(self.limits).table(),
+            *PolicyExplainer(self._key_operations.find, self._target, self._patterns).table(),
         ]
 
     def narrowed(self, profile: str) -> Access:
@@ -56,6 +59,15 @@ class HubAccess:
 
     async def close(self) -> None:
         await self.keys.close()
+
+    async def _target(self, caller: Caller, name: str) -> CallTarget:
+        """Return what a name stands for: an operation, or a tool of a server. Raises UnknownName."""
+        operation = self._table().get(name)
+        return operation.target if operation else (await self._gateway.find(caller, name)).target
+
+    def _patterns(self, profile: str) -> PermissionPatterns | None:
+        found = self.profiles.find(profile)
+        return found.definition.patterns if found and found.definition else None
 
     def _known(self) -> Iterator[CallTarget]:
         """Yield what can be called now: tools of servers, and operations."""

@@ -1,10 +1,11 @@
-"""Audit of a hub: its log, opened with the hub, and what the hub itself records."""
+"""Audit of a hub: its log, opened with the hub, what the hub itself records, and the meter of its calls."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from tabane.access.limits import CallLimits
 from tabane.audit.entry import EntryType, Outcome
@@ -12,24 +13,42 @@ from tabane.audit.log import AuditLog
 from tabane.audit.operations import AuditOperations
 from tabane.audit.options import audit_options, audit_paths
 from tabane.errors import AuditError
-from tabane.hub.metering import HubMeter
+from tabane.hub.call_counters import AuditCounts
+from tabane.hub.telemetry import HubTelemetry
+from tabane.hub.usage import HubUsage
 from tabane.messages import Message
 from tabane.operations import Operation
 from tabane.settings import Settings
+
+if TYPE_CHECKING:
+    from tabane.gateway.gateway import Gateway
 
 log = logging.getLogger(__name__)
 
 
 class HubAudit:
-    """The audit log of a hub, if the settings want one, and the meter that writes it.
+    """The audit log of a hub, if the settings want one, the meter that writes it, and what asks it.
 
     ``problem`` says why there is no log.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Callable[[], CallLimits]) -> None:
-        self._loop, self.meter = loop, HubMeter(limits)
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        limits: Callable[[], CallLimits],
+        settings: Settings,
+        environment: Mapping[str, str],
+        gateway: Gateway,
+    ) -> None:
+        self._loop, self.telemetry = loop, HubTelemetry(settings, environment)
+        self.meter = self.telemetry.meter(limits)
+        self._home = settings.home
+        self.usage = HubUsage(settings.home, lambda: settings.posts_zone, environment, gateway)
         self.log: AuditLog | None = None
         self.problem: Message | None = None
+
+    def table(self) -> list[Operation]:
+        return [*AuditOperations(audit_paths(str(self._home))).table(), *self.usage.table()]
 
     def open(self, settings: Settings) -> None:
         """Open the log, and record calls from now on.
@@ -47,6 +66,7 @@ class HubAudit:
             log.error("calls are not recorded: %s", error)
             return
         self.meter.recorder = self.log
+        self.usage.follow(self._newest)
         self.event("admin", "hub_start")
 
     def hide(self, secrets: Iterable[str], replaced: Callable[[str], str]) -> None:
@@ -68,14 +88,21 @@ class HubAudit:
         if self.log is not None:
             self.log.event(type, holder, action, outcome, detail, source=source)
 
+    def counts(self) -> AuditCounts | None:
+        """Return what the metrics show of the log; None if there is none."""
+        if self.log is None:
+            return None
+        return AuditCounts(self.log.head.seq, self.log.dropped, self.log.lag)
+
     async def close(self) -> None:
-        """Write everything to disk, and close the log."""
+        """Write everything to disk, close the log, and export the spans that wait."""
+        await self.usage.close()
         if self.log is not None:
             self.event("admin", "hub_stop")
             self.meter.recorder, closing, self.log = None, self.log, None
             await asyncio.to_thread(closing.close)
+        await self.telemetry.close()
 
-
-def audit_table(settings: Settings) -> list[Operation]:
-    """Return the operations on the log, which can be verified whether it is written now or not."""
-    return AuditOperations(audit_paths(str(settings.home))).table()
+    def _newest(self) -> int:
+        """Return the seq of the newest entry."""
+        return self.log.head.seq if self.log is not None else 0

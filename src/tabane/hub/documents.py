@@ -17,10 +17,10 @@ from tabane.hub.clients.document_resources import ListedDocument
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.stores import FOLDER, Stores
 from tabane.operations import Caller, Door, Face, Operation
-from tabane.posts.times import zone_of
 from tabane.search.models import Models
 from tabane.search.source import OnDemandSource
 from tabane.settings import Settings
+from tabane.text.time_zones import zone_of
 
 if TYPE_CHECKING:
     from tabane.documents.document import Document

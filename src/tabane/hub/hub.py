@@ -13,7 +13,7 @@ from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.tool_operations import ToolSource
 from tabane.hub.access import HubAccess
 from tabane.hub.archive import PostArchive, given_archive
-from tabane.hub.audit import HubAudit, audit_table
+from tabane.hub.audit import HubAudit
 from tabane.hub.clients.methods import client_methods
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.documents import DocumentStore
@@ -37,8 +37,8 @@ from tabane.hub.tools import HubTools, apply_settings, count_servers, gateway_of
 from tabane.hub.trial import Trials
 from tabane.messages import Lang, language
 from tabane.operations import Door, Operation, OperationTable, of_source
-from tabane.posts.times import zone_of
 from tabane.settings import Settings
+from tabane.text.time_zones import zone_of
 from tabane.wire.channel import LineBatch
 
 log = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class Hub:
             errors=2,
         )
         self.access = HubAccess(lambda: self.settings, loop, self.gateway, lambda: self.table)
-        self.audit = HubAudit(loop, lambda: self.access.limits)
+        self.audit = HubAudit(loop, lambda: self.access.limits, settings, self.environment, self.gateway)
         self.table = OperationTable(self._operations())
         self.door = Door(self.table, self.jobs, self.audit.meter)
         self.tools.provide(self.table)
@@ -227,7 +227,7 @@ class Hub:
             ).table(),
             *of_source("docs", documentation_table()),
             *self.access.table(),
-            *audit_table(self.settings),
+            *self.audit.table(),
         ]
 
     def _model_is_named(self) -> bool:

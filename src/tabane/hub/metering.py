@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
@@ -15,24 +15,14 @@ if TYPE_CHECKING:
     from tabane.access.limits import CallLimits, CallTurn
     from tabane.audit.log import AuditLog
     from tabane.audit.redaction import PreparedArguments
+    from tabane.hub.tracing import CallSpan, CallTracing
 
 LONGEST_REASON = 200
 """Characters that are recorded of the reason of a failure."""
 
 
-class CallSpan(Protocol):
-    """The trace of one call. ``meta`` are members of ``_meta`` for the upstream."""
-
-    @property
-    def meta(self) -> dict[str, Raw] | None: ...
-
-    def end(self, outcome: Outcome, size: int) -> None: ...
-
-
 Count = Callable[[CallTarget, str, Outcome, float, int, int], None]
 """Counts a call: target, holder, outcome, seconds, bytes of the result, tokens saved."""
-
-Trace = Callable[[Caller, CallTarget], CallSpan]
 
 
 class HubMeter:
@@ -46,12 +36,12 @@ class HubMeter:
         limits: Callable[[], CallLimits | None] = lambda: None,
         recorder: AuditLog | None = None,
         count: Count | None = None,
-        trace: Trace | None = None,
+        trace: CallTracing | None = None,
     ) -> None:
         self._limits, self.recorder, self._count, self._trace = limits, recorder, count, trace
 
     def begin(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> OpenCall:
-        call = MeteredCall(self, caller, target, request or caller.request)
+        call = self._opened(caller, target, request)
         if self.recorder is not None:
             call.arguments = self.recorder.prepare(arguments)
         limits = self._limits()
@@ -63,18 +53,23 @@ class HubMeter:
                 call.end("limited", reason=str(error))
                 raise
             call.waits = call.turn.waits
-        if self._trace is not None:
-            call.span = self._trace(caller, target)
-            call.meta = call.span.meta
         return call
 
     def refuse(
         self, caller: Caller, target: CallTarget, arguments: bytes, request: str, error: TabaneError
     ) -> None:
-        call = MeteredCall(self, caller, target, request or caller.request)
+        call = self._opened(caller, target, request)
         if self.recorder is not None:
             call.arguments = self.recorder.prepare(arguments)
         call.end("refused", reason=str(error))
+
+    def _opened(self, caller: Caller, target: CallTarget, request: str) -> MeteredCall:
+        call = MeteredCall(self, caller, target, request or caller.request)
+        if self._trace is not None:
+            parent, state = caller.traceparent or None, caller.tracestate or None
+            call.span = self._trace.begin(caller, target, parent, state, request=call.request)
+            call.meta = call.span.meta
+        return call
 
     def ended(
         self, call: MeteredCall, outcome: Outcome, size: int, saved: int, reason: str
@@ -84,7 +79,7 @@ class HubMeter:
         if self._count is not None:
             self._count(call.target, call.caller.access.holder, outcome, seconds, size, saved)
         if call.span is not None:
-            call.span.end(outcome, size)
+            call.span.end(outcome, size, reason=reason)
         if self.recorder is None or call.arguments is None:
             return None
         return self.recorder.record(

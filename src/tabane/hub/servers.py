@@ -70,6 +70,7 @@ LOOK = 1.0
 FIXED = (
     *("home", "config", "servers", "keyring", "start_servers", "log_size", "log_files", "stuck_after"),
     *("http", "host", "port", "http_token", "embedding_cache"),
+    *("tls_certificate", "tls_key", "tls_client_ca"),
     *("audit", "audit_size", "audit_files", "audit_days", "audit_arguments", "audit_redact"),
     *("audit_sync", "audit_full"),
     *("posts_embeddings", "posts_reasoning", "posts_summary"),

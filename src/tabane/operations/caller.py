@@ -37,7 +37,8 @@ class Caller:
     ``looks``: the call was allowed only to read, so it may not change anything.
     ``connected``: the caller has a connection, and its jobs end with it. ``pid`` is its process, 0 if
     unknown. ``access`` is what the caller may do. ``request`` is the id of the request, ``script`` that of
-    the script that makes it, and ``traceparent`` the trace that it belongs to (W3C). Empty: unknown.
+    the script that makes it, and ``traceparent`` and ``tracestate`` name the trace that it belongs to
+    (W3C), as the client sent them. Empty: unknown.
     """
 
     identity: str
@@ -55,3 +56,4 @@ class Caller:
     request: str = ""
     script: str = ""
     traceparent: str = ""
+    tracestate: str = ""

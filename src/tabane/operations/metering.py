@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Awaitable, Iterator
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from tabane.errors import RateLimited, TabaneError
+from tabane.errors import TabaneError
 
 if TYPE_CHECKING:
     from msgspec import Raw

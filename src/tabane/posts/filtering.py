@@ -15,8 +15,8 @@ from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.operations.parameter_errors import decoder_message
 from tabane.posts.post import BOOKMARK, LIKE, POST, comparable_user
-from tabane.posts.times import bound
 from tabane.search.filters import EVERYTHING, And, Filter, In, Not, Range
+from tabane.text.time_zones import bound
 
 MOST_NAMES = 1_000
 LONGEST_NAME = 200

@@ -13,13 +13,15 @@ from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
 from tabane.settings.files import config_folder, data_folder, read_trusted
 from tabane.settings.limit_rules import DEFAULT_RULES, LimitRules
+from tabane.settings.listening import check_listening
+from tabane.settings.oauth import check_oauth
 from tabane.settings.option import InvalidSetting, SettingOption, expanded, value_of
 from tabane.settings.origins import allowed_entry
 from tabane.settings.table import OPTIONS, Settings, SettingSource
 from tabane.text.nearest_names import nearest
 
 PREFIX = "TABANE_"
-ELSEWHERE = ("URL", "INSTANCE")
+ELSEWHERE = ("URL", "TOKEN", "CA", "INSTANCE")
 """Variables with the prefix that are no settings: for clients of the hub, and in servers that it runs."""
 
 TABLES = ("limits", "profiles", "tiers")
@@ -210,17 +212,10 @@ def _misspelt(environ: Mapping[str, str]) -> list[Message]:
 
 
 def _check_together(settings: Settings) -> None:
-    if settings.http and not _loopback(settings.host):
-        raise ConfigurationError(
-            say(
-                "host is {host}, which other machines can reach. Such addresses are refused, "
-                "because the hub does not know users. Set host to 127.0.0.1 or ::1, and let other "
-                "machines connect through ssh -L or a proxy with its own login.",
-                host=settings.host,
-            )
-        )
+    check_listening(settings)
     _check_model(settings)
     _check_origins(settings)
+    check_oauth(settings)
     if settings.restart_first > settings.restart_max:
         raise ConfigurationError(
             say(
@@ -263,10 +258,3 @@ def _check_origins(settings: Settings) -> None:
                     given=given[:200],
                 )
             )
-
-
-def _loopback(host: str) -> bool:
-    if host in ("localhost", "::1"):
-        return True
-    parts = host.split(".")
-    return len(parts) == 4 and parts[0] == "127" and all(p.isdecimal() and int(p) < 256 for p in parts)

@@ -95,6 +95,14 @@ class Settings:
     log_files: int = option.whole(
         5, 1, 100, say("files"), say("Number of log files to keep, including the current one.")
     )
+    otel_endpoint: str = option.text(
+        "",
+        say(
+            "URL of an OpenTelemetry collector that receives a trace of each call, such as "
+            "http://localhost:4318; needs tabane[otel]. Empty: the variables of OpenTelemetry "
+            "decide, such as OTEL_EXPORTER_OTLP_ENDPOINT."
+        ),
+    )
     start_servers: Literal["on_demand", "at_start"] = option.choice(
         "on_demand",
         ("on_demand", "at_start"),
@@ -213,12 +221,48 @@ class Settings:
     host: str = option.text(
         "127.0.0.1",
         say(
-            "The address that HTTP is served at. Only addresses that this machine alone can "
-            "reach are allowed."
+            "The address that HTTP is served at. An address that other machines can reach needs "
+            "TLS (tls_certificate and tls_key) or trusted_proxies, and API keys or OAuth."
         ),
     )
     port: int = option.whole(
         8765, 0, 65_535, say("port"), say("The port that HTTP is served at; 0 chooses a free port.")
+    )
+    tls_certificate: Path | None = option.optional_path(
+        say(
+            "PEM file of the certificate for HTTPS, with the certificates between it and its authority. "
+            "A changed file is used for new connections, without a restart."
+        )
+    )
+    tls_key: Path | None = option.optional_path(
+        say("PEM file of the certificate's private key. Only its owner may be able to read it.")
+    )
+    tls_client_ca: Path | None = option.optional_path(
+        say(
+            "PEM file of the authorities that sign certificates of clients. If it is set, a client "
+            "without such a certificate cannot connect. It needs a key or a token as well."
+        )
+    )
+    public_url: str = option.text(
+        "",
+        say(
+            "The address under which clients reach the hub from other machines, such as "
+            "https://tabane.example.com. Its host is one of the allowed hosts."
+        ),
+    )
+    hosts: tuple[str, ...] = option.texts(
+        say(
+            "Names of this hub that clients may use in a URL, such as tabane.example.com or "
+            "tabane.example.com:8443; tabane.example.com:* allows any port. Names of this machine "
+            "(localhost) are always allowed, all others are refused."
+        )
+    )
+    trusted_proxies: tuple[str, ...] = option.texts(
+        say(
+            "Addresses or networks of the proxies in front of the hub, such as 10.0.0.5 or 10.0.0.0/24. "
+            "What they say about the client (Forwarded, X-Forwarded-For, -Proto, -Host) is used; from "
+            "all others it is ignored."
+        )
     )
     http_token: bool = option.switch(
         True,
@@ -226,6 +270,79 @@ class Settings:
             "Require HTTP clients to send the token in the file token of TABANE_HOME. If this "
             "is off, every program and every user of this machine can use the hub."
         ),
+    )
+    oauth_issuer: str = option.text(
+        "",
+        say(
+            "URL of the authorization server whose access tokens identify clients over HTTP, exactly as "
+            "its metadata has it, such as https://login.example.com/realms/team. Empty: no OAuth."
+        ),
+    )
+    oauth_audience: str = option.text(
+        "",
+        say(
+            "The audience (aud) that access tokens for this hub have. Empty: the URL of MCP, such as "
+            "https://tabane.example.com/mcp."
+        ),
+    )
+    oauth_jwks_url: str = option.text(
+        "",
+        say(
+            "URL of the public keys (JWKS) of the authorization server. Empty: it is found by the metadata "
+            "of oauth_issuer."
+        ),
+    )
+    oauth_algorithms: tuple[str, ...] = option.texts(
+        say(
+            "Signature algorithms of access tokens that are accepted. Empty: RS256 to RS512, PS256 to "
+            "PS512, ES256 to ES512 and EdDSA. Others cannot be allowed."
+        )
+    )
+    oauth_introspection_url: str = option.text(
+        "",
+        say(
+            "URL at which the authorization server says whether a token is active (RFC 7662). It is needed "
+            "for tokens that are not JWTs."
+        ),
+    )
+    oauth_introspect: Literal["opaque", "always"] = option.choice(
+        "opaque",
+        ("opaque", "always"),
+        say(
+            "Which tokens are checked at oauth_introspection_url: only those that are not JWTs, or always. "
+            "With always, a revoked token is refused within a minute."
+        ),
+    )
+    oauth_client_id: str = option.text(
+        "", say("The client id with which the hub itself logs in at oauth_introspection_url.")
+    )
+    oauth_client_secret: str = option.text(
+        "",
+        say(
+            "The client secret for oauth_introspection_url, written as a variable: ${NAME}. Its value is "
+            "looked up in secrets.env, the keyring and the environment. Never write the secret itself here."
+        ),
+    )
+    oauth_scopes: tuple[str, ...] = option.texts(
+        say(
+            'What scopes allow, as "SCOPE = PATTERN PATTERN", such as "tools.read = read-only github__* '
+            '@posts". A pattern after ! denies. Empty: tabane:read, tabane:*, tabane:admin, '
+            "tabane:tool:PATTERN and tabane:source:NAME."
+        )
+    )
+    oauth_tier: str = option.text(
+        "authenticated", say("The tier of clients with an access token, which sets their rate limits.")
+    )
+    oauth_skew: float = option.seconds(
+        30, 0, 300, say("How far the clocks of the hub and the authorization server may differ.")
+    )
+    oauth_timeout: float = option.seconds(
+        5, 0.1, 60, say("Time limit for one request to the authorization server.")
+    )
+    oauth_ca: Path | None = option.optional_path(
+        say(
+            "A file of certificates (PEM) to trust for the authorization server, in addition to the system's."
+        )
     )
     open_archive: bool = option.switch(
         True,

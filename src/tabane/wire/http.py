@@ -169,13 +169,14 @@ def allowed_origin(origin: str | None, allowed: Collection[str] = ()) -> bool:
     return not {asking, without_port(asking) + ANY_PORT}.isdisjoint(map(allowed_entry, allowed))
 
 
-def own_origin(origin: str | None, host: str | None) -> bool:
+def own_origin(origin: str | None, host: str | None, *, tls: bool = False) -> bool:
     """Return whether a page of that ``Origin`` came from the ``Host`` of its request.
 
-    The host has to be one of the hub's already (:func:`allowed_host`). The hub speaks HTTP without TLS only.
+    The host has to be one of the hub's already (:func:`allowed_host`). ``tls``: the request came over TLS.
     """
     asking = None if origin is None else canonical_origin(origin)
-    return asking is not None and host is not None and asking == canonical_origin(f"http://{host}")
+    scheme = "https" if tls else "http"
+    return asking is not None and host is not None and asking == canonical_origin(f"{scheme}://{host}")
 
 
 def bearer(authorization: str | None) -> str | None:

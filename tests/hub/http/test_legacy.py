@@ -374,7 +374,7 @@ class Listening:
 
 def test_what_is_held_back_from_a_slow_listener_comes_before_what_is_later() -> None:
     async def scenario() -> None:
-        session = ResumableSession("s", Pulse(asyncio.get_running_loop()), 1 << 20)
+        session = ResumableSession("s", Pulse(asyncio.get_running_loop()), 1 << 20, "local")
         session._listening = stream = cast("Any", Listening())
         for number, unsent in enumerate((0, 1 << 20, 1 << 20, 0, 0)):
             stream.unsent = unsent

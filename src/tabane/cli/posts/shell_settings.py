@@ -12,7 +12,7 @@ from tabane.cli.posts.view import VIEWS, View
 from tabane.errors import CallerError
 from tabane.messages import Message, say
 from tabane.posts.query import MODES, Mode
-from tabane.posts.times import Machine, bound
+from tabane.text.time_zones import Machine, bound
 
 MOST = 100
 """Posts that one query finds at most."""

@@ -110,7 +110,7 @@ def fingerprint(transport: str, values: Mapping[str, Any]) -> str:
         values.get("cwd"),
         _masked_url(values.get("url")),
         _masked(values.get("headers", {})),
-        *(part for key in ("ca", "proxy") if (part := _masked_url(values.get(key)))),
+        *(part for key in ("ca", "proxy", "cert") if (part := _masked_url(values.get(key)))),
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 

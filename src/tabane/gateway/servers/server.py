@@ -25,9 +25,10 @@ class Server:
     never of a secret. ``timeout`` is in seconds. If ``max_result_tokens`` is None, the setting
     ``result_tokens`` applies.
 
-    ``ca`` is the path of a file of authorities that are trusted besides the system's. ``proxy`` is the URL of
-    its proxy, if not the environment's. ``transport_given`` is whether the file contains ``type``; if not, a
-    URL may be of either kind.
+    ``ca`` is the path of a file of authorities that are trusted besides the system's. ``cert`` and ``key``
+    are the files of the certificate that the server is shown. ``verify`` is whether its own certificate is
+    verified. ``proxy`` is the URL of its proxy, if not the environment's. ``transport_given`` is whether the
+    file contains ``type``; if not, a URL may be of either kind.
 
     ``needs_folder`` is True if the client's folder must still be put into the texts: such a server is started
     as :meth:`in_folder` returns it. ``share_given`` is whether the file contains ``share``; if not, the
@@ -45,6 +46,9 @@ class Server:
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    verify: bool = True
     proxy: str = field(default="", repr=False)
     transport_given: bool = False
     description: str = ""
@@ -84,6 +88,8 @@ class Server:
             url=with_folder(self.url, folder),
             headers={name: with_folder(text, folder) for name, text in self.headers.items()},
             ca=None if self.ca is None else with_folder(self.ca, folder),
+            cert=None if self.cert is None else with_folder(self.cert, folder),
+            key=None if self.key is None else with_folder(self.key, folder),
             proxy=with_folder(self.proxy, folder),
             needs_folder=False,
         )
@@ -99,6 +105,7 @@ class Server:
 
 _PROCESS = (
     *("transport", "transport_given", "command", "args", "env", "cwd", "url", "headers", "ca", "proxy"),
+    *("cert", "key", "verify"),
     *("share", "needs_folder", "roots", "capabilities"),
 )
 

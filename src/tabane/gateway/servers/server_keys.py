@@ -57,6 +57,28 @@ def texts_by_name(value: object) -> Mapping[str, str]:
     return {name: _inside(f".{name}", text, part) for name, part in value.items()}
 
 
+TLS_FILES = ("ca", "cert", "key")
+"""Keys of the object "tls" that name files."""
+
+
+def tls(value: object) -> Mapping[str, Any]:
+    """Return the object "tls": files by name, and whether the server's certificate is verified."""
+    if not isinstance(value, dict):
+        raise InvalidKeyValue(say("an object with ca, cert, key or verify"))
+    for name in value:
+        if name not in (*TLS_FILES, "verify"):
+            raise InvalidKeyValue(say("an object with ca, cert, key or verify"), f".{name}")
+    found: dict[str, Any] = {
+        name: _inside(f".{name}", text, value[name]) for name in TLS_FILES if name in value
+    }
+    if bool(found.get("cert")) < bool(found.get("key")):
+        raise InvalidKeyValue(say("a file beside cert, not alone"), ".key")
+    verify = value.get("verify", True)
+    if not isinstance(verify, bool):
+        raise InvalidKeyValue(say("true or false"), ".verify")
+    return {**found, "verify": verify}
+
+
 def switch(value: object) -> bool:
     if isinstance(value, bool):
         return value
@@ -102,6 +124,7 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
     "url": text,
     "headers": texts_by_name,
     "ca": text,
+    "tls": tls,
     "proxy": text,
     "enabled": switch,
     "disabled": switch,

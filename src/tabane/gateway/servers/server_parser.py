@@ -9,12 +9,19 @@ from typing import Any, cast
 from tabane.gateway.servers.commented_json import JsonDocument, JsonMember
 from tabane.gateway.servers.redaction import fingerprint, written_secrets
 from tabane.gateway.servers.server import Server, Share, Transport, unusable
-from tabane.gateway.servers.server_keys import KEYS, SYNONYMS, TRANSPORTS, InvalidKeyValue, unknown_key
+from tabane.gateway.servers.server_keys import (
+    KEYS,
+    SYNONYMS,
+    TLS_FILES,
+    TRANSPORTS,
+    InvalidKeyValue,
+    unknown_key,
+)
 from tabane.gateway.servers.variables import Expansion, Variables, escaped, expand
 from tabane.messages import Message, say
 
 _MILLISECONDS = 1_000
-_EXPANDED = ("command", "args", "env", "cwd", "url", "headers", "ca", "proxy")
+_EXPANDED = ("command", "args", "env", "cwd", "url", "headers", "ca", "cert", "key", "proxy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +81,7 @@ class _DefinitionReader:
         for entry in self.place.document.members(self.member.start):
             self._read_key(entry)
         self._settle_timeout()
+        self._settle_tls()
         if self.values.get("cache"):
             self.warn("cache", say("caching of results is not supported yet. This server works without it."))
 
@@ -106,6 +114,22 @@ class _DefinitionReader:
                 seconds=given / _MILLISECONDS,
             )
             self.warn("timeout", what)
+
+    def _settle_tls(self) -> None:
+        """Read the files of the object "tls" like keys of their own."""
+        given = self.values.get("tls")
+        if given is None:
+            return
+        for name in TLS_FILES:
+            if given.get(name):
+                self.values[name] = given[name]
+                self.lines.setdefault(name, self.line("tls"))
+        if not given["verify"]:
+            what = say(
+                "its certificate is not verified, so anybody on the way can read and change what is sent. "
+                'Set "ca" to the PEM file of its authority instead.'
+            )
+            self.warn("tls", what)
 
     def warn(self, key: str, what: Message) -> None:
         self._warn(self.line(key), what)
@@ -185,6 +209,9 @@ class _DefinitionReader:
             url=values.get("url", ""),
             headers=values.get("headers", {}),
             ca=values.get("ca"),
+            cert=values.get("cert"),
+            key=values.get("key"),
+            verify=values.get("tls", {}).get("verify", True),
             proxy=values.get("proxy", ""),
             transport_given="type" in values,
             description=values.get("description", ""),
@@ -230,6 +257,8 @@ def _with_variables(
         url="".join(done["url"]),
         headers=dict(zip(server.headers, done["headers"], strict=True)),
         ca=_file("".join(done["ca"]), keep(found.place.folder), keep(variables.home)),
+        cert=_file("".join(done["cert"]), keep(found.place.folder), keep(variables.home)),
+        key=_file("".join(done["key"]), keep(found.place.folder), keep(variables.home)),
         proxy="".join(done["proxy"]),
         secrets=tuple(dict.fromkeys(secrets)),
         needs_folder=needs_folder,

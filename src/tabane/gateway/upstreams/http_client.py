@@ -15,11 +15,10 @@ from tabane import __version__
 from tabane.errors import UpstreamError, UpstreamUnavailable
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.http_routing import MOST, REDIRECTS, is_permanent, proxy_for, redirect_target
+from tabane.gateway.upstreams.http_tls import UpstreamTls
 from tabane.messages import Message, say
 
 if TYPE_CHECKING:
-    from ssl import SSLContext
-
     from aiohttp import ClientResponse, ClientSession
     from yarl import URL
 
@@ -36,8 +35,6 @@ LARGEST_HEADER = 64 << 10
 
 READ_SIZE = 8 << 10
 """Bytes of one read of a body: a server may send chunks of one byte, each of which takes work."""
-
-_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 
 
 class HttpUnreachable(Exception):
@@ -85,10 +82,10 @@ class UpstreamHttpClient:
 
         headers = self._headers()
         self.url = self.url.with_user(None).with_password(None)
-        tls = context(self._server, self._environment) if self._may_need_tls() else True
+        self._tls = UpstreamTls(self._server, self._environment) if self._may_need_tls() else None
         return ClientSession(
             connector=TCPConnector(
-                limit=self._server.max_concurrency + BESIDES, keepalive_timeout=KEEP_ALIVE, ssl=tls
+                limit=self._server.max_concurrency + BESIDES, keepalive_timeout=KEEP_ALIVE
             ),
             headers=headers,
             timeout=ClientTimeout(total=None, connect=CONNECT_TIMEOUT, sock_connect=CONNECT_TIMEOUT),
@@ -98,7 +95,7 @@ class UpstreamHttpClient:
 
     def _may_need_tls(self) -> bool:
         # Plain HTTP, as of servers on this computer, needs no authorities: reading all takes noticeable time.
-        return self.url.scheme == "https" or bool(self._server.ca)
+        return self.url.scheme == "https" or bool(self._server.ca or self._server.cert)
 
     def _headers(self) -> dict[str, str]:
         headers = {"User-Agent": f"tabane/{__version__}", **self._server.headers}
@@ -136,7 +133,12 @@ class UpstreamHttpClient:
 
         try:
             response = await self._session.request(
-                method, url, data=body, allow_redirects=False, **self._route(url, headers)
+                method,
+                url,
+                data=body,
+                allow_redirects=False,
+                ssl=self._tls.context() if self._tls else True,
+                **self._route(url, headers),
             )
             _limit_reads(response)
             return response
@@ -187,28 +189,6 @@ def _limit_reads(response: ClientResponse) -> None:
         transport.max_size = READ_SIZE
 
 
-def context(server: Server, environment: Mapping[str, str]) -> SSLContext:
-    """Return the TLS context: it trusts the system's authorities, ``SSL_CERT_FILE``, and the server's ``ca``.
-
-    Raises UpstreamUnavailable if a file cannot be read.
-    """
-    import ssl
-
-    trusted = ssl.create_default_context()
-    own = [path for path in (environment.get("SSL_CERT_FILE"), server.ca) if path]
-    if not trusted.cert_store_stats()["x509_ca"]:
-        # A Python that was built elsewhere does not know where this system keeps them.
-        own += [path for path in _BUNDLES if os.path.exists(path)][:1]
-    for path in own:
-        try:
-            trusted.load_verify_locations(cafile=path)
-        except (OSError, ssl.SSLError) as error:
-            raise UpstreamUnavailable(say(
-                "the certificates in {path} cannot be read: {error}",
-                path=path, error=error.strerror or error)) from None  # fmt: skip
-    return trusted
-
-
 def _joined(url: URL, location: str) -> URL:
     from yarl import URL
 
@@ -243,10 +223,30 @@ def _failure(error: Exception, url: URL) -> HttpUnreachable | HttpConnectionBrok
         return HttpUnreachable(say("the URL cannot be used"))
     if isinstance(error, http.ClientResponseError):
         return HttpConnectionBroken(say("{host} answered with something that is not HTTP", host=host))
+    if getattr(error, "reason", None) in _CERTIFICATE_ALERTS:
+        return HttpUnreachable(_certificate_wanted(host, error))
     if isinstance(error, http.ServerDisconnectedError):
         return HttpConnectionBroken(say("{host} closed the connection", host=host))
     return HttpConnectionBroken(
         say("the connection to {host} broke: {error}", host=host, error=_system(error))
+    )
+
+
+_CERTIFICATE_ALERTS = frozenset(
+    (
+        *("TLSV13_ALERT_CERTIFICATE_REQUIRED", "TLSV1_ALERT_UNKNOWN_CA", "SSLV3_ALERT_BAD_CERTIFICATE"),
+        *("SSLV3_ALERT_CERTIFICATE_EXPIRED", "SSLV3_ALERT_CERTIFICATE_UNKNOWN"),
+    )
+)
+"""What OpenSSL calls the alerts of a server that does not accept a client's certificate, or misses it."""
+
+
+def _certificate_wanted(host: str, error: Exception) -> Message:
+    return say(
+        "{host} does not accept the client certificate, or requires one ({error}). Set "
+        '"tls": {{"cert": FILE, "key": FILE}} to the certificate that it issued.',
+        host=host,
+        error=_system(error),
     )
 
 
@@ -259,6 +259,14 @@ def _unreached(error: Any, host: str) -> Message:
                 "the certificate of {host} is not trusted ({error}). If your own authority signed "
                 'it, set "ca" to its PEM file.', host=host,
             error=_verification(error.certificate_error))  # fmt: skip
+    if getattr(error.os_error, "reason", None) in _CERTIFICATE_ALERTS:
+        return _certificate_wanted(host, error.os_error)
+    if error.ssl is not False and isinstance(error.os_error, ConnectionResetError):
+        return say(
+            "{host} closed the connection during the TLS handshake. If it requires a client certificate, "
+            'set "tls": {{"cert": FILE, "key": FILE}}.',
+            host=host,
+        )
     if isinstance(error, http.ClientSSLError):
         return say("no TLS connection to {host}: {error}", host=host, error=_system(error.os_error))
     if isinstance(error, http.ClientProxyConnectionError):

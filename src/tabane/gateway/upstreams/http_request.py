@@ -49,6 +49,7 @@ from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.headers import param_headers, standard_headers
 from tabane.wire.retry_after import retry_after
+from tabane.wire.trace_context import TRACEPARENT, trace_headers
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
@@ -188,6 +189,8 @@ class UpstreamHttpRequest:
                 headers.update(param_headers(call.mirrored, call.params.get("arguments", Raw(b"{}"))))
         elif call.method != b"initialize":
             headers.update(self._endpoint.session.headers())
+        if TRACEPARENT in call.meta:
+            headers.update(trace_headers(call.meta))
         return headers
 
     async def _read(self, response: ClientResponse) -> None:

@@ -1,4 +1,4 @@
-"""Connection to a hub over TCP: MCP in a WebSocket, with the hub's token.
+"""Connection to a hub over TCP: MCP in a WebSocket, with a key or the hub's token, and TLS if the URL says.
 
 A server that does not speak MCP in its WebSocket is treated as an archive. Such servers are the original
 twilog server, and a hub to which the client does not show the token.
@@ -24,14 +24,13 @@ from tabane.hub.local.endpoint import Endpoint
 from tabane.hub.local.handshake import Hello, Welcome, lang_of, say
 from tabane.wire import websocket
 
-SCHEMES = ("ws", "http")
-PORT = 8765
+SCHEMES = ("ws", "http", "wss", "https")
+PORT, TLS_PORT = 8765, 443
 
 PROTOCOLS = ("tabane.mcp", "mcp")
 """Subprotocols whose messages are MCP. The first also carries the notes of a hub to a bridge."""
 
-MODE_HEADER = "Tabane-Mode"
-PROFILE_HEADER = "Tabane-Profile"
+MODE_HEADER, PROFILE_HEADER = "Tabane-Mode", "Tabane-Profile"
 
 LIMIT = 5.0
 """Seconds to connect, including the time that a restarting hub needs."""
@@ -45,42 +44,58 @@ GRACE = 10.0
 _MOST_HEAD = 64 << 10
 _MOST_TOKEN = 4096
 _STEP = 0.02
-_MODES = {"/mcp/search": "search", "/mcp/light": "light", "/mcp/full": "full"}
+_MODES = ("search", "light", "full")
 _TRANSIENT = (b"503", b"502", b"504")
 
 
 class HubAddress(NamedTuple):
-    """The address of a hub over TCP. ``mode`` is the mode in the path of the URL."""
+    """The address of a hub over TCP. ``mode`` and ``profile`` are those in the path of the URL."""
 
     url: str
     host: str
     port: int
     path: str
     mode: str | None
+    profile: str | None = None
+    tls: bool = False
+
+    @property
+    def place(self) -> str:
+        """Return host and port as a header has them."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.tls and self.port == TLS_PORT else f"{host}:{self.port}"
 
 
 def address_of(url: str) -> HubAddress | None:
-    """Parse ``ws://host:port`` or ``http://host:port/mcp``; return None for any other kind of URL.
+    """Parse ``ws://host:port``, ``https://host/mcp`` and the like; return None for any other kind of URL.
 
     Raises HubUnreachable if the address cannot be used.
     """
     scheme, _, rest = url.partition("://")
-    if scheme in ("wss", "https"):
-        raise HubUnreachable(say(
-            "{url}: encrypted connections are not supported. Forward the port through SSH "
-            "(ssh -L 8765:127.0.0.1:8765 HOST), and use ws://127.0.0.1:8765.", url=url), "url")  # fmt: skip
     if scheme not in SCHEMES:
         return None
+    tls = scheme in ("wss", "https")
     try:
         parts = urllib.parse.urlsplit(f"//{rest}")
-        host, port = parts.hostname, parts.port or PORT
+        host, port = parts.hostname, parts.port or (TLS_PORT if tls else PORT)
     except ValueError:
         host, port = None, PORT
     if not host or any(character <= " " for character in url):
         raise HubUnreachable(say("{url}: an address must be ws://host:port.", url=url), "url")
     path = parts.path or "/"
-    mode = _MODES.get(path.rstrip("/"))
-    return HubAddress(url, host, port, "/" if path.startswith("/mcp") else path, mode)
+    mode, profile = _named_in(path)
+    path = "/" if path.startswith("/mcp") else path
+    return HubAddress(url, host, port, path, mode, profile, tls)
+
+
+def _named_in(path: str) -> tuple[str | None, str | None]:
+    """Return the mode and the profile in ``/mcp/full``, ``/mcp/p/work`` or ``/mcp/p/work/full``."""
+    parts = path.strip("/").split("/")
+    if parts[0] != "mcp":
+        return None, None
+    named = parts[1:2] == ["p"] and len(parts) > 2
+    profile, rest = (parts[2], parts[3:]) if named else (None, parts[1:])
+    return (rest[0] if rest and rest[0] in _MODES else None), profile
 
 
 class RemoteBridgeConnector:
@@ -91,6 +106,7 @@ class RemoteBridgeConnector:
     ) -> None:
         self.hello, self._address, self._pause = hello, address, pause
         self._home, self._given = home, environ.get("TABANE_TOKEN") or None
+        self._environ = environ
         self._texts: Mapping[str, str] = {}
         self._speaks_mcp = True
 
@@ -130,8 +146,10 @@ class RemoteBridgeConnector:
             peer = self._opened(family, place, deadline)
             if peer is None:
                 continue
+            token = self._token(peer)
             try:
-                found = self._shaken(peer, deadline)
+                peer = self._secured(peer, deadline)
+                found = self._shaken(peer, token, deadline)
             except OSError as error:
                 self._texts = self._refused(error)
                 found = None
@@ -142,6 +160,19 @@ class RemoteBridgeConnector:
                 return HubConnection(peer.detach(), Welcome("", 0, max_line=MAX_LINE, grace=GRACE), found)
             peer.close()
         return None
+
+    def _secured(self, peer: socket.socket, deadline: float) -> socket.socket:
+        """Return a socket with TLS if the address asks for it. Raises HubUnreachable and OSError."""
+        if not self._address.tls:
+            return peer
+        from tabane.hub.local.tls_tunnel import TlsFailure, client_context, secured  # only for TLS
+
+        try:
+            return secured(peer, self._address.host, client_context(self._environ), deadline, self._pause)
+        except TlsFailure as failure:
+            peer.close()
+            what = say("No TLS connection to {url}: {why}", url=self._address.url, why=failure)
+            raise HubUnreachable(what, "tls") from None
 
     def _places(self, deadline: float) -> list[tuple[int, tuple[str, int]]]:
         """Return socket families and addresses of the host. The resolver has no limit of its own."""
@@ -194,10 +225,10 @@ class RemoteBridgeConnector:
             peer.close()
             raise
 
-    def _shaken(self, peer: socket.socket, deadline: float) -> bytes | None:
+    def _shaken(self, peer: socket.socket, token: str | None, deadline: float) -> bytes | None:
         """Open a WebSocket. Return the bytes after the answer; None if another attempt may help."""
         key = base64.b64encode(os.urandom(16)).decode()
-        peer.sendall(self._request(key, self._token(peer)))
+        peer.sendall(self._request(key, token))
         said = self._read(peer, deadline, b"\r\n\r\n")
         head, found, rest = said.partition(b"\r\n\r\n")
         if not found:
@@ -218,10 +249,10 @@ class RemoteBridgeConnector:
 
     def _request(self, key: str, token: str | None) -> bytes:
         address, mode = self._address, self.hello.mode or self._address.mode
-        host = f"[{address.host}]" if ":" in address.host else address.host
+        profile = self.hello.profile or address.profile
         lines = [
             f"GET {address.path} HTTP/1.1",
-            f"Host: {host}:{address.port}",
+            f"Host: {address.place}",
             "Upgrade: websocket",
             "Connection: Upgrade",
             f"Sec-WebSocket-Key: {key}",
@@ -230,7 +261,7 @@ class RemoteBridgeConnector:
             f"Accept-Language: {lang_of(self.hello.lang)}",
             *([f"Authorization: Bearer {token}"] if token else []),
             *([f"{MODE_HEADER}: {mode}"] if mode else []),
-            *([f"{PROFILE_HEADER}: {self.hello.profile}"] if self.hello.profile else []),
+            *([f"{PROFILE_HEADER}: {profile}"] if profile else []),
         ]
         return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
 
@@ -250,7 +281,7 @@ class RemoteBridgeConnector:
     # -- the token -------------------------------------------------------------------------------
 
     def _token(self, peer: socket.socket) -> str | None:
-        """Return TABANE_TOKEN, or the token of this home for a hub of this user on this machine."""
+        """Return TABANE_TOKEN (a key or a token), or the token of this home for a hub of this user here."""
         if self._given:
             return self._given if self._given.isprintable() and self._given.isascii() else None
         host, port = peer.getpeername()[:2]
@@ -271,8 +302,9 @@ class RemoteBridgeConnector:
     def _turned_away(self, status: bytes) -> HubUnreachable:
         if status.split(b" ")[1:2] == [b"401"]:
             return HubUnreachable(say(
-                "The hub at {url} does not accept the token. Set TABANE_TOKEN to the contents of the "
-                "file token in the hub's TABANE_HOME.", url=self._address.url), "token")  # fmt: skip
+                "The hub at {url} does not accept the token or key. Set TABANE_TOKEN to an API key of "
+                "the hub, or to the contents of the file token in its TABANE_HOME.",
+                url=self._address.url), "token")  # fmt: skip
         return HubUnreachable(self._status(status), "stranger")
 
     def _status(self, status: bytes) -> dict[str, str]:

@@ -32,7 +32,7 @@ class OfferRequests:
     async def get_prompt(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         name = _required(params, "name", "the name of a prompt")
         prompt = await self._gateway.find_prompt(session.caller, name)
-        opened = await self._admit(session, request_id, prompt_target(prompt), params)
+        opened = await self._admit(session, request_id, prompt_target(prompt), params, meta)
         self._forward(
             session, request_id, prompt.server, b"prompts/get",
             {**params, "name": Raw(json.quote(prompt.name))}, meta, prompt.alias, opened,
@@ -65,7 +65,7 @@ class OfferRequests:
         else:
             raise ProtocolRefusal(eras.INVALID_PARAMS, "ref.type: ref/prompt or ref/resource")
         given = {**params, "ref": Raw(json.join(ref))}
-        opened = await self._admit(session, request_id, target, params)
+        opened = await self._admit(session, request_id, target, params, meta)
         self._forward(session, request_id, server, b"completion/complete", given, meta, name, opened)
 
     async def read_resource(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
@@ -74,22 +74,22 @@ class OfferRequests:
         key = document_resources.key_of(uri)
         if key is not None:
             self._check_documents(session, uri)
-            await self._read_document(session, request_id, uri, key)
+            await self._read_document(session, request_id, uri, key, meta)
             return
         sources = await self._sources(session, uri)
         opened = await self._admit(
-            session, request_id, resource_target(sources[0].server, sources[0].uri), params
+            session, request_id, resource_target(sources[0].server, sources[0].uri), params, meta
         )
         with ended(opened):
             session.no_longer_runs(request_id)
             self._read(session, bytes(request_id), params, meta, sources, opened)
 
     async def _admit(
-        self, session: Session, request_id: Raw, target: CallTarget, params: Members
+        self, session: Session, request_id: Raw, target: CallTarget, params: Members, meta: Members
     ) -> OpenCall:
         """Admit a request, and wait for its turn. Raises Forbidden and RateLimited."""
         arguments = bytes(params.get("arguments", b"{}"))
-        opened = self._door.admit(session.caller, target, arguments, bytes(request_id).decode())
+        opened = self._door.admit(session.caller_of(meta), target, arguments, bytes(request_id).decode())
         with ended(opened):
             if opened.waits is not None:
                 await opened.waits
@@ -100,9 +100,11 @@ class OfferRequests:
         if not may_find(session.caller, document_resources.READING):
             raise _not_found(session, uri)
 
-    async def _read_document(self, session: Session, request_id: Raw, uri: str, key: str) -> None:
+    async def _read_document(
+        self, session: Session, request_id: Raw, uri: str, key: str, meta: Members
+    ) -> None:
         given = {"arguments": Raw(json.encode({"filepath": key}))}
-        opened = await self._admit(session, request_id, document_resources.READING, given)
+        opened = await self._admit(session, request_id, document_resources.READING, given, meta)
         with ended(opened):
             found = await self._documents.text(key)
             if found is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from msgspec import UNSET, Raw
@@ -25,6 +26,7 @@ from tabane.wire import era as eras
 from tabane.wire import json, rpc
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
+from tabane.wire.trace_context import TRACEPARENT, TRACESTATE
 
 log = logging.getLogger(__name__)
 
@@ -276,6 +278,13 @@ class Session:
             self.refuse(request_id, refusal.code, refusal.message, refusal.data)
         except TabaneError as error:
             self.fail(request_id, error)
+
+    def caller_of(self, meta: Members) -> Caller:
+        """Return the caller of a request, with the trace that its ``_meta`` names."""
+        if TRACEPARENT not in meta:
+            return self.caller
+        parent, state = (json.text(meta.get(name)) or "" for name in (TRACEPARENT, TRACESTATE))
+        return replace(self.caller, traceparent=parent, tracestate=state)
 
     def _settle_era(self, method: str, meta: Members) -> None:
         modern = eras.has_envelope(meta)

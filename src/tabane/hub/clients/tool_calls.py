@@ -72,7 +72,7 @@ class ToolCalls:
         if name in THROUGH:
             self._call_through(session, request_id, name, params, meta)
         elif self._is_own(session, name):
-            session.run(request_id, self._operate(session, request_id, name, params.get("arguments")))
+            session.run(request_id, self._operate(session, request_id, name, params.get("arguments"), meta))
         else:
             tool = self._visible(session, name)
             inner = ToolCallRequest(name, params)
@@ -100,7 +100,9 @@ class ToolCalls:
         try:
             inner = tool_call_request(params, read_only=THROUGH[by])
             if inner.name in DISCLOSING and inner.name not in THROUGH:  # listed, but called through call_tool
-                session.run(request_id, self._operate(session, request_id, inner.name, Raw(inner.arguments)))
+                session.run(
+                    request_id, self._operate(session, request_id, inner.name, Raw(inner.arguments), meta)
+                )
                 return
             tool = self._visible(session, inner.name)
             if tool is None or self._waits_for_roots(session, tool):
@@ -109,7 +111,7 @@ class ToolCalls:
                 session.run(request_id, self._forward_judged(session, request_id, judged, tool, inner, meta))
             elif tool.server == OWN:
                 given = Raw(inner.arguments)
-                session.run(request_id, self._operate(session, request_id, tool.alias, given, inner))
+                session.run(request_id, self._operate(session, request_id, tool.alias, given, meta, inner))
             else:
                 self._forward(session, request_id, tool, inner, meta, through=True)
         except TabaneError as error:
@@ -143,7 +145,7 @@ class ToolCalls:
                 await judged
             if through and tool.server == OWN:
                 given = Raw(inner.arguments)
-                await self._operate(session, request_id, tool.alias, given, inner)
+                await self._operate(session, request_id, tool.alias, given, meta, inner)
                 return
             session.no_longer_runs(request_id)
             self._forward(session, request_id, tool, inner, meta, through=through)
@@ -173,7 +175,7 @@ class ToolCalls:
         through: bool,
     ) -> None:
         key = bytes(request_id)
-        opened = self._door.admit(session.caller, tool.target, inner.arguments, key.decode())
+        opened = self._door.admit(session.caller_of(meta), tool.target, inner.arguments, key.decode())
         call = OpenToolCall(session, key, tool, opened, through)
         if opened.waits is not None:
             session.run(request_id, self._send_in_turn(call, inner, meta))
@@ -252,13 +254,16 @@ class ToolCalls:
         request_id: Raw,
         name: str,
         arguments: Raw | None,
+        meta: Members,
         through: ToolCallRequest | None = None,
     ) -> None:
         """Call a built-in tool. Its failures are results, so that the model can read them.
 
         ``through`` is the call of call_tool or call_readonly_tool that contains this call.
         """
-        caller = replace(session.caller, looks=True) if through and through.read_only else session.caller
+        caller = session.caller_of(meta)
+        if through and through.read_only:
+            caller = replace(caller, looks=True)
         operation = self._door.table.get(name)
 
         def render(value: Any) -> bytes:

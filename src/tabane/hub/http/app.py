@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import NamedTuple, cast, get_args
 
 from msgspec import UNSET
 
@@ -35,7 +35,11 @@ from tabane.wire.json import InvalidJson, JsonRpcFrame
 log = logging.getLogger(__name__)
 
 MCP = "/mcp"
-MODES: dict[str, Mode] = {"/mcp/search": "search", "/mcp/light": "light", "/mcp/full": "full"}
+PROFILES = "p"
+"""Part of a path after which a profile is named: /mcp/p/work, or with a mode /mcp/p/work/full."""
+
+METADATA = "/.well-known/oauth-protected-resource"
+"""Where clients look for the OAuth server (RFC 9728), also with the path of MCP behind it."""
 
 BATCHED = "2025-03-26"
 """The one protocol version that has batches."""
@@ -43,6 +47,13 @@ BATCHED = "2025-03-26"
 _INITIALIZE = "initialize"
 _CANCELLED = "notifications/cancelled"
 _NOT_REQUESTS = frozenset({"not an object", "method is not a string"})
+
+
+class McpPlace(NamedTuple):
+    """What the path of a request to MCP names: the mode, None for that of the settings, and the profile."""
+
+    mode: Mode | None
+    profile: str
 
 
 class PostedMessage(NamedTuple):
@@ -118,16 +129,18 @@ class HttpApp:
 
     async def _answer(self, request: HttpRequest) -> None:
         self._gate.check(request)
-        mode = self._settings().mode if request.path == MCP else MODES.get(request.path)
-        if mode is not None:
-            await self._mcp(request, mode)
+        place = _mcp_place(request.path)
+        if place is not None:
+            await self._mcp(request, place)
             return
         if request.headers.get("upgrade", "").lower() == "websocket" and request.path in SOCKETS:
-            self._programs.admit(request)  # It could not: this says why.
+            # It could not at once: this says why, or finds out who it is.
+            request.line.become(await self._programs.admit(request))
+            return
         if request.path == RPC:
             await self._rpc(request)
             return
-        page = self._pages.get(request.path)
+        page = self._pages.get(request.path) or self._metadata_at(request.path)
         if page is None:
             raise refusal(404, f"there is nothing at this path; MCP is at {MCP}, JSON-RPC at {RPC}")
         if request.method not in ("GET", "HEAD"):
@@ -145,12 +158,15 @@ class HttpApp:
         self._refuse_if_draining(None)
         await self._programs.post(request)
 
-    async def _mcp(self, request: HttpRequest, mode: Mode) -> None:
+    async def _mcp(self, request: HttpRequest, place: McpPlace) -> None:
         if request.method == "OPTIONS":
             raise self._gate.preflight(request)
         if request.method not in ("GET", "POST", "DELETE"):
             raise _not_allowed(METHODS)
-        self._gate.check_token(request)
+        await self._gate.require(request)
+        if place.profile:
+            self._gate.enter_profile(request, place.profile)
+        mode = place.mode or self._settings().mode
         if request.method == "POST":
             await self._post(request, mode)
             return
@@ -219,7 +235,7 @@ class HttpApp:
 
         Raises RefusedRequest if there is none, or its version is unknown.
         """
-        session = self._sessions.find(request.headers.get("mcp-session-id"))
+        session = self._sessions.find(request.headers.get("mcp-session-id"), request.owner)
         _check_version(request, session.session.version)
         session.touch()
         return session
@@ -239,6 +255,20 @@ class HttpApp:
 
     # -- pages -----------------------------------------------------------------------------------
 
+    def _metadata_at(self, path: str) -> Callable[[HttpRequest], Awaitable[HttpReply]] | None:
+        """Return the page with the OAuth metadata, if that path is its own and there is OAuth."""
+        rest = path.removeprefix(METADATA)
+        if rest == path or (rest and _mcp_place(rest) is None):
+            return None
+        metadata = self._gate.resource_metadata()
+        if metadata is None:
+            return None
+
+        async def page(_: HttpRequest) -> HttpReply:
+            return json_reply(200, metadata)
+
+        return page
+
     async def _healthz(self, _: HttpRequest) -> HttpReply:
         return json_reply(200, b'{"status":"ok"}\n')
 
@@ -248,8 +278,25 @@ class HttpApp:
         return json_reply(200, b'{"status":"ready"}\n')
 
     async def _metrics(self, request: HttpRequest) -> HttpReply:
-        page = self._counts.page(named=self._gate.knows(request))
+        named = self._gate.may_name(await self._gate.identify(request))
+        page = await self._counts.page(named=named)
         return HttpReply(200, page.encode(), [(b"content-type", TEXT), (b"cache-control", b"no-store")])
+
+
+def _mcp_place(path: str) -> McpPlace | None:
+    """Return the mode and profile that a path of MCP names; None for another path."""
+    head, *rest = path.removeprefix("/").split("/")
+    if head != MCP[1:] or len(rest) > 3:
+        return None
+    profile = ""
+    if rest and rest[0] == PROFILES:
+        if len(rest) < 2 or not rest[1]:
+            return None
+        profile, rest = rest[1], rest[2:]
+    if not rest:
+        return McpPlace(None, profile)
+    mode = rest[0]
+    return McpPlace(cast("Mode", mode), profile) if len(rest) == 1 and mode in get_args(Mode) else None
 
 
 def _read(body: bytes) -> PostedMessage:

@@ -73,8 +73,11 @@ class ConnectionOwner(Protocol):
         """Let responses have the current time."""
         ...
 
-    def admit(self, request: HttpRequest) -> Admission:
-        """Admit a request to become a WebSocket, and return its client. Raises RefusedRequest."""
+    def admit(self, request: HttpRequest) -> Admission | None:
+        """Admit a request to become a WebSocket, and return its client; None if that takes a wait.
+
+        Raises RefusedRequest.
+        """
         ...
 
     def upgraded(self, transport: asyncio.Transport, admission: Admission) -> None:
@@ -118,7 +121,7 @@ class HeadJoiningTransport:
 
     def write_eof(self) -> None:
         self._flush()
-        self._transport.write_eof()
+        end_writing(self._transport)
 
     def close(self) -> None:
         self._flush()
@@ -131,6 +134,17 @@ class HeadJoiningTransport:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
+
+
+def end_writing(transport: Transport) -> None:
+    """Let the client know that nothing follows, and read what it still sends.
+
+    TLS has no half of a connection to close: there, its own end is sent, and waits for the client's.
+    """
+    if transport.can_write_eof():
+        transport.write_eof()
+    else:
+        transport.close()
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -238,11 +252,22 @@ class HttpConnection(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         assert self._admission is not None  # else it were none
+        self._upgrade_to(self._admission)
+
+    def become(self, admission: Admission) -> None:
+        """Turn into the WebSocket of a request that was admitted after a wait."""
+        if self.cycle.disconnected or self.transport.is_closing():
+            return
+        self.cycle.disconnected = True  # for uvicorn: nothing more is answered on it as HTTP
+        self.on_lost = None
+        self._upgrade_to(admission)
+
+    def _upgrade_to(self, admission: Admission) -> None:
         self._over = True
         self.connections.discard(self)
         transport = cast("HeadJoiningTransport", self.transport).plain
-        transport.write(self._admission.head)
-        self._server.upgraded(transport, self._admission)
+        transport.write(admission.head)
+        self._server.upgraded(transport, admission)
 
     def _unsupported_upgrade_warning(self) -> None:
         # The parser has stopped within this request: what follows on the connection is not to be read.

@@ -15,17 +15,23 @@ import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from tabane.errors import TabaneError
+from tabane.errors import ConfigurationError, TabaneError
 from tabane.gateway.gateway import Gateway
+from tabane.hub.audit import HubAudit
 from tabane.hub.clients.sessions import ClientSessions
+from tabane.hub.http.authentication import HttpIdentities
 from tabane.hub.http.port_occupant import find_occupant
 from tabane.hub.jobs import Jobs
 from tabane.hub.rpc.permission import load_token, token_file
 from tabane.messages import Message, say
 from tabane.operations import Door, OperationTable
 from tabane.settings import Settings
+from tabane.settings.listening import is_this_machine
+
+if TYPE_CHECKING:
+    from tabane.hub.http.tls import TlsFiles
 
 log = logging.getLogger(__name__)
 
@@ -47,12 +53,14 @@ class HttpWaits(NamedTuple):
     """How long the hub waits for clients that send slowly, in seconds.
 
     ``head`` is from the first byte of a request to the end of its headers, ``body`` between two parts
-    of its body; ``look`` is how often that is looked after.
+    of its body; ``look`` is how often that is looked after. ``revoked`` is how often the hub looks for
+    clients whose key was revoked or has expired.
     """
 
     head: float = 10.0
     body: float = 30.0
     look: float = 5.0
+    revoked: float = 1.0
 
 
 class HttpHub(Protocol):
@@ -77,6 +85,9 @@ class HttpHub(Protocol):
 
     @property
     def jobs(self) -> Jobs: ...
+
+    @property
+    def audit(self) -> HubAudit: ...
 
     @property
     def table(self) -> OperationTable: ...
@@ -110,7 +121,8 @@ class LoadedServer(Protocol):
 class HttpDoor:
     """Serves a hub over HTTP. ``problem`` says why it does not.
 
-    ``table`` has the operations that programs may call, if those are more than the hub's own.
+    ``table`` has the operations that programs may call, if those are more than the hub's own. ``identities``
+    are those besides the token; without, there is the local user alone.
     """
 
     def __init__(
@@ -118,8 +130,12 @@ class HttpDoor:
         hub: HttpHub,
         waits: HttpWaits = HttpWaits(),  # noqa: B008  (it is frozen)
         table: OperationTable | None = None,
+        identities: HttpIdentities | None = None,
     ) -> None:
         self.hub, self.loop, self.waits = hub, hub.loop, waits
+        self.identities = identities or HttpIdentities()
+        self.tls: TlsFiles | None = None
+        """The certificate of the port; None if it is served without TLS."""
         table = table or hub.table
         self.rpc = hub.door.over(table)
         """The door for calls of programs that come over TCP."""
@@ -142,6 +158,8 @@ class HttpDoor:
         try:
             if self.settings.http_token:
                 self.token = load_token(self.settings.home)
+            self._check_reach()
+            self.tls = self._tls_files()
             self._listening = self._bound()
         except TabaneError as error:
             self.problem = error.message
@@ -162,6 +180,8 @@ class HttpDoor:
         if self._listening:
             self._listening.close()
             self._listening = None
+        if self.tls:
+            self.tls.close()
 
     def drain(self) -> None:
         """Begin nothing new for programs: requests that come now are answered with an error."""
@@ -191,8 +211,10 @@ class HttpDoor:
     @property
     def url(self) -> str | None:
         """Return the URL of MCP; None if it is not served."""
-        host = self.settings.host
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/mcp" if self._listening else None
+        if not self._listening:
+            return None
+        host, scheme = self.settings.host, "https" if self.tls else "http"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/mcp"
 
     @property
     def uptime(self) -> float:
@@ -217,11 +239,34 @@ class HttpDoor:
             found["http_token"] = str(self.token_path)
         if self.problem:
             found["http_problem"] = self.problem.render("ja" if lang == "ja" else "en")
+        if self.tls and self.tls.problem:
+            found["tls_problem"] = self.tls.problem.render("ja" if lang == "ja" else "en")
         if self.refused_port is not None:
             found["http_port_refused"] = self.refused_port
         return found
 
     # -- the first connection --------------------------------------------------------------------
+
+    def _check_reach(self) -> None:
+        """Raise ConfigurationError if others could reach the port, and nobody of them could come in."""
+        if is_this_machine(self.settings.host) or self.identities.exist():
+            return
+        raise ConfigurationError(
+            say(
+                "HTTP is not available: host is {host}, which other machines can reach, but there is no "
+                "API key and no OAuth server. Create a key with tabane keys create NAME, then run tabane "
+                "restart.",
+                host=self.settings.host,
+            )
+        )
+
+    def _tls_files(self) -> TlsFiles | None:
+        """Return the certificate of the port, None without TLS. Raises ConfigurationError."""
+        if self.settings.tls_certificate is None:
+            return None
+        from tabane.hub.http.tls import TlsFiles  # only needed by a hub with TLS
+
+        return TlsFiles(self.loop, self.settings)
 
     def _bound(self) -> socket.socket:
         """Return a socket that listens. Raises TabaneError."""

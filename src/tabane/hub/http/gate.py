@@ -1,16 +1,22 @@
-"""Access over HTTP: checks of host, origin and token, and the caller of a request."""
+"""Access over HTTP: checks of host, page and identity, and the caller of a request."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
+from tabane.hub.http.authentication import KEY_PREFIX, Authenticator, RefusedCredential
+from tabane.hub.http.forwarding import AmbiguousOrigin, TrustedProxies
 from tabane.hub.http.request import JSON_HEAD, HeaderList, HttpReply, HttpRequest, RefusedRequest, refusal
-from tabane.hub.rpc.permission import LOCAL, LOOPBACK, LoopbackAccess
+from tabane.hub.http.sources import source_of
+from tabane.hub.rpc.permission import LOOPBACK, LoopbackAccess
 from tabane.messages import Lang, language
 from tabane.operations import Caller, Face
+from tabane.operations.access import LOCAL, Access, CallTarget
 from tabane.settings import Settings
-from tabane.wire.http import allowed_host, allowed_origin, bearer, offered, own_origin, same_token
+from tabane.settings.listening import WILDCARDS, networks
+from tabane.wire.http import allowed_host, allowed_origin, bearer, offered, own_origin
 
 METHODS = b"GET, POST, DELETE, OPTIONS"
 HEADERS = (
@@ -36,43 +42,83 @@ GUARDS: HeaderList = [
 ]
 """Headers of every answer, so that no page can use it as a script, a style sheet or an image."""
 
+HSTS = (b"strict-transport-security", b"max-age=31536000")
+"""For a year, browsers use this name over HTTPS only. Sent over TLS alone, as the standard prescribes."""
+
+OPEN_PAGES = frozenset(("/healthz", "/readyz"))
+"""Paths for load balancers, which ask without TLS."""
+
 _NO_OTHER_PAGE = (None, "none", "same-origin")
+_METRICS = CallTarget("metrics", source="admin", kind="operation", changes=False)
 
 
 class HttpGate:
     """Checks each request first, with any path, and identifies its sender.
 
     There are three kinds of pages. A *listed* page (setting ``origins``) may read what is public, and needs
-    the token for everything else. The hub's *own* page, whose origin is the host of the request, needs the
-    token for everything; a session that signed in, with a header against forged requests, will count as the
+    a token or key for everything else. The hub's *own* page, whose origin is the host of the request, needs
+    one for everything; a session that signed in, with a header against forged requests, will count as the
     token in :meth:`_is_own_page` once there is such a page. All other pages are refused.
 
-    ``token`` is what clients have to show, None if they need not. ``token_path`` is its file, ``lang`` the
-    value of the variable LANG.
+    ``token_path`` is the file of the hub's token, ``lang`` the value of the variable LANG.
     """
 
     def __init__(
         self,
         settings: Callable[[], Settings],
         port: int,
-        token: str | None,
+        authenticator: Authenticator,
         token_path: Path,
         lang: str | None,
     ) -> None:
-        self._settings, self._port = settings, port
-        self._token, self._token_path, self._default_lang = token, token_path, lang
+        self._settings, self._port, self._authenticator = settings, port, authenticator
+        self._token_path, self._default_lang = token_path, lang
+        self._proxies = TrustedProxies(())
+        self._proxies_of: tuple[str, ...] = ()
+
+    @property
+    def proxies(self) -> TrustedProxies:
+        """Return the proxies of the setting ``trusted_proxies``, which may change while the hub runs."""
+        entries = self._settings().trusted_proxies
+        if entries != self._proxies_of:
+            self._proxies, self._proxies_of = TrustedProxies(networks(entries)), entries
+        return self._proxies
+
+    # -- whether it may come in ------------------------------------------------------------------
 
     def check(self, request: HttpRequest) -> None:
-        """Raise RefusedRequest: 400 for a repeated header, 421 for another host, 403 for another page."""
+        """Raise RefusedRequest: 400 for a repeated header, 421 for another host, 403 for another page.
+
+        403 also for a request that crossed a network without TLS.
+        """
         request.extra += GUARDS
         for name in SINGLE:
             if name in request.repeated:
                 raise refusal(403 if name == "origin" else 400, f"{name}: a request has this header once")
-        host = request.headers.get("host")
-        if not allowed_host(host, self._port, (self._settings().host,)):
+        try:
+            origin = self.proxies.origin(request.peer, request.tls, request.headers, request.pairs)
+        except AmbiguousOrigin:
+            text = "Forwarded and X-Forwarded-*: the proxy must send one of them, and remove the other"
+            raise refusal(400, text) from None
+        request.origin = origin
+        if origin.tls:
+            request.extra.append(HSTS)
+        if not origin.secure and request.path not in OPEN_PAGES:
+            raise refusal(403, "this hub is used over HTTPS: what is sent without it, others can read")
+        if not allowed_host(origin.host, self._port, self._names()):
             # The name may be an attacker's: its DNS may lead here.
-            raise refusal(421, "Host: this hub is reached as 127.0.0.1 or localhost")
+            text = "Host: this hub is reached as 127.0.0.1 or localhost, or by a name in the setting hosts"
+            raise refusal(421, text)
         self._check_page(request)
+
+    def _names(self) -> list[str]:
+        settings = self._settings()
+        names = [] if settings.host in WILDCARDS else [_bracketed(settings.host)]
+        if settings.public_url:
+            public = settings.public_url.partition("://")[2].rstrip("/").lower()
+            # Clients leave the default port out, and it need not be the hub's own: a proxy may have it.
+            names += [public] if _has_port(public) else [f"{public}:80", f"{public}:443", public]
+        return [*names, *settings.hosts]
 
     def _check_page(self, request: HttpRequest) -> None:
         origin = request.headers.get("origin")
@@ -90,46 +136,116 @@ class HttpGate:
         request.extra += _headers_for_origin(origin)
 
     def _is_own_page(self, request: HttpRequest) -> bool:
-        """Return whether a page of the hub itself asks, with the token. The host was checked already."""
-        own = own_origin(request.headers.get("origin"), request.headers.get("host"))
-        return own and self._fits(_token_in(request))
-
-    def check_token(self, request: HttpRequest) -> None:
-        """Raise RefusedRequest (401) if the token is missing or wrong."""
-        if self._fits(bearer(request.headers.get("authorization"))):
-            return
-        raise self._without_token("authorization" in request.headers)
-
-    def knows(self, request: HttpRequest) -> bool:
-        """Return whether the token is in a header or subprotocol.
-
-        Raises RefusedRequest (401) for a wrong one.
-        """
-        shown = _token_in(request)
-        if self._fits(shown):
+        """Return whether a page of the hub itself asks, with a token or key. The host was checked already."""
+        if not own_origin(request.headers.get("origin"), request.origin.host, tls=request.origin.tls):
+            return False
+        shown = token_in(request)
+        if self._authenticator.token is None:
+            return request.origin.local
+        if shown is None:
+            return False
+        if self._authenticator.known(shown) is not None:
             return True
-        if shown is not None:
-            raise self._without_token(True)
+        self._authenticator.attempts.note(source_of(request.origin.address), "token")
         return False
 
-    def _fits(self, shown: str | None) -> bool:
-        return self._token is None or same_token(shown, self._token)
+    # -- who it is -------------------------------------------------------------------------------
 
-    def _without_token(self, shown: bool) -> RefusedRequest:
-        challenge = b'Bearer realm="tabane"' + (b', error="invalid_token"' if shown else b"")
+    def known(self, request: HttpRequest) -> Access | None:
+        """Return whose request it is, as far as that is known without waiting. Nothing is counted."""
+        shown = token_in(request)
+        if self._needs_none(request, shown):
+            return LOCAL
+        return self._authenticator.known(shown) if shown else None
+
+    async def identify(self, request: HttpRequest) -> Access | None:
+        """Return whose request it is, and note it there; None if it shows nothing.
+
+        Raises RefusedRequest: 401 for a value that nobody has, 429 after too many of them.
+        """
+        shown = token_in(request)
+        if self._needs_none(request, shown):
+            request.access = LOCAL
+        elif shown is not None:
+            try:
+                source = source_of(request.origin.address)
+                request.access = await self._authenticator.identify(shown, source)
+            except RefusedCredential as refused:
+                raise self._refused(request, refused) from None
+        return request.access
+
+    async def require(self, request: HttpRequest) -> Access:
+        """Return whose request it is. Raises RefusedRequest (401, 429) if that is not known."""
+        access = await self.identify(request)
+        if access is None:
+            self._authenticator.attempts.missing()
+            raise self._without_token(request, shown="authorization" in request.headers)
+        return access
+
+    def enter_profile(self, request: HttpRequest, name: str) -> None:
+        """Narrow an identified request to a profile.
+
+        Raises RefusedRequest: 404 if there is none of that name.
+        """
+        shelf = self._authenticator.identities.profiles
+        assert request.access is not None  # identified before
+        names = shelf.names() if shelf else ()
+        if shelf is None or name not in names:
+            from tabane.text.nearest_names import nearest  # only needed where a name is wrong
+
+            near = nearest(name, names)
+            text = f"there is no profile {name[:64]}" + (f"; did you mean {', '.join(near)}?" if near else "")
+            raise refusal(404, text)
+        request.access, request.profile = shelf.narrowed(request.access, name), name
+
+    def resource_metadata(self) -> bytes | None:
+        """Return the OAuth metadata of the hub as a JSON document; None without OAuth."""
+        found = self._authenticator.identities.resource_metadata()
+        return found[1] if found else None
+
+    def may_name(self, access: Access | None) -> bool:
+        """Return whether metrics with the names of servers may be shown to an identity."""
+        return access is not None and access.allows(_METRICS)
+
+    def _needs_none(self, request: HttpRequest, shown: str | None) -> bool:
+        """Return whether the request is the local user's without a token, as ``http_token`` allows."""
+        open_hub = self._authenticator.token is None and request.origin.local
+        return open_hub and not (shown or "").startswith(KEY_PREFIX)
+
+    def _refused(self, request: HttpRequest, refused: RefusedCredential) -> RefusedRequest:
+        if not refused.retry_after:
+            return self._without_token(request, shown=True)
+        seconds = math.ceil(refused.retry_after)
+        text = f"too many attempts with a wrong key or token; try again in {seconds} s"
+        return refusal(429, text, (b"retry-after", b"%d" % seconds), data={"retryAfterSeconds": seconds})
+
+    def _without_token(self, request: HttpRequest, *, shown: bool) -> RefusedRequest:
+        challenge = b'Bearer realm="tabane"'
+        metadata = self._authenticator.identities.resource_metadata()
+        if metadata is not None:
+            challenge += b', resource_metadata="%b"' % metadata[0].encode("latin-1", "replace")
+        if shown:
+            challenge += b', error="invalid_token"'
+        header = (b"www-authenticate", challenge)
+        if not request.origin.local:
+            return refusal(401, "a valid API key or token is needed: Authorization: Bearer", header)
         text = f"the token of the hub is needed: Authorization: Bearer, with what {self._token_path} holds"
-        return refusal(401, text, (b"www-authenticate", challenge), data={"token": str(self._token_path)})
+        return refusal(401, text, header, data={"token": str(self._token_path)})
 
-    def caller(self, request: HttpRequest, session: str) -> Caller:
-        """Return the caller of an MCP client over HTTP: this machine's user, because the token was shown."""
+    def caller(self, request: HttpRequest, session: str, access: Access) -> Caller:
+        """Return the caller of an MCP client over HTTP."""
         looks = self._only_looks(request)
-        return Caller(LOCAL, Face.MCP, session, self._lang(request), looks=looks)
+        return Caller(access.holder, Face.MCP, session, self._lang(request), looks=looks, access=access)
 
-    def program(self, request: HttpRequest, session: str, known: bool) -> Caller:
-        """Return the caller of a program over TCP: this machine's user if it shows the token."""
+    def program(self, request: HttpRequest, session: str, access: Access | None) -> Caller:
+        """Return the caller of a program over TCP. Without an access, it is a program of this machine."""
         lang = self._lang(request)
-        if known:
-            return Caller(LOCAL, Face.RPC, session, lang, looks=self._only_looks(request))
+        if access is not None:
+            looks = self._only_looks(request)
+            return Caller(access.holder, Face.RPC, session, lang, looks=looks, access=access)
+        if not request.origin.local:
+            self._authenticator.attempts.missing()
+            raise self._without_token(request, shown=False)
         ends = [request.scope.get("client"), request.scope.get("server")]
 
         def uid() -> int | None:
@@ -148,7 +264,7 @@ class HttpGate:
 
     def _only_looks(self, request: HttpRequest) -> bool:
         """Return whether a web page without a token asks a hub without a token: it may change nothing."""
-        return request.page and self._token is None
+        return request.page and self._authenticator.token is None
 
     def _lang(self, request: HttpRequest) -> Lang:
         first = request.headers.get("accept-language", "").partition(",")[0].partition(";")[0].strip()
@@ -179,12 +295,20 @@ def _headers_for_origin(origin: str) -> HeaderList:
     ]
 
 
-def _token_in(request: HttpRequest) -> str | None:
+def token_in(request: HttpRequest) -> str | None:
     """Return the token in a request; "" if the request contains something else instead."""
     if "authorization" in request.headers:
         return bearer(request.headers["authorization"]) or ""
     protocols = offered(request.headers.get("sec-websocket-protocol"))
     return next((one.removeprefix(TOKEN) for one in protocols if one.startswith(TOKEN)), None)
+
+
+def _has_port(place: str) -> bool:
+    return ":" in place.rpartition("]")[2]
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def _is_name(text: str) -> bool:

@@ -70,14 +70,15 @@ class ResumableSession:
         "_with_events",
         "id",
         "limit",
+        "owner",
         "session",
         "used",
     )
 
     session: Session
 
-    def __init__(self, session_id: str, pulse: Pulse, limit: int) -> None:
-        self.id, self.limit = session_id, limit
+    def __init__(self, session_id: str, pulse: Pulse, limit: int, owner: str) -> None:
+        self.id, self.limit, self.owner = session_id, limit, owner
         self.used = pulse.loop.time()
         self._pulse, self._loop = pulse, pulse.loop
         self._count = self._posts = self._delivered = 0

@@ -1,16 +1,20 @@
-"""Metrics for Prometheus in its text format 0.0.4: counters of HTTP, and the state of hub and servers."""
+"""Metrics for Prometheus: counters of HTTP, the state of hub and servers, and counters of calls."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from tabane.build import this_build
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.server_operations import state_of
 from tabane.gateway.upstreams.upstream import Upstream, UpstreamState
+from tabane.hub.call_counters import AuditCounts, CallCounters
+from tabane.hub.http.call_metrics import audit_families, call_families
+from tabane.hub.http.exposition import Labels, MetricFamily, MetricKind, MetricSample, exposition, single
 from tabane.hub.http.modern import SingleRequests
 from tabane.hub.http.programs import HttpPrograms
 from tabane.hub.http.request import HttpRequest
@@ -48,24 +52,12 @@ METHODS = frozenset(
 
 STATES = ("disabled", *(state.value for state in UpstreamState))
 
-Labels = tuple[tuple[str, str], ...]
-Samples = Iterable[tuple[Labels, float]]
-
-
-class MetricFamily(NamedTuple):
-    """A metric with its samples, each with its labels."""
-
-    name: str
-    kind: str
-    help: str
-    samples: Samples
-
 
 class HttpMetrics:
     """Counts requests, and writes the page when asked.
 
     ``status`` returns the counts of the hub, ``uptime`` its age in seconds, ``connections`` the number of
-    open ones.
+    open ones, ``audit`` the counts of the audit log, if there is one.
     """
 
     def __init__(
@@ -77,9 +69,14 @@ class HttpMetrics:
         status: Callable[[], dict[str, Any]],
         uptime: Callable[[], float],
         connections: Callable[[], int],
+        calls: CallCounters,
+        audit: Callable[[], AuditCounts | None],
+        refusals: Callable[[], Mapping[str, int]],
     ) -> None:
+        self._refusals = refusals
         self._gateway, self._sessions, self._modern, self._programs = gateway, sessions, modern, programs
         self._status, self._uptime, self._connections = status, uptime, connections
+        self._calls, self._audit = calls, audit
         self._requests: Counter[tuple[str, str, str, int]] = Counter()
         self._received = self._sent = 0
 
@@ -92,33 +89,51 @@ class HttpMetrics:
         self._received += request.received
         self._sent += request.sent
 
-    def page(self, *, named: bool) -> str:
-        """Return the page. ``named``: with the names of servers and the version, which need the token."""
-        return "".join(_written(family) for family in self._families(named))
+    async def page(self, *, named: bool) -> str:
+        """Return the page.
+
+        ``named``: with the version and the names of servers, tools and keys, which need the token.
+        """
+        families, calls = list(self._families(named)), self._calls.frozen()
+
+        def written() -> str:
+            return exposition([*families, *call_families(calls.read(), named)])
+
+        # Thousands of series take tens of milliseconds.
+        return await asyncio.to_thread(written) if named else written()
 
     def _families(self, named: bool) -> Iterator[MetricFamily]:
         if named:
             info: Labels = (("version", this_build().name),)
-            yield MetricFamily("tabane_info", "gauge", "The version of the hub; always 1.", [(info, 1)])
+            yield MetricFamily(
+                "tabane_info", "gauge", "The version of the hub; always 1.", [MetricSample(info, 1)]
+            )
         yield from self._of_process()
         yield from self._of_http()
+        yield from self._of_refusals()
         yield from self._of_hub()
         yield from self._of_servers(named)
+        audit = self._audit()
+        if audit is not None:
+            yield from audit_families(audit)
 
     def _of_process(self) -> Iterator[MetricFamily]:
         up = self._uptime()
-        yield MetricFamily("tabane_uptime_seconds", "gauge", "Seconds since the hub was started.", _one(up))
+        yield MetricFamily("tabane_uptime_seconds", "gauge", "Seconds since the hub was started.", single(up))
         memory = _resident()
         if memory is not None:
             yield MetricFamily(
-                "process_resident_memory_bytes", "gauge", "Memory that the hub holds, in bytes.", _one(memory)
+                "process_resident_memory_bytes",
+                "gauge",
+                "Memory that the hub holds, in bytes.",
+                single(memory),
             )
 
     def _of_http(self) -> Iterator[MetricFamily]:
-        requests = (
-            ((("http", kind), ("era", era), ("method", method), ("status", str(status))), count)
+        requests = [
+            MetricSample((("http", kind), ("era", era), ("method", method), ("status", str(status))), count)
             for (kind, era, method, status), count in sorted(self._requests.items())
-        )
+        ]
         yield MetricFamily(
             "tabane_http_requests_total",
             "counter",
@@ -127,42 +142,56 @@ class HttpMetrics:
         )
         for way, count in (("received", self._received), ("sent", self._sent)):
             text = f"Bytes of bodies {way}, counted when a response ends."
-            yield MetricFamily(f"tabane_http_{way}_bytes_total", "counter", text, _one(count))
+            yield MetricFamily(f"tabane_http_{way}_bytes_total", "counter", text, single(count))
         sessions = self._sessions
         yield MetricFamily(
-            "tabane_http_sessions", "gauge", "Sessions of clients with a handshake.", _one(len(sessions))
+            "tabane_http_sessions", "gauge", "Sessions of clients with a handshake.", single(len(sessions))
         )
-        ended: Samples = [((("why", "idle"),), sessions.expired), ((("why", "room"),), sessions.evicted)]
+        ended = [
+            MetricSample((("why", "idle"),), sessions.expired),
+            MetricSample((("why", "room"),), sessions.evicted),
+        ]
         yield MetricFamily(
             "tabane_http_sessions_ended_total", "counter", "Sessions that the hub ended, by reason.", ended
         )
-        open_now = _one(self._modern.in_flight)
+        open_now = single(self._modern.in_flight)
         yield MetricFamily(
             "tabane_http_open_requests", "gauge", "Open requests of clients without sessions.", open_now
         )
-        connections = _one(self._connections())
-        sockets = _one(len(self._programs.sockets))
+        connections = single(self._connections())
+        sockets = single(len(self._programs.sockets))
         yield MetricFamily(
             "tabane_http_websockets", "gauge", "Programs that are connected by WebSocket.", sockets
         )
         yield MetricFamily("tabane_http_connections", "gauge", "Open connections over HTTP.", connections)
 
+    def _of_refusals(self) -> Iterator[MetricFamily]:
+        refused = [
+            MetricSample((("reason", reason),), count) for reason, count in sorted(self._refusals().items())
+        ]
+        yield MetricFamily(
+            "tabane_http_refused_total",
+            "counter",
+            "Requests and connections that were refused because nobody was known by their key or token.",
+            refused,
+        )
+
     def _of_hub(self) -> Iterator[MetricFamily]:
         status = self._status()
         yield MetricFamily(
-            "tabane_sessions", "gauge", "MCP clients attached, however.", _one(status["sessions"])
+            "tabane_sessions", "gauge", "MCP clients attached, however.", single(status["sessions"])
         )
         yield MetricFamily(
-            "tabane_calls_in_flight", "gauge", "Requests being worked on.", _one(status["in_flight"])
+            "tabane_calls_in_flight", "gauge", "Requests being worked on.", single(status["in_flight"])
         )
-        yield MetricFamily("tabane_tools", "gauge", "Tools in the catalogue.", _one(status["tools"]))
+        yield MetricFamily("tabane_tools", "gauge", "Tools in the catalogue.", single(status["tools"]))
 
     def _of_servers(self, named: bool) -> Iterator[MetricFamily]:
         gateway = self._gateway
         found = [(server, gateway.instances(server.name)) for server in gateway.servers.values()]
         states = [(server.name, state_of(server, instances)) for server, instances in found]
         counts = Counter(state for _, state in states)
-        by_state = [((("state", state),), float(counts[state])) for state in STATES]
+        by_state = [MetricSample((("state", state),), counts[state]) for state in STATES]
         yield MetricFamily("tabane_servers", "gauge", "Servers by the state that they are in.", by_state)
         if not named:
             return
@@ -170,36 +199,25 @@ class HttpMetrics:
             "tabane_server_state",
             "gauge",
             "1 for the state that a server is in, 0 for the others.",
-            [((("server", name), ("state", s)), float(s == state)) for name, state in states for s in STATES],
+            [
+                MetricSample((("server", name), ("state", each)), float(each == state))
+                for name, state in states
+                for each in STATES
+            ],
         )
         for name, kind, help, count in _OF_INSTANCES:
-            sums = [(server.name, float(sum(map(count, instances)))) for server, instances in found]
-            samples: Samples = [((("server", server),), value) for server, value in sums]
+            samples = [
+                MetricSample((("server", server.name),), sum(map(count, instances)))
+                for server, instances in found
+            ]
             yield MetricFamily(f"tabane_server_{name}", kind, help, samples)
 
 
-_OF_INSTANCES: tuple[tuple[str, str, str, Callable[[Upstream], int]], ...] = (
+_OF_INSTANCES: tuple[tuple[str, MetricKind, str, Callable[[Upstream], int]], ...] = (
     ("starts_total", "counter", "Times that a server was started.", lambda one: one.vitals.starts),
     ("deaths_total", "counter", "Times that a server died.", lambda one: one.vitals.deaths),
     ("calls_in_flight", "gauge", "Calls it works on, or that wait for it.", lambda one: one.in_flight),
 )
-
-
-def _one(value: float) -> Samples:
-    return [((), value)]
-
-
-def _written(family: MetricFamily) -> str:
-    lines = [f"# HELP {family.name} {_escaped(family.help)}\n# TYPE {family.name} {family.kind}\n"]
-    for labels, value in family.samples:
-        shown = ",".join(f'{name}="{_escaped(text, quoted=True)}"' for name, text in labels)
-        lines.append(f"{family.name}{{{shown}}} {value:.15g}\n" if shown else f"{family.name} {value:.15g}\n")
-    return "".join(lines)
-
-
-def _escaped(text: str, *, quoted: bool = False) -> str:
-    text = text.replace("\\", "\\\\").replace("\n", "\\n")
-    return text.replace('"', '\\"') if quoted else text
 
 
 def _resident() -> int | None:

@@ -8,9 +8,11 @@ from msgspec import UNSET
 
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.visibility import may_find
+from tabane.hub.clients.session import Session
 from tabane.hub.clients.sessions import ClientSessions
+from tabane.hub.http.authentication import has_ended
 from tabane.hub.http.gate import HttpGate
-from tabane.hub.http.request import JSON_HEAD, HttpReply, HttpRequest, answer_reply, refusal
+from tabane.hub.http.request import JSON_HEAD, HttpReply, HttpRequest, answer_reply, refusal, traced
 from tabane.hub.http.stream import Pulse, Stream
 from tabane.operations import Caller
 from tabane.settings import Mode, Settings
@@ -23,7 +25,8 @@ from tabane.wire.json import JsonRpcFrame, Members
 from tabane.wire.sse import encode_event
 
 SESSION = "http"
-"""What all these clients are called: parts of long results and servers of one client hang on it."""
+"""Begins the name that all these clients of one identity share. Its rest is the identity and the profile:
+parts of long results and servers of one client belong to them."""
 
 PATIENCE = 15.0
 """Seconds that an answer may take before its response becomes a stream, which proxies do not cut."""
@@ -42,7 +45,7 @@ class SingleRequests:
     ) -> None:
         self._settings, self._gate, self._clients = settings, gate, clients
         self._gateway, self._pulse = gateway, pulse
-        self._open: set[SingleOutlet] = set()
+        self._open: dict[SingleOutlet, Session] = {}
 
     @property
     def in_flight(self) -> int:
@@ -53,7 +56,8 @@ class SingleRequests:
     ) -> None:
         """Answer a POST. ``body`` is the message of ``frame`` as one line. Raises RefusedRequest."""
         request_id = None if frame.id is UNSET else bytes(frame.id)
-        caller = self._gate.caller(request, SESSION)
+        assert request.access is not None  # identified before
+        caller = traced(self._gate.caller(request, f"{SESSION}:{request.owner}", request.access), request)
         try:
             self._check(request, frame, kinds, caller)
         except ProtocolRefusal as refused:
@@ -69,18 +73,25 @@ class SingleRequests:
         )
         outlet = SingleOutlet(stream, kinds, frame.method == LISTEN)
         session = self._clients.begin(caller, mode, outlet, Era.MODERN, shared=True)
-        self._open.add(outlet)
+        self._open[outlet] = session
         try:
             session.receive(body)
             await stream.run()
         finally:
-            self._open.discard(outlet)
+            self._open.pop(outlet, None)
             session.gone()
 
     def close(self) -> None:
         """End what is still open, without an answer."""
         for outlet in list(self._open):
             outlet.close("the hub ended")
+
+    def end_revoked(self) -> None:
+        """End the requests of keys that were revoked or have expired."""
+        for outlet, session in list(self._open.items()):
+            if has_ended(session.caller.access):
+                outlet.close("the key or token of this request is no longer valid", status=401)
+                session.gone()
 
     def _check(self, request: HttpRequest, frame: JsonRpcFrame, kinds: AcceptedTypes, caller: Caller) -> None:
         """Raise Refusal if a request is not valid, RefusedRequest if the client takes no possible answer."""
@@ -137,11 +148,12 @@ class SingleOutlet:
     def drain(self) -> None:
         return
 
-    def close(self, why: str) -> None:
+    def close(self, why: str, status: int = 503) -> None:
         if self._stream.begun:
             self._stream.finish()
         else:
-            self._stream.reply(refusal(503, why, (b"retry-after", b"1")).reply)
+            headers = ((b"retry-after", b"1"),) if status == 503 else ()
+            self._stream.reply(refusal(status, why, *headers).reply)
 
 
 def _refusal_reply(line: bytes) -> HttpReply:

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, cast, get_args
 
 from tabane.gateway.gateway import Gateway
 from tabane.hub.clients.sessions import ClientSessions
-from tabane.hub.http.gate import SUBPROTOCOL, HttpGate
+from tabane.hub.http.authentication import has_ended
+from tabane.hub.http.gate import SUBPROTOCOL, HttpGate, token_in
 from tabane.hub.http.request import (
     HeaderList,
     HttpReply,
@@ -17,6 +18,7 @@ from tabane.hub.http.request import (
     RequesterGone,
     answer_reply,
     refusal,
+    traced,
 )
 from tabane.hub.http.websocket import WebSocket, WebSocketOutlet
 from tabane.hub.jobs import Jobs
@@ -37,7 +39,13 @@ MCP_PROTOCOLS = ("tabane.mcp", "mcp")
 """Subprotocols whose messages are MCP: that of a bridge, and that of other MCP clients over a WebSocket."""
 
 SESSION = "post"
-"""Session name of all clients that post. Servers of one client and parts of long results belong to it."""
+"""Begins the session name of all clients of one identity that post. Servers of one client and parts of long
+results belong to it."""
+
+PROFILE_HEADER = "tabane-profile"
+"""Names the profile of a WebSocket or of a posted message, whose path names none."""
+
+ENDED = "the key or token of this connection is no longer valid"
 
 STALLED = 60.0
 """Seconds that a client may leave a part of a streamed answer unread."""
@@ -76,7 +84,7 @@ class HttpPrograms:
         self._settings, self._gate, self._rpc, self._clients = settings, gate, rpc, clients
         self._gateway, self._jobs, self._touch = gateway, jobs, touch
         self.sockets: set[WebSocket] = set()
-        self._posts: set[Dispatcher] = set()
+        self._posts: dict[Dispatcher, HttpRequest] = {}
         self._count = 0
         self._draining = False
 
@@ -91,9 +99,27 @@ class HttpPrograms:
 
     # -- WebSocket -------------------------------------------------------------------------------
 
-    def admit(self, request: HttpRequest) -> Admission:
-        """Admit a request to become a WebSocket, and return its client. Raises RefusedRequest."""
+    def admit_now(self, request: HttpRequest) -> Admission | None:
+        """Admit a request to become a WebSocket, and return its client.
+
+        Return None if that takes a wait: who it is has to be found out, or its refusal is slowed down.
+        Raises RefusedRequest.
+        """
         self._gate.check(request)
+        protocols = self._check_upgrade(request)
+        request.access = self._gate.known(request)
+        if request.access is None and token_in(request) is not None:
+            return None
+        return self._admission(request, protocols)
+
+    async def admit(self, request: HttpRequest) -> Admission:
+        """Do the same with a wait, for a request that the gate has checked."""
+        protocols = self._check_upgrade(request)
+        await self._gate.identify(request)
+        return self._admission(request, protocols)
+
+    def _check_upgrade(self, request: HttpRequest) -> list[str]:
+        """Return the subprotocols that a request for a WebSocket offers. Raises RefusedRequest."""
         if request.path not in SOCKETS:
             raise refusal(404, "there is no WebSocket at this path; it is at / and at /rpc")
         headers = request.headers
@@ -103,17 +129,23 @@ class HttpPrograms:
         fault = websocket.fault_in(request.method, headers)
         if fault:
             raise refusal(400, fault)
-        protocols = offered(headers.get("sec-websocket-protocol"))
-        known = self._gate.knows(request)
         self._refuse_if_full()
+        return offered(headers.get("sec-websocket-protocol"))
+
+    def _admission(self, request: HttpRequest, protocols: list[str]) -> Admission:
+        headers, access = request.headers, request.access
+        profile = headers.get(PROFILE_HEADER, "")
+        if profile and access is not None:
+            self._gate.enter_profile(request, profile)
+            access = request.access
         self._count += 1
         key = headers["sec-websocket-key"]
         # Without the token, only the archive is served, as JSON-RPC. Then no subprotocol is chosen.
-        spoken = next((one for one in protocols if one in MCP_PROTOCOLS), None) if known else None
-        if spoken is None:
-            caller = replace(self._gate.program(request, f"ws-{self._count}", known), connected=True)
+        spoken = next((one for one in protocols if one in MCP_PROTOCOLS), None) if access else None
+        if spoken is None or access is None:
+            caller = replace(self._gate.program(request, f"ws-{self._count}", access), connected=True)
             return Admission(caller, _switching(key, SUBPROTOCOL if SUBPROTOCOL in protocols else None))
-        caller = self._gate.caller(request, f"ws-{self._count}")
+        caller = self._gate.caller(request, f"ws-{self._count}", access)
         mode = cast("Mode", headers.get("tabane-mode"))
         mode = mode if mode in get_args(Mode) else self._settings().mode
         return Admission(caller, _switching(key, spoken), mode, spoken == MCP_PROTOCOLS[0])
@@ -153,20 +185,34 @@ class HttpPrograms:
 
     async def post(self, request: HttpRequest) -> None:
         """Answer the message that a POST carries. Raises RefusedRequest, BodyTooLarge and RequesterGone."""
-        known = self._gate.knows(request)
+        access = await self._gate.identify(request)
+        profile = request.headers.get(PROFILE_HEADER, "")
+        if profile and access is not None:
+            self._gate.enter_profile(request, profile)
+            access = request.access
         if not is_json(request.headers.get("content-type")):
             raise refusal(415, "Content-Type: application/json is what is read here")
         message = rpc.read(await request.body(self.limit))
-        dispatcher = Dispatcher(self._rpc, self._gate.program(request, SESSION, known), MOST_ANSWER)
-        self._posts.add(dispatcher)
+        caller = traced(self._gate.program(request, f"{SESSION}:{request.owner}", access), request)
+        dispatcher = Dispatcher(self._rpc, caller, MOST_ANSWER)
+        self._posts[dispatcher] = request
         answering = _PostAnswer(request, dispatcher.streams(message))
         try:
             await _while_there(request, dispatcher.answer(message, answering.send))
             await answering.end()
         finally:
-            self._posts.discard(dispatcher)
+            self._posts.pop(dispatcher, None)
 
     # -- the end ---------------------------------------------------------------------------------
+
+    def end_revoked(self) -> None:
+        """End the connections and requests of keys that were revoked or have expired."""
+        for socket in list(self.sockets):
+            if has_ended(socket.dispatcher.caller.access):
+                socket.close(websocket.POLICY, ENDED)
+        for dispatcher, request in list(self._posts.items()):
+            if has_ended(dispatcher.caller.access):
+                request.line.transport.abort()
 
     def drain(self) -> None:
         """Begin nothing new: requests that come now are answered with an error."""

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
+from tabane.hub.http.forwarding import RequestOrigin
+from tabane.operations import Caller
+from tabane.operations.access import Access
 from tabane.wire import json, rpc
 from tabane.wire.era import INVALID_REQUEST
 from tabane.wire.retry_after import retry_header
+from tabane.wire.trace_context import TRACEPARENT, TRACESTATE
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -16,6 +21,9 @@ Send = Callable[[Any], Awaitable[None]]
 HeaderList = list[tuple[bytes, bytes]]
 
 JSON_HEAD: HeaderList = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
+
+
+NOWHERE = RequestOrigin("", secure=False, tls=False, host=None)
 
 
 class HttpLine(Protocol):
@@ -28,6 +36,10 @@ class HttpLine(Protocol):
 
     @property
     def transport(self) -> Any: ...
+
+    def become(self, admission: Any) -> None:
+        """Turn the connection into a WebSocket. The request is answered by that."""
+        ...
 
 
 class HttpReply(NamedTuple):
@@ -78,20 +90,25 @@ def answer_reply(line: bytes, status: int = 200) -> HttpReply:
 class HttpRequest:
     """A request. ``headers`` are by lower-case name, the last of repeated ones; ``pairs`` has all.
 
-    ``page``: a web page in a browser sends it, or may send it, as far as its headers tell.
+    ``page``: a web page in a browser sends it, or may send it, as far as its headers tell. ``origin`` is its
+    source, and ``access`` its identity, as soon as the gate has checked that; ``profile`` is the one that its
+    path names.
     """
 
     __slots__ = (
         "_receive",
         "_send",
+        "access",
         "era",
         "extra",
         "headers",
         "line",
         "method",
         "method_name",
+        "origin",
         "page",
         "path",
+        "profile",
         "received",
         "repeated",
         "scope",
@@ -109,6 +126,9 @@ class HttpRequest:
         self.repeated = _repeated(pairs) if len(pairs) > len(self.headers) else frozenset()
         """Names of headers that came more than once."""
         self.page = False
+        self.origin = NOWHERE
+        self.access: Access | None = None
+        self.profile = ""
         self.line: HttpLine = scope["tabane.connection"]
         self.extra: HeaderList = []
         """Headers that every answer to this request has."""
@@ -118,6 +138,22 @@ class HttpRequest:
         self.era = "none"
         self.method_name = ""
         """Of the message in the body, for the metrics."""
+
+    @property
+    def owner(self) -> str:
+        """Return the name of the identity, within its profile: what is its own belongs to no other."""
+        holder = self.access.holder if self.access else "loopback"
+        return f"{holder}/{self.profile}" if self.profile else holder
+
+    @property
+    def peer(self) -> str:
+        """Return the address of the other end of the connection."""
+        client = self.scope.get("client")
+        return str(client[0]) if client else ""
+
+    @property
+    def tls(self) -> bool:
+        return bool(self.scope.get("scheme") == "https")
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -168,6 +204,14 @@ class HttpRequest:
         """Send the next part of the answer. Waits while the client does not read."""
         self.sent += len(body)
         await self._send({"type": "http.response.body", "body": body, "more_body": more})
+
+
+def traced(caller: Caller, request: HttpRequest) -> Caller:
+    """Return the caller with the trace that the headers name, for messages that name none themselves."""
+    parent = request.headers.get(TRACEPARENT)
+    if parent is None or TRACEPARENT in request.repeated:
+        return caller
+    return replace(caller, traceparent=parent, tracestate=request.headers.get(TRACESTATE, ""))
 
 
 def _repeated(pairs: list[tuple[str, str]]) -> frozenset[str]:

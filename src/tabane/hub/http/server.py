@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Mapping
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from tabane.hub.http.app import HttpApp
+from tabane.hub.http.authentication import Authenticator
 from tabane.hub.http.connection import HttpConnection, date_header, wall_clock
 from tabane.hub.http.door import HttpDoor
+from tabane.hub.http.failed_attempts import FailedAttempts
 from tabane.hub.http.gate import HttpGate
 from tabane.hub.http.metrics import HttpMetrics
 from tabane.hub.http.modern import SingleRequests
@@ -18,6 +21,7 @@ from tabane.hub.http.programs import Admission, HttpPrograms
 from tabane.hub.http.request import HttpRequest
 from tabane.hub.http.sessions import HttpSessions
 from tabane.hub.http.stream import Pulse
+from tabane.hub.http.tls_entrance import TlsEntrance
 from tabane.settings import Settings
 
 KEEP_ALIVE = 75
@@ -39,7 +43,10 @@ class HttpServer:
         self.loop, self._door, self._most, self.waits = loop, door, most, door.waits
         self.pulse = Pulse(loop)
         hub, settings = door.hub, self._settings
-        gate = HttpGate(settings, door.port, door.token, door.token_path, hub.environment.get("LANG"))
+        attempts = FailedAttempts(loop, door.identities.on_refused)
+        authenticator = Authenticator(door.token, door.identities, attempts)
+        gate = HttpGate(settings, door.port, authenticator, door.token_path, hub.environment.get("LANG"))
+        self._gate = gate
         self._sessions = HttpSessions(settings, gate, hub.sessions, self.pulse)
         self._modern = SingleRequests(settings, gate, hub.sessions, hub.gateway, self.pulse)
         self._programs = HttpPrograms(
@@ -53,7 +60,11 @@ class HttpServer:
             hub.status,
             lambda: door.uptime,
             lambda: self.connections,
+            hub.audit.telemetry.counters,
+            hub.audit.counts,
+            self._refusals,
         )
+        self._attempts = attempts
         self._app = HttpApp(
             settings,
             gate,
@@ -78,16 +89,29 @@ class HttpServer:
         )
         self.config.load()
         self.state = ServerState()
-        self._listening: asyncio.Server | None = None
+        self._listening: asyncio.Server | TlsEntrance | None = None
         self._second = 0
         self._look: asyncio.TimerHandle | None = None
+        self._revoked: asyncio.TimerHandle | None = None
 
     async def listen(self, listening: socket.socket) -> None:
         """Accept from now on, beginning with the clients that already wait."""
-        self._listening = await self.loop.create_server(
-            lambda: HttpConnection(self), sock=listening, backlog=1024
-        )
+        tls = self._door.tls
+        if tls is None:
+            self._listening = await self.loop.create_server(
+                lambda: HttpConnection(self), sock=listening, backlog=1024
+            )
+        else:
+            self._listening = TlsEntrance(
+                self.loop,
+                listening,
+                tls.context,
+                lambda: HttpConnection(self),
+                trusted=lambda address: address in self._gate.proxies,
+                full=lambda: self.full,
+            )
         self._look = self.loop.call_later(self.waits.look, self._looked)
+        self._revoked = self.loop.call_later(self.waits.revoked, self._end_revoked)
 
     @property
     def full(self) -> bool:
@@ -95,7 +119,8 @@ class HttpServer:
 
     @property
     def connections(self) -> int:
-        return len(self.state.connections) + len(self._programs.sockets)
+        pending = self._listening.pending if isinstance(self._listening, TlsEntrance) else 0
+        return len(self.state.connections) + len(self._programs.sockets) + pending
 
     @property
     def busy(self) -> bool:
@@ -110,9 +135,12 @@ class HttpServer:
         """Wait until what programs asked for was answered, and the answers taken."""
         await self._programs.idle()
 
-    def admit(self, request: HttpRequest) -> Admission:
-        """Admit a request to become a WebSocket, and return its client. Raises RefusedRequest."""
-        return self._programs.admit(request)
+    def admit(self, request: HttpRequest) -> Admission | None:
+        """Admit a request to become a WebSocket, and return its client; None if that takes a wait.
+
+        Raises RefusedRequest.
+        """
+        return self._programs.admit_now(request)
 
     def refresh(self) -> None:
         """Let responses have the current time."""
@@ -135,8 +163,9 @@ class HttpServer:
 
         The responses were ended before: what is left of them is sent.
         """
-        if self._look:
-            self._look.cancel()
+        for timer in (self._look, self._revoked):
+            if timer:
+                timer.cancel()
         if self._listening:
             self._listening.close()
         end = self.loop.time() + limit
@@ -158,6 +187,17 @@ class HttpServer:
 
     def _open(self) -> list[HttpConnection]:
         return [one for one in self.state.connections if isinstance(one, HttpConnection)]
+
+    def _refusals(self) -> Mapping[str, int]:
+        """Return the refused requests and connections by reason, for the metrics."""
+        entrance = self._listening if isinstance(self._listening, TlsEntrance) else None
+        tls = {"handshake": entrance.failed, "connection": entrance.refused} if entrance else {}
+        return {**self._attempts.counts, **tls}
+
+    def _end_revoked(self) -> None:
+        for kind in (self._sessions, self._modern, self._programs):
+            kind.end_revoked()
+        self._revoked = self.loop.call_later(self.waits.revoked, self._end_revoked)
 
     def _looked(self) -> None:
         now = self.loop.time()

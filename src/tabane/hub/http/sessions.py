@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 
 from tabane.hub.clients.sessions import ClientSessions
+from tabane.hub.http.authentication import has_ended
 from tabane.hub.http.gate import HttpGate
 from tabane.hub.http.legacy import ResumableSession
 from tabane.hub.http.request import HttpReply, HttpRequest, refusal
@@ -48,22 +49,23 @@ class HttpSessions:
             self._make_room()
         self._count += 1
         name = base64.urlsafe_b64encode(os.urandom(24)).decode()
-        created = ResumableSession(name, self._pulse, settings.outbox)
-        caller = self._gate.caller(request, f"http-{self._count}")
+        created = ResumableSession(name, self._pulse, settings.outbox, request.owner)
+        assert request.access is not None  # identified before
+        caller = self._gate.caller(request, f"http-{self._count}", request.access)
         created.session = self._clients.begin(caller, mode, created, Era.LEGACY)
         self._by_id[name] = created
         self._look_later()
         return created
 
-    def find(self, name: str | None) -> ResumableSession:
-        """Return a session by its id.
+    def find(self, name: str | None, owner: str) -> ResumableSession:
+        """Return a session by its id, for the identity that made it.
 
-        Raises RefusedRequest: 400 without an id, 404 if there is no such session.
+        Raises RefusedRequest: 400 without an id, 404 if there is no such session, or it is another's.
         """
         if not name:
             raise refusal(400, "Mcp-Session-Id is missing: begin with initialize, and send the id it gives")
         found = self._by_id.get(name)
-        if found is None:
+        if found is None or found.owner != owner:
             raise refusal(404, "Mcp-Session-Id: no such session, or it has ended; begin with initialize")
         return found
 
@@ -75,6 +77,12 @@ class HttpSessions:
         gone: HttpReply = refusal(404, f"the session has ended: {why}").reply
         session.end(gone)
         session.session.gone()
+
+    def end_revoked(self) -> None:
+        """End the sessions of keys that were revoked or have expired."""
+        for session in list(self):
+            if has_ended(session.session.caller.access):
+                self.end(session, "its key or token is no longer valid")
 
     def close(self) -> None:
         if self._timer:

@@ -10,6 +10,7 @@ from typing import Protocol, cast
 
 from tabane.hub.clients.outlet import ROOM, undelivered
 from tabane.hub.clients.session import Session
+from tabane.hub.http.authentication import has_ended
 from tabane.hub.local.handshake import DRAIN
 from tabane.hub.rpc.dispatcher import ClientGone, Send
 from tabane.operations import Caller
@@ -160,7 +161,8 @@ class WebSocket(asyncio.Protocol):
         self._broken = True
         self.close(fault.code, fault.reason)
         # Its closing frame cannot be recognized within the broken data; its end of file can.
-        self._transport.write_eof()
+        if self._transport.can_write_eof():  # not in TLS, where the end of the connection is awaited
+            self._transport.write_eof()
 
     def _deliver(self) -> None:
         """Begin what the client asks for, for a slice of time. The rest waits for the loop's next turn."""
@@ -199,6 +201,9 @@ class WebSocket(asyncio.Protocol):
             self._transport.write(websocket.frame(event.data, websocket.PONG))
 
     def _received(self, data: bytes) -> None:
+        if has_ended(self.dispatcher.caller.access):
+            self.close(websocket.POLICY, "the key or token of this connection is no longer valid")
+            return
         self._held += len(data)
         self._read_or_not()
         task = self.dispatcher.receive(data, self._send)

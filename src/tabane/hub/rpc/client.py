@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import select
 import socket
 import time
 import urllib.parse
@@ -17,8 +18,8 @@ from tabane.wire import json, websocket
 from tabane.wire.json import InvalidJson
 from tabane.wire.websocket import Fault, WebSocketClosed, WebSocketDecoder, WebSocketPing
 
-SCHEMES = ("ws", "http")
-PORT = 8765
+SCHEMES = ("ws", "http", "wss", "https")
+PORT, TLS_PORT = 8765, 443
 
 MOST_MESSAGE = 64 << 20
 """Bytes of an answer: a hub sends less than 1 MiB."""
@@ -58,7 +59,9 @@ class WebSocketClient(HubClient):
 
 
 def connect_to(url: str, token: str | None = None, lang: str = "", limit: float = CONNECT_LIMIT) -> HubClient:
-    """Return a client of the hub at ``ws://host:port/``; ``lang`` is the language of its answers.
+    """Return a client of the hub at ``ws://host:port/`` or ``wss://host/``; ``lang`` is for its answers.
+
+    ``token`` is an API key of the hub, or its token.
 
     Raises BadArguments if the address is not valid, and HubError if no hub answers there in ``limit``
     seconds, or with the hub's reason if it refuses.
@@ -66,12 +69,13 @@ def connect_to(url: str, token: str | None = None, lang: str = "", limit: float 
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in SCHEMES or not parts.hostname:
         raise BadArguments(say("{url}: an address must be ws://host:port.", url=url))
+    tls = parts.scheme in ("wss", "https")
     try:
-        place = parts.hostname, parts.port or PORT
+        place = parts.hostname, parts.port or (TLS_PORT if tls else PORT)
     except ValueError:
         raise BadArguments(say("{url}: an address must be ws://host:port.", url=url)) from None
     try:
-        with socket.create_connection(place, timeout=limit) as peer:
+        with _connected(place, limit, tls=tls) as peer:
             rest = _upgrade(peer, parts, token, lang)
             peer.setblocking(False)
             return WebSocketClient(peer.detach(), rest)
@@ -86,11 +90,33 @@ def connect_to(url: str, token: str | None = None, lang: str = "", limit: float 
         ) from None
 
 
+def _connected(place: tuple[str, int], limit: float, *, tls: bool) -> socket.socket:
+    """Return a connection, inside TLS if asked. Raises HubError for a certificate, and OSError."""
+    deadline = time.monotonic() + limit
+    peer = socket.create_connection(place, timeout=limit)
+    if not tls:
+        return peer
+    from tabane.hub.local.tls_tunnel import TlsFailure, client_context, secured  # only for TLS
+
+    try:
+        near = secured(peer, place[0], client_context(os.environ), deadline, _wait_readable)
+    except TlsFailure as failure:
+        peer.close()
+        address = f"{place[0]}:{place[1]}"
+        raise HubError(say("No TLS connection to {url}: {why}", url=address, why=failure)) from None
+    near.settimeout(limit)
+    return near
+
+
+def _wait_readable(seconds: float, fd: int) -> None:
+    select.select([fd] if fd >= 0 else [], [], [], seconds)
+
+
 def _upgrade(peer: socket.socket, url: urllib.parse.SplitResult, token: str | None, lang: str) -> bytes:
     """Ask for a WebSocket. Return what came after the answer. Raises HubError if it is refused."""
     key = base64.b64encode(os.urandom(16)).decode()
     head = [
-        f"GET {url.path or '/'} HTTP/1.1",
+        f"GET {'/' if not url.path or url.path.startswith('/mcp') else url.path} HTTP/1.1",
         f"Host: {url.netloc.rpartition('@')[2]}",
         "Upgrade: websocket",
         "Connection: Upgrade",
@@ -98,12 +124,19 @@ def _upgrade(peer: socket.socket, url: urllib.parse.SplitResult, token: str | No
         f"Sec-WebSocket-Version: {websocket.VERSION}",
         *([f"Authorization: Bearer {token}"] if token else []),
         *([f"Accept-Language: {lang}"] if lang else []),
+        *([f"Tabane-Profile: {profile}"] if (profile := _profile_in(url.path)) else []),
     ]
     peer.sendall("\r\n".join([*head, "", ""]).encode())
     answer, rest = _head(peer)
     if answer.startswith(b"HTTP/1.1 101") and websocket.accept_of(key).encode() in answer:
         return rest
     raise HubError(_reason_of_refusal(peer, rest, answer.partition(b"\r\n")[0].decode("latin-1")))
+
+
+def _profile_in(path: str) -> str:
+    """Return the profile that the path of a URL for assistants names, /mcp/p/NAME; empty without one."""
+    parts = path.strip("/").split("/")
+    return parts[2] if parts[:2] == ["mcp", "p"] and len(parts) > 2 else ""
 
 
 def _head(peer: socket.socket) -> tuple[bytes, bytes]:

@@ -1,0 +1,179 @@
+"""The operation `explain_policy`: why a key may or may not call a tool."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Protocol
+
+from msgspec import Meta, Struct
+
+from tabane.access.explanation import PermissionReason, explain_permission
+from tabane.access.permissions import PermissionPatterns
+from tabane.messages import Lang, Message, say
+from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.operations.access import CallTarget
+
+MOST_CHARACTERS = 300
+"""Of the name of a key or tool."""
+
+
+class PolicyKey(Protocol):
+    """A key as an explanation sees it. ``profile`` is the name of its profile, "" without one."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def patterns(self) -> PermissionPatterns: ...
+
+    @property
+    def profile(self) -> str: ...
+
+
+class ExplainPolicyParams(Struct, frozen=True, forbid_unknown_fields=True):
+    key: Annotated[
+        str, Meta(min_length=1, max_length=MOST_CHARACTERS, description="Name or id of a key, see keys_list.")
+    ]
+    tool: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=MOST_CHARACTERS,
+            description="Name of a tool (server__tool) or of an operation (search_documents).",
+        ),
+    ]
+
+
+class PolicyExplainer:
+    """Explains what a key may call.
+
+    ``find_key`` returns a key and its state, and raises UnknownName. ``find_target`` returns what a name
+    stands for, and raises UnknownName. ``profile`` returns the patterns of a profile; None if there is none.
+    """
+
+    def __init__(
+        self,
+        find_key: Callable[[str], Awaitable[tuple[PolicyKey, str]]],
+        find_target: Callable[[Caller, str], Awaitable[CallTarget]],
+        profile: Callable[[str], PermissionPatterns | None],
+    ) -> None:
+        self._find_key, self._find_target, self._profile = find_key, find_target, profile
+
+    def table(self) -> list[Operation]:
+        return [
+            Operation(
+                name="explain_policy",
+                description="Explain whether an API key may call a tool, and which pattern decides it.",
+                params=ExplainPolicyParams,
+                handler=self.explain,
+                faces=frozenset({Face.RPC, Face.CLI}),
+                privilege=Privilege.READ,
+                source="admin",
+                text=policy_text,
+                read_only=True,
+                label="Explain a permission",
+            )
+        ]
+
+    async def explain(self, caller: Caller, params: ExplainPolicyParams) -> dict[str, Any]:
+        key, state = await self._find_key(params.key)
+        target = await self._find_target(caller, params.tool)
+        steps = self._steps(key, target)
+        return {
+            "allowed": state == "active" and all(step["allowed"] for step in steps),
+            "key": {"id": key.id, "name": key.name, "state": state},
+            "tool": target.name,
+            "server": target.server,
+            "source": target.source,
+            "changes": target.changes,
+            "steps": steps,
+        }
+
+    def _steps(self, key: PolicyKey, target: CallTarget) -> list[dict[str, Any]]:
+        """Return a step for the key, and one for its profile: all must allow the tool."""
+        steps = [_step("key", key.name, explain_permission(key.patterns, target))]
+        if key.profile:
+            patterns = self._profile(key.profile)
+            if patterns is None:
+                missing = {"by": "profile", "name": key.profile, "allowed": False, "rule": "missing"}
+                return [*steps, missing]
+            steps.append(_step("profile", key.profile, explain_permission(patterns, target)))
+        return steps
+
+
+def policy_text(found: dict[str, Any], lang: Lang) -> str:
+    """Return an explanation as lines: the answer, then the reasons."""
+    return "\n".join(message.render(lang) for message in policy_messages(found))
+
+
+def policy_messages(found: dict[str, Any]) -> list[Message]:
+    """Return the same as messages."""
+    key, tool = found["key"]["name"], found["tool"]
+    answer = (
+        say("{key} may call {tool}.", key=key, tool=tool)
+        if found["allowed"]
+        else say("{key} may not call {tool}.", key=key, tool=tool)
+    )
+    return [answer, *_of_state(found["key"]), *(_of_step(step, found) for step in found["steps"])]
+
+
+def _step(by: str, name: str, reason: PermissionReason) -> dict[str, Any]:
+    step = {"by": by, "name": name, "allowed": reason.allowed, "rule": reason.rule}
+    return {**step, "pattern": reason.pattern} if reason.pattern else step
+
+
+def _of_state(key: dict[str, Any]) -> list[Message]:
+    if key["state"] == "active":
+        return []
+    if key["state"] == "expired":
+        return [say("The key has expired. Create another one with: tabane keys create NAME")]
+    return [say("The key was revoked. Create another one with: tabane keys create NAME")]
+
+
+def _of_step(step: dict[str, Any], found: dict[str, Any]) -> Message:
+    who = _who(step)
+    match step["rule"]:
+        case "allow":
+            return say("{who} allows it: {pattern}", who=who, pattern=step["pattern"])
+        case "deny":
+            return say("{who} denies it: {pattern}", who=who, pattern=step["pattern"])
+        case "read_only":
+            return say(
+                "{who} is read-only, and {tool} is not marked as read-only.", who=who, tool=found["tool"]
+            )
+        case "always":
+            return say("{who} does not deny it, and every key may use it.", who=who)
+        case "missing":
+            return say(
+                "The profile {name} does not exist, so nothing is allowed. List the profiles with: tabane "
+                "profiles list",
+                name=step["name"],
+            )
+        case _:
+            return _of_nothing(who, found)
+
+
+def _of_nothing(who: Message, found: dict[str, Any]) -> Message:
+    if found["server"]:
+        return say(
+            "{who} has no pattern that allows it. These would: {patterns}",
+            who=who,
+            patterns=f"{found['tool']}, {found['server']}__*",
+        )
+    if found["source"] in ("", "admin"):
+        return say(
+            "{who} does not allow administration. It needs {tool} or @admin; * does not include it.",
+            who=who,
+            tool=found["tool"],
+        )
+    patterns = f"{found['tool']}, @{found['source']}"
+    return say("{who} has no pattern that allows it. These would: {patterns}", who=who, patterns=patterns)
+
+
+def _who(step: dict[str, Any]) -> Message:
+    if step["by"] == "key":
+        return say("The key {name}", name=step["name"])
+    return say("The profile {name}", name=step["name"])

@@ -1,0 +1,341 @@
+"""The index of the audit log: a database that is derived from the log's files, and caught up on demand.
+
+Each entry is a row: seq, time, combination, and its place in a file. A combination is a set of equal
+properties (type, holder, server, tool, outcome, …). Blocks count the combinations of each 4,096 entries, so
+a query reads the rows of few blocks. The log itself holds the rest of an entry.
+
+``index.db`` may be deleted: it is built again. ``usage.db`` beside it has the usage of days whose log is
+gone (:mod:`tabane.audit.usage_rollups`). Each has its own mark in each file of the log, changed in the
+transaction that adds what was read. If a crash leaves one mark behind the other, only that one reads on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import date, datetime, timedelta, tzinfo
+
+from tabane.audit.entry import AuditEntry, decode_entry
+from tabane.audit.index_requests import INDEX, USAGE
+from tabane.audit.log_lines import LinesRead, LogFile, log_files, read_lines
+from tabane.audit.usage_rollups import KEPT_DAYS, UsageRollups
+from tabane.audit.usage_rollups import VERSION as USAGE_VERSION
+from tabane.text.time_zones import zone_of
+
+VERSION = 1
+BLOCK_BITS = 12
+"""A block has 2 ** 12 entries."""
+
+_MOST_KNOWN = 100_000  # combinations that are remembered
+_QUARTER = 900_000  # ms: no time zone changes its offset within a quarter of an hour
+_MOST_QUARTERS = 10_000
+
+_SCHEMA = (
+    "CREATE TABLE files (first INTEGER PRIMARY KEY, path TEXT NOT NULL, identity BLOB NOT NULL, "
+    "bytes INTEGER NOT NULL)",
+    "CREATE TABLE combos (id INTEGER PRIMARY KEY, type TEXT NOT NULL, key TEXT NOT NULL, "
+    "label TEXT NOT NULL, client TEXT NOT NULL, face TEXT NOT NULL, kind TEXT NOT NULL, "
+    "server TEXT NOT NULL, name TEXT NOT NULL, outcome TEXT NOT NULL, "
+    "UNIQUE (name, outcome, key, server, client, face, label, type, kind))",
+    "CREATE TABLE entries (seq INTEGER PRIMARY KEY, time INTEGER NOT NULL, combo INTEGER NOT NULL, "
+    "place INTEGER NOT NULL)",
+    "CREATE TABLE blocks (block INTEGER NOT NULL, combo INTEGER NOT NULL, count INTEGER NOT NULL, "
+    "earliest INTEGER NOT NULL, latest INTEGER NOT NULL, PRIMARY KEY (block, combo)) WITHOUT ROWID",
+)
+
+Combo = tuple[str, str, str, str, str, str, str, str, str]
+_Row = tuple[int, int, int, int]
+
+
+class AuditIndex:
+    """The index of the log in ``folder``. One process uses it at a time.
+
+    ``zone`` is the name of the time zone whose days usage is counted by. :meth:`close` it.
+    """
+
+    def __init__(self, folder: str, zone: str) -> None:
+        self.folder, self.zone = folder, zone
+        self._days = _Days(zone_of(zone))
+        self.database = _opened(folder)
+        self.rollups = UsageRollups(self.database)
+        self._combos: dict[Combo, int] = {}
+        self._inodes = _inodes(folder)
+        self.behind = 0
+
+    def close(self) -> None:
+        self.database.close()
+
+    @property
+    def in_place(self) -> bool:
+        """Return whether its files are still there. They may be deleted at any time."""
+        try:
+            return _inodes(self.folder) == self._inodes
+        except FileNotFoundError:
+            return False
+
+    @property
+    def paths(self) -> dict[int, str]:
+        """Return the path of each file that is indexed, by its first seq."""
+        return dict(self.database.execute("SELECT first, path FROM files"))
+
+    @property
+    def last(self) -> int:
+        """Return the seq of the newest entry."""
+        return int(self.database.execute("SELECT ifnull(max(seq), 0) FROM entries").fetchone()[0])
+
+    def catch_up(self, seconds: float) -> bool:
+        """Read what was added to the log, for that long. Return whether all that was there is read.
+
+        Then ``behind`` is 0, otherwise the number of bytes that are left.
+        """
+        deadline = time.monotonic() + seconds
+        files = log_files(self.folder)
+        self._drop_missing(files)
+        marks = self._marks()
+        self.behind = sum(file.size - self._mark(file, marks) for file in files)
+        for file in files:
+            begin = place = self._mark(file, marks)
+            with contextlib.suppress(FileNotFoundError):
+                for read in read_lines(file, place):
+                    self._take(file, read, marks.get(file.first, (b"", 0))[1])
+                    self.behind -= read.end - place
+                    place = read.end
+                    if time.monotonic() > deadline:
+                        return False
+            self.behind -= file.size - begin - (place - begin)
+        return True
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _marks(self) -> dict[int, tuple[bytes, int]]:
+        rows = self.database.execute("SELECT first, identity, bytes FROM files")
+        return {first: (identity, end) for first, identity, end in rows}
+
+    def _mark(self, file: LogFile, marks: dict[int, tuple[bytes, int]]) -> int:
+        """Return the place in a file up to which both databases have it."""
+        indexed = marks.get(file.first, (b"", 0))[1]
+        return min(indexed, self.rollups.counted(file.identity), file.size)
+
+    def _drop_missing(self, files: list[LogFile]) -> None:
+        """Drop the entries of files that are gone, or everything if files were replaced or came back."""
+        there = {file.first: file for file in files}
+        marks = self._marks()
+        changed = any(
+            first in there and (there[first].identity != identity or there[first].size < end)
+            for first, (identity, end) in marks.items()
+        )
+        returned = bool(marks) and any(first < max(marks) and first not in marks for first in there)
+        gone = [first for first in marks if first not in there]
+        if changed or returned:
+            with self._transaction():
+                for table in ("files", "entries", "blocks", "combos"):
+                    self.database.execute(f"DELETE FROM {table}")
+        elif gone:
+            with self._transaction():
+                self._drop(gone, sorted(marks))
+
+    def _drop(self, gone: list[int], known: list[int]) -> None:
+        execute = self.database.execute
+        for first in gone:
+            later = [other for other in known if other > first]
+            end = min(later) if later else sys.maxsize
+            execute("DELETE FROM entries WHERE seq >= ? AND seq < ?", (first, end))
+            execute("DELETE FROM files WHERE first = ?", (first,))
+            blocks = (first >> BLOCK_BITS, end - 1 >> BLOCK_BITS)
+            execute("DELETE FROM blocks WHERE block BETWEEN ? AND ?", blocks)
+            for block in set(blocks):
+                execute(
+                    "INSERT OR REPLACE INTO blocks SELECT ?, combo, count(*), min(time), max(time) "
+                    "FROM entries WHERE seq >= ? AND seq < ? GROUP BY combo",
+                    (block, block << BLOCK_BITS, min(block + 1 << BLOCK_BITS, sys.maxsize)),
+                )
+        execute("DELETE FROM combos WHERE id NOT IN (SELECT combo FROM blocks)")
+        self._combos = {}
+        oldest = date.today() - timedelta(days=KEPT_DAYS)
+        self.rollups.remove_before(oldest.isoformat())
+
+    def _take(self, file: LogFile, read: LinesRead, indexed: int) -> None:
+        """Add lines to both databases, to each only those that it does not have yet."""
+        counted = self.rollups.counted(file.identity)
+        with self._transaction():
+            last, rows, place = self.last, [], read.begin
+            for line in read.lines:
+                found = _entry(line)
+                if found is not None:
+                    entry, moment = found
+                    if place >= counted:
+                        self.rollups.add(entry, self._days.day(moment))
+                    if place >= indexed and entry.seq > last:
+                        last = entry.seq
+                        rows.append((last, moment, self._combo(entry), place))
+                place += len(line) + 1
+            if read.end > indexed:
+                self._insert(rows)
+                self.database.execute(
+                    "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)",
+                    (file.first, file.path, file.identity, read.end),
+                )
+            if read.end > counted:
+                self.rollups.write(file.identity, read.end)
+
+    def _insert(self, rows: list[_Row]) -> None:
+        blocks: dict[tuple[int, int], list[int]] = {}
+        for seq, moment, combo, _ in rows:
+            key = (seq >> BLOCK_BITS, combo)
+            known = blocks.get(key)
+            if known is None:
+                blocks[key] = [1, moment, moment]
+            else:
+                known[0] += 1
+                known[1], known[2] = min(known[1], moment), max(known[2], moment)
+        self.database.executemany("INSERT INTO entries VALUES (?, ?, ?, ?)", rows)
+        self.database.executemany(
+            "INSERT INTO blocks VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+            "count = count + excluded.count, earliest = min(earliest, excluded.earliest), "
+            "latest = max(latest, excluded.latest)",
+            [(*key, *value) for key, value in blocks.items()],
+        )
+
+    def _combo(self, entry: AuditEntry) -> int:
+        combo = (
+            entry.type, entry.key, entry.label, entry.client, entry.face, entry.kind, entry.server,
+            entry.name, entry.outcome,
+        )  # fmt: skip
+        number = self._combos.get(combo)
+        if number is None:
+            if len(self._combos) >= _MOST_KNOWN:
+                self._combos.clear()
+            number = self._combos[combo] = self._number(combo)
+        return number
+
+    def _number(self, combo: Combo) -> int:
+        row = self.database.execute(
+            "SELECT id FROM combos WHERE type = ? AND key = ? AND label = ? AND client = ? AND face = ? "
+            "AND kind = ? AND server = ? AND name = ? AND outcome = ?",
+            combo,
+        ).fetchone()
+        if row:
+            return int(row[0])
+        inserted = self.database.execute("INSERT INTO combos VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)", combo)
+        assert inserted.lastrowid is not None
+        return inserted.lastrowid
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """Commit what the block writes, or nothing of it."""
+        self.database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.database.execute("COMMIT")
+        except BaseException:
+            self.database.rollback()
+            self._combos = {}
+            self.rollups.forget_pending()
+            raise
+
+
+class _Days:
+    """The day of a time in a zone, as an ISO date."""
+
+    def __init__(self, zone: tzinfo) -> None:
+        self._zone = zone
+        self._known: dict[int, str] = {}
+
+    def day(self, moment: int) -> str:
+        quarter = moment // _QUARTER
+        day = self._known.get(quarter)
+        if day is None:
+            if len(self._known) >= _MOST_QUARTERS:
+                self._known.clear()
+            try:
+                day = datetime.fromtimestamp(quarter * _QUARTER / 1000, self._zone).date().isoformat()
+            except (ValueError, OverflowError, OSError):
+                day = "1970-01-01"
+            self._known[quarter] = day
+        return day
+
+
+def _entry(line: bytes) -> tuple[AuditEntry, int] | None:
+    """Return an entry and its time in milliseconds since 1970; None for a line that is none."""
+    try:
+        entry = decode_entry(line)
+        moment = datetime.fromisoformat(entry.time)
+        seconds = moment.timestamp() if moment.tzinfo else None
+    except (ValueError, OverflowError):
+        return None
+    return None if seconds is None or not 0 < entry.seq < 1 << 62 else (entry, round(seconds * 1000))
+
+
+# -- files ---------------------------------------------------------------------------------------
+
+
+def _inodes(folder: str) -> list[int]:
+    return [os.stat(os.path.join(folder, name)).st_ino for name in (INDEX, USAGE)]
+
+
+def _opened(folder: str) -> sqlite3.Connection:
+    """Open both databases; one that is damaged, or of another version of the index, is replaced."""
+    index, usage = os.path.join(folder, INDEX), os.path.join(folder, USAGE)
+    _check(usage, USAGE_VERSION, _set_aside)
+    _check(index, VERSION, _remove)
+    for path in (index, usage):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    database = sqlite3.connect(index, isolation_level=None, timeout=10.0, cached_statements=256)
+    database.execute("ATTACH ? AS usage", (usage,))
+    for name, version in (("main", VERSION), ("usage", USAGE_VERSION)):
+        database.execute(f"PRAGMA {name}.journal_mode = WAL")
+        database.execute(f"PRAGMA {name}.synchronous = NORMAL")
+        database.execute(f"PRAGMA {name}.user_version = {version}")
+    if not database.execute("SELECT 1 FROM main.sqlite_schema LIMIT 1").fetchone():
+        _execute_all(database, _SCHEMA)
+    return database
+
+
+def _execute_all(database: sqlite3.Connection, statements: Iterable[str]) -> None:
+    database.execute("BEGIN IMMEDIATE")
+    for statement in statements:
+        database.execute(statement)
+    database.execute("COMMIT")
+
+
+def _check(path: str, version: int, replace: Callable[[str], None]) -> None:
+    """Call ``replace`` if the database at ``path`` cannot be used."""
+    if not os.path.exists(path):
+        return
+    try:
+        with contextlib.closing(sqlite3.connect(path, timeout=10.0)) as database:
+            (found,) = database.execute("PRAGMA user_version").fetchone()
+            database.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        usable = found in (0, version)
+    except sqlite3.DatabaseError:
+        usable = False
+    if not usable:
+        replace(path)
+
+
+def repair(folder: str) -> None:
+    """Remove the index after it was found damaged, so that it is built again; keep usage if it is whole."""
+    usage = os.path.join(folder, USAGE)
+    with contextlib.suppress(sqlite3.DatabaseError), contextlib.closing(sqlite3.connect(usage)) as database:
+        if database.execute("PRAGMA quick_check(1)").fetchone() == ("ok",):
+            usage = ""
+    if usage:
+        _set_aside(usage)
+    _remove(os.path.join(folder, INDEX))
+
+
+def _remove(path: str) -> None:
+    for name in (path, path + "-wal", path + "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+
+
+def _set_aside(path: str) -> None:
+    """Keep a database that cannot be used beside the new one: it may be of a newer version."""
+    os.replace(path, f"{path}.unusable-{int(time.time())}")
+    _remove(path)

@@ -1,0 +1,129 @@
+"""Requests that the hub sends to the process with the index of the audit log, and its answers."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+INDEX, USAGE = "index.db", "usage.db"
+"""The databases in the folder of the log."""
+
+UsageGroup = Literal["tool", "server", "key", "client", "day"]
+
+
+class EntryFilter(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Conditions on entries; all of them have to hold.
+
+    ``start`` and ``end`` are milliseconds since 1970, both included. ``key``, ``actor``, ``client``,
+    ``server``, ``tool`` and ``action`` are patterns in which ``*`` stands for any characters; an empty one is
+    no condition. ``key`` and ``actor`` also match the label. ``tool`` only matches calls. ``outcomes`` are
+    the allowed outcomes, all if empty; "" is that of entries without one. ``text`` occurs in an entry's
+    values; the case of ASCII letters is ignored.
+    """
+
+    start: int | None = None
+    end: int | None = None
+    type: str = ""
+    outcomes: tuple[str, ...] = ()
+    key: str = ""
+    actor: str = ""
+    client: str = ""
+    server: str = ""
+    tool: str = ""
+    action: str = ""
+    text: str = ""
+
+
+class EntryQuery(msgspec.Struct, frozen=True, tag="entries", omit_defaults=True):
+    """A page of entries, newest first; only those with a smaller seq than ``before``, if it is not 0.
+
+    With ``after``, the page has the oldest entries that are newer, oldest first.
+    """
+
+    filter: EntryFilter = EntryFilter()
+    before: int = 0
+    after: int | None = None
+    offset: int = 0
+    limit: int = 50
+
+
+class EntryCounts(msgspec.Struct, frozen=True, tag="counts", omit_defaults=True):
+    """Counts of entries by each property. ``top`` limits the rows of each."""
+
+    filter: EntryFilter = EntryFilter()
+    top: int = 20
+
+
+class UsageQuery(msgspec.Struct, frozen=True, tag="usage", omit_defaults=True):
+    """Usage from the day ``first`` to ``last`` (ISO dates, both included), in groups.
+
+    ``server``, ``tool`` and ``client`` are patterns. ``key`` is a pattern too, which also matches labels; as
+    ``holder``, it is exactly one holder. With ``used_tools``, the answer is each tool and server that was
+    called, with the number of calls.
+    """
+
+    first: str
+    last: str
+    by: UsageGroup = "tool"
+    server: str = ""
+    tool: str = ""
+    key: str = ""
+    client: str = ""
+    holder: str | None = None
+    offset: int = 0
+    limit: int = 50
+    used_tools: bool = False
+
+
+class NewestEntry(msgspec.Struct, frozen=True, tag="newest"):
+    """The seq of the newest entry."""
+
+
+class CatchUp(msgspec.Struct, frozen=True, tag="catch_up"):
+    """Nothing but reading what was added to the log."""
+
+
+IndexTask = EntryQuery | EntryCounts | UsageQuery | NewestEntry | CatchUp
+
+
+class IndexRequest(msgspec.Struct, frozen=True):
+    """``folder`` is that of the log; ``zone`` the time zone that decides on the day of a call."""
+
+    folder: str
+    zone: str
+    task: IndexTask
+
+
+class IndexAnswer(msgspec.Struct, frozen=True):
+    """``ready`` is False if the index is still catching up: ask again. ``behind`` is then the bytes left.
+
+    With an ``error``, asking again does not help; ``full``: no space is left on the disk.
+    """
+
+    ready: bool
+    behind: int = 0
+    error: str = ""
+    full: bool = False
+    result: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_requests = msgspec.json.Decoder(IndexRequest)
+_answers = msgspec.json.Decoder(IndexAnswer)
+
+
+def encode_index(value: IndexRequest | IndexAnswer) -> bytes:
+    return msgspec.json.encode(value)
+
+
+def decode_index_request(body: bytes) -> IndexRequest:
+    return _requests.decode(body)
+
+
+def decode_index_answer(body: bytes) -> IndexAnswer:
+    return _answers.decode(body)
+
+
+def answered(result: Any) -> IndexAnswer:
+    """Return the answer with that result."""
+    return IndexAnswer(True, result=msgspec.Raw(msgspec.json.encode(result)))

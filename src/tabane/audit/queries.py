@@ -1,0 +1,167 @@
+"""Queries on the audit log and on usage: parameters as the index takes them, and its answers for callers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from datetime import tzinfo
+from typing import Any, NamedTuple, Protocol
+
+from tabane.audit.analysis import OfferedTool, analyzed
+from tabane.audit.conditions import check_order, filter_of, period_of
+from tabane.audit.index_requests import EntryCounts, EntryFilter, EntryQuery, IndexTask, UsageQuery
+from tabane.audit.parameters import AnalyzeUsage, GetAuditStats, GetUsageStats, QueryAuditLogs
+from tabane.audit.periods import day_of, moment_of, time_in
+from tabane.errors import BadArguments
+from tabane.messages import say
+from tabane.operations import Caller, CallTarget
+from tabane.text.time_zones import zone_of
+from tabane.wire.cursors import CursorCodec, ForeignCursor
+
+_USUAL_DAYS = 30
+_MOST_TOOLS = 1_000
+
+
+class AsksIndex(Protocol):
+    """The index, in its process."""
+
+    async def ask(self, task: IndexTask) -> Any: ...
+
+
+class EntryPlace(NamedTuple):
+    """The place of a page of entries: the seq that it begins before."""
+
+    before: int
+
+
+class UsagePlace(NamedTuple):
+    """The place of a page of groups: how many were shown."""
+
+    shown: int
+
+
+_entries = CursorCodec("audit", EntryPlace)
+_groups = CursorCodec("usage", UsagePlace)
+
+
+class AuditQueries:
+    """Answers the operations.
+
+    ``zone`` returns the name of the time zone of dates. ``offered`` returns the tools of all servers.
+    """
+
+    def __init__(
+        self,
+        index: AsksIndex,
+        zone: Callable[[], str],
+        offered: Callable[[], Iterable[OfferedTool]],
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._index, self._zone_name = index, zone
+        self._offered, self._now = offered, now
+
+    @property
+    def _zone(self) -> tzinfo:
+        return zone_of(self._zone_name())
+
+    async def query_audit_logs(self, caller: Caller, params: QueryAuditLogs) -> dict[str, Any]:
+        """Return matching entries, newest first. ``total`` is null on later pages of a search for a text.
+
+        ``exact`` is False if more entries may match than ``total``: a search for a text is counted only in
+        the newest entries.
+        """
+        query = EntryQuery(
+            filter_of(params, self._zone, self._now()),
+            before=_before(params.cursor),
+            offset=0 if params.cursor else params.offset,
+            limit=params.limit,
+        )
+        found: dict[str, Any] = await self._index.ask(query)
+        before = found.pop("before")
+        return found | {"next_cursor": _entries.encode(EntryPlace(before)) if before else None}
+
+    async def get_audit_stats(self, caller: Caller, params: GetAuditStats) -> dict[str, Any]:
+        """Return counts of entries by each of their properties."""
+        zone = self._zone
+        start, end = period_of(params, zone, self._now())
+        wanted = EntryFilter(
+            start=None if start is None else round(start * 1000), end=None if end is None else int(end * 1000)
+        )
+        found: dict[str, Any] = await self._index.ask(EntryCounts(wanted))
+        for name in ("earliest", "latest"):
+            moment = found[name]
+            found[name] = None if moment is None else time_in(moment / 1000, zone)
+        return found
+
+    async def get_usage_stats(self, caller: Caller, params: GetUsageStats) -> dict[str, Any]:
+        """Return usage in groups. A caller who may not see that of others gets their own."""
+        first, last = self._days(params.start, params.end)
+        shown = _shown(params.cursor)
+        query = UsageQuery(
+            first,
+            last,
+            by=params.by,
+            server=params.server or "",
+            tool=params.tool or "",
+            key=params.key or "",
+            client=params.client or "",
+            holder=None if sees_all(caller) else holder_of(caller),
+            offset=shown,
+            limit=params.limit,
+        )
+        found = await self._index.ask(query)
+        shown += len(found["results"])
+        more = bool(found["results"]) and shown < found["total"]
+        return {
+            "start": first, "end": last, "by": params.by, **found,
+            "next_cursor": _groups.encode(UsagePlace(shown)) if more else None,
+        }  # fmt: skip
+
+    async def analyze_usage(self, caller: Caller, params: AnalyzeUsage) -> dict[str, Any]:
+        """Return what is never used and what it costs, what is slow, what fails, and who uses how much."""
+        first, last = self._days(params.start, params.end)
+        tools = await self._index.ask(UsageQuery(first, last, limit=_MOST_TOOLS))
+        clients = await self._index.ask(UsageQuery(first, last, by="client", limit=params.limit))
+        used = await self._index.ask(UsageQuery(first, last, used_tools=True))
+        names = {name for name, _server, _calls in used}
+        found = analyzed(list(self._offered()), names, tools["results"], clients["results"], params.limit)
+        return {"start": first, "end": last, **found}
+
+    def _days(self, start: str | None, end: str | None) -> tuple[str, str]:
+        zone, now = self._zone, self._now()
+        last = moment_of(end, zone, now, "end", end=True) if end else now
+        usual = last - (_USUAL_DAYS - 1) * 86_400
+        first = moment_of(start, zone, now, "start", end=False) if start else usual
+        check_order(first, last)
+        return day_of(first, zone), day_of(last, zone)
+
+
+def holder_of(caller: Caller) -> str:
+    """Return the name under which a caller's calls are counted."""
+    return caller.access.holder
+
+
+def sees_all(caller: Caller) -> bool:
+    """Return whether a caller may see the usage of others: only administration may."""
+    target = CallTarget("get_usage_stats", source="admin", kind="operation", changes=False)
+    return caller.access.allows(target)
+
+
+def _before(cursor: str | None) -> int:
+    try:
+        return _entries.decode(cursor).before if cursor else 0
+    except ForeignCursor:
+        raise _foreign() from None
+
+
+def _shown(cursor: str | None) -> int:
+    try:
+        return max(0, min(_groups.decode(cursor).shown, 1 << 62)) if cursor else 0
+    except ForeignCursor:
+        raise _foreign() from None
+
+
+def _foreign() -> BadArguments:
+    return BadArguments(
+        say("cursor: it is not one of this query. Use the next_cursor of a page before, or none."), "cursor"
+    )

@@ -1,0 +1,108 @@
+"""Answers of the queries on the audit log and on usage as text for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tabane.messages import Lang, Message, say
+
+Found = Mapping[str, Any]
+
+
+def entries(found: Found, lang: Lang) -> str:
+    """Return entries, one per line."""
+    if not found["results"]:
+        return say("No entries match.").render(lang)
+    return "\n".join(_entry(entry) for entry in found["results"])
+
+
+def counts(found: Found, lang: Lang) -> str:
+    """Return the numbers of entries by type and outcome."""
+    lines = [say("Entries: {count}", count=found["total"])]
+    for name in ("by_type", "by_outcome"):
+        lines += [Message("  {name}: {count}", **row) for row in found[name]]
+    return _lines(lines, lang)
+
+
+def usage(found: Found, lang: Lang) -> str:
+    """Return the usage of each group, one per line, and the sum."""
+    if not found["results"]:
+        return say("No calls from {start} to {end}.", start=found["start"], end=found["end"]).render(lang)
+    groups = [_group(str(group[found["by"]]) or "-", group) for group in found["results"]]
+    return _lines([*groups, _group(say("All"), found["sum"])], lang)
+
+
+def analysis(found: Found, lang: Lang) -> str:
+    """Return the analysis, a paragraph for each question."""
+    offered, unused = found["offered"], found["unused"]
+    parts: list[Message] = [
+        say(
+            "From {start} to {end}, {unused} of {tools} {tools:tool|tools} were not used. Their definitions "
+            "have about {tokens} tokens, of {all} tokens in all.",
+            start=found["start"], end=found["end"], unused=unused["tools"], tools=offered["tools"],
+            tokens=unused["tokens"], all=offered["tokens"],
+        )
+    ]  # fmt: skip
+    for title, rows in (
+        (say("Servers that nobody uses:"), [_unused_server(row) for row in found["unused_servers"]]),
+        (say("Slowest tools:"), [_slow(row) for row in found["slowest"]]),
+        (say("Tools that fail most often:"), [_failing(row) for row in found["failing"]]),
+        (say("Clients:"), [_client(row) for row in found["clients"]]),
+    ):
+        if rows:
+            parts += [title, *rows]
+    return _lines(parts, lang)
+
+
+def milliseconds(value: float | None) -> str:
+    """Return a duration with three digits, in ms or s."""
+    if value is None:
+        return ""
+    if value >= 1000:
+        return f"{value / 1000:.3g} s" if value < 1_000_000 else f"{value / 1000:,.0f} s"
+    return f"{value:.3g} ms"
+
+
+def _entry(entry: Found) -> str:
+    who = entry.get("label") or entry.get("key") or "-"
+    parts = [entry["time"], who, entry.get("name") or entry["type"], entry.get("outcome") or ""]
+    if entry.get("ms"):
+        parts.append(milliseconds(entry["ms"]))
+    return "  ".join(part for part in (*parts, entry.get("reason")) if part)
+
+
+def _group(name: str | Message, group: Found) -> Message:
+    return say(
+        "{name}: {calls} {calls:call|calls}, {errors} {errors:error|errors}, p50 {p50}, p95 {p95}, p99 {p99}",
+        name=name, calls=group["calls"], errors=group["errors"], p50=milliseconds(group["p50_ms"]) or "-",
+        p95=milliseconds(group["p95_ms"]) or "-", p99=milliseconds(group["p99_ms"]) or "-",
+    )  # fmt: skip
+
+
+def _unused_server(row: Found) -> Message:
+    return say("  {server}: {tools} {tools:tool|tools}, {tokens} tokens", **row)
+
+
+def _slow(row: Found) -> Message:
+    return say(
+        "  {tool}: p95 {p95}, {calls} {calls:call|calls}",
+        tool=row["tool"], p95=milliseconds(row["p95_ms"]), calls=row["calls"],
+    )  # fmt: skip
+
+
+def _failing(row: Found) -> Message:
+    return say(
+        "  {tool}: {errors} of {calls} {calls:call|calls}", **{k: row[k] for k in ("tool", "errors", "calls")}
+    )
+
+
+def _client(row: Found) -> Message:
+    return say(
+        "  {client}: {calls} {calls:call|calls}, about {tokens} tokens of results, {saved} tokens saved",
+        client=row["client"] or "-", calls=row["calls"], tokens=row["tokens"], saved=row["saved"],
+    )  # fmt: skip
+
+
+def _lines(messages: Iterable[Message], lang: Lang) -> str:
+    return "\n".join(message.render(lang) for message in messages)

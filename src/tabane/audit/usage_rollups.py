@@ -1,0 +1,279 @@
+"""Usage by day, holder, client, server and tool: a database that outlives the log it was counted from.
+
+Each file of the log is known by the hash of its first line, with the number of bytes that are counted.
+That number and the counts change in one transaction, so a crash neither loses nor doubles a call.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from tabane.audit.entry import AuditEntry
+from tabane.audit.index_requests import UsageQuery
+from tabane.audit.latencies import bucket_of, percentiles
+
+VERSION = 1
+
+MOST_ROWS = 20_000
+"""Combinations of one day; calls of further ones are counted as :data:`OTHER`."""
+
+OTHER = "(other)"
+RESOURCES = "(resources)"
+"""The tool of all resources of a server: their addresses are unlimited."""
+
+KEPT_DAYS = 800
+_MOST_FILES = 10_000
+_LONGEST_NAME = 200
+_SHARES = (0.5, 0.95, 0.99)
+_OUTCOMES = ("ok", "failed", "refused", "limited", "cancelled")
+_COLUMNS = ("calls", *_OUTCOMES, "timed", "ms", "bytes", "saved")
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS usage.rollups (
+  id INTEGER PRIMARY KEY, day TEXT NOT NULL, key TEXT NOT NULL, client TEXT NOT NULL, server TEXT NOT NULL,
+  tool TEXT NOT NULL, calls INTEGER NOT NULL DEFAULT 0, ok INTEGER NOT NULL DEFAULT 0,
+  failed INTEGER NOT NULL DEFAULT 0, refused INTEGER NOT NULL DEFAULT 0, limited INTEGER NOT NULL DEFAULT 0,
+  cancelled INTEGER NOT NULL DEFAULT 0, timed INTEGER NOT NULL DEFAULT 0, ms REAL NOT NULL DEFAULT 0,
+  bytes INTEGER NOT NULL DEFAULT 0, saved INTEGER NOT NULL DEFAULT 0,
+  UNIQUE (day, key, client, server, tool));
+CREATE TABLE IF NOT EXISTS usage.latencies (
+  rollup INTEGER NOT NULL, bucket INTEGER NOT NULL, count INTEGER NOT NULL,
+  PRIMARY KEY (rollup, bucket)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS usage.holders (key TEXT PRIMARY KEY, label TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS usage.counted (
+  identity BLOB PRIMARY KEY, bytes INTEGER NOT NULL, number INTEGER NOT NULL);
+"""
+
+
+class RollupKey(NamedTuple):
+    day: str
+    key: str
+    client: str
+    server: str
+    tool: str
+
+
+class _Sums:
+    """What is added to one rollup."""
+
+    __slots__ = ("buckets", "bytes", "calls", "ms", "outcomes", "saved", "timed")
+
+    def __init__(self) -> None:
+        self.calls = self.timed = self.bytes = self.saved = 0
+        self.ms = 0.0
+        self.outcomes = dict.fromkeys(_OUTCOMES, 0)
+        self.buckets: dict[int, int] = {}
+
+    def add(self, entry: AuditEntry) -> None:
+        number = entry.count or 1
+        self.calls += number
+        self.bytes += entry.bytes
+        self.saved += entry.saved
+        if entry.outcome:
+            self.outcomes[entry.outcome] += number
+        if entry.outcome in ("ok", "failed"):
+            bucket = bucket_of(entry.ms)
+            self.timed += number
+            self.ms += entry.ms * number
+            self.buckets[bucket] = self.buckets.get(bucket, 0) + number
+
+    def row(self) -> tuple[Any, ...]:
+        return (self.calls, *self.outcomes.values(), self.timed, self.ms, self.bytes, self.saved)
+
+
+class UsageRollups:
+    """Writes and reads the database ``usage`` that is attached to a connection."""
+
+    def __init__(self, database: sqlite3.Connection) -> None:
+        self._database = database
+        self._pending: dict[RollupKey, _Sums] = {}
+        self._labels: dict[str, str] = {}
+        self._rows: dict[str, int] = {}
+        for statement in _SCHEMA.split(";"):
+            database.execute(statement)
+
+    def counted(self, identity: bytes) -> int:
+        """Return how many bytes of a file are counted."""
+        row = self._database.execute(
+            "SELECT bytes FROM usage.counted WHERE identity = ?", (identity,)
+        ).fetchone()
+        return row[0] if row else 0
+
+    def add(self, entry: AuditEntry, day: str) -> None:
+        """Count an entry, if it is a call. It is written by :meth:`write`."""
+        if entry.type != "call":
+            return
+        key = rollup_key(entry, day)
+        sums = self._pending.get(key)
+        if sums is None:
+            sums = self._pending[key] = _Sums()
+        sums.add(entry)
+        if entry.label:
+            self._labels[key.key] = entry.label[:_LONGEST_NAME]
+
+    def write(self, identity: bytes, end: int) -> None:
+        """Write what was counted, and that a file is counted up to ``end``, within the open transaction."""
+        pending, self._pending = self._pending, {}
+        labels, self._labels = self._labels, {}
+        for key, sums in pending.items():
+            self._write(key, sums)
+        execute = self._database.execute
+        self._database.executemany("INSERT OR REPLACE INTO usage.holders VALUES (?, ?)", labels.items())
+        execute(
+            "INSERT INTO usage.counted VALUES (?, ?, (SELECT ifnull(max(number), 0) + 1 FROM usage.counted)) "
+            "ON CONFLICT DO UPDATE SET bytes = excluded.bytes",
+            (identity, end),
+        )
+        execute(
+            "DELETE FROM usage.counted WHERE number <= (SELECT max(number) FROM usage.counted) - ?",
+            (_MOST_FILES,),
+        )
+
+    def forget_pending(self) -> None:
+        """Drop what was counted since the last commit."""
+        self._pending, self._labels, self._rows = {}, {}, {}
+
+    def remove_before(self, day: str) -> None:
+        """Remove the rollups of days before ``day``, within the open transaction."""
+        execute = self._database.execute
+        execute(
+            "DELETE FROM usage.latencies WHERE rollup IN (SELECT id FROM usage.rollups WHERE day < ?)", (day,)
+        )
+        execute("DELETE FROM usage.rollups WHERE day < ?", (day,))
+
+    def _write(self, key: RollupKey, sums: _Sums) -> None:
+        number = self._number(key) or self._new_number(key)
+        changes = ", ".join(f"{name} = {name} + ?" for name in _COLUMNS)
+        self._database.execute(f"UPDATE usage.rollups SET {changes} WHERE id = ?", (*sums.row(), number))
+        self._database.executemany(
+            "INSERT INTO usage.latencies VALUES (?, ?, ?) "
+            "ON CONFLICT DO UPDATE SET count = count + excluded.count",
+            [(number, bucket, count) for bucket, count in sums.buckets.items()],
+        )
+
+    def _number(self, key: RollupKey) -> int | None:
+        row = self._database.execute(
+            "SELECT id FROM usage.rollups "
+            "WHERE day = ? AND key = ? AND client = ? AND server = ? AND tool = ?",
+            key,
+        ).fetchone()
+        return row[0] if row else None
+
+    def _new_number(self, key: RollupKey) -> int | None:
+        """Insert a row, or return that of other calls if the day has too many."""
+        if key.day not in self._rows:
+            (self._rows[key.day],) = self._database.execute(
+                "SELECT count(*) FROM usage.rollups WHERE day = ?", (key.day,)
+            ).fetchone()
+        if self._rows[key.day] >= MOST_ROWS:
+            key = RollupKey(key.day, OTHER, OTHER, OTHER, OTHER)
+            if number := self._number(key):
+                return number
+        self._rows[key.day] += 1
+        return self._database.execute(
+            "INSERT INTO usage.rollups (day, key, client, server, tool) VALUES (?, ?, ?, ?, ?)", key
+        ).lastrowid
+
+    # -- queries ---------------------------------------------------------------------------------
+
+    def find(self, query: UsageQuery) -> dict[str, Any]:
+        """Return a page of groups with their figures, the sum of all groups, and how many there are."""
+        where, values = _conditions(query)
+        column = query.by
+        sums = ", ".join(f"total({name}) AS {name}" for name in _COLUMNS)
+        order = f"{column} DESC" if column == "day" else f"calls DESC, {column}"
+        rows = self._database.execute(
+            f"SELECT {column}, max(server), count(DISTINCT server), {sums} FROM usage.rollups WHERE {where} "
+            f"GROUP BY {column} ORDER BY {order} LIMIT ? OFFSET ?",
+            (*values, query.limit, query.offset),
+        ).fetchall()
+        buckets = self._buckets(where, values, column, [row[0] for row in rows])
+        groups = [self._group(query, row, buckets.get(row[0], [])) for row in rows]
+        return {"results": groups, **self._all(where, values, column)}
+
+    def used_tools(self, query: UsageQuery) -> list[list[Any]]:
+        """Return each tool and server that was called, with the number of calls."""
+        where, values = _conditions(query)
+        rows = self._database.execute(
+            f"SELECT tool, server, sum(calls) FROM usage.rollups WHERE {where} GROUP BY tool, server", values
+        )
+        return [list(row) for row in rows]
+
+    def _group(self, query: UsageQuery, row: Sequence[Any], buckets: list[tuple[int, int]]) -> dict[str, Any]:
+        name, server, servers, *sums = row
+        group: dict[str, Any] = {query.by: name}
+        if query.by == "tool" and servers == 1:
+            group["server"] = server
+        if query.by == "key":
+            group["label"] = self._label(name)
+        return group | _figures(sums, buckets)
+
+    def _all(self, where: str, values: list[Any], column: str) -> dict[str, Any]:
+        sums = ", ".join(f"total({name})" for name in _COLUMNS)
+        groups, *figures = self._database.execute(
+            f"SELECT count(DISTINCT {column}), {sums} FROM usage.rollups WHERE {where}", values
+        ).fetchone()
+        buckets = self._database.execute(
+            "SELECT bucket, sum(count) FROM usage.rollups JOIN usage.latencies ON rollup = id "
+            f"WHERE {where} GROUP BY bucket",
+            values,
+        ).fetchall()
+        return {"total": groups, "sum": _figures(figures, buckets)}
+
+    def _buckets(
+        self, where: str, values: list[Any], column: str, names: list[str]
+    ) -> dict[str, list[tuple[int, int]]]:
+        marks = ", ".join("?" for _ in names)
+        rows = self._database.execute(
+            f"SELECT {column}, bucket, sum(count) FROM usage.rollups JOIN usage.latencies ON rollup = id "
+            f"WHERE {where} AND {column} IN ({marks}) GROUP BY {column}, bucket",
+            (*values, *names),
+        )
+        found: dict[str, list[tuple[int, int]]] = {}
+        for name, bucket, count in rows:
+            found.setdefault(name, []).append((bucket, count))
+        return found
+
+    def _label(self, key: str) -> str:
+        row = self._database.execute("SELECT label FROM usage.holders WHERE key = ?", (key,)).fetchone()
+        return row[0] if row else ""
+
+
+def rollup_key(entry: AuditEntry, day: str) -> RollupKey:
+    """Return the rollup that a call is counted in."""
+    tool = RESOURCES if entry.kind == "resource" else entry.name
+    names = (entry.key, entry.client, entry.server, tool)
+    return RollupKey(day, *(name[:_LONGEST_NAME] for name in names))
+
+
+def _figures(sums: Sequence[float], buckets: Iterable[tuple[int, int]]) -> dict[str, Any]:
+    named = dict(zip(_COLUMNS, sums, strict=True))
+    p50, p95, p99 = percentiles(buckets, _SHARES)
+    whole = {name: int(named[name]) for name in ("calls", *_OUTCOMES, "bytes", "saved")}
+    errors = whole["failed"] + whole["refused"] + whole["limited"]
+    mean = round(named["ms"] / named["timed"], 3) if named["timed"] else None
+    return whole | {"errors": errors, "mean_ms": mean, "p50_ms": p50, "p95_ms": p95, "p99_ms": p99}
+
+
+def _conditions(query: UsageQuery) -> tuple[str, list[Any]]:
+    """Return the condition of a query in SQL, and its values."""
+    parts: list[str] = ["day BETWEEN ? AND ?"]
+    values: list[Any] = [query.first, query.last]
+    for column, pattern in (("server", query.server), ("tool", query.tool), ("client", query.client)):
+        if pattern:
+            parts.append(f"{column} GLOB ?")
+            values.append(glob(pattern))
+    if query.key:
+        parts.append("(key GLOB ? OR key IN (SELECT key FROM usage.holders WHERE label GLOB ?))")
+        values += [glob(query.key)] * 2
+    if query.holder is not None:
+        parts.append("key = ?")
+        values.append(query.holder)
+    return " AND ".join(parts), values
+
+
+def glob(pattern: str) -> str:
+    """Return a pattern of ours, in which only ``*`` is special, for GLOB of SQLite."""
+    return pattern.replace("[", "[[]").replace("?", "[?]")

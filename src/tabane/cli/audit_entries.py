@@ -1,0 +1,143 @@
+"""Entries of the audit log: the default of `tabane audit`.
+
+``cli/audit.py`` declares the group with :func:`entry_options`, and invokes :func:`entries` if no command is
+given.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+
+from tabane.audit.parameters import QueryAuditLogs
+from tabane.cli.audit_following import EntryFollower
+from tabane.cli.options import combined, given, option, parameter_option
+from tabane.cli.output import Command, TableState, Terminal
+from tabane.cli.servers_file import server_names
+from tabane.cli.terminal_text import clean, fitted, padded
+from tabane.messages import say
+
+_LONGEST_REASON = 60  # columns on a terminal
+_WIDTHS = (19, 16, 16, 36, 10, 9)
+
+
+def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that choose entries."""
+    return combined([
+        parameter_option(QueryAuditLogs, "tool", metavar="NAME",
+                         help=say("Only calls of this tool; * stands for any characters.")),
+        parameter_option(QueryAuditLogs, "server", metavar="NAME", shell_complete=server_names,
+                         help=say("Only entries of this server.")),
+        parameter_option(QueryAuditLogs, "key", metavar="NAME",
+                         help=say("Only entries of this key, by its id or name.")),
+        parameter_option(QueryAuditLogs, "client", metavar="NAME", help=say("Only entries of this client.")),
+        parameter_option(QueryAuditLogs, "type", help=say("Only entries of this type.")),
+        parameter_option(QueryAuditLogs, "result", "--outcome", "result",
+                         help=say("Only entries with this outcome.")),
+        parameter_option(QueryAuditLogs, "text", metavar="TEXT",
+                         help=say("Only entries with this text in arguments, reason or names.")),
+        parameter_option(QueryAuditLogs, "start", "--since", "start", metavar="TIME",
+                         help=say("Only entries since this time: a date, today, or ago: 30m, 24h, 7d.")),
+        parameter_option(QueryAuditLogs, "end", "--until", "end", metavar="TIME",
+                         help=say("Only entries until this time.")),
+        parameter_option(QueryAuditLogs, "limit", "--limit", "-n", "limit",
+                         help=say("Maximum number of entries.")),
+        parameter_option(QueryAuditLogs, "cursor", metavar="CURSOR",
+                         help=say("Show the page that begins at this cursor of the page before.")),
+        option("--follow", "-f", is_flag=True, help=say("Also show new entries, until Ctrl+C.")),
+    ])(function)  # fmt: skip
+
+
+@click.command("entries", cls=Command)
+@click.pass_obj
+def entries(terminal: Terminal, /, follow: bool, **options: Any) -> None:
+    """Print the newest matching entries, and with ``follow`` also those that are added."""
+    if follow:
+        _follow(terminal, given(options))
+        return
+    with terminal.working(say("Reading the audit log")):
+        found = terminal.hub().call("query_audit_logs", given(options))
+    terminal.show(found, lambda: _print(terminal, found))
+
+
+def _print(terminal: Terminal, found: Mapping[str, Any]) -> None:
+    headers = [
+        say("time"), say("who"), say("client"), say("action"), say("outcome"), say("duration"), say("reason"),
+    ]  # fmt: skip
+    terminal.table(headers, (_row(entry) for entry in found["results"]))
+    if not found["results"]:
+        terminal.note(say("No entries match."))
+    if found["next_cursor"]:
+        terminal.note(_more(found))
+
+
+def _more(found: Mapping[str, Any]) -> Any:
+    shown, total, cursor = len(found["results"]), found["total"], found["next_cursor"]
+    if total is None:
+        return say("There may be more. Next page: --cursor {cursor}", cursor=cursor)
+    if found["exact"]:
+        return say("{shown} of {total} entries. Next page: --cursor {cursor}",
+                   shown=shown, total=total, cursor=cursor)  # fmt: skip
+    return say("{shown} of at least {total} entries. Next page: --cursor {cursor}",
+               shown=shown, total=total, cursor=cursor)  # fmt: skip
+
+
+def _follow(terminal: Terminal, params: dict[str, Any]) -> None:
+    folder = os.path.join(terminal.endpoint().home, "audit")
+    follower = EntryFollower(folder)  # before the query, so that no entry is lost in between
+    found = terminal.hub().call("query_audit_logs", params)
+    terminal.close()
+    rows = found["results"][::-1]
+    _print_lines(terminal, rows)
+    newest = rows[-1]["seq"] if rows else 0
+    try:
+        for entry in follower.entries(params, newest):
+            _print_lines(terminal, [entry])
+    except KeyboardInterrupt:
+        return
+
+
+def _print_lines(terminal: Terminal, entries: Iterable[Mapping[str, Any]]) -> None:
+    for entry in entries:
+        if terminal.json:
+            click.echo(json.dumps(entry, ensure_ascii=False))
+        else:
+            click.echo(_line(_row(entry)))
+
+
+def _line(row: Sequence[object]) -> str:
+    parts = [padded(str(cell), width) for cell, width in zip(row, _WIDTHS, strict=False)]
+    return "  ".join([*parts, str(row[-1])]).rstrip()
+
+
+def _row(entry: Mapping[str, Any]) -> tuple[object, ...]:
+    from tabane.audit.rendered_text import milliseconds
+
+    action = str(entry.get("name") or entry["type"])
+    if entry.get("count"):
+        action += f" ×{entry['count']}"
+    return (
+        _when(entry["time"]),
+        clean(entry.get("label") or entry.get("key") or ""),
+        clean(entry.get("client") or ""),
+        clean(action),
+        TableState(entry.get("outcome") or ""),
+        milliseconds(entry.get("ms") or None),
+        _reason(clean(entry.get("reason") or "")),
+    )
+
+
+def _when(moment: str) -> str:
+    """Return the local time; on a terminal without the year, so that a row fits."""
+    local = datetime.fromisoformat(moment).astimezone().replace(tzinfo=None)
+    return local.strftime("%m-%d %H:%M:%S") if sys.stdout.isatty() else local.isoformat(" ", "seconds")
+
+
+def _reason(reason: str) -> str:
+    return fitted(reason, _LONGEST_REASON) if sys.stdout.isatty() else reason

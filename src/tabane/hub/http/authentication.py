@@ -1,0 +1,124 @@
+"""Authentication over HTTP: the hub's token, API keys, and tokens of an OAuth server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from tabane.errors import TabaneError
+from tabane.operations.access import LOCAL, Access, CallTarget
+from tabane.wire.http import same_token
+
+if TYPE_CHECKING:
+    from tabane.hub.http.failed_attempts import FailedAttempts
+
+KEY_PREFIX = "tbn_"
+"""Begins each API key."""
+
+MOST_CREDENTIAL = 16 << 10
+"""Characters of a bearer value that are looked at."""
+
+Refusal = Literal["token", "key", "oauth"]
+
+_ENDLESS = frozenset(("local", "loopback"))
+_PRESENCE = CallTarget("ping", source="hub", kind="operation", changes=False)
+
+
+class KeyFinder(Protocol):
+    """Finds API keys. It takes the same time for a key that exists and for one that does not."""
+
+    def find(self, secret: str) -> Access | None:
+        """Return the access of a key; None if it is unknown, expired or revoked."""
+        ...
+
+
+class TokenVerifier(Protocol):
+    """Verifies tokens of an OAuth server."""
+
+    async def verify(self, token: str) -> Access:
+        """Return the access of a token. Raises TabaneError if it is not valid for this hub."""
+        ...
+
+
+class ProfileShelf(Protocol):
+    """The profiles of the settings."""
+
+    def names(self) -> Collection[str]: ...
+
+    def narrowed(self, access: Access, name: str) -> Access:
+        """Return what an identity may do within a profile that exists."""
+        ...
+
+
+class RefusedCredential(Exception):
+    """Nobody is known by that value. ``retry_after`` is in seconds; 0 where another attempt may come now."""
+
+    def __init__(self, retry_after: float = 0.0) -> None:
+        super().__init__()
+        self.retry_after = retry_after
+
+
+def _unheard(source: str, reason: str) -> None:
+    return
+
+
+@dataclass(frozen=True, slots=True)
+class HttpIdentities:
+    """What the hub knows of identities besides its own token.
+
+    ``exist`` returns whether there is any key, or OAuth is configured: without, nobody could come in from
+    another machine. ``on_refused`` is called with the source and the reason of each failed attempt.
+    ``resource_metadata`` returns the OAuth metadata of the hub as a URL and a JSON document; None without
+    OAuth.
+    """
+
+    keys: KeyFinder | None = None
+    tokens: TokenVerifier | None = None
+    profiles: ProfileShelf | None = None
+    exist: Callable[[], bool] = lambda: False
+    on_refused: Callable[[str, str], None] = _unheard
+    resource_metadata: Callable[[], tuple[str, bytes] | None] = lambda: None
+
+
+class Authenticator:
+    """Tells whose bearer value it is. ``token`` is the hub's own; None if none is required."""
+
+    def __init__(self, token: str | None, identities: HttpIdentities, attempts: FailedAttempts) -> None:
+        self.token, self.identities, self.attempts = token, identities, attempts
+
+    def known(self, credential: str) -> Access | None:
+        """Return the access of the hub's token, or of an API key; None for anything else."""
+        if len(credential) > MOST_CREDENTIAL:
+            return None
+        if self.token is not None and same_token(credential, self.token):
+            return LOCAL
+        keys = self.identities.keys
+        if keys is None or not credential.startswith(KEY_PREFIX):
+            return None
+        return keys.find(credential)
+
+    async def identify(self, credential: str, source: str) -> Access:
+        """Return the access of a bearer value from a source. Raises RefusedCredential, the later the more
+        attempts of the source have failed.
+        """
+        access = self.known(credential)
+        if access is not None:
+            return access
+        reason: Refusal = "key" if credential.startswith(KEY_PREFIX) else "token"
+        tokens = self.identities.tokens
+        if tokens is not None and reason == "token" and 0 < len(credential) <= MOST_CREDENTIAL:
+            if self.attempts.delay(source) and self.attempts.crowded(source):
+                # Verifying takes work, here or at the OAuth server. Who failed so often waits for it.
+                self.attempts.counts["limited"] += 1
+                raise RefusedCredential(self.attempts.delay(source))
+            try:
+                return await tokens.verify(credential)
+            except TabaneError:
+                reason = "oauth"
+        raise RefusedCredential(await self.attempts.fail(source, reason) or 0.0)
+
+
+def has_ended(access: Access) -> bool:
+    """Return whether an access was revoked, or has expired: it allows nothing any more."""
+    return access.holder not in _ENDLESS and not access.allows(_PRESENCE)

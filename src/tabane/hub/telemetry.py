@@ -1,0 +1,35 @@
+"""Telemetry of one hub: counters for Prometheus, and traces for OpenTelemetry if they are requested."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from tabane.hub.call_counters import CallCounters
+from tabane.hub.collector import open_tracing
+from tabane.hub.metering import HubMeter
+
+if TYPE_CHECKING:
+    from tabane.access.limits import CallLimits
+    from tabane.hub.tracing import CallTracing
+    from tabane.settings import Settings
+
+
+class HubTelemetry:
+    """What a hub measures of its calls, for others to collect.
+
+    ``tracing`` is None if no collector is configured.
+    """
+
+    def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
+        self.counters = CallCounters()
+        self.tracing: CallTracing | None = open_tracing(settings.otel_endpoint, environment)
+
+    def meter(self, limits: Callable[[], CallLimits]) -> HubMeter:
+        """Return a meter that feeds both."""
+        return HubMeter(limits, count=self.counters.count, trace=self.tracing)
+
+    async def close(self) -> None:
+        """Export the spans that wait, at most 2 seconds long."""
+        if self.tracing is not None:
+            await self.tracing.close()

@@ -1,0 +1,73 @@
+"""Queries of a hub on its audit log and on usage. Nothing of it is imported before the first query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tabane.audit.table import audit_queries_table
+from tabane.operations import Operation
+
+if TYPE_CHECKING:
+    from tabane.audit.analysis import OfferedTool
+    from tabane.audit.index_process import AuditIndexProcess
+    from tabane.audit.queries import AuditQueries
+    from tabane.gateway.gateway import Gateway
+
+FOLDER = "audit"
+BYTES_OF_A_TOKEN = 4
+"""Bytes of a definition that are about one token."""
+
+
+class HubUsage:
+    """The index of the audit log of a hub, and the operations that ask it.
+
+    ``zone`` returns the name of the time zone of dates. ``environment`` is the hub's, and ``errors`` the
+    descriptor that the index's process writes its stderr to.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        zone: Callable[[], str],
+        environment: Mapping[str, str],
+        gateway: Gateway,
+        errors: int | None = 2,
+    ) -> None:
+        self._folder, self._zone = str(home / FOLDER), zone
+        self._environment, self._gateway, self._errors = environment, gateway, errors
+        self._process: AuditIndexProcess | None = None
+        self._queries: AuditQueries | None = None
+
+    def table(self) -> list[Operation]:
+        return audit_queries_table(self._asked)
+
+    def follow(self, newest: Callable[[], int]) -> None:
+        """Keep the index near the log. ``newest`` returns the seq of the newest entry."""
+        self._index().follow(newest)
+
+    async def close(self) -> None:
+        if self._process is not None:
+            await self._process.close()
+
+    def _index(self) -> AuditIndexProcess:
+        if self._process is None:
+            from tabane.audit.index_process import AuditIndexProcess
+
+            self._process = AuditIndexProcess(self._folder, self._zone, self._environment, self._errors)
+        return self._process
+
+    def _asked(self) -> AuditQueries:
+        if self._queries is None:
+            from tabane.audit.queries import AuditQueries
+
+            self._queries = AuditQueries(self._index(), self._zone, self._offered)
+        return self._queries
+
+    def _offered(self) -> Iterable[OfferedTool]:
+        from tabane.audit.analysis import OfferedTool
+
+        for server in self._gateway.enabled():
+            for tool in self._gateway.catalogue.of_server(server.name):
+                yield OfferedTool(tool.alias, tool.server, len(tool.definition) // BYTES_OF_A_TOKEN)

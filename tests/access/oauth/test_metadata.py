@@ -1,0 +1,62 @@
+"""Metadata of the hub as a protected resource, and challenges."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tabane.access.oauth.metadata import challenge, is_metadata_path, metadata_url, resource_metadata
+from tabane.access.oauth.refusals import ScopeMissing, TokenRefused
+
+RESOURCE = "https://hub.example.com/mcp"
+METADATA = "https://hub.example.com/.well-known/oauth-protected-resource/mcp"
+
+
+def test_the_document_has_what_clients_look_for() -> None:
+    assert resource_metadata(RESOURCE, "https://login.example.com", ["tabane:read"]) == {
+        "resource": RESOURCE,
+        "authorization_servers": ["https://login.example.com"],
+        "scopes_supported": ["tabane:read"],
+        "bearer_methods_supported": ["header"],
+        "resource_name": "Tabane",
+    }
+
+
+@pytest.mark.parametrize(
+    ("resource", "expected"),
+    [
+        (RESOURCE, METADATA),
+        ("https://hub.example.com/", "https://hub.example.com/.well-known/oauth-protected-resource"),
+        ("http://[::1]:8765/mcp", "http://[::1]:8765/.well-known/oauth-protected-resource/mcp"),
+    ],
+)
+def test_the_path_of_the_resource_comes_after_the_well_known_one(resource: str, expected: str) -> None:
+    assert metadata_url(resource) == expected
+
+
+def test_the_metadata_has_a_path_for_each_url_of_mcp() -> None:
+    known = "/.well-known/oauth-protected-resource"
+    assert all(map(is_metadata_path, (known, f"{known}/mcp", f"{known}/mcp/full", f"{known}/mcp/p/work")))
+    assert not any(
+        map(is_metadata_path, ("/mcp", f"{known}/", f"{known}/rpc", f"{known}mcp", f"{known}/mcpx"))
+    )
+
+
+def test_a_challenge_names_the_metadata_and_the_error() -> None:
+    assert challenge(RESOURCE) == f'Bearer realm="tabane", resource_metadata="{METADATA}"'
+    refused = challenge(RESOURCE, TokenRefused("expired", "exp is 5 s ago"))
+    assert 'error="invalid_token"' in refused
+    assert "expired" in refused
+    assert "5 s ago" not in refused
+    missing = challenge(RESOURCE, ScopeMissing(("tabane:read", "tabane:*")))
+    assert 'error="insufficient_scope"' in missing
+    assert 'scope="tabane:read tabane:*"' in missing
+
+
+@given(st.text(), st.text())
+def test_a_challenge_is_one_header_whatever_is_in_it(path: str, scope: str) -> None:
+    header = challenge(f"https://hub.example.com/{path}", ScopeMissing((scope,)))
+    assert re.fullmatch(r'Bearer( [a-z_]+="[ !#-\[\]-~]*",?)+', header)
