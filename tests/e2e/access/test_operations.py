@@ -43,7 +43,7 @@ SOURCES: dict[str, str] = {
     "get_documentation": DOCS,
     **dict.fromkeys(("keys_create", "keys_update", "keys_revoke", "keys_list", "keys_show"), ADMIN),
     **dict.fromkeys(("get_rate_limit_stats", "verify_audit_log", "audit_head", "query_audit_logs"), ADMIN),
-    **dict.fromkeys(("get_audit_stats", "analyze_usage"), ADMIN),
+    **dict.fromkeys(("get_audit_stats", "analyze_usage", "explain_policy"), ADMIN),
     **dict.fromkeys(("profiles_list", "get_usage_stats"), HUB),  # what one may use, and has used
 }  # fmt: skip
 
@@ -58,7 +58,7 @@ READING = frozenset(
         "search_documents", "search", "get_document", "list_documents", "get_documents_by_prefix",
         "get_document_stats", "hello", "read_url_content", "list_pages",
         "keys_list", "keys_show", "get_rate_limit_stats", "audit_head", "query_audit_logs",
-        "get_audit_stats", "analyze_usage", "profiles_list", "get_usage_stats",
+        "get_audit_stats", "analyze_usage", "explain_policy", "profiles_list", "get_usage_stats",
     }
 )  # fmt: skip
 """Operations that change nothing."""
