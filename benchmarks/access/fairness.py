@@ -67,7 +67,7 @@ def ms(seconds: float) -> str:
 def created(hub: HubProcess, name: str, tier: str) -> str:
     """Return a new key of that tier, which may call every tool."""
     answer = json.loads(hub.tabane("keys", "create", name, "--allow", "*", "--tier", tier, "--json"))
-    return str(answer["key"])
+    return str(answer["secret"])
 
 
 async def run(hub: HubProcess, ways: list[str], rounds: int) -> list[Fairness]:

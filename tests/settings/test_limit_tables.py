@@ -32,6 +32,7 @@ def test_without_tables_the_tiers_are_those_of_the_table(tmp_path: Path) -> None
     rates = {name: tier.calls for name, tier in rules.tiers.items()}
     assert rates == {
         "local": None,
+        "loopback": CallRate(5000, 500.0),
         "default": CallRate(100, 10.0),
         "authenticated": CallRate(1000, 50.0),
         "premium": CallRate(5000, 200.0),

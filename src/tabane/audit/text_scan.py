@@ -13,10 +13,10 @@ import msgspec
 
 from tabane.audit.log_lines import LineReader
 
-MOST_SCANNED = 1 << 30
+MOST_SCANNED = 1 << 28
 """Bytes that are scanned until a page is full."""
 
-_COUNTING = 16  # once the page is full, counting goes on for one part in so many of these bytes
+_COUNTING = 4  # once the page is full, counting goes on for one part in so many of these bytes
 _OF_A_LINE = 10_000  # bytes that could be scanned in the time that a line takes to be checked
 
 

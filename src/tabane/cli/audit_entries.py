@@ -62,8 +62,17 @@ def entries(terminal: Terminal, /, follow: bool, **options: Any) -> None:
         _follow(terminal, given(options))
         return
     with terminal.working(say("Reading the audit log")):
-        found = terminal.hub().call("query_audit_logs", given(options))
+        found = _found(terminal, given(options))
     terminal.show(found, lambda: _print(terminal, found))
+
+
+def _found(terminal: Terminal, params: dict[str, Any]) -> dict[str, Any]:
+    """Return the first page with entries. A search for a text covers a part of the log at a time."""
+    while True:
+        found: dict[str, Any] = terminal.hub().call("query_audit_logs", params)
+        if found["results"] or not found["next_cursor"]:
+            return found
+        params = {**params, "cursor": found["next_cursor"]}
 
 
 def _print(terminal: Terminal, found: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from tabane.errors import TabaneError
+from tabane.errors import RateLimited, TabaneError
 from tabane.gateway.parameters import CallTool, ExecuteParallel
 from tabane.gateway.tools.tool import says_failed
 from tabane.messages import Lang, say
@@ -58,6 +58,8 @@ class ParallelCalls:
             try:
                 result = await self._perform(caller, request.name, request.arguments)
             except TabaneError as error:
+                if isinstance(error, RateLimited):
+                    await asyncio.sleep(error.pause)  # the caller ignores that it is over its limits
                 run.end(number, False, "error", Raw(rpc.error_of(error, caller.lang)))
             else:
                 run.answered(number, result, caller.lang)

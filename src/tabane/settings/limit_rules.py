@@ -8,8 +8,8 @@ from typing import Literal
 
 KIB, MIB = 1024, 1024 * 1024
 
-LOCAL_TIER, DEFAULT_TIER = "local", "default"
-"""The tier of the local user, and the tier that also applies to a caller whose tier does not exist."""
+LOCAL_TIER, LOOPBACK_TIER, DEFAULT_TIER = "local", "loopback", "default"
+"""The tiers of the local user, of programs of this machine without an identity, and of everybody else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,7 @@ def matches(pattern: str, name: str) -> bool:
 
 TIERS: Mapping[str, TierLimits] = {
     LOCAL_TIER: TierLimits(),
+    LOOPBACK_TIER: TierLimits(CallRate(5000, 500.0), 256, None, 4096),
     DEFAULT_TIER: TierLimits(CallRate(100, 10.0), 16, 8, 64, 30.0, 16 * MIB),
     "authenticated": TierLimits(CallRate(1000, 50.0), 64, 32, 256, 30.0, 64 * MIB),
     "premium": TierLimits(CallRate(5000, 200.0), 128, 48, 1024, 30.0, None),

@@ -36,6 +36,9 @@ MOST_IN_FLIGHT = 4096
 MOST_IN_BATCH = 1000
 """Messages of one batch."""
 
+LOOK = 1.0
+"""Seconds between two looks whether the hub ends: then nothing is held back."""
+
 BATCHED = "2025-03-26"
 """The one protocol version that has batches."""
 
@@ -388,7 +391,10 @@ class Session:
         self._tasks[key].add_done_callback(lambda _: self._prepared(size))
 
     async def _hold_back(self, seconds: float, give: Callable[[], None]) -> None:
-        await asyncio.sleep(seconds)
+        loop = self._host.loop
+        until = loop.time() + seconds
+        while (left := until - loop.time()) > 0 and not self._host.draining:  # noqa: ASYNC110  (nothing tells)
+            await asyncio.sleep(min(left, LOOK))
         give()
 
     def _no_longer_held(self) -> None:

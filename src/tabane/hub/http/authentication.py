@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from tabane.errors import TabaneError
+from tabane.errors import TabaneError, Unauthorized
 from tabane.operations.access import LOCAL, Access, CallTarget
 from tabane.wire.http import same_token
 
@@ -59,6 +59,10 @@ class RefusedCredential(Exception):
         self.retry_after = retry_after
 
 
+class UncheckedCredential(Exception):
+    """It cannot be known now whose value it is, for a reason that is not the client's."""
+
+
 def _unheard(source: str, reason: str) -> None:
     return
 
@@ -88,7 +92,10 @@ class Authenticator:
         self.token, self.identities, self.attempts = token, identities, attempts
 
     def known(self, credential: str) -> Access | None:
-        """Return the access of the hub's token, or of an API key; None for anything else."""
+        """Return the access of the hub's token, or of an API key; None for anything else.
+
+        Raises UncheckedCredential.
+        """
         if len(credential) > MOST_CREDENTIAL:
             return None
         if self.token is not None and same_token(credential, self.token):
@@ -96,7 +103,10 @@ class Authenticator:
         keys = self.identities.keys
         if keys is None or not credential.startswith(KEY_PREFIX):
             return None
-        return keys.find(credential)
+        try:
+            return keys.find(credential)
+        except TabaneError as error:  # the file of keys cannot be used
+            raise UncheckedCredential(str(error)) from None
 
     async def identify(self, credential: str, source: str) -> Access:
         """Return the access of a bearer value from a source. Raises RefusedCredential, the later the more
@@ -114,8 +124,10 @@ class Authenticator:
                 raise RefusedCredential(self.attempts.delay(source))
             try:
                 return await tokens.verify(credential)
-            except TabaneError:
+            except Unauthorized:
                 reason = "oauth"
+            except TabaneError as error:
+                raise UncheckedCredential(str(error)) from None
         raise RefusedCredential(await self.attempts.fail(source, reason) or 0.0)
 
 

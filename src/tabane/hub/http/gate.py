@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from pathlib import Path
 
-from tabane.hub.http.authentication import KEY_PREFIX, Authenticator, RefusedCredential
+from tabane.hub.http.authentication import (
+    KEY_PREFIX,
+    Authenticator,
+    RefusedCredential,
+    UncheckedCredential,
+)
 from tabane.hub.http.forwarding import AmbiguousOrigin, TrustedProxies
 from tabane.hub.http.request import JSON_HEAD, HeaderList, HttpReply, HttpRequest, RefusedRequest, refusal
 from tabane.hub.http.sources import source_of
@@ -17,6 +23,8 @@ from tabane.operations.access import LOCAL, Access, CallTarget
 from tabane.settings import Settings
 from tabane.settings.listening import WILDCARDS, networks
 from tabane.wire.http import allowed_host, allowed_origin, bearer, offered, own_origin
+
+log = logging.getLogger(__name__)
 
 METHODS = b"GET, POST, DELETE, OPTIONS"
 HEADERS = (
@@ -144,7 +152,7 @@ class HttpGate:
             return request.origin.local
         if shown is None:
             return False
-        if self._authenticator.known(shown) is not None:
+        if self._known(shown) is not None:
             return True
         self._authenticator.attempts.note(source_of(request.origin.address), "token")
         return False
@@ -156,7 +164,13 @@ class HttpGate:
         shown = token_in(request)
         if self._needs_none(request, shown):
             return LOCAL
-        return self._authenticator.known(shown) if shown else None
+        return self._known(shown) if shown else None
+
+    def _known(self, shown: str) -> Access | None:
+        try:
+            return self._authenticator.known(shown)
+        except UncheckedCredential as unchecked:
+            raise _unchecked(unchecked) from None
 
     async def identify(self, request: HttpRequest) -> Access | None:
         """Return whose request it is, and note it there; None if it shows nothing.
@@ -172,6 +186,8 @@ class HttpGate:
                 request.access = await self._authenticator.identify(shown, source)
             except RefusedCredential as refused:
                 raise self._refused(request, refused) from None
+            except UncheckedCredential as unchecked:
+                raise _unchecked(unchecked) from None
         return request.access
 
     async def require(self, request: HttpRequest) -> Access:
@@ -285,6 +301,12 @@ class HttpGate:
         if request.headers.get("access-control-request-private-network") == "true":
             headers.append((b"access-control-allow-private-network", b"true"))
         return RefusedRequest(HttpReply(204, b"", headers))
+
+
+def _unchecked(why: UncheckedCredential) -> RefusedRequest:
+    log.error("a key or token cannot be checked: %s", why)
+    text = "keys and tokens cannot be checked at the moment; see the hub's log: tabane logs"
+    return refusal(503, text, (b"retry-after", b"5"))
 
 
 def _headers_for_origin(origin: str) -> HeaderList:

@@ -25,6 +25,7 @@ from tabane.hub.local.listener import HubIdentity, HubListener
 from tabane.hub.local.lock import HomeLock, LockHolder
 from tabane.hub.process.administration import HubAdministration, settings_report
 from tabane.hub.process.home_version import write_stamp
+from tabane.hub.process.identities import HubIdentities
 from tabane.hub.process.logs import HubLogs
 from tabane.hub.process.table import table_of
 from tabane.hub.process.watchdog import Watchdog
@@ -85,6 +86,7 @@ class Daemon:
         self._stuck: str | None = None
         self.http: HttpDoor | None = None
         """Where HTTP is wanted, whether or not it could be."""
+        self._identities: HubIdentities | None = None
         self.homeless = False
         """Whether the home was deleted or replaced under this hub: what is at its paths is not its own."""
 
@@ -313,6 +315,8 @@ class Daemon:
             program.close(f"the hub ended: {why}")
         if self.http:
             await self.http.close()
+        if self._identities:
+            await self._identities.close()
 
     async def _unless_hurried(self, work: Any, limit: float) -> bool:
         """Return whether the work was done in time; a second signal cuts it short."""
@@ -342,7 +346,8 @@ class Daemon:
         requested = "http" in self.settings.sources
         if not self.settings.http or (self._origin.started_by == locks.STANDALONE and not requested):
             return None
-        door = HttpDoor(self.hub, table=self._door.table)
+        self._identities = HubIdentities(self.hub, lambda: self.http.url if self.http else None)
+        door = HttpDoor(self.hub, table=self._door.table, identities=self._identities.over_http())
         door.open()
         unbound = door.problem if door.refused_port is not None else None
         if unbound and self._origin.asked and self.settings.insists_on_http:

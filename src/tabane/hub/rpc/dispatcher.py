@@ -29,6 +29,9 @@ STREAMS = 4
 MOST_ANSWER = (1 << 20) - 1
 """Bytes of a message to a client over the network: by default, libraries take less than 1 MiB in one."""
 
+LOOK = 1.0
+"""Seconds between two looks whether the hub ends: then nothing is held back."""
+
 LEFT_OUT = ("reasoning", "summary", "tags")
 """Optional fields of a post: a model wrote them, for search."""
 
@@ -144,7 +147,10 @@ class Dispatcher:
         self._held += 1
         self.on_held()
         try:
-            await asyncio.sleep(seconds)
+            loop = asyncio.get_running_loop()
+            until = loop.time() + seconds
+            while (left := until - loop.time()) > 0 and not self.draining:  # noqa: ASYNC110  (nothing tells)
+                await asyncio.sleep(min(left, LOOK))
         finally:
             self._held -= 1
             self.on_held()

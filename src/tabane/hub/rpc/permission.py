@@ -15,6 +15,7 @@ from tabane.errors import ConfigurationError, Forbidden
 from tabane.messages import say
 from tabane.operations import CallTarget
 from tabane.settings.files import read_private, write_private
+from tabane.settings.limit_rules import LOOPBACK_TIER
 
 BITS = 256
 FEWEST = 16
@@ -80,7 +81,7 @@ class LoopbackAccess:
 
     holder = LOOPBACK
     label = ""
-    tier = "local"
+    tier = LOOPBACK_TIER
     everything = False
 
     def __init__(

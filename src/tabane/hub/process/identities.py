@@ -1,0 +1,46 @@
+"""Identities that a hub knows over HTTP: its API keys, and the tokens of an authorization server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tabane.errors import TabaneError
+from tabane.hub.http.authentication import HttpIdentities
+from tabane.hub.hub import Hub
+from tabane.hub.oauth import HubOAuth
+
+
+class HubIdentities:
+    """Identities of one hub. ``url`` returns the URL of MCP, None if it is not served."""
+
+    def __init__(self, hub: Hub, url: Callable[[], str | None]) -> None:
+        self._hub, self._url = hub, url
+        self._oauth = HubOAuth(lambda: hub.settings, self._resource, hub.environment)
+
+    def over_http(self) -> HttpIdentities:
+        """Return them as HTTP uses them. Failed attempts are recorded in the audit log."""
+        access = self._hub.access
+        return HttpIdentities(
+            keys=access.keys,
+            tokens=self._oauth if self._oauth.active else None,
+            profiles=access.profiles,
+            exist=self._exist,
+            on_refused=self._refused,
+            resource_metadata=self._oauth.metadata,
+        )
+
+    async def close(self) -> None:
+        await self._oauth.close()
+
+    def _exist(self) -> bool:
+        try:
+            return self._oauth.active or self._hub.access.keys.exist()
+        except TabaneError:
+            return False  # the file of keys cannot be used, so no key is known
+
+    def _refused(self, source: str, reason: str) -> None:
+        self._hub.audit.event("access", "sign_in", "refused", reason, holder="", source=source)
+
+    def _resource(self) -> str:
+        public = self._hub.settings.public_url.rstrip("/")
+        return f"{public}/mcp" if public else self._url() or ""
