@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -31,9 +32,9 @@ NOTHING = Policy(allow=())
 class Running:
     """A world in a loop of its own, which examples of one test share."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **settings: Any) -> None:
         self._runner = asyncio.Runner()
-        self._world = world(folder)
+        self._world = world(folder, **settings)
         self.world: World = self._runner.run(self._world.__aenter__())
 
     def run(self, scenario: Callable[[World], Awaitable[None]]) -> None:

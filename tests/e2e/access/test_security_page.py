@@ -21,4 +21,8 @@ def _functions(path: str) -> set[str]:
     file = ROOT / path
     if not file.exists():
         return set()
-    return {node.name for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef)}
+    return {
+        node.name
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    }

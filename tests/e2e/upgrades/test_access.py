@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tabane.build import this_build
 from tests.e2e.upgrades.earlier import Earlier, Installed, earlier
 from tests.harness.user import User, echo, said
 
@@ -77,14 +78,18 @@ def test_the_audit_begins_with_the_first_call_of_this_version(
     assert said(echo(old.assistant(), 1, n=1)) == {"n": 1}
     old.json("stop")
     assert said(echo(now.assistant(), 2, n=2)) == {"n": 2}
-    entries = now.json("rpc", "query_audit_logs", "--params", "{}")["results"]
-    assert [entry["tool"] for entry in entries if entry["tool"].startswith("small__")] == ["small__echo"]
+    lines = [
+        line for file in (user.tabane / "audit").glob("*.jsonl") for line in file.read_text().splitlines()
+    ]
+    names = [entry["name"] for entry in map(json.loads, lines) if entry["type"] == "call"]
+    assert [name for name in names if name.startswith("small__")] == ["small__echo"]
     assert now.run("audit", "verify").status == 0
 
 
-def test_the_earlier_version_still_runs_with_keys_and_profiles_in_its_home(
+def test_the_earlier_version_refuses_the_home_and_runs_there_if_its_user_insists(
     user: User, tmp_path: Path, before: Earlier
 ) -> None:
+    """It does not know keys and profiles, and warns of them. What it cannot read, it leaves alone."""
     old, now = Installed(user, before.unpacked(tmp_path / "code")), Installed(user)
     set_to(user, SETTINGS + PROFILE)
     now.json("start")
@@ -92,6 +97,10 @@ def test_the_earlier_version_still_runs_with_keys_and_profiles_in_its_home(
     assert said(echo(now.assistant(), 1, n=1)) == {"n": 1}
     token = (user.tabane / "token").read_text().strip()
     now.json("stop")
+    refused = old.run("start")
+    assert refused.status == 1
+    assert this_build().name in refused.err
+    (user.tabane / "version").unlink()
     old.json("start")
     assert "profiles" in (user.tabane / "logs" / "hub.log").read_text(), "it warns of what it does not know"
     assert "result" in posted(user, old, "list_tools", token)
