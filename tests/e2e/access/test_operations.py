@@ -41,17 +41,10 @@ SOURCES: dict[str, str] = {
     **dict.fromkeys(("get_documents_by_prefix", "get_document_stats", "hello"), DOCUMENTS),
     **dict.fromkeys(("read_url_content", "remember_url", "list_pages", "forget_page"), PAGES),
     "get_documentation": DOCS,
-<<<<<<< HEAD
-    **dict.fromkeys(("keys_create", "keys_list", "keys_show", "keys_update", "keys_revoke"), ADMIN),
-    **dict.fromkeys(("get_rate_limit_stats", "explain_policy", "verify_audit_log", "audit_head"), ADMIN),
-    **dict.fromkeys(("query_audit_logs", "get_audit_stats", "analyze_usage"), ADMIN),
-    **dict.fromkeys(("profiles_list", "get_usage_stats"), HUB),  # only what is the caller's own
-=======
     **dict.fromkeys(("keys_create", "keys_update", "keys_revoke", "keys_list", "keys_show"), ADMIN),
     **dict.fromkeys(("get_rate_limit_stats", "verify_audit_log", "audit_head", "query_audit_logs"), ADMIN),
     **dict.fromkeys(("get_audit_stats", "analyze_usage", "explain_policy"), ADMIN),
     **dict.fromkeys(("profiles_list", "get_usage_stats"), HUB),  # what one may use, and has used
->>>>>>> room/proofs
 }  # fmt: skip
 
 CANONICAL = {"search": "search_documents"}
@@ -63,8 +56,6 @@ READING = frozenset(
         "get_tool", "list_tools", "list_servers", "health_check", "list_jobs", "follow_job", "check_init",
         "show_server", "server_logs", "hub_status", "model_status", "test_model", "list_watched",
         "search_documents", "search", "get_document", "list_documents", "get_documents_by_prefix",
-        "keys_list", "keys_show", "get_rate_limit_stats", "explain_policy", "audit_head", "query_audit_logs",
-        "get_audit_stats", "analyze_usage", "profiles_list", "get_usage_stats",
         "get_document_stats", "hello", "read_url_content", "list_pages",
         "keys_list", "keys_show", "get_rate_limit_stats", "audit_head", "query_audit_logs",
         "get_audit_stats", "analyze_usage", "explain_policy", "profiles_list", "get_usage_stats",
