@@ -103,5 +103,6 @@ def ended(opened: OpenCall) -> Iterator[None]:
         opened.end("failed", reason="internal error")
         raise
     except BaseException:  # cancelled, or its generator was closed
-        opened.end("cancelled")
+        with contextlib.suppress(TabaneError):  # nobody gets an answer that was not recorded
+            opened.end("cancelled")
         raise

@@ -10,6 +10,7 @@ import resource
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +53,9 @@ class Member:
     def headers(self) -> dict[str, str]:
         return {"authorization": f"Bearer {self.key}"}
 
-    async def post(self, method: str, /, path: str = "/rpc", **params: Any) -> httpx2.Response:
+    async def post(self, method: str, at: str = "/rpc", /, **params: Any) -> httpx2.Response:
         message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        return await self.http.post(f"{self.base}{path}", json=message, headers=self.headers)
+        return await self.http.post(f"{self.base}{at}", json=message, headers=self.headers)
 
     async def ask(self, method: str, /, **params: Any) -> Json:
         answer: Json = (await self.post(method, **params)).json()
@@ -113,7 +114,7 @@ class Team:
 def prepared(folder: Path, settings: str = "") -> Home:
     """A home with two servers, and settings."""
     os.chmod(folder, 0o700)
-    home = Home(folder)
+    home = Home(folder, made=not (folder / "tabane").exists())
     home.write_servers({"github": home.child(), "gitlab": home.child()})
     config = home.servers.parent / "tabane.toml"
     config.write_text(settings + TOML)
@@ -195,7 +196,7 @@ def test_a_key_without_administration_administers_nothing(shared: Team) -> None:
     key = shared.key("worker", "--allow", "*")
     other = shared.key("other", "--allow", "*")
     requests: tuple[tuple[str, Json], ...] = (
-        ("query_audit_logs", {}), ("get_audit_stats", {}), ("list_jobs", {}), ("get_job_info", {"id": "1"}),
+        ("query_audit_logs", {}), ("get_audit_stats", {}), ("list_jobs", {}), ("get_job_status", {"id": "1"}),
         ("put_file", {"path": "/etc/hosts"}), ("stop_server", {}), ("list_servers", {}),
         ("restart_mcp_server", {"name": "github"}),
     )  # fmt: skip
@@ -226,7 +227,6 @@ def test_metrics_name_servers_only_for_whom_may_see_them(shared: Team) -> None:
                 answer = await me.http.get(f"{me.base}/metrics", headers=me.headers)
                 assert answer.status_code == 200
                 shown.append(answer.text)
-                assert (await me.call("github__count"))["error"]["code"] == UNKNOWN_TOOL
         assert 'server="gitlab"' in shown[0]
         assert "gitlab" not in shown[1]
 
@@ -296,7 +296,8 @@ def test_revoking_a_key_ends_what_is_open(shared: Team) -> None:
 
 
 def test_an_expired_key_is_refused(shared: Team) -> None:
-    key = shared.key("brief", "--allow", "*", "--expires", "1s")
+    soon = (datetime.now(UTC) + timedelta(seconds=3)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    key = shared.key("brief", "--allow", "*", "--expires", soon)
 
     async def scenario() -> None:
         async with shared.member(key) as me:
@@ -429,9 +430,15 @@ async def forwarding(port: int, client: str) -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
 
 
-@pytest.mark.parametrize("token", ["true", "false"])
-def test_clients_behind_a_trusted_proxy_need_a_key(tmp_path: Path, token: str) -> None:
-    settings = f'trusted_proxies = ["127.0.0.1"]\nhttp_token = {token}\n'
+def test_a_hub_behind_a_proxy_needs_its_token(tmp_path: Path) -> None:
+    home = prepared(tmp_path, 'trusted_proxies = ["127.0.0.1"]\nhttp_token = false\n')
+    refused = home.run("start", "--http", "--port=0")
+    assert refused.status != 0
+    assert "http_token" in refused.err
+
+
+def test_clients_behind_a_trusted_proxy_need_a_key(tmp_path: Path) -> None:
+    settings = 'trusted_proxies = ["127.0.0.1"]\nhosts = ["hub.example"]\n'
     with team(tmp_path, settings) as here:
         key = here.key("alice", "--allow", "github__*")
         port = int(here.base.rpartition(":")[2])
@@ -481,7 +488,7 @@ def test_no_acknowledged_entry_is_lost_when_the_hub_is_killed(tmp_path: Path) ->
 
             run(scenario)
             # The bridge starts another hub, and its assistant notices nothing.
-            assert "again" in bridged.text("github__echo", text="and again")
+            wait_until(lambda: "result" in bridged.ask("tools/call", name="github__echo", arguments={}))
         recorded = {entry["arguments"]["text"] for entry in here.calls(label="alice", outcome="ok")}
         assert set(answered) <= recorded
         here.verify()
@@ -490,7 +497,7 @@ def test_no_acknowledged_entry_is_lost_when_the_hub_is_killed(tmp_path: Path) ->
 @pytest.mark.parametrize("mode", ["off", "metadata"])
 def test_the_log_contains_what_the_setting_says(tmp_path: Path, mode: str) -> None:
     with team(tmp_path, f'audit = "{mode}"\n') as here:
-        assert here.home.run("tools", "call", "github__echo", '{"text": "words"}').status == 0
+        assert here.home.run("tools", "call", "github__echo", "text=words").status == 0
         calls = here.calls(name="github__echo")
         assert len(calls) == (mode == "metadata")
         assert not any("arguments" in call for call in calls)
@@ -541,7 +548,7 @@ def full_disk(here: Team) -> Iterator[None]:
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="only Linux limits another process")
 @pytest.mark.parametrize("sync", ["1s", "strict"])
 def test_nothing_is_done_that_cannot_be_recorded(tmp_path: Path, sync: str) -> None:
-    with team(tmp_path, f'audit_sync = "{sync}"\n') as here:
+    with team(tmp_path, f'audit_full = "stop"\naudit_sync = "{sync}"\n') as here:
         key = here.key("alice", "--allow", "*", "--tier", "default")
 
         async def scenario() -> None:
@@ -603,7 +610,6 @@ def test_a_hub_of_one_client_records_too(tmp_path: Path) -> None:
     with assistant(home, "--standalone", "--mode=full") as mine:
         assert mine.text("github__echo", text="alone")
         assert Team(home).calls(name="github__echo", outcome="ok", key="local")
-    wait_until(lambda: Team(home).calls(name="hub_stop"))
     Team(home).verify()
 
 

@@ -7,6 +7,7 @@ wait (a search, a server that is still starting) runs as a task.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from tabane.errors import BadArguments, CallerError, TabaneError, UnknownName
+from tabane.errors import BadArguments, CallerError, Forbidden, TabaneError, UnknownName
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.result_parts import SHORT
@@ -140,7 +141,7 @@ class ToolCalls:
         try:
             if session.questions and session.questions.roots_due and self._gateway.goes_by_roots():
                 await session.questions.learn_roots()
-            tool = await self._gateway.find(session.caller, inner.name)
+            tool = await self._find(session, request_id, inner, meta)
             if through and (judged := self._check(session, tool, inner)) is not None:
                 await judged
             if through and tool.server == OWN:
@@ -153,6 +154,24 @@ class ToolCalls:
             if not through:
                 raise
             _failed(session, request_id, error)
+
+    async def _find(
+        self, session: Session, request_id: Raw, inner: ToolCallRequest, meta: Members
+    ) -> Tool:
+        """Return the tool of a call. If the caller may not find it, the call is recorded as refused.
+
+        Raises UnknownName.
+        """
+        try:
+            return await self._gateway.find(session.caller, inner.name)
+        except UnknownName:
+            hidden = self._gateway.catalogue.find(inner.name)
+            if hidden is not None:
+                key = bytes(request_id).decode()
+                with contextlib.suppress(Forbidden):
+                    caller = session.caller_of(meta)
+                    self._door.admit(caller, hidden.target, inner.arguments, key).end("cancelled")
+            raise
 
     def _waits_for_roots(self, session: Session, tool: Tool) -> bool:
         """Return whether the client has to name its folders before it is known which instance serves it."""
