@@ -214,7 +214,7 @@ class ToolOperations:
                 replace(caller, looks=caller.looks or read_only), tool.alias, inner.arguments
             )
         opened = self._admit(caller, tool.target, inner.arguments)
-        with ended(opened):
+        async with ended(opened):
             if opened.waits is not None:
                 await opened.waits
             if (judged := self._gateway.validator.check(tool, inner.arguments)) is not None:

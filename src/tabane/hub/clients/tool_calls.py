@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from msgspec import Raw
@@ -155,9 +156,7 @@ class ToolCalls:
                 raise
             _failed(session, request_id, error)
 
-    async def _find(
-        self, session: Session, request_id: Raw, inner: ToolCallRequest, meta: Members
-    ) -> Tool:
+    async def _find(self, session: Session, request_id: Raw, inner: ToolCallRequest, meta: Members) -> Tool:
         """Return the tool of a call. If the caller may not find it, the call is recorded as refused.
 
         Raises UnknownName.
@@ -204,7 +203,7 @@ class ToolCalls:
     async def _send_in_turn(self, call: OpenToolCall, inner: ToolCallRequest, meta: Members) -> None:
         """Send a call when it is its turn."""
         try:
-            with ended(call.opened):
+            async with ended(call.opened):
                 if call.opened.waits is not None:
                     await call.opened.waits
             call.session.no_longer_runs(Raw(call.key))
@@ -234,8 +233,8 @@ class ToolCalls:
         try:
             self._give_reply(call, reply)
         except TabaneError as error:  # the call cannot be recorded, or its result is too large
-            call.opened.end("failed", reason=str(error))
-            _fail(call.session, call.key, error, call.through)
+            recorded = call.opened.end("failed", reason=str(error))
+            call.after(recorded, partial(_fail, call.session, call.key, error, call.through))
 
     def _give_reply(self, call: OpenToolCall, reply: UpstreamReply) -> None:
         session, key, result = call.session, call.key, reply.result
@@ -258,7 +257,7 @@ class ToolCalls:
     async def _give_large(self, call: OpenToolCall, reply: UpstreamReply, result: Raw) -> None:
         """Do the same in a thread, so that no other client waits for it."""
         session, given = call.session, result
-        with ended(call.opened):
+        async with ended(call.opened):
             if call.through:
                 tokens = self._tokens(call.tool)
                 given = await self._long_results.first_part_of_large(session.caller, result, tokens)

@@ -59,7 +59,9 @@ class RefusedCredential(Exception):
     of an API key.
     """
 
-    def __init__(self, retry_after: float = 0.0, why: TabaneError | None = None, *, key: bool = False) -> None:
+    def __init__(
+        self, retry_after: float = 0.0, why: TabaneError | None = None, *, key: bool = False
+    ) -> None:
         super().__init__()
         self.retry_after, self.why, self.key = retry_after, why, key
 
