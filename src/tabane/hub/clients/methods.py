@@ -17,7 +17,7 @@ from tabane.hub.clients.disclosure import Disclosure
 from tabane.hub.clients.document_resources import ListedDocuments
 from tabane.hub.clients.lists import ListRequests
 from tabane.hub.clients.offers import OfferRequests
-from tabane.hub.clients.session import Handler, Session
+from tabane.hub.clients.session import LONGEST_CLIENT, Handler, Session
 from tabane.hub.clients.tool_calls import ToolCalls
 from tabane.operations import LOCAL, Door
 from tabane.settings import Settings
@@ -27,9 +27,6 @@ from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
 
 log = logging.getLogger(__name__)
-
-LONGEST_CLIENT = 100
-"""Characters that are kept of a client's name."""
 
 
 def client_methods(

@@ -303,6 +303,8 @@ class Session:
                     {"supported": [eras.MODERN]},
                 )
             eras.check_envelope(meta)
+            if not self.caller.client:
+                self.caller = replace(self.caller, client=_client_name(meta))
         elif modern:
             raise ProtocolRefusal(
                 eras.INVALID_REQUEST,
@@ -429,6 +431,18 @@ class Session:
 
 
 _NOT_REQUESTS = frozenset({"not an object", "method is not a string"})
+
+LONGEST_CLIENT = 100
+"""Characters that are kept of a client's name."""
+
+
+def _client_name(meta: Members) -> str:
+    """Return the name of the client that ``_meta`` of a modern request introduces."""
+    try:
+        return (json.text(json.fields(meta[eras.META_CLIENT]).get("name")) or "")[:LONGEST_CLIENT]
+    except (KeyError, InvalidJson):
+        return ""
+
 
 Handler = Callable[[Session, Raw, Members, Members], Coroutine[Any, Any, None] | None]
 """Takes session, id, params and ``_meta`` of a request; returns a coroutine if answering takes a while."""
