@@ -48,7 +48,7 @@ def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
                              "or 7d.")),
         parameter_option(QueryAuditLogs, "end", "--until", "end", metavar="TIME",
                          help=say("Only entries until this time.")),
-        parameter_option(QueryAuditLogs, "limit", "--limit", "-n", "limit",
+        parameter_option(QueryAuditLogs, "limit", "--limit", "-n", "limit", metavar="COUNT",
                          help=say("Maximum number of entries.")),
         parameter_option(QueryAuditLogs, "cursor", metavar="CURSOR",
                          help=say("Show the page at this cursor, which the previous page printed.")),

@@ -56,7 +56,9 @@ _GROUPS = {
     GetUsageStats, "key", metavar="NAME", help=say("Only calls of this key, by its id or name.")
 )
 @parameter_option(GetUsageStats, "client", metavar="NAME", help=say("Only calls of this client."))
-@parameter_option(GetUsageStats, "limit", "--limit", "-n", "limit", help=say("Maximum number of rows."))
+@parameter_option(
+    GetUsageStats, "limit", "--limit", "-n", "limit", metavar="COUNT", help=say("Maximum number of rows."),
+)  # fmt: skip
 @parameter_option(
     GetUsageStats, "cursor", metavar="CURSOR",
     help=say("Show the page at this cursor, which the previous page printed."),
