@@ -213,7 +213,7 @@ class Group(click.Group):
     group_class = type
 
 
-def _helps(help: Shown | None) -> dict[str, str]:
+def _helps(help: Shown | None) -> dict[str, Any]:
     """Return the help of a command, and its first sentence if it is Japanese: click knows only ``. ``."""
     if help is None:
         return {}
