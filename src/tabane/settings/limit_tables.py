@@ -97,7 +97,7 @@ class LimitTables:
         )
         calls = self._calls(table, at, None)
         if calls is None and places is None:
-            self._fail(at, say("a limit: rate, burst or concurrency"), "")
+            self._fail(at, say("a table with rate, burst or concurrency"), dict(table))
         per = table.get("per", "hub")
         if per not in ("hub", "key"):
             self._fail((*at, "per"), say("one of {choices}", choices="hub, key"), per)
