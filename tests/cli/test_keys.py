@@ -58,7 +58,7 @@ def test_a_new_key_is_all_of_the_output_and_is_shown_once(home: Home) -> None:
 def test_json_has_the_whole_key(home: Home) -> None:
     made = home.json("keys", "create", "program", "--allow", "nothing__*")
     assert is_secret(made["secret"] + "\n")
-    assert made["warnings"] == ["nothing__* matches no tool or source that is known now."]
+    assert made["warnings"] == ["nothing__* matches no tool or source that is currently known."]
     shown = home.json("keys", "show", "program")
     assert {**shown, "secret": made["secret"], "warnings": made["warnings"]} == made
     assert "program" in [row["name"] for row in home.json("keys", "list")["results"]]
