@@ -151,11 +151,13 @@ class Hub:
         """Return the counts that ``tabane status`` shows beside its own."""
         problem = self.follower.problem
         model, why = self.models.summary()
+        unrecorded = self.audit.problem
         return {
             "problem": problem.render(self.lang) if problem else None,
             **count_servers(self.configuration, self.gateway),
             "model": model,
             "model_problem": why.render(self.lang) if why else None,
+            "audit_problem": unrecorded.render(self.lang) if unrecorded else None,
             "sessions": len(self.sessions),
             "jobs": self.jobs.running,
             "in_flight": self.sessions.in_flight,
