@@ -623,6 +623,7 @@ def test_a_changed_setting_of_the_log_is_said_to_need_a_restart(tmp_path: Path) 
         wait_until(lambda: "audit takes effect with the next start" in log.read_text())
         here.home.run("tools", "list").succeeded  # noqa: B018
         assert here.calls(name="list_tools")
+        assert here.calls(type="admin", name="settings_reload")
         here.home.run("restart").succeeded  # noqa: B018
         before = len(here.entries())
         here.home.run("tools", "list").succeeded  # noqa: B018
