@@ -12,7 +12,8 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING
 
 from tabane.audit.chain import MacChain, own_key, sync_folder
 from tabane.audit.entry import MAC_MEMBER, EntryType, Outcome, file_name
@@ -20,12 +21,15 @@ from tabane.audit.entry_texts import AuditedCaller, AuditedTarget, EntryTexts, m
 from tabane.audit.flood import AccessEvent, EventFlood
 from tabane.audit.head import NO_HEAD, ChainHead, HeadFile
 from tabane.audit.options import AuditOptions, audit_paths
+from tabane.audit.prepared_arguments import EMPTY, NOTHING, PreparedArguments
 from tabane.audit.recovery import ChainEnd, find_end
-from tabane.audit.redaction import NOTHING, ArgumentRedactor, PreparedArguments
 from tabane.audit.retention import DAY, OldFiles, began_at, old_files, remove
 from tabane.audit.syncing import DiskSync, disk_error
 from tabane.errors import AuditError
 from tabane.messages import say
+
+if TYPE_CHECKING:
+    from tabane.audit.redaction import ArgumentRedactor
 
 RETRY = 1.0
 """Seconds between two attempts to write a log that could not be written."""
@@ -55,7 +59,8 @@ class AuditLog:
         self.folder = paths.folder
         self._options, self._loop, self._clock, self._steady = options, loop, clock, steady
         self._texts = EntryTexts()
-        self._redactor = ArgumentRedactor(options.argument_limit, options.redact)
+        self._redactor: ArgumentRedactor | None = None
+        self._hidden: tuple[Iterable[str], Callable[[str], str]] | None = None
         self._floods = EventFlood(loop, self._write_event, clock)
         self._problem: OSError | None = None
         self._retry_at = 0.0
@@ -87,16 +92,19 @@ class AuditLog:
         """Return the seconds that the oldest entry has been waiting for the disk; 0 if all are on it."""
         return self._sync.lag
 
-    @property
-    def redactor(self) -> ArgumentRedactor:
-        return self._redactor
+    def hide(self, values: Iterable[str], hide: Callable[[str], str]) -> None:
+        """Hide these values in arguments from now on. ``hide`` replaces them in a text, however written."""
+        self._hidden = values, hide
+        if self._redactor is not None:
+            self._redactor.hide(values, hide)
 
     def use(self, options: AuditOptions) -> None:
         """Apply changed settings from now on."""
         if options.mode != self._options.mode:
             self._write_event(AccessEvent("audit", "", "", "", options.mode, "ok", ""), 1)
         self._options = options
-        self._redactor.use(options.argument_limit, options.redact)
+        if self._redactor is not None:
+            self._redactor.use(options.argument_limit, options.redact)
         self._sync.strict = options.sync == "strict"
         self._next_day = 0.0
 
@@ -107,7 +115,9 @@ class AuditLog:
         """
         if self._problem is not None and not self._recovered() and self._stops:
             raise disk_error(self._problem)
-        return self._redactor.prepare(arguments)
+        if len(arguments) <= 2 and arguments in (b"", b"{}"):
+            return EMPTY if arguments and self._options.argument_limit > 2 else NOTHING
+        return (self._redactor or self._with_redactor()).prepare(arguments)
 
     def record(
         self,
@@ -175,9 +185,19 @@ class AuditLog:
         """Write everything to disk and close the log. Blocks as long as the disk takes."""
         self._floods.flush()
         self._sync.close()
-        self._redactor.close()
+        if self._redactor is not None:
+            self._redactor.close()
         self._head_file.close()
         self._fd = -1
+
+    def _with_redactor(self) -> ArgumentRedactor:
+        """Return the redactor. It is imported with the first arguments: its patterns are large."""
+        from tabane.audit.redaction import ArgumentRedactor
+
+        redactor = self._redactor = ArgumentRedactor(self._options.argument_limit, self._options.redact)
+        if self._hidden is not None:
+            redactor.hide(*self._hidden)
+        return redactor
 
     # -- writing ---------------------------------------------------------------------------------
 
