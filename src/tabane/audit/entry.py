@@ -35,6 +35,13 @@ EntryType = Literal["call", "access", "admin", "audit"]
 Outcome = Literal["ok", "failed", "refused", "limited", "cancelled"]
 
 
+INDEX, USAGE = "index.db", "usage.db"
+"""The databases in the folder of the log: the index of entries, and the usage."""
+
+UsageGroup = Literal["tool", "server", "key", "client", "day"]
+"""What the usage of tools is counted by."""
+
+
 class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """One entry.
 
