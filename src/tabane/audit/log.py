@@ -12,8 +12,9 @@ import contextlib
 import logging
 import os
 import time
+from binascii import hexlify
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from tabane.audit.chain import MacChain, own_key, sync_folder
 from tabane.audit.entry import MAC_MEMBER, EntryType, Outcome, file_name
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 RETRY = 1.0
 """Seconds between two attempts to write a log that could not be written."""
+
+_OUTCOMES = {outcome: member("outcome", outcome) for outcome in get_args(Outcome)}
 
 log = logging.getLogger(__name__)
 
@@ -144,14 +147,14 @@ class AuditLog:
             b"".join(
                 (
                     self._texts.caller(caller),
-                    _word(b"request", request) if request else b"",
-                    _word(b"script", caller.script) if caller.script else b"",
+                    _word("request", request) if request else b"",
+                    _word("script", caller.script) if caller.script else b"",
                     self._texts.target(target),
                     b',"arguments":' + json if json else b"",
                     b',"arguments_size":%d' % sent if sent else b"",
-                    b',"outcome":"%b"' % outcome.encode(),
+                    _OUTCOMES[outcome],
                     member("reason", reason) if reason else b"",
-                    b',"ms":%.3f,"bytes":%d' % (seconds * 1000, size),
+                    f',"ms":{seconds * 1000:.3f},"bytes":{size}'.encode(),
                     b',"saved":%d' % saved if saved else b"",
                 )
             ),
@@ -220,9 +223,9 @@ class AuditLog:
     def _write(self, type: EntryType, now: float, members: bytes) -> None:
         """Write an entry to the open file. Raises OSError; then nothing of it is in the file."""
         seq = self._seq + 1
-        body = b'{"seq":%d,"time":"%b","type":"%b"%b' % (seq, self._texts.time(now), type.encode(), members)
+        body = f'{{"seq":{seq},"time":"{self._texts.time(now)}","type":"{type}"'.encode() + members
         mac = self._chain.mac(self._mac, body)
-        line = b'%b%b%b"}\n' % (body, MAC_MEMBER, mac.hex().encode())
+        line = body + MAC_MEMBER + hexlify(mac) + b'"}\n'
         if os.write(self._fd, line) != len(line):
             self._finish_torn(line)
         self._size += len(line)
@@ -392,11 +395,11 @@ class AuditLog:
         self._sync.later(lambda: remove(found.files))
 
 
-def _word(name: bytes, text: str) -> bytes:
+def _word(name: str, text: str) -> bytes:
     """Return a member. An id of letters and digits needs no escapes."""
     if text.isascii() and text.isalnum() and len(text) < 100:
-        return b',"%b":"%b"' % (name, text.encode())
-    return member(name.decode(), text)
+        return f',"{name}":"{text}"'.encode()
+    return member(name, text)
 
 
 def _not_opened(folder: str, error: OSError) -> AuditError:
