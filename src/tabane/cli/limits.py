@@ -21,7 +21,7 @@ from tabane.messages import say
     ),
     epilog=examples("tabane limits", "tabane limits --holder key:3fa9c1d2e4b5", "tabane limits --json"),
 )
-@parameter_option(RateLimitStats, "limit", help=say("Maximum number of callers."))
+@parameter_option(RateLimitStats, "limit", metavar="COUNT", help=say("Maximum number of callers."))
 @option("--holder", metavar="ID", default="", help=say("Only this caller, such as key:ID."))
 @hub_options
 @click.pass_obj
@@ -37,13 +37,20 @@ def _print(terminal: Terminal, found: dict[str, Any], holder: str) -> None:
             say("No calls with limits since the hub started. The local user has no limits by default.")
         )
         return
-    headers = [say("caller"), say("tier"), say("tokens left"), say("running"), say("waiting"), say("refused")]
+    headers = [
+        say("caller"),
+        say("tier"),
+        say("calls left"),
+        say("calls running"),
+        say("calls waiting"),
+        say("refused"),
+    ]
     terminal.table(headers, ([row["holder"], row["tier"], _tokens(row), *_counts(row)] for row in rows))
     if len(rows) < found["total"] and not holder:
         count = found["total"] - len(rows)
         terminal.note(say("{count} {count:caller is|callers are} not shown. Use --limit.", count=count))
     if found["shared"]:
-        headers = [say("shared limit"), say("tokens left"), say("running"), say("waiting")]
+        headers = [say("shared limit"), say("calls left"), say("calls running"), say("calls waiting")]
         terminal.table(headers, (_shared(row) for row in found["shared"]))
 
 

@@ -21,7 +21,7 @@ from tabane.hub.http.sources import source_of
 from tabane.hub.rpc.permission import LOOPBACK, LoopbackAccess
 from tabane.messages import Lang, language
 from tabane.operations import Caller, Face
-from tabane.operations.access import LOCAL, Access, CallTarget
+from tabane.operations.access import LOCAL, METRICS, Access
 from tabane.settings import Settings
 from tabane.settings.listening import WILDCARDS, networks
 from tabane.wire.http import allowed_host, allowed_origin, bearer, offered, own_origin
@@ -59,7 +59,6 @@ OPEN_PAGES = frozenset(("/healthz", "/readyz"))
 """Paths for load balancers, which ask without TLS."""
 
 _NO_OTHER_PAGE = (None, "none", "same-origin")
-_METRICS = CallTarget("metrics", source="admin", kind="operation", changes=False)
 
 
 class HttpGate:
@@ -223,7 +222,7 @@ class HttpGate:
 
     def may_name(self, access: Access | None) -> bool:
         """Return whether metrics with the names of servers may be shown to an identity."""
-        return access is not None and access.allows(_METRICS)
+        return access is not None and access.allows(METRICS)
 
     def _needs_none(self, request: HttpRequest, shown: str | None) -> bool:
         """Return whether the request is the local user's without a token, as ``http_token`` allows."""
@@ -239,12 +238,12 @@ class HttpGate:
             header = (b"www-authenticate", challenge(metadata[0], refused.why).encode("latin-1", "replace"))
             return refusal(refused.why.status, str(refused.why), header)
         if not refused.retry_after:
-            return self._without_token(request, shown=True)
+            return self._without_token(request, shown=True, key=refused.key)
         seconds = math.ceil(refused.retry_after)
         text = f"too many attempts with a wrong key or token; try again in {seconds} s"
         return refusal(429, text, (b"retry-after", b"%d" % seconds), data={"retryAfterSeconds": seconds})
 
-    def _without_token(self, request: HttpRequest, *, shown: bool) -> RefusedRequest:
+    def _without_token(self, request: HttpRequest, *, shown: bool, key: bool = False) -> RefusedRequest:
         challenge = b'Bearer realm="tabane"'
         metadata = self._authenticator.identities.resource_metadata()
         if metadata is not None:
@@ -252,6 +251,8 @@ class HttpGate:
         if shown:
             challenge += b', error="invalid_token"'
         header = (b"www-authenticate", challenge)
+        if key:
+            return refusal(401, "this API key is unknown, was revoked, or has expired", header)
         if not request.origin.local:
             return refusal(401, "a valid API key or token is needed: Authorization: Bearer", header)
         text = f"the token of the hub is needed: Authorization: Bearer, with what {self._token_path} holds"
