@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from tabane.access.limits import CallLimits
 from tabane.audit.entry import EntryType, Outcome
 from tabane.audit.log import AuditLog
 from tabane.audit.operations import AuditOperations
@@ -21,6 +20,7 @@ from tabane.operations import Operation
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
+    from tabane.access.limits import CallLimits
     from tabane.gateway.gateway import Gateway
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class HubAudit:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        limits: Callable[[], CallLimits],
+        limits: Callable[[str], CallLimits | None],
         settings: Settings,
         environment: Mapping[str, str],
         gateway: Gateway,
@@ -74,7 +74,7 @@ class HubAudit:
     def hide(self, secrets: Iterable[str], replaced: Callable[[str], str]) -> None:
         """Hide these secrets in the arguments of calls, wherever they appear."""
         if self.log is not None:
-            self.log.redactor.hide(secrets, replaced)
+            self.log.hide(secrets, replaced)
 
     def event(
         self,

@@ -109,7 +109,7 @@ class Hub:
             errors=2,
         )
         self.access = HubAccess(lambda: self.settings, loop, self.gateway, lambda: self.table)
-        self.audit = HubAudit(loop, lambda: self.access.limits, settings, self.environment, self.gateway)
+        self.audit = HubAudit(loop, self.access.limits_of, settings, self.environment, self.gateway)
         self.table = OperationTable(self._operations())
         self.door = Door(self.table, self.jobs, self.audit.meter)
         self.tools.provide(self.table)
