@@ -88,6 +88,11 @@ class AuditLog:
         return self._sync.lag
 
     @property
+    def failure(self) -> OSError | None:
+        """Return why the log cannot be written at this moment; None if it can."""
+        return self._problem
+
+    @property
     def redactor(self) -> ArgumentRedactor:
         return self._redactor
 
@@ -105,7 +110,7 @@ class AuditLog:
 
         Raises AuditError if no call may begin because the log cannot be written.
         """
-        if self._problem is not None and not self._recovered() and self._stops:
+        if self._problem is not None and not self._recovered() and self.stops:
             raise disk_error(self._problem)
         return self._redactor.prepare(arguments)
 
@@ -240,7 +245,8 @@ class AuditLog:
             self._append(event.type, text)
 
     @property
-    def _stops(self) -> bool:
+    def stops(self) -> bool:
+        """Return whether calls are refused while the log cannot be written."""
         return self._options.full == "stop" and self._options.mode != "off"
 
     # -- a log that cannot be written --------------------------------------------------------------
@@ -252,7 +258,7 @@ class AuditLog:
         self._retry_at = self._steady() + RETRY
         self.lost += 1
         self.dropped += 1
-        if self._stops:
+        if self.stops:
             raise disk_error(error)
 
     def _disk_failed(self, error: OSError) -> None:

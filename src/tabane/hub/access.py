@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from tabane.access.key_operations import KeyOperations
+from tabane.access.key_store import KeyStore
 from tabane.access.keys import KeyRing
 from tabane.access.limit_operations import LimitOperations
 from tabane.access.limits import CallLimits
@@ -15,7 +17,9 @@ from tabane.access.profile_file import read_profiles
 from tabane.access.profile_operations import ProfileOperations
 from tabane.access.profiles import Profiles
 from tabane.access.table import access_table
+from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
+from tabane.messages import Lang
 from tabane.operations import LOCAL, Access, Caller, CallTarget, Operation, OperationTable
 from tabane.settings import Settings
 
@@ -56,6 +60,13 @@ class HubAccess:
     def reload(self) -> None:
         """Read the profiles again. Raises ConfigurationError, and then changes nothing."""
         self.profiles.reload()
+
+    async def report(self, lang: Lang) -> dict[str, Any]:
+        """Return what status shows: how many keys are not revoked, or why that cannot be read."""
+        try:
+            return {"keys": await self.keys.read(KeyStore.count, 0)}
+        except TabaneError as error:
+            return {"keys_problem": error.text(lang)}
 
     async def close(self) -> None:
         await self.keys.close()

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tabane.access.limits import CallLimits
 from tabane.audit.entry import EntryType, Outcome
 from tabane.audit.log import AuditLog
 from tabane.audit.operations import AuditOperations
 from tabane.audit.options import audit_options, audit_paths
+from tabane.audit.syncing import disk_error
 from tabane.errors import AuditError
 from tabane.hub.call_counters import AuditCounts
 from tabane.hub.telemetry import HubTelemetry
 from tabane.hub.usage import HubUsage
-from tabane.messages import Message
+from tabane.messages import Lang, Message, say
 from tabane.operations import Operation
 from tabane.settings import Settings
 
@@ -94,6 +95,16 @@ class HubAudit:
             return None
         return AuditCounts(self.log.head.seq, self.log.dropped, self.log.lag)
 
+    def report(self, lang: Lang) -> dict[str, Any]:
+        """Return what status shows: why calls are not recorded, and how many entries were lost."""
+        problem = self.problem
+        if self.log is not None and self.log.failure is not None:
+            problem = disk_error(self.log.failure).message if self.log.stops else _dropping(self.log.failure)
+        return {
+            "audit_problem": problem.render(lang) if problem else None,
+            "audit_lost": self.log.dropped if self.log is not None else 0,
+        }
+
     async def close(self) -> None:
         """Write everything to disk, close the log, and export the spans that wait."""
         await self.usage.close()
@@ -106,3 +117,10 @@ class HubAudit:
     def _newest(self) -> int:
         """Return the seq of the newest entry."""
         return self.log.head.seq if self.log is not None else 0
+
+
+def _dropping(error: OSError) -> Message:
+    return say(
+        "The audit log cannot be written ({reason}). Calls continue, and are not recorded.",
+        reason=error.strerror or str(error),
+    )

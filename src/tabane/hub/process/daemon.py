@@ -263,8 +263,8 @@ class Daemon:
             **self.hub.status(),
         }
 
-    async def kept(self) -> dict[str, int]:
-        return await self.hub.documents.counts()
+    async def kept(self) -> dict[str, Any]:
+        return await self.hub.access.report(self.hub.lang) | await self.hub.documents.counts()
 
     def settings_report(self, caller: Caller) -> list[dict[str, Any]]:
         return settings_report(self.settings, caller.lang)
