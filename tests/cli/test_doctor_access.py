@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import ssl
+import socket
 import stat
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from tabane.audit.entry import audit_files
 from tabane.hub.doctor.certificates import DAY, CertificatePeriod
 from tests.harness.certificates import HubCertificate
 from tests.harness.home import Home, Outcome, hub
+from tests.harness.patience import wait_until
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC).timestamp()
 
@@ -276,4 +278,14 @@ def test_status_says_why_calls_are_not_recorded(home: Home) -> None:
 
 
 def test_status_shows_that_a_changed_certificate_is_not_used(home: Home, tls: HubCertificate) -> None:
-    assert ssl.HAS_TLSv1_3  # without it, no hub of these tests has a certificate
+    with closing(socket.create_server(("127.0.0.1", 0))) as free:
+        port = free.getsockname()[1]
+    home.environment |= {"TABANE_HTTP": "true", "TABANE_PORT": str(port)}
+    home.environment |= {f"TABANE_{name.upper()}": str(path) for name, path in tls.settings.items()}
+    with hub(home):
+        assert "tls_problem" not in home.json("status")
+        tls.certificate.write_text("not a certificate")
+        wait_until(lambda: "tls_problem" in home.json("status"))
+        rows = dict(home.run("status").rows)
+        assert str(tls.certificate) in rows["problem with the certificate"]
+        assert "continues" in found(checked(home), str(tls.certificate))["mend"]

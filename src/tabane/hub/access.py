@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tabane.access.key_operations import KeyOperations
-from tabane.access.key_store import KeyStore
+from tabane.access.key_store import FILE, KeyStore
 from tabane.access.keys import KeyRing
 from tabane.access.limit_operations import LimitOperations
 from tabane.access.limits import CallLimits
@@ -37,7 +37,7 @@ class HubAccess:
         gateway: Gateway,
         table: Callable[[], OperationTable],
     ) -> None:
-        self._gateway, self._table = gateway, table
+        self._settings, self._gateway, self._table = settings, gateway, table
         self.limits = CallLimits(loop.time, lambda: settings().limits)
         self.profiles = Profiles(lambda: read_profiles(settings().config))
         self.keys = KeyRing(settings().home, loop, self.profiles.find)
@@ -63,6 +63,8 @@ class HubAccess:
 
     async def report(self, lang: Lang) -> dict[str, Any]:
         """Return what status shows: how many keys are not revoked, or why that cannot be read."""
+        if not (self._settings().home / FILE).exists():
+            return {"keys": 0}  # without a thread
         try:
             return {"keys": await self.keys.read(KeyStore.count, 0)}
         except TabaneError as error:
