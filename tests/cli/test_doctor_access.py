@@ -84,7 +84,14 @@ def test_a_certificate_that_expires_soon_is_a_warning(home: Home, tls: HubCertif
 
 @pytest.mark.parametrize(
     ("days_before", "days_left", "level"),
-    [(100, 100, "ok"), (100, 13, "warning"), (1, 5, "ok"), (5, 1, "warning"), (5, -1, "fault"), (-1, 9, "fault")],
+    [
+        (100, 100, "ok"),
+        (100, 13, "warning"),
+        (1, 5, "ok"),
+        (5, 1, "warning"),
+        (5, -1, "fault"),
+        (-1, 9, "fault"),
+    ],
 )
 def test_a_short_lived_certificate_is_not_always_about_to_expire(
     days_before: int, days_left: int, level: str

@@ -18,10 +18,10 @@ import click
 from tabane.audit.parameters import QueryAuditLogs
 from tabane.cli.audit_following import EntryFollower
 from tabane.cli.options import combined, given, option, parameter_option
-from tabane.cli.output import Command, TableState, Terminal
+from tabane.cli.output import Command, TableState, Terminal, state_word
 from tabane.cli.servers_file import server_names
 from tabane.cli.terminal_text import clean, fitted, padded
-from tabane.messages import say
+from tabane.messages import Message, say
 
 _LONGEST_REASON = 60  # columns on a terminal
 _WIDTHS = (19, 16, 16, 36, 10, 9)
@@ -76,10 +76,12 @@ def _found(terminal: Terminal, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _print(terminal: Terminal, found: Mapping[str, Any]) -> None:
-    headers = [
-        say("time"), say("who"), say("client"), say("action"), say("outcome"), say("duration"), say("reason"),
-    ]  # fmt: skip
-    terminal.table(headers, (_row(entry) for entry in found["results"]))
+    rows = [_row(entry) for entry in found["results"]]
+    if sys.stdout.isatty():
+        headers = [say("time"), say("who"), say("client"), say("action"), say("duration"), say("outcome")]
+        terminal.table(headers, (_narrow(row) for row in rows), whole=(0, 4))
+    else:
+        terminal.table([], rows)
     if not found["results"]:
         terminal.note(say("No entries match."))
     if found["next_cursor"]:
@@ -142,10 +144,19 @@ def _row(entry: Mapping[str, Any]) -> tuple[object, ...]:
     )
 
 
+def _narrow(row: Sequence[object]) -> tuple[object, ...]:
+    """Return a row for a table on a terminal: the reason is in the column of the outcome."""
+    *first, outcome, duration, reason = row
+    shown = Message("{outcome}: {reason}", outcome=state_word(str(outcome)), reason=reason)
+    return *first, duration, shown if reason else outcome
+
+
 def _when(moment: str) -> str:
-    """Return the local time; on a terminal without the year, so that a row fits."""
+    """Return the local time; on a terminal without the year, and today's without the day, so that it fits."""
     local = datetime.fromisoformat(moment).astimezone().replace(tzinfo=None)
-    return local.strftime("%m-%d %H:%M:%S") if sys.stdout.isatty() else local.isoformat(" ", "seconds")
+    if not sys.stdout.isatty():
+        return local.isoformat(" ", "seconds")
+    return local.strftime("%H:%M:%S" if local.date() == datetime.now().date() else "%m-%d %H:%M")
 
 
 def _reason(reason: str) -> str:

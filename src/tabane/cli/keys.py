@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -183,15 +184,16 @@ def _print_keys(terminal: Terminal, found: dict[str, Any]) -> None:
         (
             (
                 row["name"],
-                f"{row['prefix']}…",
+                row["prefix"],
                 TableState(row["state"]),
                 _uses(row),
                 row["tier"],
-                _minute(row["expires"]) or say("never"),
-                _minute(row["last_used"]),
+                _shown(row["expires"]) or say("never"),
+                _shown(row["last_used"]) or say("never"),
             )
             for row in rows
         ),
+        whole=(0, 1, 2, 4, 5, 6),
     )
     if found["next"]:
         terminal.note(
@@ -245,6 +247,12 @@ def _uses(row: dict[str, Any]) -> Message:
     if row["read_only"]:
         what = say("{what} (read-only)", what=what)
     return say("{what} (profile {profile})", what=what, profile=row["profile"]) if row["profile"] else what
+
+
+def _shown(time: str | None) -> str | None:
+    """Return a time of the hub for a row: on a terminal the day alone, so that a row fits."""
+    minute = _minute(time)
+    return minute[:10] if minute and sys.stdout.isatty() else minute
 
 
 def _minute(time: str | None) -> str | None:

@@ -102,7 +102,7 @@ def _print(terminal: Terminal, found: Mapping[str, Any]) -> None:
         _GROUPS[by], say("calls"), say("errors"), "p50", "p95", "p99", say("tokens saved"), say("size"),
     ]  # fmt: skip
     rows = [_row(_name(group, by), group) for group in found["results"]]
-    terminal.table(headers, rows)
+    terminal.table(headers, rows, whole=(1, 2, 3, 4, 5, 7))
     if len(rows) < found["total"]:
         terminal.note(
             say("{shown} of {total} rows, {calls} calls in all.",
@@ -146,7 +146,7 @@ def _print_analysis(terminal: Terminal, found: Mapping[str, Any]) -> None:
             "From {start} to {end}, {unused} of {tools} {tools:tool|tools} were not used. Their definitions "
             "have about {tokens} tokens, of {all} tokens in all.",
             start=found["start"], end=found["end"], unused=unused["tools"], tools=offered["tools"],
-            tokens=unused["tokens"], all=offered["tokens"],
+            tokens=f"{unused['tokens']:,}", all=f"{offered['tokens']:,}",
         )
     )  # fmt: skip
     for title, headers, rows in _tables(found):
@@ -166,12 +166,12 @@ def _tables(
         (
             say("Servers that nobody uses:"),
             [say("server"), say("tools"), tokens],
-            [(clean(row["server"]), row["tools"], row["tokens"]) for row in found["unused_servers"]],
+            [(clean(row["server"]), row["tools"], f"{row['tokens']:,}") for row in found["unused_servers"]],
         ),
         (
             say("Tools that nobody uses:"),
             [say("tool"), tokens],
-            [(clean(row["name"]), row["tokens"]) for row in found["unused_tools"]],
+            [(clean(row["name"]), f"{row['tokens']:,}") for row in found["unused_tools"]],
         ),
         (
             say("Slowest tools:"),
@@ -193,7 +193,12 @@ def _tables(
             say("Clients:"),
             [say("client"), calls, say("tokens of results"), say("tokens saved")],
             [
-                (clean(row["client"]) or "-", row["calls"], row["tokens"], row["saved"])
+                (
+                    clean(row["client"]) or "-",
+                    f"{row['calls']:,}",
+                    f"{row['tokens']:,}",
+                    f"{row['saved']:,}",
+                )
                 for row in found["clients"]
             ],
         ),

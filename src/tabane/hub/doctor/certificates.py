@@ -64,9 +64,7 @@ def certificate(installation: Installation) -> Iterator[DoctorFinding]:
         yield _period(context, path).finding(time.time(), path)
         yield from _name(context, path, settings)
     except (ssl.SSLError, OSError, KeyError, ValueError) as error:
-        yield warning(
-            say("The certificate in {path} cannot be checked: {reason}", path=path, reason=error)
-        )
+        yield warning(say("The certificate in {path} cannot be checked: {reason}", path=path, reason=error))
 
 
 def _continues() -> Message:
