@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import stat
-from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -42,8 +41,8 @@ def checked(home: Home, *flags: str, **settings: object) -> Outcome:
 def used(home: Home) -> Home:
     """A home with a key and some calls in the audit log, whose hub has ended."""
     with hub(home):
-        home.run("keys", "create", "ci", "--allow", "*").succeeded
-        home.run("keys", "list").succeeded
+        home.run("keys", "create", "ci", "--allow", "*").succeeded  # noqa: B018
+        home.run("keys", "list").succeeded  # noqa: B018
     return home
 
 
@@ -51,8 +50,8 @@ def used(home: Home) -> Home:
 
 
 @pytest.fixture
-def tls(home: Home) -> Iterator[HubCertificate]:
-    yield HubCertificate(home.folder, "tabane.example.com", "127.0.0.1")
+def tls(home: Home) -> HubCertificate:
+    return HubCertificate(home.folder, "tabane.example.com", "127.0.0.1")
 
 
 def with_tls(home: Home, tls: HubCertificate, **settings: object) -> Outcome:
@@ -263,7 +262,7 @@ def test_status_shows_keys_and_profiles(home: Home) -> None:
     config.write_text('[profiles.work]\nallow = ["github__*"]\n[profiles.docs]\nallow = ["@documents"]\n')
     with hub(home):
         assert "API keys" not in home.run("status").out
-        home.run("keys", "create", "ci", "--allow", "*").succeeded
+        home.run("keys", "create", "ci", "--allow", "*").succeeded  # noqa: B018
         rows = dict(home.run("status").succeeded.rows)
         told = home.json("status")
     assert (rows["API keys"], rows["profiles"]) == ("1", "work, docs")

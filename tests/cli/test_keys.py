@@ -80,7 +80,7 @@ def test_a_key_is_changed_and_revoked_by_name_or_prefix(home: Home) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("create", "x"), "say what the key may use"),
+        (("create", "x"), "Say what the key may use: --allow PATTERN"),
         (("create", "x", "--allow", "@post"), "Did you mean @posts?"),
         (("create", "x", "--allow", "*", "--tier", "premum"), "Did you mean premium?"),
         (("create", "x", "--profile", "wrok"), "Did you mean work?"),

@@ -17,14 +17,17 @@ import click
 
 from tabane.audit.parameters import QueryAuditLogs
 from tabane.cli.audit_following import EntryFollower
+from tabane.cli.completion import key_names
 from tabane.cli.options import combined, given, option, parameter_option
 from tabane.cli.output import Command, TableState, Terminal, state_word
 from tabane.cli.servers_file import server_names
-from tabane.cli.terminal_text import clean, fitted, padded
+from tabane.cli.terminal_text import cells, clean, fitted, padded
 from tabane.messages import Message, say
 
 _LONGEST_REASON = 60  # columns on a terminal
-_WIDTHS = (19, 16, 16, 36, 10, 9)
+_WIDTHS = (19, 16, 16, 36, 9, 9)
+_TERMINAL_WIDTHS = (11, 8, 16, 20, 7, 8)  # with two spaces between them: 80 columns
+_ACTION = 3
 
 
 def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,7 +37,7 @@ def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
                          help=say("Only calls of this tool; * stands for any characters.")),
         parameter_option(QueryAuditLogs, "server", metavar="NAME", shell_complete=server_names,
                          help=say("Only entries of this server.")),
-        parameter_option(QueryAuditLogs, "key", metavar="NAME",
+        parameter_option(QueryAuditLogs, "key", metavar="NAME", shell_complete=key_names,
                          help=say("Only entries of this key, by its id or name.")),
         parameter_option(QueryAuditLogs, "client", metavar="NAME", help=say("Only entries of this client.")),
         parameter_option(QueryAuditLogs, "type", help=say("Only entries of this type.")),
@@ -46,7 +49,7 @@ def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
                          help=say("Only entries since this time: a date, today, or ago: 30m, 24h, 7d.")),
         parameter_option(QueryAuditLogs, "end", "--until", "end", metavar="TIME",
                          help=say("Only entries until this time.")),
-        parameter_option(QueryAuditLogs, "limit", "--limit", "-n", "limit",
+        parameter_option(QueryAuditLogs, "limit", "--limit", "-n", "limit", metavar="COUNT",
                          help=say("Maximum number of entries.")),
         parameter_option(QueryAuditLogs, "cursor", metavar="CURSOR",
                          help=say("Show the page that begins at this cursor of the page before.")),
@@ -123,7 +126,10 @@ def _print_lines(terminal: Terminal, entries: Iterable[Mapping[str, Any]]) -> No
 
 
 def _line(row: Sequence[object]) -> str:
-    parts = [padded(str(cell), width) for cell, width in zip(row, _WIDTHS, strict=False)]
+    widths = _TERMINAL_WIDTHS if sys.stdout.isatty() else _WIDTHS
+    parts = [padded(str(cell), width) for cell, width in zip(row, widths, strict=False)]
+    if cells(action := str(row[_ACTION])) > widths[_ACTION]:
+        parts[_ACTION] = action  # never cut: a user may want to copy it
     return "  ".join([*parts, str(row[-1])]).rstrip()
 
 

@@ -6,12 +6,11 @@ import sys
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from tabane.access.parameters import CreateKey, ListKeys, UpdateKey
+from tabane.cli.completion import key_names, profile_names
 from tabane.cli.options import given, hub_options, option, parameter_option
 from tabane.cli.output import Group, TableState, Terminal, examples, text
-from tabane.errors import TabaneError
 from tabane.messages import Message, say
 
 
@@ -19,16 +18,7 @@ from tabane.messages import Message, say
 def keys() -> None: ...
 
 
-def _names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a key, if a hub runs."""
-    try:
-        rows = ctx.ensure_object(Terminal).hub(start=False).call("keys_list")["results"]
-    except TabaneError:
-        return []
-    return [CompletionItem(row["name"]) for row in rows if row["name"].startswith(incomplete)]
-
-
-_key = click.argument("key", metavar="NAME|PREFIX", shell_complete=_names)
+_key = click.argument("key", metavar="NAME|PREFIX", shell_complete=key_names)
 
 _ALLOW = say(
     "What the key may use: a pattern such as github__*, @posts, @documents, @pages, @tools, @docs, "
@@ -54,11 +44,14 @@ _TIER = say("The tier, which has the limits of the key.")
 @parameter_option(CreateKey, "expires", metavar="WHEN", help=_EXPIRES)
 @parameter_option(CreateKey, "tier", metavar="TIER", help=_TIER)
 @parameter_option(
-    CreateKey, "profile", metavar="PROFILE", help=say("Narrow the key to a profile of the settings.")
-)
+    CreateKey, "profile", metavar="PROFILE", shell_complete=profile_names,
+    help=say("Narrow the key to a profile of the settings."),
+)  # fmt: skip
 @hub_options
 @click.pass_obj
 def create(terminal: Terminal, /, name: str, **values: Any) -> None:
+    if not (values["allow"] or values["profile"]):
+        raise click.UsageError(text(say("Say what the key may use: --allow PATTERN, or --profile PROFILE")))
     made = terminal.hub().call("keys_create", {"name": name, **given(values)})
     terminal.show(made, lambda: _print_created(terminal, made))
 
@@ -124,7 +117,10 @@ def revoke(terminal: Terminal, key: str) -> None:
 @option("--read-only/--read-write", default=None, help=say("Whether only what is read-only is allowed."))
 @parameter_option(UpdateKey, "expires", metavar="WHEN", help=_EXPIRES)
 @parameter_option(UpdateKey, "tier", metavar="TIER", help=_TIER)
-@parameter_option(UpdateKey, "profile", metavar="PROFILE", help=say("Narrow the key to another profile."))
+@parameter_option(
+    UpdateKey, "profile", metavar="PROFILE", shell_complete=profile_names,
+    help=say("Narrow the key to another profile."),
+)  # fmt: skip
 @option("--no-profile", is_flag=True, help=say("Do not narrow the key to a profile."))
 @hub_options
 @click.pass_obj

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tabane.cli.completion import profile_names
 from tabane.cli.hub_process import end_hub, reach_hub
 from tabane.cli.options import URL_HELP, hub_options, json_option, mode_option, option
 from tabane.cli.output import Command, TableState, Terminal, examples, lang, text
@@ -138,6 +139,7 @@ def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> No
     "--profile",
     envvar="TABANE_PROFILE",
     metavar="NAME",
+    shell_complete=profile_names,
     help=say("Show only the tools of this profile. Profiles are defined in tabane.toml."),
 )
 @option(
@@ -249,7 +251,7 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
     report["status"] = TableState(report["status"])
     terminal.pairs(
         (_LABELS.get(name, name.replace("_", " ")), value)
-        for name, value in report.items()
+        for name, value in sorted(report.items(), key=_place)
         if value not in (None, "", []) and (value or name not in _SHOWN_ABOVE_ZERO)
     )
     if settings:
@@ -258,6 +260,12 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
             [say("setting"), say("value"), say("source")],
             [(s["name"], _with_unit(s), " ".join(filter(None, (s["source"], s["where"])))) for s in settings],
         )
+
+
+def _place(row: tuple[str, Any]) -> int:
+    """Return the place of a row of the status: in the order of the labels, others last."""
+    names = list(_LABELS)
+    return names.index(row[0]) if row[0] in names else len(names)
 
 
 def _print_lines(lines: Iterable[str]) -> None:

@@ -21,7 +21,7 @@ from tabane.messages import say
     ),
     epilog=examples("tabane limits", "tabane limits --holder key:3fa9c1d2e4b5", "tabane limits --json"),
 )
-@parameter_option(RateLimitStats, "limit", help=say("Maximum number of callers."))
+@parameter_option(RateLimitStats, "limit", metavar="COUNT", help=say("Maximum number of callers."))
 @option("--holder", metavar="ID", default="", help=say("Only this caller, such as key:ID."))
 @hub_options
 @click.pass_obj

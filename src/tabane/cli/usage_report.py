@@ -9,6 +9,7 @@ import click
 
 from tabane.audit.parameters import GetUsageStats
 from tabane.audit.rendered_text import milliseconds
+from tabane.cli.completion import key_names
 from tabane.cli.options import given, hub_options, option, parameter_option
 from tabane.cli.output import Command, Terminal, examples
 from tabane.cli.servers_file import server_names
@@ -53,10 +54,13 @@ _GROUPS = {
     help=say("Only calls of this server."),
 )  # fmt: skip
 @parameter_option(
-    GetUsageStats, "key", metavar="NAME", help=say("Only calls of this key, by its id or name.")
-)
+    GetUsageStats, "key", metavar="NAME", shell_complete=key_names,
+    help=say("Only calls of this key, by its id or name."),
+)  # fmt: skip
 @parameter_option(GetUsageStats, "client", metavar="NAME", help=say("Only calls of this client."))
-@parameter_option(GetUsageStats, "limit", "--limit", "-n", "limit", help=say("Maximum number of rows."))
+@parameter_option(
+    GetUsageStats, "limit", "--limit", "-n", "limit", metavar="COUNT", help=say("Maximum number of rows.")
+)
 @parameter_option(
     GetUsageStats, "cursor", metavar="CURSOR",
     help=say("Show the page that begins at this cursor of the page before."),
