@@ -37,14 +37,14 @@ def _print(terminal: Terminal, found: dict[str, Any], holder: str) -> None:
             say("No calls with limits since the hub started. The local user has no limits by default.")
         )
         return
-    headers = [say("caller"), say("tier"), say("tokens left"), say("running"), say("waiting"), say("refused")]
+    left, running, waiting = say("calls left"), say("calls running"), say("calls waiting")
+    headers = [say("caller"), say("tier"), left, running, waiting, say("calls refused")]
     terminal.table(headers, ([row["holder"], row["tier"], _tokens(row), *_counts(row)] for row in rows))
     if len(rows) < found["total"] and not holder:
         count = found["total"] - len(rows)
         terminal.note(say("{count} {count:caller is|callers are} not shown. Use --limit.", count=count))
     if found["shared"]:
-        headers = [say("shared limit"), say("tokens left"), say("running"), say("waiting")]
-        terminal.table(headers, (_shared(row) for row in found["shared"]))
+        terminal.table([say("shared limit"), left, running, waiting], (_shared(row) for row in found["shared"]))
 
 
 def _tokens(row: dict[str, Any]) -> str:
