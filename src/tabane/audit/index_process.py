@@ -24,7 +24,7 @@ from tabane.audit.index_requests import (
     decode_index_answer,
     encode_index,
 )
-from tabane.errors import StoreError, StoreFull, TabaneError
+from tabane.errors import AuditError, StoreError, StoreFull, TabaneError
 from tabane.messages import say
 from tabane.workers.pool import Budget, Capacity, Pool
 from tabane.workers.worker import Program, environment, module
@@ -62,8 +62,9 @@ class AuditIndexProcess:
     async def ask(self, task: IndexTask) -> Any:
         """Return the answer to a task. It includes all entries that were written before.
 
-        Raises StoreError, and WorkerError if the process cannot answer.
+        Raises AuditError if there is no log, StoreError, and WorkerError if the process cannot answer.
         """
+        self._check_folder()
         body = encode_index(IndexRequest(self._folder, self._zone(), task))
         try:
             async with asyncio.timeout(_DEADLINE):
@@ -72,6 +73,10 @@ class AuditIndexProcess:
             raise StoreError(
                 say("The index of the audit log is still being built. Try again in a moment.")
             ) from None
+
+    def _check_folder(self) -> None:
+        if not os.path.isdir(self._folder):
+            raise AuditError(say("There is no audit log in {folder}.", folder=self._folder))
 
     def follow(self, newest: Callable[[], int]) -> None:
         """Let the index catch up from now on when it is far behind, or was not read for a day.

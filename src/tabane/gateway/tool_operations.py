@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +11,7 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
-from tabane.errors import CallerError, UpstreamError
+from tabane.errors import CallerError, Forbidden, UnknownName, UpstreamError
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.parameters import (
     CallTool,
@@ -201,15 +202,19 @@ class ToolOperations:
         self, caller: Caller, name: str, arguments: dict[str, Any], *, read_only: bool = False
     ) -> Raw:
         """Call a tool and return its result. Raises TabaneError. Canceling this cancels the call."""
-        tool = await self._gateway.find(caller, name)
         inner = ToolCallRequest(name, {"arguments": Raw(json.encode(arguments))}, read_only)
+        try:
+            tool = await self._gateway.find(caller, name)
+        except UnknownName:
+            self._note_hidden(caller, inner)
+            raise
         inner.check_marks(tool)
         if tool.server == OWN:
             return await self._own(
                 replace(caller, looks=caller.looks or read_only), tool.alias, inner.arguments
             )
         opened = self._admit(caller, tool.target, inner.arguments)
-        with ended(opened):
+        async with ended(opened):
             if opened.waits is not None:
                 await opened.waits
             if (judged := self._gateway.validator.check(tool, inner.arguments)) is not None:
@@ -219,6 +224,13 @@ class ToolOperations:
             if recorded is not None:
                 await recorded
         return result
+
+    def _note_hidden(self, caller: Caller, inner: ToolCallRequest) -> None:
+        """Have a call recorded as refused if there is a tool of that name, which the caller may not find."""
+        hidden = self._gateway.catalogue.find(inner.name)
+        if hidden is not None:
+            with contextlib.suppress(Forbidden):
+                self._admit(caller, hidden.target, inner.arguments).end("cancelled")
 
 
 async def request(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
-from tabane.errors import RateLimited, TabaneError
+from tabane.errors import AuditError, RateLimited, TabaneError
 from tabane.operations import Caller, CallTarget, OpenCall, Outcome
 
 if TYPE_CHECKING:
@@ -43,7 +43,11 @@ class HubMeter:
     def begin(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> OpenCall:
         call = self._opened(caller, target, request)
         if self.recorder is not None:
-            call.arguments = self.recorder.prepare(arguments)
+            try:
+                call.arguments = self.recorder.prepare(arguments)
+            except AuditError as error:
+                call.end("refused", reason=str(error))
+                raise
         limits = self._limits()
         if limits is not None:
             call.most = limits.result_size(caller.access.tier)

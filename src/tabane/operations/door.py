@@ -123,7 +123,7 @@ class Door:
             if operation.relays
             else self._meter.begin(caller, operation.target, bytes(params), request)
         )
-        with ended(opened):
+        async with ended(opened):
             given = decode_params(operation, params)
             if opened.waits is not None:
                 await opened.waits
@@ -162,7 +162,7 @@ class Door:
         parts: AsyncGenerator[StreamPart, None],
     ) -> AsyncGenerator[StreamPart, None]:
         opened = self._meter.begin(caller, operation.target, params, request)
-        with ended(opened):
+        async with ended(opened):
             if opened.waits is not None:
                 await opened.waits
             async with contextlib.aclosing(parts):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from tabane.errors import TabaneError
@@ -91,17 +91,42 @@ class NoMeter:
 UNMETERED: OpenCall = UnmeteredCall()
 
 
-@contextlib.contextmanager
-def ended(opened: OpenCall) -> Iterator[None]:
+class CallBlock:
+    """Ends a call that fails or is cancelled in this block.
+
+    As ``async with``, it also waits until the record of a failure is on disk, if that is wanted.
+    """
+
+    __slots__ = ("_opened",)
+
+    def __init__(self, opened: OpenCall) -> None:
+        self._opened = opened
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None:
+            self._end(error)
+
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None and (recorded := self._end(error)) is not None:
+            await recorded
+
+    def _end(self, error: BaseException) -> Awaitable[None] | None:
+        if isinstance(error, TabaneError):
+            return self._opened.end("failed", reason=str(error))
+        if isinstance(error, Exception):
+            return self._opened.end("failed", reason="internal error")
+        # Cancelled, or its generator was closed. Nobody gets an answer that was not recorded.
+        with contextlib.suppress(TabaneError):
+            self._opened.end("cancelled")
+        return None
+
+
+def ended(opened: OpenCall) -> CallBlock:
     """End a call that fails or is cancelled in this block."""
-    try:
-        yield
-    except TabaneError as error:
-        opened.end("failed", reason=str(error))
-        raise
-    except Exception:
-        opened.end("failed", reason="internal error")
-        raise
-    except BaseException:  # cancelled, or its generator was closed
-        opened.end("cancelled")
-        raise
+    return CallBlock(opened)

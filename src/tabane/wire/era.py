@@ -31,6 +31,9 @@ META_CLIENT = "io.modelcontextprotocol/clientInfo"
 META_SERVER = "io.modelcontextprotocol/serverInfo"
 META_SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 META_LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+LONGEST_CLIENT = 100
+"""Characters of the name of a client that are kept."""
+
 ENVELOPE = (META_VERSION, META_CAPABILITIES, META_CLIENT, META_LOG_LEVEL)
 """Members of a modern request's ``_meta`` that a legacy peer settles otherwise."""
 
@@ -103,6 +106,15 @@ def check_envelope(meta: Members) -> None:
         raise ProtocolRefusal(
             INVALID_PARAMS, f"_meta lacks {META_CAPABILITIES}: an object, empty where there are none"
         )
+
+
+def client_name(info: Raw | None) -> str:
+    """Return the name in what a client says of itself; empty if it gives none."""
+    try:
+        name = text(fields(info).get("name")) if info is not None else None
+    except InvalidJson:
+        return ""
+    return (name or "")[:LONGEST_CLIENT]
 
 
 def log_level(meta: Members) -> int | None:

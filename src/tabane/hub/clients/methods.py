@@ -28,9 +28,6 @@ from tabane.wire.json import InvalidJson, Members
 
 log = logging.getLogger(__name__)
 
-LONGEST_CLIENT = 100
-"""Characters that are kept of a client's name."""
-
 
 def client_methods(
     gateway: Gateway,
@@ -166,10 +163,7 @@ def _uri(params: Members) -> str:
 
 def _log_client(session: Session, info: Raw | None) -> str:
     """Log who the client says it is. Return its name, empty if it gives none."""
-    try:
-        name = (json.text(json.fields(info).get("name")) if info is not None else None) or ""
-    except InvalidJson:
-        return ""
+    name = eras.client_name(info)
     if name:
-        log.info("session %s is %s", session.key, name[:LONGEST_CLIENT])
-    return name[:LONGEST_CLIENT]
+        log.info("session %s is %s", session.key, name)
+    return name

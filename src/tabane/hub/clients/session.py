@@ -303,6 +303,8 @@ class Session:
                     {"supported": [eras.MODERN]},
                 )
             eras.check_envelope(meta)
+            if not self.caller.client and (name := eras.client_name(meta.get(eras.META_CLIENT))):
+                self.caller = replace(self.caller, client=name)
         elif modern:
             raise ProtocolRefusal(
                 eras.INVALID_REQUEST,

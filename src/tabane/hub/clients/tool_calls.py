@@ -7,14 +7,16 @@ wait (a search, a server that is still starting) runs as a task.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from msgspec import Raw
 
-from tabane.errors import BadArguments, CallerError, TabaneError, UnknownName
+from tabane.errors import BadArguments, CallerError, Forbidden, TabaneError, UnknownName
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.result_parts import SHORT
@@ -140,7 +142,7 @@ class ToolCalls:
         try:
             if session.questions and session.questions.roots_due and self._gateway.goes_by_roots():
                 await session.questions.learn_roots()
-            tool = await self._gateway.find(session.caller, inner.name)
+            tool = await self._find(session, request_id, inner, meta)
             if through and (judged := self._check(session, tool, inner)) is not None:
                 await judged
             if through and tool.server == OWN:
@@ -153,6 +155,22 @@ class ToolCalls:
             if not through:
                 raise
             _failed(session, request_id, error)
+
+    async def _find(self, session: Session, request_id: Raw, inner: ToolCallRequest, meta: Members) -> Tool:
+        """Return the tool of a call. If the caller may not find it, the call is recorded as refused.
+
+        Raises UnknownName.
+        """
+        try:
+            return await self._gateway.find(session.caller, inner.name)
+        except UnknownName:
+            hidden = self._gateway.catalogue.find(inner.name)
+            if hidden is not None:
+                key = bytes(request_id).decode()
+                with contextlib.suppress(Forbidden):
+                    caller = session.caller_of(meta)
+                    self._door.admit(caller, hidden.target, inner.arguments, key).end("cancelled")
+            raise
 
     def _waits_for_roots(self, session: Session, tool: Tool) -> bool:
         """Return whether the client has to name its folders before it is known which instance serves it."""
@@ -185,7 +203,7 @@ class ToolCalls:
     async def _send_in_turn(self, call: OpenToolCall, inner: ToolCallRequest, meta: Members) -> None:
         """Send a call when it is its turn."""
         try:
-            with ended(call.opened):
+            async with ended(call.opened):
                 if call.opened.waits is not None:
                     await call.opened.waits
             call.session.no_longer_runs(Raw(call.key))
@@ -215,8 +233,8 @@ class ToolCalls:
         try:
             self._give_reply(call, reply)
         except TabaneError as error:  # the call cannot be recorded, or its result is too large
-            call.opened.end("failed", reason=str(error))
-            _fail(call.session, call.key, error, call.through)
+            recorded = call.opened.end("failed", reason=str(error))
+            call.after(recorded, partial(_fail, call.session, call.key, error, call.through))
 
     def _give_reply(self, call: OpenToolCall, reply: UpstreamReply) -> None:
         session, key, result = call.session, call.key, reply.result
@@ -239,7 +257,7 @@ class ToolCalls:
     async def _give_large(self, call: OpenToolCall, reply: UpstreamReply, result: Raw) -> None:
         """Do the same in a thread, so that no other client waits for it."""
         session, given = call.session, result
-        with ended(call.opened):
+        async with ended(call.opened):
             if call.through:
                 tokens = self._tokens(call.tool)
                 given = await self._long_results.first_part_of_large(session.caller, result, tokens)

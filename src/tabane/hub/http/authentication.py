@@ -55,12 +55,15 @@ class ProfileShelf(Protocol):
 class RefusedCredential(Exception):
     """Nobody is known by that value. ``retry_after`` is in seconds; 0 where another attempt may come now.
 
-    ``why`` is what is wrong with an access token, or with the OAuth server.
+    ``why`` is what is wrong with an access token, or with the OAuth server. ``key``: the value has the form
+    of an API key.
     """
 
-    def __init__(self, retry_after: float = 0.0, why: TabaneError | None = None) -> None:
+    def __init__(
+        self, retry_after: float = 0.0, why: TabaneError | None = None, *, key: bool = False
+    ) -> None:
         super().__init__()
-        self.retry_after, self.why = retry_after, why
+        self.retry_after, self.why, self.key = retry_after, why, key
 
 
 class UncheckedCredential(Exception):
@@ -134,7 +137,8 @@ class Authenticator:
                 raise RefusedCredential(why=error) from None
             except TabaneError as error:
                 reason, why = "oauth", error
-        raise RefusedCredential(await self.attempts.fail(source, reason) or 0.0, why)
+        retry_after = await self.attempts.fail(source, reason) or 0.0
+        raise RefusedCredential(retry_after, why, key=reason == "key")
 
 
 def has_ended(access: Access) -> bool:

@@ -239,12 +239,12 @@ class HttpGate:
             header = (b"www-authenticate", challenge(metadata[0], refused.why).encode("latin-1", "replace"))
             return refusal(refused.why.status, str(refused.why), header)
         if not refused.retry_after:
-            return self._without_token(request, shown=True)
+            return self._without_token(request, shown=True, key=refused.key)
         seconds = math.ceil(refused.retry_after)
         text = f"too many attempts with a wrong key or token; try again in {seconds} s"
         return refusal(429, text, (b"retry-after", b"%d" % seconds), data={"retryAfterSeconds": seconds})
 
-    def _without_token(self, request: HttpRequest, *, shown: bool) -> RefusedRequest:
+    def _without_token(self, request: HttpRequest, *, shown: bool, key: bool = False) -> RefusedRequest:
         challenge = b'Bearer realm="tabane"'
         metadata = self._authenticator.identities.resource_metadata()
         if metadata is not None:
@@ -252,6 +252,8 @@ class HttpGate:
         if shown:
             challenge += b', error="invalid_token"'
         header = (b"www-authenticate", challenge)
+        if key:
+            return refusal(401, "this API key is unknown, was revoked, or has expired", header)
         if not request.origin.local:
             return refusal(401, "a valid API key or token is needed: Authorization: Bearer", header)
         text = f"the token of the hub is needed: Authorization: Bearer, with what {self._token_path} holds"
