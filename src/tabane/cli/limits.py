@@ -44,7 +44,9 @@ def _print(terminal: Terminal, found: dict[str, Any], holder: str) -> None:
         count = found["total"] - len(rows)
         terminal.note(say("{count} {count:caller is|callers are} not shown. Use --limit.", count=count))
     if found["shared"]:
-        terminal.table([say("shared limit"), left, running, waiting], (_shared(row) for row in found["shared"]))
+        terminal.table(
+            [say("shared limit"), left, running, waiting], (_shared(row) for row in found["shared"])
+        )
 
 
 def _tokens(row: dict[str, Any]) -> str:

@@ -62,7 +62,10 @@ class HubAccess:
         self.profiles.reload()
 
     async def report(self, lang: Lang) -> dict[str, Any]:
-        """Return what status shows: how many keys are not revoked, or why that cannot be read."""
+        """Return what status shows: the profiles, and the number of keys, or why they cannot be read."""
+        return {"profiles": self.profiles.names(), **await self._counted(lang)}
+
+    async def _counted(self, lang: Lang) -> dict[str, Any]:
         if not (self._settings().home / FILE).exists():
             return {"keys": 0}  # without a thread
         try:

@@ -156,8 +156,6 @@ class Hub:
             **count_servers(self.configuration, self.gateway),
             "model": model,
             "model_problem": why.render(self.lang) if why else None,
-            **self.audit.report(self.lang),
-            "profiles": self.access.profiles.names(),
             "sessions": len(self.sessions),
             "jobs": self.jobs.running,
             "in_flight": self.sessions.in_flight,

@@ -38,7 +38,7 @@ class AdministeredHub(Protocol):
         ...
 
     async def kept(self) -> dict[str, Any]:
-        """Return the counts of stored data that are available without any work, and of keys."""
+        """Return counts of stored data that need no work, and what status shows of keys and the audit log."""
         ...
 
     def settings_report(self, caller: Caller) -> list[dict[str, Any]]:

@@ -264,7 +264,8 @@ class Daemon:
         }
 
     async def kept(self) -> dict[str, Any]:
-        return await self.hub.access.report(self.hub.lang) | await self.hub.documents.counts()
+        hub, lang = self.hub, self.hub.lang
+        return await hub.access.report(lang) | hub.audit.report(lang) | await hub.documents.counts()
 
     def settings_report(self, caller: Caller) -> list[dict[str, Any]]:
         return settings_report(self.settings, caller.lang)
