@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import stat
-from contextlib import closing
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +190,49 @@ def test_an_authorization_server_that_does_not_answer_is_a_warning(home: Home) -
     finding = found(done, "http://127.0.0.1:1", "authorization")
     assert finding["level"] == "warning"
     assert "oauth_issuer" in finding["mend"]
+
+
+def test_an_authorization_server_that_gives_its_keys_is_in_order(home: Home) -> None:
+    with metadata_of_an_issuer() as issuer:
+        done = home.run("doctor", "--json", environment={"TABANE_OAUTH_ISSUER": issuer}).succeeded
+    assert found(done, issuer, "authorization")["level"] == "ok"
+
+
+@contextmanager
+def metadata_of_an_issuer() -> Iterator[str]:
+    """The URL of a server that publishes metadata and keys."""
+
+    class Answering(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps({"issuer": issuer, "jwks_uri": f"{issuer}/keys", "keys": []}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
+        issuer = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield issuer
+        server.shutdown()
+
+
+def test_packages_that_the_settings_need_are_named(home: Home) -> None:
+    without = "import sys\nsys.modules.update(dict.fromkeys(('jwt', 'opentelemetry')))\n"
+    (home.folder / "sitecustomize.py").write_text(without)
+    settings = {
+        "oauth_issuer": "https://id.example.com",
+        "otel_endpoint": "http://127.0.0.1:1",
+        "http": "false",
+    }
+    assert findings(checked(home, **settings)) == []
+    home.environment["PYTHONPATH"] = str(home.folder)
+    done = checked(home, **settings)
+    assert found(done, "tabane[oauth]")["level"] == "fault"
+    assert found(done, "tabane[otel]")["level"] == "warning"
 
 
 def test_quick_asks_no_authorization_server(home: Home) -> None:
