@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import resource
 import socket
 import stat
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -328,6 +330,29 @@ def test_status_says_why_calls_are_not_recorded(home: Home) -> None:
     with hub(home, "--audit-full", "drop"):
         assert "audit" in dict(home.run("status").rows)["problem with the audit log"]
         assert "audit" in found(checked(home), "cannot be opened")["title"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the files of another process")
+@pytest.mark.parametrize("full", ["drop", "stop"])
+def test_a_full_disk_is_told_by_status_and_doctor(home: Home, full: str) -> None:
+    with hub(home, "--audit-full", full):
+        pid = home.json("status")["pid"]
+        highest = resource.prlimit(pid, resource.RLIMIT_FSIZE)[1]
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (100, highest))
+        home.run("status")
+        status = home.run("status")
+        done = home.run("doctor", "--quick", "--json")
+        assert done.status == 1
+        (fault,) = [row for row in done.json["findings"] if row["level"] == "fault"]
+        assert "The audit log cannot be written" in fault["title"]
+        if full == "drop":
+            rows = dict(status.succeeded.rows)
+            assert "Calls continue" in rows["problem with the audit log"]
+            assert int(rows["calls not recorded"]) > 0
+            assert found(done, "missing in the audit log")["level"] == "warning"
+        else:
+            assert "calls are refused" in status.err
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (highest, highest))
 
 
 def test_status_shows_that_a_changed_certificate_is_not_used(home: Home, tls: HubCertificate) -> None:
