@@ -451,7 +451,7 @@ async def test_what_a_key_may_use_has_to_be_said(tmp_path: Path) -> None:
 async def test_patterns_that_match_nothing_are_warned_about(tmp_path: Path) -> None:
     async with key_home(tmp_path) as home:
         made = await home.create("ci", allow=["github__*", "gitlab__*"])
-        assert made["warnings"] == ["gitlab__* matches no tool or source that is known now."]
+        assert made["warnings"] == ["gitlab__* matches no tool or source that is currently known."]
 
 
 @on_a_loop
@@ -482,7 +482,7 @@ async def test_a_revoked_key_stays_revoked(tmp_path: Path) -> None:
         made = await home.create("ci")
         first = await home.operations.revoke(LOCAL_CALLER, OneKey("ci"))
         assert await home.operations.revoke(LOCAL_CALLER, OneKey(made["id"])) == first
-        with pytest.raises(BadArguments, match="is revoked, and stays so"):
+        with pytest.raises(BadArguments, match="is revoked, which cannot be undone"):
             await home.update("ci", expires="never")
 
 

@@ -212,7 +212,7 @@ def test_a_full_queue_refuses() -> None:
         turns = [limited.enter() for _ in range(3)]
         error = limited.refused()
         assert error.retry_after > 0
-        assert "1 run and 2 wait" in str(error)
+        assert "1 is running and 2 are waiting" in str(error)
         turns[1].leave()
         limited.enter().leave()
         for turn in turns:

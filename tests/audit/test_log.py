@@ -169,7 +169,7 @@ def test_the_next_start_continues_the_chain(tmp_path: Path) -> None:
 
 
 def test_a_second_process_cannot_write_the_log(tmp_path: Path) -> None:
-    with opened(tmp_path), pytest.raises(AuditError, match="Another process writes the audit log"):
+    with opened(tmp_path), pytest.raises(AuditError, match="Another process is writing the audit log"):
         AuditLog(str(tmp_path), AuditOptions(), asyncio.new_event_loop())
 
 

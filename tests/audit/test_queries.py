@@ -101,7 +101,7 @@ def test_times_are_those_of_the_zone(queries: AuditQueries) -> None:
 
 
 def test_a_period_that_ends_before_it_starts_is_refused(queries: AuditQueries) -> None:
-    with pytest.raises(BadArguments, match="later than end"):
+    with pytest.raises(BadArguments, match="must not be later than end"):
         found(queries, start="1h", end="2h")
 
 

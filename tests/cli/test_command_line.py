@@ -105,6 +105,13 @@ def test_usage_and_its_errors_are_japanese_for_a_japanese_user(
     assert set(lines) <= set((done.stdout + done.stderr).splitlines())
 
 
+def test_a_list_of_commands_shows_whole_sentences_in_japanese(tmp_path: Path) -> None:
+    lines = run(tmp_path, "audit", "--help", TABANE_LANG="ja").stdout.splitlines()
+    listed = [line for line in lines if line.startswith(("  head", "  verify"))]
+    assert len(listed) == 2
+    assert all(line.endswith("。") and line.count("。") == 1 for line in listed), listed
+
+
 def test_a_machine_gets_json_and_a_person_words(tmp_path: Path) -> None:
     assert json.loads(run(tmp_path, "status", "--json").stdout)["status"] == "stopped"
     assert run(tmp_path, "status").stdout.startswith("status\tstopped\n")

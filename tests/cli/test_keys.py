@@ -58,7 +58,7 @@ def test_a_new_key_is_all_of_the_output_and_is_shown_once(home: Home) -> None:
 def test_json_has_the_whole_key(home: Home) -> None:
     made = home.json("keys", "create", "program", "--allow", "nothing__*")
     assert is_secret(made["secret"] + "\n")
-    assert made["warnings"] == ["nothing__* matches no tool or source that is known now."]
+    assert made["warnings"] == ["nothing__* matches no tool or source that is currently known."]
     shown = home.json("keys", "show", "program")
     assert {**shown, "secret": made["secret"], "warnings": made["warnings"]} == made
     assert "program" in [row["name"] for row in home.json("keys", "list")["results"]]
@@ -116,3 +116,11 @@ def test_a_hub_does_not_start_with_a_wrong_profile(tmp_path: Path) -> None:
     wrong = home.run("start")
     assert wrong.status == 1
     assert "tabane.toml:2: a profile has no key alow. Did you mean allow?" in wrong.err
+
+
+def test_a_key_for_the_metrics_alone_is_made_without_a_warning_and_explained(home: Home) -> None:
+    made = home.run("keys", "create", "prometheus", "--allow", "metrics").succeeded
+    assert is_secret(made.out)
+    assert "matches no" not in made.err
+    explained = home.run("policy", "explain", "prometheus", "metrics").succeeded
+    assert "prometheus may call metrics" in explained.out

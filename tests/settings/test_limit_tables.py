@@ -116,9 +116,9 @@ def test_a_value_that_does_not_fit_is_refused_with_its_line(
 
 def test_a_limit_of_nothing_says_what_to_write_instead(tmp_path: Path) -> None:
     assert refused(tmp_path, "[tiers.default]\nconcurrency = 0\n") == (
-        "tabane.toml:2: tiers.default.concurrency must be a whole number from 1 to 100000, not 0: no call "
-        "could ever meet this limit. To forbid tools, use deny in a profile, a key or the servers file. For "
-        'no limit: "unlimited".'
+        "tabane.toml:2: tiers.default.concurrency must be a whole number from 1 to 100000, not 0: this "
+        "limit would refuse every call. To forbid tools, use deny in a profile, a key or the servers file. "
+        'For no limit: "unlimited".'
     )
 
 

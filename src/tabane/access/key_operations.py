@@ -97,7 +97,7 @@ class KeyOperations:
         if record.revoked is not None:
             raise BadArguments(
                 say(
-                    "{name} is revoked, and stays so. Create another key with: tabane keys create",
+                    "{name} is revoked, which cannot be undone. Create another key with: tabane keys create",
                     name=record.name,
                 ),
                 "key",
@@ -218,7 +218,7 @@ def _checked_name(name: str) -> str:
     name = unicodedata.normalize("NFC", name).strip()
     if not name or name.startswith(PREFIX) or any(unicodedata.category(each)[0] in "CZ" for each in name):
         raise BadArguments(
-            say("name: use letters, digits and signs, without spaces, and not tbn_ at the beginning."), "name"
+            say("name: use letters, digits and punctuation, no spaces, and do not begin with tbn_."), "name"
         )
     return name
 
@@ -232,4 +232,4 @@ def _ambiguous(id: str, found: list[KeyRecord]) -> Message:
 
 
 def _unmatched(pattern: str) -> Message:
-    return say("{pattern} matches no tool or source that is known now.", pattern=pattern)
+    return say("{pattern} matches no tool or source that is currently known.", pattern=pattern)

@@ -244,8 +244,8 @@ class KeyRing:
         except sqlite3.IntegrityError:
             raise BadArguments(
                 say(
-                    "There is a key with the name {name} already. Choose another name, or revoke that "
-                    "key with: tabane keys revoke {name}",
+                    "A key with the name {name} already exists. Choose another name, or revoke that key "
+                    "with: tabane keys revoke {name}",
                     name=record.name,
                 ),
                 "name",

@@ -414,8 +414,9 @@ def _named(cap: CallCap | None, tier: str) -> Message:
 
 def _queue_full(limited: LimitedHolder, limits: TierLimits) -> Message:
     return say(
-        "Too many calls at the same time: {running} run and {waiting} wait. Try again when some have ended. "
-        "The limits are concurrency, server_concurrency and queue of the tier {tier} in tabane.toml.",
+        "Too many calls at the same time: {running} {running:is|are} running and {waiting} "
+        "{waiting:is|are} waiting. Try again when some have finished. The limits are concurrency, "
+        "server_concurrency and queue of the tier {tier} in tabane.toml.",
         running=limited.in_flight - limited.waiting,
         waiting=limited.waiting,
         tier=limited.tier,
@@ -424,6 +425,6 @@ def _queue_full(limited: LimitedHolder, limits: TierLimits) -> Message:
 
 def _waited(seconds: float) -> Message:
     return say(
-        "Too many calls at the same time: this call waited {seconds} s for its turn and was not begun.",
+        "Too many calls at the same time: this call waited {seconds} s for its turn and was not started.",
         seconds=f"{seconds:.3g}",
     )

@@ -141,9 +141,7 @@ def _of_step(step: dict[str, Any], found: dict[str, Any]) -> Message:
         case "deny":
             return say("{who} denies it: {pattern}", who=who, pattern=step["pattern"])
         case "read_only":
-            return say(
-                "{who} is read-only, and {tool} is not marked as read-only.", who=who, tool=found["tool"]
-            )
+            return say("{who} is read-only, and {tool} is not marked read-only.", who=who, tool=found["tool"])
         case "always":
             return say("{who} does not deny it, and every key may use it.", who=who)
         case "missing":

@@ -140,8 +140,8 @@ class Profiles:
             )
         return UnknownName(
             say(
-                "There is no profile {name}. To add it, write a table [profiles.{name}] with allow and deny "
-                "to tabane.toml.",
+                "There is no profile {name}. To create it, add a table [profiles.{name}] with allow and "
+                "deny to tabane.toml.",
                 name=name[:100],
             )
         )

@@ -32,7 +32,7 @@ def period_of(given: AuditPeriod, zone: tzinfo, now: float) -> tuple[float | Non
 def check_order(start: float | None, end: float | None) -> None:
     """Raise BadArguments if a period ends before it starts."""
     if start is not None and end is not None and start > end:
-        raise BadArguments(say("start: it is later than end."), "start")
+        raise BadArguments(say("start: it must not be later than end."), "start")
 
 
 def filter_of(given: AuditConditions, zone: tzinfo, now: float) -> EntryFilter:

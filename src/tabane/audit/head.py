@@ -63,7 +63,7 @@ class HeadFile:
         except BlockingIOError:
             os.close(self._fd)
             raise AuditError(
-                say("Another process writes the audit log of {path}.", path=os.path.dirname(path))
+                say("Another process is writing the audit log in {path}.", path=os.path.dirname(path))
             ) from None
         except BaseException:
             os.close(self._fd)

@@ -388,8 +388,8 @@ def _word(name: bytes, text: str) -> bytes:
 def _not_opened(folder: str, error: OSError) -> AuditError:
     return AuditError(
         say(
-            "The audit log in {folder} cannot be opened: {reason}. Correct that, or turn the log off with "
-            'the setting audit = "off".',
+            "The audit log in {folder} cannot be opened: {reason}. Fix that, or turn the log off with the "
+            'setting audit = "off".',
             folder=folder,
             reason=error.strerror or str(error),
         )

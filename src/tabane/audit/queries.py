@@ -163,5 +163,8 @@ def _shown(cursor: str | None) -> int:
 
 def _foreign() -> BadArguments:
     return BadArguments(
-        say("cursor: it is not one of this query. Use the next_cursor of a page before, or none."), "cursor"
+        say(
+            "cursor: it does not belong to this query. Use next_cursor of the previous page, or leave it out."
+        ),
+        "cursor",
     )

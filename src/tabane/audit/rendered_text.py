@@ -38,14 +38,14 @@ def analysis(found: Found, lang: Lang) -> str:
     offered, unused = found["offered"], found["unused"]
     parts: list[Message] = [
         say(
-            "From {start} to {end}, {unused} of {tools} {tools:tool|tools} were not used. Their definitions "
-            "have about {tokens} tokens, of {all} tokens in all.",
+            "From {start} to {end}, {unused} of {tools} {tools:tool|tools} {unused:was|were} not used. "
+            "Unused definitions take about {tokens} of {all} tokens.",
             start=found["start"], end=found["end"], unused=unused["tools"], tools=offered["tools"],
             tokens=unused["tokens"], all=offered["tokens"],
         )
     ]  # fmt: skip
     for title, rows in (
-        (say("Servers that nobody uses:"), [_unused_server(row) for row in found["unused_servers"]]),
+        (say("Unused servers:"), [_unused_server(row) for row in found["unused_servers"]]),
         (say("Slowest tools:"), [_slow(row) for row in found["slowest"]]),
         (say("Tools that fail most often:"), [_failing(row) for row in found["failing"]]),
         (say("Clients:"), [_client(row) for row in found["clients"]]),

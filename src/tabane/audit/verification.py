@@ -238,7 +238,7 @@ class _ChainReading:
         if seq > expected + gap:
             self._report("missing", expected, _missing(expected, seq - 1))
         elif self._known and not gap:
-            self._report("changed", seq, say("Entry {entry} was changed, or the one before it.", entry=seq))
+            self._report("changed", seq, say("Entry {entry} or the one before it was changed.", entry=seq))
         if seq > self._seq:
             self._seq, self._previous, self._known = seq, mac, True
             self._unverified += 1
@@ -260,7 +260,9 @@ class _ChainReading:
     def _check_heads(self) -> None:
         if not self._has_head:
             self._report(
-                "head", self._seq, say("The head of the log is missing, so a cut end is not detected.")
+                "head",
+                self._seq,
+                say("The head of the log is missing, so entries cut off at the end cannot be detected."),
             )
         for seq in sorted(self._wanted):
             if seq < self._first:
@@ -272,7 +274,7 @@ class _ChainReading:
     def _check_key(self) -> None:
         """Replace the problems by one if no entry fits the key."""
         if self._unverified > 1 and not self._verified:
-            message = say("No entry fits the key: it is not the key of this log.")
+            message = say("No entry matches the key. It is not the key of this log.")
             self._problems, self._more = [ChainProblem("key", self._first, message)], 0
 
     def _report(self, kind: ProblemKind, entry: int, message: Message) -> None:

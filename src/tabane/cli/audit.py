@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     cls=Group,
     invoke_without_command=True,
     help=say(
-        "Show the entries of the audit log, newest first: who called which tool, when, and how it ended. The "
-        "commands verify the log."
+        "Show the entries of the audit log, newest first: who called which tool, when, and how it ended. "
+        "The subcommands verify the log."
     ),
     epilog=examples(
         "tabane audit",
@@ -43,8 +43,8 @@ def audit(ctx: click.Context, /, **options: Any) -> None:
 @audit.command(
     "verify",
     help=say(
-        "Check whether entries of the audit log were changed, removed, inserted or cut off. The exit status "
-        "is 1 if so. No hub has to run."
+        "Check whether entries of the audit log were changed, removed, inserted or cut off. The exit "
+        "status is 1 if so. The hub does not need to run."
     ),
     epilog=examples(
         "tabane audit verify",
@@ -114,7 +114,10 @@ def _print_report(terminal: Terminal, found: dict[str, Any]) -> None:
     terminal.say(_summary(found))
     if found["torn_bytes"]:
         terminal.note(
-            say("{count} {count:byte|bytes} after the last entry are no entry.", count=found["torn_bytes"])
+            say(
+                "{count} {count:byte|bytes} after the last entry {count:is|are} not an entry.",
+                count=found["torn_bytes"],
+            )
         )
 
 

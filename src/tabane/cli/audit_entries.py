@@ -46,13 +46,15 @@ def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
         parameter_option(QueryAuditLogs, "text", metavar="TEXT",
                          help=say("Only entries with this text in arguments, reason or names.")),
         parameter_option(QueryAuditLogs, "start", "--since", "start", metavar="TIME",
-                         help=say("Only entries since this time: a date, today, or ago: 30m, 24h, 7d.")),
+                         help=say(
+                             "Only entries since this time: a date, today, or a time ago such as 30m, 24h "
+                             "or 7d.")),
         parameter_option(QueryAuditLogs, "end", "--until", "end", metavar="TIME",
                          help=say("Only entries until this time.")),
         parameter_option(QueryAuditLogs, "limit", "--limit", "-n", "limit", metavar="COUNT",
                          help=say("Maximum number of entries.")),
         parameter_option(QueryAuditLogs, "cursor", metavar="CURSOR",
-                         help=say("Show the page that begins at this cursor of the page before.")),
+                         help=say("Show the page at this cursor, which the previous page printed.")),
         option("--follow", "-f", is_flag=True, help=say("Also show new entries, until Ctrl+C.")),
     ])(function)  # fmt: skip
 

@@ -26,7 +26,7 @@ _ALLOW = say(
 )
 _DENY = say("What the key may not use, although it is allowed. Repeatable.")
 _EXPIRES = say("When the key expires: 90d, 12h, 2w, 1y, a date such as 2027-01-31, or never.")
-_TIER = say("The tier, which has the limits of the key.")
+_TIER = say("The tier, which sets the rate limits of the key.")
 
 
 @keys.command(
@@ -40,7 +40,7 @@ _TIER = say("The tier, which has the limits of the key.")
 @click.argument("name", metavar="NAME")
 @parameter_option(CreateKey, "allow", metavar="PATTERN", help=_ALLOW)
 @parameter_option(CreateKey, "deny", metavar="PATTERN", help=_DENY)
-@option("--read-only", is_flag=True, help=say("Allow only what is marked as read-only."))
+@option("--read-only", is_flag=True, help=say("Allow only what is marked read-only."))
 @parameter_option(CreateKey, "expires", metavar="WHEN", help=_EXPIRES)
 @parameter_option(CreateKey, "tier", metavar="TIER", help=_TIER)
 @parameter_option(
@@ -64,7 +64,7 @@ def create(terminal: Terminal, /, name: str, **values: Any) -> None:
 @option("--revoked", is_flag=True, help=say("List revoked keys too."))
 @parameter_option(ListKeys, "limit", metavar="COUNT", help=say("Maximum number of keys to list."))
 @option(
-    "--after", metavar="ID", default="", help=say("Continue after this key: the next of the list before.")
+    "--after", metavar="ID", default="", help=say("Continue after this key, which the previous page printed.")
 )
 @hub_options
 @click.pass_obj
@@ -86,7 +86,7 @@ def show(terminal: Terminal, key: str) -> None:
 
 
 @keys.command(
-    help=say("Revoke a key. It stops at once, in open connections too."),
+    help=say("Revoke a key. It stops working at once, also for open connections."),
     epilog=examples("tabane keys revoke ci", "tabane keys revoke tbn_3fa9c1d2"),
 )
 @_key

@@ -37,16 +37,21 @@ def _print(terminal: Terminal, found: dict[str, Any], holder: str) -> None:
             say("No calls with limits since the hub started. The local user has no limits by default.")
         )
         return
-    left, running, waiting = say("calls left"), say("calls running"), say("calls waiting")
-    headers = [say("caller"), say("tier"), left, running, waiting, say("calls refused")]
+    headers = [
+        say("caller"),
+        say("tier"),
+        say("calls left"),
+        say("calls running"),
+        say("calls waiting"),
+        say("refused"),
+    ]
     terminal.table(headers, ([row["holder"], row["tier"], _tokens(row), *_counts(row)] for row in rows))
     if len(rows) < found["total"] and not holder:
         count = found["total"] - len(rows)
         terminal.note(say("{count} {count:caller is|callers are} not shown. Use --limit.", count=count))
     if found["shared"]:
-        terminal.table(
-            [say("shared limit"), left, running, waiting], (_shared(row) for row in found["shared"])
-        )
+        headers = [say("shared limit"), say("calls left"), say("calls running"), say("calls waiting")]
+        terminal.table(headers, (_shared(row) for row in found["shared"]))
 
 
 def _tokens(row: dict[str, Any]) -> str:

@@ -63,7 +63,7 @@ COMMANDS = {
     "policy": CommandEntry("policy", "policy", say("Explain what keys may do.")),
     "limits": CommandEntry("limits", "limits", say("Show rate limits: what each caller has left.")),
     "usage": CommandEntry(
-        "usage_report", "usage", say("Show how tools are used, how fast they are, and what nobody uses.")
+        "usage_report", "usage", say("Show how tools are used, how fast they are, and which are unused.")
     ),
     "audit": CommandEntry(
         "audit", "audit", say("Verify and read the audit log: who called which tool, and when.")

@@ -197,7 +197,7 @@ class Command(click.Command):
     """A command with its help and its errors in the user's language."""
 
     def __init__(self, name: str | None = None, *, help: Shown | None = None, **attributes: Any) -> None:
-        super().__init__(name, help=None if help is None else text(help), **attributes)
+        super().__init__(name, **_helps(help), **attributes)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -214,10 +214,19 @@ class Group(click.Group):
     """A group of such commands."""
 
     def __init__(self, name: str | None = None, *, help: Shown | None = None, **attributes: Any) -> None:
-        super().__init__(name, help=None if help is None else text(help), **attributes)
+        super().__init__(name, **_helps(help), **attributes)
 
     command_class = Command
     group_class = type
+
+
+def _helps(help: Shown | None) -> dict[str, Any]:
+    """Return the help of a command, and its first sentence if it is Japanese: click knows only ``. ``."""
+    if help is None:
+        return {}
+    shown = text(help)
+    sentence, end, _ = shown.partition("。")
+    return {"help": shown, "short_help": sentence + end} if end else {"help": shown}
 
 
 def status_of(error: TabaneError) -> int:

@@ -68,7 +68,7 @@ def tools() -> None: ...
     ),
 )
 @click.argument("query", nargs=-1, required=True, metavar="QUERY")
-@parameter_option(SearchTools, "limit", help=say("Maximum number of results."))
+@parameter_option(SearchTools, "limit", metavar="COUNT", help=say("Maximum number of results."))
 @_of_server
 @parameter_option(
     SearchTools, "match", help=say("How the query is compared; all except the first compare tool names.")

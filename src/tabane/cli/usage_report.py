@@ -43,7 +43,7 @@ _GROUPS = {
 @parameter_option(GetUsageStats, "by", help=say("What to group calls by."))
 @parameter_option(
     GetUsageStats, "start", "--since", "start", metavar="TIME",
-    help=say("First day: a date, today, or ago: 24h, 7d."),
+    help=say("First day: a date, today, or a time ago such as 24h or 7d."),
 )  # fmt: skip
 @parameter_option(GetUsageStats, "end", "--until", "end", metavar="TIME", help=say("Last day."))
 @parameter_option(
@@ -59,11 +59,11 @@ _GROUPS = {
 )  # fmt: skip
 @parameter_option(GetUsageStats, "client", metavar="NAME", help=say("Only calls of this client."))
 @parameter_option(
-    GetUsageStats, "limit", "--limit", "-n", "limit", metavar="COUNT", help=say("Maximum number of rows.")
-)
+    GetUsageStats, "limit", "--limit", "-n", "limit", metavar="COUNT", help=say("Maximum number of rows."),
+)  # fmt: skip
 @parameter_option(
     GetUsageStats, "cursor", metavar="CURSOR",
-    help=say("Show the page that begins at this cursor of the page before."),
+    help=say("Show the page at this cursor, which the previous page printed."),
 )  # fmt: skip
 @option(
     "--unused", is_flag=True,
@@ -87,7 +87,7 @@ def _analyze(ctx: click.Context, terminal: Terminal, options: Mapping[str, Any])
         allowed["limit"] = options["limit"]
     for name in options.keys() - {"start", "end", "limit"}:
         if _is_given(ctx, name):
-            raise BadArguments(say("--unused: it cannot be combined with --{option}.", option=name))
+            raise BadArguments(say("--unused cannot be combined with --{option}.", option=name))
     with terminal.working(say("Counting calls")):
         found = terminal.hub().call("analyze_usage", given(allowed))
     terminal.show(found, lambda: _print_analysis(terminal, found))
@@ -109,7 +109,7 @@ def _print(terminal: Terminal, found: Mapping[str, Any]) -> None:
     terminal.table(headers, rows, whole=(1, 2, 3, 4, 5, 7))
     if len(rows) < found["total"]:
         terminal.note(
-            say("{shown} of {total} rows, {calls} calls in all.",
+            say("{shown} of {total} rows, {calls} {calls:call|calls} in total.",
                 shown=len(rows), total=found["total"], calls=f"{found['sum']['calls']:,}")
         )  # fmt: skip
     if found["next_cursor"]:
@@ -147,8 +147,8 @@ def _print_analysis(terminal: Terminal, found: Mapping[str, Any]) -> None:
     offered, unused = found["offered"], found["unused"]
     terminal.say(
         say(
-            "From {start} to {end}, {unused} of {tools} {tools:tool|tools} were not used. Their definitions "
-            "have about {tokens} tokens, of {all} tokens in all.",
+            "From {start} to {end}, {unused} of {tools} {tools:tool|tools} {unused:was|were} not used. "
+            "Unused definitions take about {tokens} of {all} tokens.",
             start=found["start"], end=found["end"], unused=unused["tools"], tools=offered["tools"],
             tokens=f"{unused['tokens']:,}", all=f"{offered['tokens']:,}",
         )
@@ -168,12 +168,12 @@ def _tables(
     calls, tokens = say("calls"), say("tokens")
     return [
         (
-            say("Servers that nobody uses:"),
+            say("Unused servers:"),
             [say("server"), say("tools"), tokens],
             [(clean(row["server"]), row["tools"], f"{row['tokens']:,}") for row in found["unused_servers"]],
         ),
         (
-            say("Tools that nobody uses:"),
+            say("Unused tools:"),
             [say("tool"), tokens],
             [(clean(row["name"]), f"{row['tokens']:,}") for row in found["unused_tools"]],
         ),

@@ -20,7 +20,7 @@ from tabane.access.table import access_table
 from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.messages import Lang
-from tabane.operations import LOCAL, Access, Caller, CallTarget, Operation, OperationTable
+from tabane.operations import LOCAL, METRICS, Access, Caller, CallTarget, Operation, OperationTable
 from tabane.settings import Settings
 
 
@@ -78,6 +78,8 @@ class HubAccess:
 
     async def _target(self, caller: Caller, name: str) -> CallTarget:
         """Return what a name stands for: an operation, or a tool of a server. Raises UnknownName."""
+        if name == METRICS.name:
+            return METRICS
         operation = self._table().get(name)
         return operation.target if operation else (await self._gateway.find(caller, name)).target
 
@@ -86,7 +88,8 @@ class HubAccess:
         return found.definition.patterns if found and found.definition else None
 
     def _known(self) -> Iterator[CallTarget]:
-        """Yield what can be called now: tools of servers, and operations."""
+        """Yield what can be called now: tools of servers, operations, and the metrics."""
+        yield METRICS
         catalog = self._gateway.catalogue
         for name in catalog.names:
             tool = catalog.get(name)

@@ -43,7 +43,7 @@ class HubOAuth:
         Raises Unauthorized (a TokenRefused), and AuthorizationServerUnavailable if that cannot be known now.
         """
         if not self.active:
-            raise Unauthorized(say("This hub accepts no access tokens: oauth_issuer is not set."))
+            raise Unauthorized(say("This hub accepts no access tokens, because oauth_issuer is not set."))
         return await self._resource().verify(token)
 
     def metadata(self) -> tuple[str, bytes] | None:

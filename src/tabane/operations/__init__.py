@@ -1,6 +1,6 @@
 """Operations, and the door through which every face calls them."""
 
-from tabane.operations.access import LOCAL, SOURCES, Access, CallTarget
+from tabane.operations.access import LOCAL, METRICS, SOURCES, Access, CallTarget
 from tabane.operations.caller import Caller, Face, Privilege
 from tabane.operations.door import Door
 from tabane.operations.jobs import Progress, Queued, Started, Starter, StreamPart, Work
@@ -9,6 +9,7 @@ from tabane.operations.operation import Operation, OperationTable, input_schema,
 
 __all__ = [
     "LOCAL",
+    "METRICS",
     "SOURCES",
     "UNMETERED",
     "Access",

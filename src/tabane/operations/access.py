@@ -27,6 +27,9 @@ class CallTarget:
     public: bool = False
 
 
+METRICS = CallTarget("metrics", source="admin", kind="operation", changes=False)
+"""The names of servers, tools and keys in the metrics. Without it, the metrics are totals."""
+
 SOURCES = ("posts", "documents", "pages", "tools", "docs", "admin", "hub")
 """What operations belong to. ``admin`` is administration; ``hub`` is harmless, and for every identity."""
 

@@ -97,7 +97,7 @@ class LimitTables:
         )
         calls = self._calls(table, at, None)
         if calls is None and places is None:
-            self._fail(at, say("a limit: rate, burst or concurrency"), "")
+            self._fail(at, say("a table with rate, burst or concurrency"), dict(table))
         per = table.get("per", "hub")
         if per not in ("hub", "key"):
             self._fail((*at, "per"), say("one of {choices}", choices="hub, key"), per)
@@ -116,7 +116,11 @@ class LimitTables:
         if "rate" in table:
             rate, several = self._rate(table["rate"], (*at, "rate"))
         elif base is None:
-            self._fail((*at, "burst"), say("together with rate, or no token ever comes back"), table["burst"])
+            self._fail(
+                (*at, "burst"),
+                say("used together with rate, because otherwise no token comes back"),
+                table["burst"],
+            )
         burst = self._whole(table["burst"], (*at, "burst"), 1, MOST_BURST) if "burst" in table else 0
         return CallRate(burst or usual or several, rate)
 
@@ -190,8 +194,9 @@ class LimitTables:
         if given == 0 and not isinstance(given, bool):
             raise ConfigurationError(
                 say(
-                    "{where}: {name} must be {allowed}, not {given}: no call could ever meet this limit. To "
-                    "forbid tools, use deny in a profile, a key or the servers file. For no limit: {value}.",
+                    "{where}: {name} must be {allowed}, not {given}: this limit would refuse every call. "
+                    "To forbid tools, use deny in a profile, a key or the servers file. For no limit: "
+                    "{value}.",
                     **said,
                 )
             )

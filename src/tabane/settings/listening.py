@@ -28,8 +28,8 @@ def check_listening(settings: Settings) -> None:
     if settings.trusted_proxies and not settings.http_token:
         raise ConfigurationError(
             say(
-                "trusted_proxies is set, and http_token is off: everybody who reaches the proxy could use "
-                "the hub. Remove one of them."
+                "trusted_proxies is set, and http_token is off: everyone who can reach the proxy could use "
+                "the hub. Remove one of these settings."
             )
         )
     if not settings.http or is_this_machine(settings.host):

@@ -99,8 +99,8 @@ class Settings:
         "",
         say(
             "URL of an OpenTelemetry collector that receives a trace of each call, such as "
-            "http://localhost:4318; needs tabane[otel]. Empty: the variables of OpenTelemetry "
-            "decide, such as OTEL_EXPORTER_OTLP_ENDPOINT."
+            "http://localhost:4318; needs tabane[otel]. Empty: the environment variables of OpenTelemetry "
+            "apply, such as OTEL_EXPORTER_OTLP_ENDPOINT."
         ),
     )
     start_servers: Literal["on_demand", "at_start"] = option.choice(
@@ -288,8 +288,8 @@ class Settings:
     oauth_jwks_url: str = option.text(
         "",
         say(
-            "URL of the public keys (JWKS) of the authorization server. Empty: it is found by the metadata "
-            "of oauth_issuer."
+            "URL of the public keys (JWKS) of the authorization server. Empty: it is taken from the "
+            "metadata of oauth_issuer."
         ),
     )
     oauth_algorithms: tuple[str, ...] = option.texts(
@@ -340,9 +340,7 @@ class Settings:
         5, 0.1, 60, say("Time limit for one request to the authorization server.")
     )
     oauth_ca: Path | None = option.optional_path(
-        say(
-            "A file of certificates (PEM) to trust for the authorization server, in addition to the system's."
-        )
+        say("PEM file of certificates to trust for the authorization server, in addition to the system's.")
     )
     open_archive: bool = option.switch(
         True,
@@ -617,8 +615,8 @@ class Settings:
         "on",
         ("on", "metadata", "off"),
         say(
-            "Record each call in the audit log of TABANE_HOME: on; metadata, without arguments; or "
-            "off. Secrets in arguments are always hidden."
+            "Whether calls are recorded in the audit log of TABANE_HOME: on, metadata (without arguments), "
+            "or off. Secrets in arguments are always hidden."
         ),
     )
     audit_size: int = option.size(
@@ -639,7 +637,7 @@ class Settings:
         0,
         36_500,
         say("days"),
-        say("Files of the audit log that are older are deleted; 0 keeps them, up to audit_files."),
+        say("Files of the audit log that are older than this are deleted. 0 keeps them, up to audit_files."),
     )
     audit_arguments: int = option.size(
         4 * KIB,

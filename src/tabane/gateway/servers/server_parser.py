@@ -126,8 +126,8 @@ class _DefinitionReader:
                 self.lines.setdefault(name, self.line("tls"))
         if not given["verify"]:
             what = say(
-                "its certificate is not verified, so anybody on the way can read and change what is sent. "
-                'Set "ca" to the PEM file of its authority instead.'
+                "its certificate is not verified, so anyone on the network path can read and change what "
+                'is sent. Set "ca" to the PEM file of its authority instead.'
             )
             self.warn("tls", what)
 

@@ -260,8 +260,8 @@ def check_size(tool: Tool, size: int, most: int) -> None:
     if most and size > most:
         raise AnswerTooLong(
             say(
-                "The result of {tool} has {size} KiB, but this identity may have at most {most} KiB. "
-                "Request less data.",
+                "The result of {tool} has {size} KiB, but the limit of this caller is {most} KiB. Request "
+                "less data.",
                 tool=tool.alias,
                 size=-(-size // 1024),
                 most=most // 1024,

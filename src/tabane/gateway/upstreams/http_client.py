@@ -244,7 +244,7 @@ _CERTIFICATE_ALERTS = frozenset(
 def _certificate_wanted(host: str, error: Exception) -> Message:
     return say(
         "{host} does not accept the client certificate, or requires one ({error}). Set "
-        '"tls": {{"cert": FILE, "key": FILE}} to the certificate that it issued.',
+        '"tls": {{"cert": FILE, "key": FILE}} to a certificate that it accepts.',
         host=host,
         error=_system(error),
     )

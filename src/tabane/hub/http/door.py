@@ -254,8 +254,8 @@ class HttpDoor:
         raise ConfigurationError(
             say(
                 "HTTP is not available: host is {host}, which other machines can reach, but there is no "
-                "API key and no OAuth server. Create a key with tabane keys create NAME, then run tabane "
-                "restart.",
+                "API key and no OAuth server. Create a key with tabane keys create NAME --allow PATTERN, "
+                "then run tabane restart.",
                 host=self.settings.host,
             )
         )

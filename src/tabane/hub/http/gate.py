@@ -21,7 +21,7 @@ from tabane.hub.http.sources import source_of
 from tabane.hub.rpc.permission import LOOPBACK, LoopbackAccess
 from tabane.messages import Lang, language
 from tabane.operations import Caller, Face
-from tabane.operations.access import LOCAL, Access, CallTarget
+from tabane.operations.access import LOCAL, METRICS, Access
 from tabane.settings import Settings
 from tabane.settings.listening import WILDCARDS, networks
 from tabane.wire.http import allowed_host, allowed_origin, bearer, offered, own_origin
@@ -59,7 +59,6 @@ OPEN_PAGES = frozenset(("/healthz", "/readyz"))
 """Paths for load balancers, which ask without TLS."""
 
 _NO_OTHER_PAGE = (None, "none", "same-origin")
-_METRICS = CallTarget("metrics", source="admin", kind="operation", changes=False)
 
 
 class HttpGate:
@@ -223,7 +222,7 @@ class HttpGate:
 
     def may_name(self, access: Access | None) -> bool:
         """Return whether metrics with the names of servers may be shown to an identity."""
-        return access is not None and access.allows(_METRICS)
+        return access is not None and access.allows(METRICS)
 
     def _needs_none(self, request: HttpRequest, shown: str | None) -> bool:
         """Return whether the request is the local user's without a token, as ``http_token`` allows."""
