@@ -63,6 +63,7 @@ bench: env
 	@$(BIN)/python -m benchmarks.gateway --write $(ARGS)
 	@$(BIN)/python -m benchmarks.http --write
 	@$(BIN)/python -m benchmarks.neighbors --write
+	@$(BIN)/python -m benchmarks.access.door --write
 	@$(MAKE) --no-print-directory $(PEERS_READY) || echo "bench: without the engines compared"
 	@$(BIN)/python -m benchmarks.search --write
 	@$(BIN)/python -m benchmarks.search.vectors --write

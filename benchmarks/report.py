@@ -15,7 +15,18 @@ import psutil
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 ORDER = (
-    *("gateway", "http", "neighbors", "access", "search", "vectors", "embedding", "posts", "documents"),
+    *(
+        "gateway",
+        "http",
+        "neighbors",
+        "access",
+        "door",
+        "search",
+        "vectors",
+        "embedding",
+        "posts",
+        "documents",
+    ),
     "reader",
 )
 _TITLE = "# Performance"

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.access.explanation import PermissionReason, explain_permission
+from tabane.access.parameters import ExplainPolicyParams
 from tabane.access.permissions import PermissionPatterns, PermissionRules
-from tabane.access.policy_operations import ExplainPolicyParams, PolicyExplainer, policy_text
+from tabane.access.policy_operations import PolicyExplainer, policy_text
 from tabane.operations import Caller, Face
 from tabane.operations.access import SOURCES, CallTarget
 

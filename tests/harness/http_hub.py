@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from tabane.hub.http.authentication import HttpIdentities
 from tabane.hub.http.door import HttpDoor, HttpWaits
+from tabane.hub.http.identities import HttpIdentities
 from tabane.hub.hub import Hub
 from tabane.hub.process.administration import HubAdministration
 from tabane.hub.process.table import table_of

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from fnmatch import fnmatchcase
 
 from tabane.errors import HubError
-from tabane.hub.http.authentication import HttpIdentities
+from tabane.hub.http.identities import HttpIdentities
 from tabane.messages import Message
 from tabane.operations.access import Access, CallTarget
 

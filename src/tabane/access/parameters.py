@@ -1,4 +1,4 @@
-"""Parameters of the operations on keys and profiles."""
+"""Parameters of the operations on keys, profiles, limits and policies."""
 
 from __future__ import annotations
 
@@ -54,3 +54,24 @@ class ListKeys(Struct, frozen=True, forbid_unknown_fields=True):
 
 class NoProfileParameters(Struct, frozen=True, forbid_unknown_fields=True):
     pass
+
+
+class RateLimitStats(Struct, frozen=True, forbid_unknown_fields=True):
+    """``holder``: only this one, such as local or key:ID."""
+
+    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of callers.")] = 50
+    holder: Annotated[str, Meta(max_length=300, description="Only this caller, such as key:ID.")] = ""
+
+
+class ExplainPolicyParams(Struct, frozen=True, forbid_unknown_fields=True):
+    """The longest names of keys and tools have fewer than 300 characters."""
+
+    key: Annotated[str, Meta(min_length=1, max_length=300, description="Name or id of a key, see keys_list.")]
+    tool: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=300,
+            description="Name of a tool (server__tool) or of an operation (search_documents).",
+        ),
+    ]

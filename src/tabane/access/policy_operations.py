@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any, Protocol
-
-from msgspec import Meta, Struct
+from typing import Any, Protocol
 
 from tabane.access.explanation import PermissionReason, explain_permission
+from tabane.access.parameters import ExplainPolicyParams
 from tabane.access.permissions import PermissionPatterns
 from tabane.messages import Lang, Message, say
-from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.operations.access import CallTarget
-
-MOST_CHARACTERS = 300
-"""Of the name of a key or tool."""
+from tabane.operations.caller import Caller
 
 
 class PolicyKey(Protocol):
@@ -33,20 +29,6 @@ class PolicyKey(Protocol):
     def profile(self) -> str: ...
 
 
-class ExplainPolicyParams(Struct, frozen=True, forbid_unknown_fields=True):
-    key: Annotated[
-        str, Meta(min_length=1, max_length=MOST_CHARACTERS, description="Name or id of a key, see keys_list.")
-    ]
-    tool: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            max_length=MOST_CHARACTERS,
-            description="Name of a tool (server__tool) or of an operation (search_documents).",
-        ),
-    ]
-
-
 class PolicyExplainer:
     """Explains what a key may call.
 
@@ -61,22 +43,6 @@ class PolicyExplainer:
         profile: Callable[[str], PermissionPatterns | None],
     ) -> None:
         self._find_key, self._find_target, self._profile = find_key, find_target, profile
-
-    def table(self) -> list[Operation]:
-        return [
-            Operation(
-                name="explain_policy",
-                description="Explain whether an API key may call a tool, and which pattern decides it.",
-                params=ExplainPolicyParams,
-                handler=self.explain,
-                faces=frozenset({Face.RPC, Face.CLI}),
-                privilege=Privilege.READ,
-                source="admin",
-                text=policy_text,
-                read_only=True,
-                label="Explain a permission",
-            )
-        ]
 
     async def explain(self, caller: Caller, params: ExplainPolicyParams) -> dict[str, Any]:
         key, state = await self._find_key(params.key)

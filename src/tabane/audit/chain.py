@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import hmac
 import os
-import secrets
 
 from tabane.errors import AuditError
 from tabane.messages import say
@@ -38,7 +36,9 @@ class MacChain:
 
 
 def equal_macs(one: bytes, other: bytes) -> bool:
-    return hmac.compare_digest(one, other)
+    from hmac import compare_digest  # not needed by a new log
+
+    return compare_digest(one, other)
 
 
 def read_key(path: str) -> bytes:
@@ -69,11 +69,11 @@ def own_key(path: str) -> bytes:
 
 def _make_key(path: str) -> None:
     """Write a new key, complete or not at all. Raises FileExistsError if there is one by now, AuditError."""
-    temporary = f"{path}.{secrets.token_hex(4)}"
+    temporary = f"{path}.{os.urandom(4).hex()}"
     try:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            os.write(fd, secrets.token_hex(KEY_BYTES).encode() + b"\n")
+            os.write(fd, os.urandom(KEY_BYTES).hex().encode() + b"\n")
             os.fsync(fd)
         finally:
             os.close(fd)

@@ -14,7 +14,6 @@ Its first entry has type ``audit`` and name ``file``, and repeats the last mac o
 from __future__ import annotations
 
 import os
-import re
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -33,6 +32,13 @@ LONGEST_LINE = 2 << 20
 
 EntryType = Literal["call", "access", "admin", "audit"]
 Outcome = Literal["ok", "failed", "refused", "limited", "cancelled"]
+
+
+INDEX, USAGE = "index.db", "usage.db"
+"""The databases in the folder of the log: the index of entries, and the usage."""
+
+UsageGroup = Literal["tool", "server", "key", "client", "day"]
+"""What the usage of tools is counted by."""
 
 
 class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -102,9 +108,6 @@ class AuditFile(NamedTuple):
     first: int
 
 
-_NAME = re.compile(rf"(\d{{{DIGITS}}}){re.escape(SUFFIX)}")
-
-
 def file_name(first: int) -> str:
     """Return the name of the file that begins with the entry ``first``."""
     return f"{first:0{DIGITS}}{SUFFIX}"
@@ -116,5 +119,10 @@ def audit_files(folder: str) -> list[AuditFile]:
         names = sorted(os.listdir(folder))
     except FileNotFoundError:
         return []
-    found = ((name, _NAME.fullmatch(name)) for name in names)
-    return [AuditFile(os.path.join(folder, name), int(match[1])) for name, match in found if match]
+    return [
+        AuditFile(os.path.join(folder, name), int(name[:DIGITS])) for name in names if _is_audit_file(name)
+    ]
+
+
+def _is_audit_file(name: str) -> bool:
+    return len(name) == DIGITS + len(SUFFIX) and name[:DIGITS].isdecimal() and name.endswith(SUFFIX)

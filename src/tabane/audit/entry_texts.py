@@ -61,7 +61,7 @@ class EntryTexts:
     def __init__(self) -> None:
         self._callers: dict[tuple[str, ...], bytes] = {}
         self._targets: dict[tuple[str, ...], bytes] = {}
-        self._second, self._time = -1, b""
+        self._second, self._time = -1, ""
 
     def caller(self, caller: AuditedCaller) -> bytes:
         access = caller.access
@@ -80,13 +80,13 @@ class EntryTexts:
             _remembered(self._targets, key, text)
         return text
 
-    def time(self, now: float) -> bytes:
+    def time(self, now: float) -> str:
         """Return a time, in seconds since 1970, as RFC 3339 in UTC with milliseconds."""
         second = int(now)
         if second != self._second:
             self._second = second
-            self._time = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S.").encode()
-        return b"%b%03dZ" % (self._time, (now - second) * 1000)
+            self._time = datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S.")
+        return f"{self._time}{int((now - second) * 1000):03d}Z"
 
 
 def members(**values: str | int | float) -> bytes:

@@ -20,8 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import date, datetime, timedelta, tzinfo
 
-from tabane.audit.entry import AuditEntry, decode_entry
-from tabane.audit.index_requests import INDEX, USAGE
+from tabane.audit.entry import INDEX, USAGE, AuditEntry, decode_entry
 from tabane.audit.log_lines import LinesRead, LogFile, log_files, read_lines
 from tabane.audit.usage_rollups import KEPT_DAYS, UsageRollups
 from tabane.audit.usage_rollups import VERSION as USAGE_VERSION

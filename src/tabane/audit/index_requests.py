@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-INDEX, USAGE = "index.db", "usage.db"
-"""The databases in the folder of the log."""
-
-UsageGroup = Literal["tool", "server", "key", "client", "day"]
+from tabane.audit.entry import UsageGroup
 
 
 class EntryFilter(msgspec.Struct, frozen=True, omit_defaults=True):

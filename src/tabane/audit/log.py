@@ -12,7 +12,9 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable
+from binascii import hexlify
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, get_args
 
 from tabane.audit.chain import MacChain, own_key, sync_folder
 from tabane.audit.entry import MAC_MEMBER, EntryType, Outcome, file_name
@@ -20,15 +22,20 @@ from tabane.audit.entry_texts import AuditedCaller, AuditedTarget, EntryTexts, m
 from tabane.audit.flood import AccessEvent, EventFlood
 from tabane.audit.head import NO_HEAD, ChainHead, HeadFile
 from tabane.audit.options import AuditOptions, audit_paths
+from tabane.audit.prepared_arguments import EMPTY, NOTHING, PreparedArguments
 from tabane.audit.recovery import ChainEnd, find_end
-from tabane.audit.redaction import NOTHING, ArgumentRedactor, PreparedArguments
 from tabane.audit.retention import DAY, OldFiles, began_at, old_files, remove
 from tabane.audit.syncing import DiskSync, disk_error
 from tabane.errors import AuditError
-from tabane.messages import say
+from tabane.messages import Message, say
+
+if TYPE_CHECKING:
+    from tabane.audit.redaction import ArgumentRedactor
 
 RETRY = 1.0
 """Seconds between two attempts to write a log that could not be written."""
+
+_OUTCOMES = {outcome: member("outcome", outcome) for outcome in get_args(Outcome)}
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +62,8 @@ class AuditLog:
         self.folder = paths.folder
         self._options, self._loop, self._clock, self._steady = options, loop, clock, steady
         self._texts = EntryTexts()
-        self._redactor = ArgumentRedactor(options.argument_limit, options.redact)
+        self._redactor: ArgumentRedactor | None = None
+        self._hidden: tuple[Iterable[str], Callable[[str], str]] | None = None
         self._floods = EventFlood(loop, self._write_event, clock)
         self._problem: OSError | None = None
         self._retry_at = 0.0
@@ -83,25 +91,35 @@ class AuditLog:
         return ChainHead(self._seq, self._mac)
 
     @property
+    def problem(self) -> Message | None:
+        """Return why entries cannot be written at the moment; None if they can."""
+        if self._problem is None:
+            return None
+        reason = self._problem.strerror or str(self._problem)
+        return say(
+            "The audit log cannot be written: {reason}. Entries lost: {count}.",
+            reason=reason,
+            count=self.lost,
+        )
+
+    @property
     def lag(self) -> float:
         """Return the seconds that the oldest entry has been waiting for the disk; 0 if all are on it."""
         return self._sync.lag
 
-    @property
-    def failure(self) -> OSError | None:
-        """Return why the log cannot be written at this moment; None if it can."""
-        return self._problem
-
-    @property
-    def redactor(self) -> ArgumentRedactor:
-        return self._redactor
+    def hide(self, values: Iterable[str], hide: Callable[[str], str]) -> None:
+        """Hide these values in arguments from now on. ``hide`` replaces them in a text, however written."""
+        self._hidden = values, hide
+        if self._redactor is not None:
+            self._redactor.hide(values, hide)
 
     def use(self, options: AuditOptions) -> None:
         """Apply changed settings from now on."""
         if options.mode != self._options.mode:
             self._write_event(AccessEvent("audit", "", "", "", options.mode, "ok", ""), 1)
         self._options = options
-        self._redactor.use(options.argument_limit, options.redact)
+        if self._redactor is not None:
+            self._redactor.use(options.argument_limit, options.redact)
         self._sync.strict = options.sync == "strict"
         self._next_day = 0.0
 
@@ -110,9 +128,11 @@ class AuditLog:
 
         Raises AuditError if no call may begin because the log cannot be written.
         """
-        if self._problem is not None and not self._recovered() and self.stops:
+        if self._problem is not None and not self._recovered() and self._stops:
             raise disk_error(self._problem)
-        return self._redactor.prepare(arguments)
+        if len(arguments) <= 2 and arguments in (b"", b"{}"):
+            return EMPTY if arguments and self._options.argument_limit > 2 else NOTHING
+        return (self._redactor or self._with_redactor()).prepare(arguments)
 
     def record(
         self,
@@ -139,14 +159,14 @@ class AuditLog:
             b"".join(
                 (
                     self._texts.caller(caller),
-                    _word(b"request", request) if request else b"",
-                    _word(b"script", caller.script) if caller.script else b"",
+                    _word("request", request) if request else b"",
+                    _word("script", caller.script) if caller.script else b"",
                     self._texts.target(target),
                     b',"arguments":' + json if json else b"",
                     b',"arguments_size":%d' % sent if sent else b"",
-                    b',"outcome":"%b"' % outcome.encode(),
+                    _OUTCOMES[outcome],
                     member("reason", reason) if reason else b"",
-                    b',"ms":%.3f,"bytes":%d' % (seconds * 1000, size),
+                    f',"ms":{seconds * 1000:.3f},"bytes":{size}'.encode(),
                     b',"saved":%d' % saved if saved else b"",
                 )
             ),
@@ -180,9 +200,19 @@ class AuditLog:
         """Write everything to disk and close the log. Blocks as long as the disk takes."""
         self._floods.flush()
         self._sync.close()
-        self._redactor.close()
+        if self._redactor is not None:
+            self._redactor.close()
         self._head_file.close()
         self._fd = -1
+
+    def _with_redactor(self) -> ArgumentRedactor:
+        """Return the redactor. It is imported with the first arguments: its patterns are large."""
+        from tabane.audit.redaction import ArgumentRedactor
+
+        redactor = self._redactor = ArgumentRedactor(self._options.argument_limit, self._options.redact)
+        if self._hidden is not None:
+            redactor.hide(*self._hidden)
+        return redactor
 
     # -- writing ---------------------------------------------------------------------------------
 
@@ -205,9 +235,9 @@ class AuditLog:
     def _write(self, type: EntryType, now: float, members: bytes) -> None:
         """Write an entry to the open file. Raises OSError; then nothing of it is in the file."""
         seq = self._seq + 1
-        body = b'{"seq":%d,"time":"%b","type":"%b"%b' % (seq, self._texts.time(now), type.encode(), members)
+        body = f'{{"seq":{seq},"time":"{self._texts.time(now)}","type":"{type}"'.encode() + members
         mac = self._chain.mac(self._mac, body)
-        line = b'%b%b%b"}\n' % (body, MAC_MEMBER, mac.hex().encode())
+        line = body + MAC_MEMBER + hexlify(mac) + b'"}\n'
         if os.write(self._fd, line) != len(line):
             self._finish_torn(line)
         self._size += len(line)
@@ -245,8 +275,7 @@ class AuditLog:
             self._append(event.type, text)
 
     @property
-    def stops(self) -> bool:
-        """Return whether calls are refused while the log cannot be written."""
+    def _stops(self) -> bool:
         return self._options.full == "stop" and self._options.mode != "off"
 
     # -- a log that cannot be written --------------------------------------------------------------
@@ -258,7 +287,7 @@ class AuditLog:
         self._retry_at = self._steady() + RETRY
         self.lost += 1
         self.dropped += 1
-        if self.stops:
+        if self._stops:
             raise disk_error(error)
 
     def _disk_failed(self, error: OSError) -> None:
@@ -378,11 +407,11 @@ class AuditLog:
         self._sync.later(lambda: remove(found.files))
 
 
-def _word(name: bytes, text: str) -> bytes:
+def _word(name: str, text: str) -> bytes:
     """Return a member. An id of letters and digits needs no escapes."""
     if text.isascii() and text.isalnum() and len(text) < 100:
-        return b',"%b":"%b"' % (name, text.encode())
-    return member(name.decode(), text)
+        return f',"{name}":"{text}"'.encode()
+    return member(name, text)
 
 
 def _not_opened(folder: str, error: OSError) -> AuditError:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from tabane.audit.index_requests import UsageGroup
+from tabane.audit.entry import UsageGroup
 
 Moment = Annotated[
     str,

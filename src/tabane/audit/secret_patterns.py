@@ -6,11 +6,10 @@ import base64
 import binascii
 import re
 
+from tabane.audit.secret_hints import has_run, may_name_secrets
 from tabane.audit.secret_names import SecretNames
 
 HIDDEN = "***"
-RUN = 16
-"""Characters of the shortest unbroken run of letters and digits that is searched for keys of services."""
 
 _TOKENS = re.compile(
     r"gh[pousr]_[A-Za-z0-9]{12,}|github_pat_\w{12,}|gl[a-z]{2,6}-[\w-]{12,}|xox[a-z]-[\w-]{8,}|xapp-[\w-]{8,}"
@@ -38,30 +37,6 @@ _ASSIGNMENT = re.compile(
 )
 _NAME_BEFORE = re.compile(r"[\w.-]{0,60}\Z")
 _NAME = re.compile(r"[\w.-]+")
-_WORDS = (
-    "passw",
-    "passphrase",
-    "passcode",
-    "pwd",
-    "secret",
-    "token",
-    "key",
-    "credential",
-    "auth",
-    "pin",
-    "otp",
-)
-_WORDS_BEYOND_ASCII = ("パスワード", "暗証番号", "トークン")
-
-_CLASSES = bytes(
-    ord("x") if (chr(byte).isalnum() and byte < 128) or byte in b"_-." else ord(" ") for byte in range(256)
-)
-_RUN = b"x" * RUN
-
-
-def has_run(text: bytes) -> bool:
-    """Return whether a text has a long run of letters, digits, ``_``, ``-`` and ``.``, as keys are."""
-    return _RUN in text.translate(_CLASSES)
 
 
 def hide_secrets(text: str, names: SecretNames) -> str:
@@ -73,18 +48,6 @@ def hide_secrets(text: str, names: SecretNames) -> str:
     if "://" in text and "@" in text:
         text = _URL_TOKEN.sub(rf"\1{HIDDEN}", _URL_PASSWORD.sub(rf"\1{HIDDEN}", text))
     return _hide_named(text, names)
-
-
-def may_name_secrets(text: str) -> bool:
-    """Return whether :func:`hide_secrets` may find a header or an assignment such as ``password=…``."""
-    lower = text.lower()
-    if "bearer" in lower or "basic" in lower:
-        return True
-    if "=" not in text and ":" not in text and "：" not in text:
-        return False
-    if any(word in lower for word in _WORDS) or "cookie" in lower:
-        return True
-    return not text.isascii() and any(word in text for word in _WORDS_BEYOND_ASCII)
 
 
 def _hide_named(text: str, names: SecretNames) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tabane.access.limit_operations import RateLimitStats
+from tabane.access.parameters import RateLimitStats
 from tabane.cli.options import hub_options, option, parameter_option
 from tabane.cli.output import Command, Terminal, examples
 from tabane.messages import say

@@ -1,27 +1,35 @@
-"""Access to a hub: its profiles and its API keys, and the operations on them."""
+"""Access to a hub: its profiles, API keys and limits, and the operations on them.
+
+Each of them is imported on first use: most hubs have one user, and none of them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from tabane.access.key_operations import KeyOperations
-from tabane.access.key_store import FILE, KeyStore
-from tabane.access.keys import KeyRing
-from tabane.access.limit_operations import LimitOperations
-from tabane.access.limits import CallLimits
-from tabane.access.permissions import PermissionPatterns
-from tabane.access.policy_operations import PolicyExplainer
-from tabane.access.profile_file import read_profiles
-from tabane.access.profile_operations import ProfileOperations
-from tabane.access.profiles import Profiles
 from tabane.access.table import access_table
 from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.messages import Lang
 from tabane.operations import LOCAL, METRICS, Access, Caller, CallTarget, Operation, OperationTable
 from tabane.settings import Settings
+from tabane.settings.files import read_trusted
+
+if TYPE_CHECKING:
+    from tabane.access.key_operations import KeyOperations
+    from tabane.access.keys import KeyRing
+    from tabane.access.limit_operations import LimitOperations
+    from tabane.access.limits import CallLimits
+    from tabane.access.permissions import PermissionPatterns
+    from tabane.access.policy_operations import PolicyExplainer
+    from tabane.access.profile_file import ProfileDefinition
+    from tabane.access.profile_operations import ProfileOperations
+    from tabane.access.profiles import Profiles
+    from tabane.settings.limit_rules import LimitRules
 
 
 class HubAccess:
@@ -37,21 +45,45 @@ class HubAccess:
         gateway: Gateway,
         table: Callable[[], OperationTable],
     ) -> None:
-        self._settings, self._gateway, self._table = settings, gateway, table
-        self.limits = CallLimits(loop.time, lambda: settings().limits)
-        self.profiles = Profiles(lambda: read_profiles(settings().config))
-        self.keys = KeyRing(settings().home, loop, self.profiles.find)
-        self._key_operations = KeyOperations(
-            self.keys, self.profiles, lambda: settings().limits.tiers, self._known
-        )
-        self._profile_operations = ProfileOperations(self.profiles, self._known)
+        self._settings, self._loop, self._gateway, self._table = settings, loop, gateway, table
+        self._known_rules: LimitRules | None = None
+        self._free: frozenset[str] = frozenset()
+        self._reads_profiles = _names_profiles(settings().config)
+        if self._reads_profiles:
+            self.profiles.all()  # an error in them is told now
+
+    @cached_property
+    def limits(self) -> CallLimits:
+        from tabane.access.limits import CallLimits
+
+        return CallLimits(self._loop.time, lambda: self._settings().limits)
+
+    @cached_property
+    def profiles(self) -> Profiles:
+        from tabane.access.profiles import Profiles
+
+        return Profiles(self._read_profiles)
+
+    @cached_property
+    def keys(self) -> KeyRing:
+        from tabane.access.keys import KeyRing
+
+        return KeyRing(self._settings().home, self._loop, self.profiles.find)
 
     def table(self) -> list[Operation]:
-        return [
-            *access_table(self._key_operations, self._profile_operations),
-            *LimitOperations(self.limits).table(),
-            *PolicyExplainer(self._key_operations.find, self._target, self._patterns).table(),
-        ]
+        return access_table(
+            lambda: self._key_operations,
+            lambda: self._profile_operations,
+            lambda: self._limit_operations,
+            lambda: self._policy_explainer,
+        )
+
+    def limits_of(self, tier: str) -> CallLimits | None:
+        """Return the limits; None while they do not limit a tier in any way."""
+        rules = self._settings().limits
+        if rules is not self._known_rules:
+            self._known_rules, self._free = rules, rules.free_tiers()
+        return None if tier in self._free else self.limits
 
     def narrowed(self, profile: str) -> Access:
         """Return what the user of this machine may do within a profile; "" is none. Raises UnknownName."""
@@ -59,22 +91,59 @@ class HubAccess:
 
     def reload(self) -> None:
         """Read the profiles again. Raises ConfigurationError, and then changes nothing."""
-        self.profiles.reload()
+        if self._reads_profiles or _names_profiles(self._settings().config):
+            profiles = self.profiles
+            self._reads_profiles = True
+            profiles.reload()
 
     async def report(self, lang: Lang) -> dict[str, Any]:
         """Return what status shows: the profiles, and the number of keys, or why they cannot be read."""
-        return {"profiles": self.profiles.names(), **await self._counted(lang)}
+        names = self.profiles.names() if self._reads_profiles else []
+        return {"profiles": names, **await self._counted(lang)}
 
     async def _counted(self, lang: Lang) -> dict[str, Any]:
-        if not (self._settings().home / FILE).exists():
-            return {"keys": 0}  # without a thread
+        if not (self._settings().home / "access.db").exists():
+            return {"keys": 0}  # without a thread, and without the modules of keys
+        from tabane.access.key_store import KeyStore
+
         try:
             return {"keys": await self.keys.read(KeyStore.count, 0)}
         except TabaneError as error:
             return {"keys_problem": error.text(lang)}
 
     async def close(self) -> None:
-        await self.keys.close()
+        if "keys" in self.__dict__:
+            await self.keys.close()
+
+    @cached_property
+    def _key_operations(self) -> KeyOperations:
+        from tabane.access.key_operations import KeyOperations
+
+        return KeyOperations(self.keys, self.profiles, lambda: self._settings().limits.tiers, self._known)
+
+    @cached_property
+    def _profile_operations(self) -> ProfileOperations:
+        from tabane.access.profile_operations import ProfileOperations
+
+        return ProfileOperations(self.profiles, self._known)
+
+    @cached_property
+    def _limit_operations(self) -> LimitOperations:
+        from tabane.access.limit_operations import LimitOperations
+
+        return LimitOperations(self.limits)
+
+    @cached_property
+    def _policy_explainer(self) -> PolicyExplainer:
+        from tabane.access.policy_operations import PolicyExplainer
+
+        return PolicyExplainer(self._key_operations.find, self._target, self._patterns)
+
+    def _read_profiles(self) -> dict[str, ProfileDefinition]:
+        """Return the profiles; none before the settings file has named one, and was read for that."""
+        from tabane.access.profile_file import read_profiles
+
+        return read_profiles(self._settings().config) if self._reads_profiles else {}
 
     async def _target(self, caller: Caller, name: str) -> CallTarget:
         """Return what a name stands for: an operation, or a tool of a server. Raises UnknownName."""
@@ -97,3 +166,11 @@ class HubAccess:
                 yield tool.target
         for operation in self._table():
             yield operation.target
+
+
+def _names_profiles(path: Path) -> bool:
+    """Return whether a settings file may have profiles."""
+    try:
+        return b"profiles" in read_trusted(path)
+    except FileNotFoundError:
+        return False

@@ -5,38 +5,34 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tabane.access.limits import CallLimits
 from tabane.audit.entry import EntryType, Outcome
 from tabane.audit.log import AuditLog
 from tabane.audit.operations import AuditOperations
 from tabane.audit.options import audit_options, audit_paths
-from tabane.audit.syncing import disk_error
 from tabane.errors import AuditError
 from tabane.hub.call_counters import AuditCounts
 from tabane.hub.telemetry import HubTelemetry
 from tabane.hub.usage import HubUsage
-from tabane.messages import Lang, Message, say
+from tabane.messages import Message
 from tabane.operations import Operation
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
+    from tabane.access.limits import CallLimits
     from tabane.gateway.gateway import Gateway
 
 log = logging.getLogger(__name__)
 
 
 class HubAudit:
-    """The audit log of a hub, if the settings want one, the meter that writes it, and what asks it.
-
-    ``problem`` says why there is no log.
-    """
+    """The audit log of a hub, if the settings want one, the meter that writes it, and what asks it."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        limits: Callable[[], CallLimits],
+        limits: Callable[[str], CallLimits | None],
         settings: Settings,
         environment: Mapping[str, str],
         gateway: Gateway,
@@ -46,7 +42,12 @@ class HubAudit:
         self._home = settings.home
         self.usage = HubUsage(settings.home, lambda: settings.posts_zone, environment, gateway)
         self.log: AuditLog | None = None
-        self.problem: Message | None = None
+        self._not_opened: Message | None = None
+
+    @property
+    def problem(self) -> Message | None:
+        """Return why calls are not recorded at the moment; None if they are, or shall not be."""
+        return self.log.problem if self.log is not None else self._not_opened
 
     def table(self) -> list[Operation]:
         return [*AuditOperations(audit_paths(str(self._home))).table(), *self.usage.table()]
@@ -63,7 +64,7 @@ class HubAudit:
         except AuditError as error:
             if settings.audit_full == "stop":
                 raise
-            self.problem = error.message
+            self._not_opened = error.message
             log.error("calls are not recorded: %s", error)
             return
         self.meter.recorder = self.log
@@ -73,7 +74,7 @@ class HubAudit:
     def hide(self, secrets: Iterable[str], replaced: Callable[[str], str]) -> None:
         """Hide these secrets in the arguments of calls, wherever they appear."""
         if self.log is not None:
-            self.log.redactor.hide(secrets, replaced)
+            self.log.hide(secrets, replaced)
 
     def event(
         self,
@@ -95,15 +96,9 @@ class HubAudit:
             return None
         return AuditCounts(self.log.head.seq, self.log.dropped, self.log.lag)
 
-    def report(self, lang: Lang) -> dict[str, Any]:
-        """Return what status shows: why calls are not recorded, and how many entries were lost."""
-        problem = self.problem
-        if self.log is not None and self.log.failure is not None:
-            problem = disk_error(self.log.failure).message if self.log.stops else _dropping(self.log.failure)
-        return {
-            "audit_problem": problem.render(lang) if problem else None,
-            "audit_lost": self.log.dropped if self.log is not None else 0,
-        }
+    def report(self) -> dict[str, int]:
+        """Return what status shows beside the problem: how many entries were lost."""
+        return {"audit_lost": self.log.dropped if self.log is not None else 0}
 
     async def close(self) -> None:
         """Write everything to disk, close the log, and export the spans that wait."""
@@ -117,10 +112,3 @@ class HubAudit:
     def _newest(self) -> int:
         """Return the seq of the newest entry."""
         return self.log.head.seq if self.log is not None else 0
-
-
-def _dropping(error: OSError) -> Message:
-    return say(
-        "The audit log cannot be written ({reason}). Calls continue, and are not recorded.",
-        reason=error.strerror or str(error),
-    )

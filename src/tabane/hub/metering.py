@@ -14,7 +14,7 @@ from tabane.operations import Caller, CallTarget, OpenCall, Outcome
 if TYPE_CHECKING:
     from tabane.access.limits import CallLimits, CallTurn
     from tabane.audit.log import AuditLog
-    from tabane.audit.redaction import PreparedArguments
+    from tabane.audit.prepared_arguments import PreparedArguments
     from tabane.hub.tracing import CallSpan, CallTracing
 
 LONGEST_REASON = 200
@@ -28,12 +28,12 @@ Count = Callable[[CallTarget, str, Outcome, float, int, int], None]
 class HubMeter:
     """The meter of a hub. Each part may be None: then it does not apply.
 
-    ``limits`` is not asked about the user of this machine, who has none by default.
+    ``limits`` returns the limits of calls of a tier; None if it has none.
     """
 
     def __init__(
         self,
-        limits: Callable[[], CallLimits | None] = lambda: None,
+        limits: Callable[[str], CallLimits | None] = lambda tier: None,
         recorder: AuditLog | None = None,
         count: Count | None = None,
         trace: CallTracing | None = None,
@@ -48,7 +48,7 @@ class HubMeter:
             except AuditError as error:
                 call.end("refused", reason=str(error))
                 raise
-        limits = self._limits()
+        limits = self._limits(caller.access.tier)
         if limits is not None:
             call.most = limits.result_size(caller.access.tier)
             try:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tabane.hub.call_counters import CallCounters
-from tabane.hub.collector import open_tracing
 from tabane.hub.metering import HubMeter
 
 if TYPE_CHECKING:
@@ -23,9 +22,9 @@ class HubTelemetry:
 
     def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
         self.counters = CallCounters()
-        self.tracing: CallTracing | None = open_tracing(settings.otel_endpoint, environment)
+        self.tracing = _tracing(settings.otel_endpoint, environment)
 
-    def meter(self, limits: Callable[[], CallLimits]) -> HubMeter:
+    def meter(self, limits: Callable[[str], CallLimits | None]) -> HubMeter:
         """Return a meter that feeds both."""
         return HubMeter(limits, count=self.counters.count, trace=self.tracing)
 
@@ -33,3 +32,11 @@ class HubTelemetry:
         """Export the spans that wait, at most 2 seconds long."""
         if self.tracing is not None:
             await self.tracing.close()
+
+
+def _tracing(endpoint: str, environment: Mapping[str, str]) -> CallTracing | None:
+    if not endpoint and not any(name.startswith("OTEL_") for name in environment):
+        return None
+    from tabane.hub.collector import open_tracing
+
+    return open_tracing(endpoint, environment)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tabane.audit.index_following import IndexFollowing
 from tabane.audit.table import audit_queries_table
 from tabane.operations import Operation
 
@@ -38,6 +39,7 @@ class HubUsage:
         self._folder, self._zone = str(home / FOLDER), zone
         self._environment, self._gateway, self._errors = environment, gateway, errors
         self._process: AuditIndexProcess | None = None
+        self._following: IndexFollowing | None = None
         self._queries: AuditQueries | None = None
 
     def table(self) -> list[Operation]:
@@ -45,9 +47,11 @@ class HubUsage:
 
     def follow(self, newest: Callable[[], int]) -> None:
         """Keep the index near the log. ``newest`` returns the seq of the newest entry."""
-        self._index().follow(newest)
+        self._following = IndexFollowing(self._folder, newest, lambda: self._index().catch_up_soon())
 
     async def close(self) -> None:
+        if self._following is not None:
+            await self._following.close()
         if self._process is not None:
             await self._process.close()
 

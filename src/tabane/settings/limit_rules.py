@@ -104,5 +104,13 @@ class LimitRules:
         """Return the maximum size of a result in bytes; None if there is no limit."""
         return self.tier(tier).result_size
 
+    def free_tiers(self) -> frozenset[str]:
+        """Return the tiers whose calls are not limited in any way."""
+        if self.caps:
+            return frozenset()
+        return frozenset(
+            name for name, limits in self.tiers.items() if limits.unlimited and limits.result_size is None
+        )
+
 
 DEFAULT_RULES = LimitRules(TIERS)

@@ -13,8 +13,8 @@ from tabane.settings.table import Settings
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
 
-_host_entry = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:(\d{1,5}|\*))?", re.IGNORECASE).fullmatch
-_public_url = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:\d{1,5})?/?", re.IGNORECASE).fullmatch
+_HOST_ENTRY = r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:(\d{1,5}|\*))?"
+_PUBLIC_URL = r"https?://(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:\d{1,5})?/?"
 
 WILDCARDS = frozenset(("", "0.0.0.0", "::"))
 """Addresses that mean every address of this machine."""
@@ -106,9 +106,9 @@ def _check_pair(settings: Settings) -> None:
 
 def _check_names(settings: Settings) -> None:
     for entry in settings.hosts:
-        if not _host_entry(entry):
+        if not re.fullmatch(_HOST_ENTRY, entry, re.IGNORECASE):
             raise ConfigurationError(_wrong_name(entry))
-    if settings.public_url and not _public_url(settings.public_url):
+    if settings.public_url and not re.fullmatch(_PUBLIC_URL, settings.public_url, re.IGNORECASE):
         raise ConfigurationError(
             say(
                 "public_url must be scheme, host and port without a path, such as "

@@ -19,7 +19,7 @@ ASYMMETRIC = (
 """
 
 _URLS = ("oauth_issuer", "oauth_jwks_url", "oauth_introspection_url")
-_VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}").fullmatch
+_VARIABLE = r"\$\{[A-Za-z_][A-Za-z0-9_]*\}"
 
 
 def check_oauth(settings: Settings) -> None:
@@ -101,7 +101,7 @@ def _check_introspection(settings: Settings) -> None:
         raise ConfigurationError(
             say("oauth_introspection_url needs oauth_client_id and oauth_client_secret. Set both.")
         )
-    if not _VARIABLE(settings.oauth_client_secret):
+    if not re.fullmatch(_VARIABLE, settings.oauth_client_secret):
         raise ConfigurationError(  # without the value, which may be the secret itself
             say(
                 "oauth_client_secret must be a variable, such as ${{OAUTH_SECRET}}. Write the secret itself "

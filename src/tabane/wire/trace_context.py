@@ -23,9 +23,10 @@ MOST_STATE = 512
 _MOST_ENTRIES = 32
 _MOST_PARENT = 512
 
-_PARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII)
+# Compiled on first use: most clients send no trace.
+_PARENT = r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?"
 _KEY = r"(?:[a-z][a-z0-9_\-*/]{0,255}|[a-z0-9][a-z0-9_\-*/]{0,240}@[a-z][a-z0-9_\-*/]{0,13})"
-_ENTRY = re.compile(_KEY + r"=[ -+\--<>-~]{0,255}[!-+\--<>-~]", re.ASCII)
+_ENTRY = _KEY + r"=[ -+\--<>-~]{0,255}[!-+\--<>-~]"
 _NO_TRACE = "0" * 32
 _NO_SPAN = "0" * 16
 
@@ -50,7 +51,7 @@ def parse_traceparent(text: str | None) -> TraceParent | None:
 
     A later version than 00 is read as 00, as its specification requires.
     """
-    found = _PARENT.fullmatch(text) if text and len(text) <= _MOST_PARENT else None
+    found = re.fullmatch(_PARENT, text, re.ASCII) if text and len(text) <= _MOST_PARENT else None
     if found is None:
         return None
     version, trace, span, flags, rest = found.groups()
@@ -67,7 +68,7 @@ def valid_tracestate(text: str | None) -> str:
     keys = {entry.partition("=")[0] for entry in entries}
     if len(entries) > _MOST_ENTRIES or len(keys) < len(entries):
         return ""
-    return ",".join(entries) if all(map(_ENTRY.fullmatch, entries)) else ""
+    return ",".join(entries) if all(re.fullmatch(_ENTRY, entry, re.ASCII) for entry in entries) else ""
 
 
 def trace_headers(meta: Members) -> dict[str, str]:

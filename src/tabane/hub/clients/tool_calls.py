@@ -310,7 +310,7 @@ class ToolCalls:
         return operation is not None and operation.strict and eras.refuses_arguments(session.version)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for each call, and that takes four times as long
 class OpenToolCall:
     """A call of a session to an upstream's tool. ``through``: it came by call_tool."""
 

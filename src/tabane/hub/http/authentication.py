@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from tabane.access.oauth.refusals import AuthorizationServerUnavailable, ScopeMissing
 from tabane.errors import TabaneError
@@ -13,6 +11,7 @@ from tabane.wire.http import same_token
 
 if TYPE_CHECKING:
     from tabane.hub.http.failed_attempts import FailedAttempts
+    from tabane.hub.http.identities import HttpIdentities
 
 KEY_PREFIX = "tbn_"
 """Begins each API key."""
@@ -24,32 +23,6 @@ Refusal = Literal["token", "key", "oauth"]
 
 _ENDLESS = frozenset(("local", "loopback"))
 _PRESENCE = CallTarget("ping", source="hub", kind="operation", changes=False)
-
-
-class KeyFinder(Protocol):
-    """Finds API keys. It takes the same time for a key that exists and for one that does not."""
-
-    def find(self, secret: str) -> Access | None:
-        """Return the access of a key; None if it is unknown, expired or revoked."""
-        ...
-
-
-class TokenVerifier(Protocol):
-    """Verifies tokens of an OAuth server."""
-
-    async def verify(self, token: str) -> Access:
-        """Return the access of a token. Raises TabaneError if it is not valid for this hub."""
-        ...
-
-
-class ProfileShelf(Protocol):
-    """The profiles of the settings."""
-
-    def names(self) -> Collection[str]: ...
-
-    def narrowed(self, access: Access, name: str) -> Access:
-        """Return what an identity may do within a profile that exists."""
-        ...
 
 
 class RefusedCredential(Exception):
@@ -68,28 +41,6 @@ class RefusedCredential(Exception):
 
 class UncheckedCredential(Exception):
     """It cannot be known now whose value it is, for a reason that is not the client's."""
-
-
-def _unheard(source: str, reason: str) -> None:
-    return
-
-
-@dataclass(frozen=True, slots=True)
-class HttpIdentities:
-    """What the hub knows of identities besides its own token.
-
-    ``exist`` returns whether there is any key, or OAuth is configured: without, nobody could come in from
-    another machine. ``on_refused`` is called with the source and the reason of each failed attempt.
-    ``resource_metadata`` returns the OAuth metadata of the hub as a URL and a JSON document; None without
-    OAuth.
-    """
-
-    keys: KeyFinder | None = None
-    tokens: TokenVerifier | None = None
-    profiles: ProfileShelf | None = None
-    exist: Callable[[], bool] = lambda: False
-    on_refused: Callable[[str, str], None] = _unheard
-    resource_metadata: Callable[[], tuple[str, bytes] | None] = lambda: None
 
 
 class Authenticator:

@@ -21,7 +21,7 @@ from tabane.errors import ConfigurationError, TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.hub.audit import HubAudit
 from tabane.hub.clients.sessions import ClientSessions
-from tabane.hub.http.authentication import HttpIdentities
+from tabane.hub.http.identities import HttpIdentities
 from tabane.hub.http.port_occupant import find_occupant
 from tabane.hub.jobs import Jobs
 from tabane.hub.rpc.permission import load_token, token_file

@@ -264,8 +264,8 @@ class Daemon:
         }
 
     async def kept(self) -> dict[str, Any]:
-        hub, lang = self.hub, self.hub.lang
-        return await hub.access.report(lang) | hub.audit.report(lang) | await hub.documents.counts()
+        hub = self.hub
+        return await hub.access.report(hub.lang) | hub.audit.report() | await hub.documents.counts()
 
     def settings_report(self, caller: Caller) -> list[dict[str, Any]]:
         return settings_report(self.settings, caller.lang)

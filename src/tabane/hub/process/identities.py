@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from tabane.errors import TabaneError
-from tabane.hub.http.authentication import HttpIdentities
+from tabane.hub.access import HubAccess
+from tabane.hub.http.identities import HttpIdentities
 from tabane.hub.hub import Hub
 from tabane.hub.oauth import HubOAuth
+from tabane.operations import Access
 
 
 class HubIdentities:
@@ -21,9 +23,9 @@ class HubIdentities:
         """Return them as HTTP uses them. Failed attempts are recorded in the audit log."""
         access = self._hub.access
         return HttpIdentities(
-            keys=access.keys,
+            keys=KeysOnUse(access),
             tokens=self._oauth if self._oauth.active else None,
-            profiles=access.profiles,
+            profiles=ProfilesOnUse(access),
             exist=self._exist,
             on_refused=self._refused,
             resource_metadata=self._oauth.metadata,
@@ -44,3 +46,26 @@ class HubIdentities:
     def _resource(self) -> str:
         public = self._hub.settings.public_url.rstrip("/")
         return f"{public}/mcp" if public else self._url() or ""
+
+
+class KeysOnUse:
+    """The API keys of a hub. They are loaded when somebody shows one."""
+
+    def __init__(self, access: HubAccess) -> None:
+        self._access = access
+
+    def find(self, secret: str) -> Access | None:
+        return self._access.keys.find(secret)
+
+
+class ProfilesOnUse:
+    """The profiles of a hub. They are loaded when somebody names one."""
+
+    def __init__(self, access: HubAccess) -> None:
+        self._access = access
+
+    def names(self) -> Collection[str]:
+        return self._access.profiles.names()
+
+    def narrowed(self, access: Access, name: str) -> Access:
+        return self._access.profiles.narrowed(access, name)

@@ -1,0 +1,57 @@
+"""What a hub knows of identities over HTTP besides its own token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Protocol
+
+from tabane.operations.access import Access
+
+
+class KeyFinder(Protocol):
+    """Finds API keys. It takes the same time for a key that exists and for one that does not."""
+
+    def find(self, secret: str) -> Access | None:
+        """Return the access of a key; None if it is unknown, expired or revoked."""
+        ...
+
+
+class TokenVerifier(Protocol):
+    """Verifies tokens of an OAuth server."""
+
+    async def verify(self, token: str) -> Access:
+        """Return the access of a token. Raises TabaneError if it is not valid for this hub."""
+        ...
+
+
+class ProfileShelf(Protocol):
+    """The profiles of the settings."""
+
+    def names(self) -> Collection[str]: ...
+
+    def narrowed(self, access: Access, name: str) -> Access:
+        """Return what an identity may do within a profile that exists."""
+        ...
+
+
+def _unheard(source: str, reason: str) -> None:
+    return
+
+
+@dataclass(frozen=True, slots=True)
+class HttpIdentities:
+    """What the hub knows of identities besides its own token.
+
+    ``exist`` returns whether there is any key, or OAuth is configured: without, nobody could come in from
+    another machine. ``on_refused`` is called with the source and the reason of each failed attempt.
+    ``resource_metadata`` returns the OAuth metadata of the hub as a URL and a JSON document; None without
+    OAuth.
+    """
+
+    keys: KeyFinder | None = None
+    tokens: TokenVerifier | None = None
+    profiles: ProfileShelf | None = None
+    exist: Callable[[], bool] = lambda: False
+    on_refused: Callable[[str, str], None] = _unheard
+    resource_metadata: Callable[[], tuple[str, bytes] | None] = lambda: None
