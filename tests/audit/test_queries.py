@@ -185,7 +185,15 @@ def test_a_follower_chooses_the_entries_that_a_query_chooses(written: list[Any],
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(None, ""), (0.05, "0.05 ms"), (12.345, "12.3 ms"), (1500.0, "1.5 s"), (3_600_000.0, "3,600 s")],
+    [
+        (None, ""),
+        (0.05, "0.05 ms"),
+        (0.0663, "0.07 ms"),
+        (0.002, "0.002 ms"),
+        (12.345, "12.3 ms"),
+        (1500.0, "1.5 s"),
+        (3_600_000.0, "3,600 s"),
+    ],
 )
 def test_durations_have_three_digits(value: float | None, shown: str) -> None:
     assert milliseconds(value) == shown

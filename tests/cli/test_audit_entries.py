@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tabane.cli.terminal_text import cells
 from tests.harness.home import Home, hub
 from tests.harness.terminal import on_terminal
+
+PAINT = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +71,39 @@ def test_new_entries_are_followed(used: Home, tmp_path: Path) -> None:
         terminal.process.send_signal(2)
         terminal.end()
     assert terminal.process.returncode == 0
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("language", ["en", "ja"])
+def test_entries_and_usage_fit_a_terminal_with_whole_names(used: Home, columns: int, language: str) -> None:
+    for command in (("audit", "--server", "child"), ("usage", "--server", "child")):
+        shown = used.converse(*command, columns=columns, TABANE_LANG=language)
+        assert shown.status == 0
+        lines = PAINT.sub("", shown.out).replace("\r", "").splitlines()
+        assert max(map(cells, lines)) <= columns
+        assert "child__echo" in shown.out
+        assert re.search(r"[0-9] m?s\b", shown.out)
+
+
+def test_a_failure_has_its_reason_beside_the_outcome(used: Home) -> None:
+    shown = used.converse("rpc", "query_audit_logs", '{"limit": "many"}')
+    assert shown.status == 2
+    out = PAINT.sub("", used.converse("audit", "--outcome", "failed", columns=200).out)
+    assert re.search(r"query_audit_logs +[0-9.]+ ms +failed: ", out)
+
+
+def test_nothing_but_a_note_is_shown_if_nothing_matches(used: Home) -> None:
+    shown = used.converse("audit", "--tool", "nothing")
+    assert (shown.status, PAINT.sub("", shown.out).split("\r")[-1].strip()) == (0, "No entries match.")
+
+
+def test_a_followed_row_fits_a_narrow_terminal(used: Home) -> None:
+    with on_terminal(used, "audit", "--follow", "--tool", "child__echo", "-n", "1") as terminal:
+        terminal.read_until(" ms")
+        terminal.process.send_signal(2)
+        terminal.end()
+    (row,) = [line for line in re.split(r"[\r\n]+", PAINT.sub("", terminal.out)) if "child__echo" in line]
+    assert cells(row) <= 80
 
 
 def test_usage_counts_calls_by_tool(used: Home) -> None:

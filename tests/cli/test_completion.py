@@ -127,6 +127,30 @@ def test_tools_are_completed_with_a_hub_and_from_memory_without_one(
     assert completed(home, *words, "clock__c") == []
 
 
+def test_profiles_are_completed_without_a_hub(home: Home) -> None:
+    (home.servers.parent / "tabane.toml").write_text("[profiles.work]\n[profiles.web]\n[profiles.docs]\n")
+    assert completed(home, "mcp", "--profile", "w") == ["work", "web"]
+    assert completed(home, "keys", "create", "x", "--profile", "d") == ["docs"]
+    assert not home.tabane.joinpath("hub.lock").exists()
+    (home.servers.parent / "tabane.toml").write_text("[profiles.")
+    assert completed(home, "mcp", "--profile", "w") == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("keys", "show"), ("keys", "revoke"), ("policy", "explain"), ("audit", "--key"), ("usage", "--key")],
+)
+def test_keys_are_completed_where_a_hub_runs_and_none_is_started_for_it(
+    home: Home, words: tuple[str, ...]
+) -> None:
+    assert completed(home, *words, "c") == []
+    assert not home.tabane.joinpath("hub.lock").exists()
+    with hub(home):
+        for name in ("ci", "cat", "phone"):
+            assert home.run("keys", "create", name, "--allow", "*").status == 0
+        assert completed(home, *words, "c") == ["cat", "ci"]
+
+
 def test_a_broken_file_completes_nothing_and_says_nothing(home: Home) -> None:
     home.write_servers("{")
     assert completed(home, "servers", "show", "c") == []

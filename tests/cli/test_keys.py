@@ -49,7 +49,7 @@ def test_a_new_key_is_all_of_the_output_and_is_shown_once(home: Home) -> None:
     ]
     assert not any(made.out.strip()[13:] in each.out + each.err for each in shown)
     (row,) = shown[0].rows
-    assert row[:3] == ["ci", f"{made.out[:12]}…", "active"]
+    assert row[:3] == ["ci", made.out[:12], "active"]
     assert row[3] == "@posts, @documents, but not put_* (read-only)"
     for file in (home.tabane / "logs").rglob("*.log*"):
         assert made.out.strip()[13:] not in file.read_text()
@@ -80,7 +80,7 @@ def test_a_key_is_changed_and_revoked_by_name_or_prefix(home: Home) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("create", "x"), "say what the key may use"),
+        (("create", "x"), "Say what the key may use: --allow PATTERN"),
         (("create", "x", "--allow", "@post"), "Did you mean @posts?"),
         (("create", "x", "--allow", "*", "--tier", "premum"), "Did you mean premium?"),
         (("create", "x", "--profile", "wrok"), "Did you mean work?"),

@@ -166,6 +166,14 @@ class KeyStore:
             rows = self._writer.execute(query, (prefix, f"{prefix}\x7f", limit)).fetchall()
         return [_record(row) for row in rows]
 
+    def count(self) -> int:
+        """Return how many keys are not revoked."""
+        with _failures(self.path):
+            ((count,),) = self._writer.execute(
+                "SELECT count(*) FROM api_key WHERE revoked IS NULL"
+            ).fetchall()
+        return int(count)
+
     def names(self, limit: int) -> list[str]:
         """Return names of keys that are not revoked."""
         query = "SELECT name FROM api_key WHERE revoked IS NULL ORDER BY name LIMIT ?"

@@ -56,12 +56,12 @@ def analysis(found: Found, lang: Lang) -> str:
 
 
 def milliseconds(value: float | None) -> str:
-    """Return a duration with three digits, in ms or s."""
+    """Return a duration in ms or s, with three digits, and two decimals at most."""
     if value is None:
         return ""
     if value >= 999.5:  # with three digits, that is 1,000
         return f"{value / 1000:.3g} s" if value < 999_500 else f"{value / 1000:,.0f} s"
-    return f"{value:.3g} ms"
+    return f"{round(value, 2) or value:.3g} ms"
 
 
 def _entry(entry: Found) -> str:

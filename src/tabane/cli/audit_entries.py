@@ -17,14 +17,17 @@ import click
 
 from tabane.audit.parameters import QueryAuditLogs
 from tabane.cli.audit_following import EntryFollower
+from tabane.cli.completion import key_names
 from tabane.cli.options import combined, given, option, parameter_option
-from tabane.cli.output import Command, TableState, Terminal
+from tabane.cli.output import Command, TableState, Terminal, state_word
 from tabane.cli.servers_file import server_names
-from tabane.cli.terminal_text import clean, fitted, padded
-from tabane.messages import say
+from tabane.cli.terminal_text import cells, clean, fitted, padded
+from tabane.messages import Message, say
 
 _LONGEST_REASON = 60  # columns on a terminal
-_WIDTHS = (19, 16, 16, 36, 10, 9)
+_WIDTHS = (19, 16, 16, 36, 9, 9)
+_TERMINAL_WIDTHS = (11, 8, 16, 20, 7, 8)  # with two spaces between them: 80 columns
+_ACTION = 3
 
 
 def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,7 +37,7 @@ def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
                          help=say("Only calls of this tool; * stands for any characters.")),
         parameter_option(QueryAuditLogs, "server", metavar="NAME", shell_complete=server_names,
                          help=say("Only entries of this server.")),
-        parameter_option(QueryAuditLogs, "key", metavar="NAME",
+        parameter_option(QueryAuditLogs, "key", metavar="NAME", shell_complete=key_names,
                          help=say("Only entries of this key, by its id or name.")),
         parameter_option(QueryAuditLogs, "client", metavar="NAME", help=say("Only entries of this client.")),
         parameter_option(QueryAuditLogs, "type", help=say("Only entries of this type.")),
@@ -78,10 +81,12 @@ def _found(terminal: Terminal, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _print(terminal: Terminal, found: Mapping[str, Any]) -> None:
-    headers = [
-        say("time"), say("who"), say("client"), say("action"), say("outcome"), say("duration"), say("reason"),
-    ]  # fmt: skip
-    terminal.table(headers, (_row(entry) for entry in found["results"]))
+    rows = [_row(entry) for entry in found["results"]]
+    if sys.stdout.isatty():
+        headers = [say("time"), say("who"), say("client"), say("action"), say("duration"), say("outcome")]
+        terminal.table(headers, (_narrow(row) for row in rows), whole=(0, 4))
+    else:
+        terminal.table([], rows)
     if not found["results"]:
         terminal.note(say("No entries match."))
     if found["next_cursor"]:
@@ -123,7 +128,10 @@ def _print_lines(terminal: Terminal, entries: Iterable[Mapping[str, Any]]) -> No
 
 
 def _line(row: Sequence[object]) -> str:
-    parts = [padded(str(cell), width) for cell, width in zip(row, _WIDTHS, strict=False)]
+    widths = _TERMINAL_WIDTHS if sys.stdout.isatty() else _WIDTHS
+    parts = [padded(str(cell), width) for cell, width in zip(row, widths, strict=False)]
+    if cells(action := str(row[_ACTION])) > widths[_ACTION]:
+        parts[_ACTION] = action  # never cut: a user may want to copy it
     return "  ".join([*parts, str(row[-1])]).rstrip()
 
 
@@ -144,10 +152,19 @@ def _row(entry: Mapping[str, Any]) -> tuple[object, ...]:
     )
 
 
+def _narrow(row: Sequence[object]) -> tuple[object, ...]:
+    """Return a row for a table on a terminal: the reason is in the column of the outcome."""
+    *first, outcome, duration, reason = row
+    shown = Message("{outcome}: {reason}", outcome=state_word(str(outcome)), reason=reason)
+    return *first, duration, shown if reason else outcome
+
+
 def _when(moment: str) -> str:
-    """Return the local time; on a terminal without the year, so that a row fits."""
+    """Return the local time; on a terminal without the year, and today's without the day, so that it fits."""
     local = datetime.fromisoformat(moment).astimezone().replace(tzinfo=None)
-    return local.strftime("%m-%d %H:%M:%S") if sys.stdout.isatty() else local.isoformat(" ", "seconds")
+    if not sys.stdout.isatty():
+        return local.isoformat(" ", "seconds")
+    return local.strftime("%H:%M:%S" if local.date() == datetime.now().date() else "%m-%d %H:%M")
 
 
 def _reason(reason: str) -> str:

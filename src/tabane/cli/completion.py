@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 COMPLETION_LIMIT = 3.0
 """Longest wait for the hub after a user pressed Tab, in seconds."""
 
+MOST_NAMES = 1_000
+"""Names that are offered at most."""
+
 VARIABLE = "_TABANE_COMPLETE"
 """The environment variable by which the script asks for completions."""
 
@@ -33,11 +37,33 @@ def completed(ctx: click.Context, ask: Callable[[HubClient], Iterable[str]], inc
         terminal.close()
 
 
+def key_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of an API key for the shell, if a hub runs."""
+
+    def ask(hub: HubClient) -> list[str]:
+        rows = hub.call("keys_list", {"limit": MOST_NAMES}, limit=COMPLETION_LIMIT)["results"]
+        return [row["name"] for row in rows]
+
+    return completed(ctx, ask, incomplete)
+
+
+def profile_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a profile of the settings file for the shell."""
+    from tabane.access.profile_file import read_profiles
+    from tabane.settings import load_settings
+
+    try:
+        names = read_profiles(load_settings({"config": ctx.params.get("config")}, os.environ).config)
+    except TabaneError:
+        return []
+    return [name for name in names if name.startswith(incomplete)]
+
+
 @click.command(
     "completion",
     cls=Command,
     help=say(
-        "Print a script that lets a shell complete commands, server names and tool names. "
+        "Print a script that lets a shell complete commands, and names of servers, tools, keys and profiles. "
         "Load it when the shell starts."
     ),
     epilog=examples(

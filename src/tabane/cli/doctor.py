@@ -29,12 +29,13 @@ _COLORS = {"ok": "green", "note": "cyan", "warning": "yellow", "fault": "red"}
     cls=Command,
     help=say(
         "Check for problems: settings and servers file, variables, commands, the hub, "
-        "files and their permissions, assistants, and the start of each server. Each "
+        "files and their permissions, certificates, keys, the audit log, assistants, and the start of each "
+        "server. Each "
         "finding says how to fix it. The exit status is 1 if something does not work."
     ),
     epilog=examples("tabane doctor", "tabane doctor --quick", "tabane doctor --fix"),
 )
-@option("--quick", is_flag=True, help=say("Do not start the servers."))
+@option("--quick", is_flag=True, help=say("Start no server, and use no network."))
 @option("--fix", is_flag=True, help=say("Fix what is safe to fix: permissions, leftover sockets, caches."))
 @json_option
 @click.pass_obj
@@ -52,6 +53,9 @@ def doctor(terminal: Terminal, quick: bool, fix: bool) -> None:
     for section in checkup.SECTIONS:
         report.take(section.name, section.title, checkup.findings(section, patient))
     if not quick:
+        with terminal.working(say("Asking the authorization server")):
+            found = checkup.findings(checkup.AUTHORIZATION, patient)
+        report.take(checkup.AUTHORIZATION.name, checkup.AUTHORIZATION.title, found)
         with terminal.working(say("Starting the servers")):
             found = checkup.findings(checkup.SERVERS, patient)
         report.take(checkup.SERVERS.name, checkup.SERVERS.title, found)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from tabane.access.parameters import CreateKey, ListKeys, UpdateKey
+from tabane.cli.completion import key_names, profile_names
 from tabane.cli.options import given, hub_options, option, parameter_option
 from tabane.cli.output import Group, TableState, Terminal, examples, text
-from tabane.errors import TabaneError
 from tabane.messages import Message, say
 
 
@@ -18,16 +18,7 @@ from tabane.messages import Message, say
 def keys() -> None: ...
 
 
-def _names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a key, if a hub runs."""
-    try:
-        rows = ctx.ensure_object(Terminal).hub(start=False).call("keys_list")["results"]
-    except TabaneError:
-        return []
-    return [CompletionItem(row["name"]) for row in rows if row["name"].startswith(incomplete)]
-
-
-_key = click.argument("key", metavar="NAME|PREFIX", shell_complete=_names)
+_key = click.argument("key", metavar="NAME|PREFIX", shell_complete=key_names)
 
 _ALLOW = say(
     "What the key may use: a pattern such as github__*, @posts, @documents, @pages, @tools, @docs, "
@@ -53,11 +44,14 @@ _TIER = say("The tier, which sets the rate limits of the key.")
 @parameter_option(CreateKey, "expires", metavar="WHEN", help=_EXPIRES)
 @parameter_option(CreateKey, "tier", metavar="TIER", help=_TIER)
 @parameter_option(
-    CreateKey, "profile", metavar="PROFILE", help=say("Narrow the key to a profile of the settings.")
-)
+    CreateKey, "profile", metavar="PROFILE", shell_complete=profile_names,
+    help=say("Narrow the key to a profile of the settings."),
+)  # fmt: skip
 @hub_options
 @click.pass_obj
 def create(terminal: Terminal, /, name: str, **values: Any) -> None:
+    if not (values["allow"] or values["profile"]):
+        raise click.UsageError(text(say("Say what the key may use: --allow PATTERN, or --profile PROFILE")))
     made = terminal.hub().call("keys_create", {"name": name, **given(values)})
     terminal.show(made, lambda: _print_created(terminal, made))
 
@@ -123,7 +117,10 @@ def revoke(terminal: Terminal, key: str) -> None:
 @option("--read-only/--read-write", default=None, help=say("Whether only what is read-only is allowed."))
 @parameter_option(UpdateKey, "expires", metavar="WHEN", help=_EXPIRES)
 @parameter_option(UpdateKey, "tier", metavar="TIER", help=_TIER)
-@parameter_option(UpdateKey, "profile", metavar="PROFILE", help=say("Narrow the key to another profile."))
+@parameter_option(
+    UpdateKey, "profile", metavar="PROFILE", shell_complete=profile_names,
+    help=say("Narrow the key to another profile."),
+)  # fmt: skip
 @option("--no-profile", is_flag=True, help=say("Do not narrow the key to a profile."))
 @hub_options
 @click.pass_obj
@@ -183,15 +180,16 @@ def _print_keys(terminal: Terminal, found: dict[str, Any]) -> None:
         (
             (
                 row["name"],
-                f"{row['prefix']}…",
+                row["prefix"],
                 TableState(row["state"]),
                 _uses(row),
                 row["tier"],
-                _minute(row["expires"]) or say("never"),
-                _minute(row["last_used"]),
+                _shown(row["expires"]) or say("never"),
+                _shown(row["last_used"]) or say("never"),
             )
             for row in rows
         ),
+        whole=(0, 1, 2, 4, 5, 6),
     )
     if found["next"]:
         terminal.note(
@@ -245,6 +243,12 @@ def _uses(row: dict[str, Any]) -> Message:
     if row["read_only"]:
         what = say("{what} (read-only)", what=what)
     return say("{what} (profile {profile})", what=what, profile=row["profile"]) if row["profile"] else what
+
+
+def _shown(time: str | None) -> str | None:
+    """Return a time of the hub for a row: on a terminal the day alone, so that a row fits."""
+    minute = _minute(time)
+    return minute[:10] if minute and sys.stdout.isatty() else minute
 
 
 def _minute(time: str | None) -> str | None:

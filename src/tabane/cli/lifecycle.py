@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tabane.cli.completion import profile_names
 from tabane.cli.hub_process import end_hub, reach_hub
-from tabane.cli.options import hub_options, json_option, mode_option, option
+from tabane.cli.options import URL_HELP, hub_options, json_option, mode_option, option
 from tabane.cli.output import Command, TableState, Terminal, examples, lang, text
 from tabane.cli.servers_file import server_names
 from tabane.errors import HubError
@@ -138,6 +139,7 @@ def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> No
     "--profile",
     envvar="TABANE_PROFILE",
     metavar="NAME",
+    shell_complete=profile_names,
     help=say("Show only the tools of this profile. Profiles are defined in tabane.toml."),
 )
 @option(
@@ -153,7 +155,7 @@ def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> No
     "--websocket",
     envvar="TABANE_URL",
     metavar="URL",
-    help=say("Use another hub: unix:/path/to/its/TABANE_HOME, or ws://host:port with TABANE_TOKEN."),
+    help=URL_HELP,
 )
 def mcp(**_: Any) -> None:
     # Reached through the command line's own parser; what it took is read again by the bridge's.
@@ -214,6 +216,7 @@ _LABELS = {
     "http_token": say("token file for HTTP"),
     "http_problem": say("problem with HTTP"),
     "http_port_refused": say("port in use"),
+    "tls_problem": say("problem with the certificate"),
     "log": say("log"),
     "stuck": say("stack traces of the last hub, which stopped responding"),
     "started_by": say("started by"),
@@ -227,13 +230,19 @@ _LABELS = {
     "tools": say("tools"),
     "model": say("embedding model"),
     "model_problem": say("problem with it"),
-    "audit_problem": say("problem of the audit log"),
+    "keys": say("API keys"),
+    "keys_problem": say("problem with the API keys"),
+    "profiles": say("profiles"),
+    "audit_problem": say("problem with the audit log"),
+    "audit_lost": say("calls not recorded"),
     "sessions": say("assistants connected"),
     "jobs": say("jobs running"),
     "in_flight": say("calls in flight"),
     "documents": say("documents"),
     "documents_watched": say("folders watched for documents"),
 }
+
+_SHOWN_ABOVE_ZERO = ("keys", "audit_lost")
 
 
 def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
@@ -242,8 +251,8 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
     report["status"] = TableState(report["status"])
     terminal.pairs(
         (_LABELS.get(name, name.replace("_", " ")), value)
-        for name, value in report.items()
-        if value not in (None, "", [])
+        for name, value in sorted(report.items(), key=_place)
+        if value not in (None, "", []) and (value or name not in _SHOWN_ABOVE_ZERO)
     )
     if settings:
         terminal.say("")
@@ -251,6 +260,12 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
             [say("setting"), say("value"), say("source")],
             [(s["name"], _with_unit(s), " ".join(filter(None, (s["source"], s["where"])))) for s in settings],
         )
+
+
+def _place(row: tuple[str, Any]) -> int:
+    """Return the place of a row of the status: in the order of the labels, others last."""
+    names = list(_LABELS)
+    return names.index(row[0]) if row[0] in names else len(names)
 
 
 def _print_lines(lines: Iterable[str]) -> None:

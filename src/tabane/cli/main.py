@@ -56,14 +56,11 @@ COMMANDS = {
     "uninstall": CommandEntry(
         "install", "uninstall", say("Remove Tabane from an assistant's configuration file.")
     ),
-    "doctor": CommandEntry("doctor", "doctor", say("Check for problems, and say how to fix them.")),
-    "health": CommandEntry("doctor", "health", say("Check whether each server responds.")),
     "keys": CommandEntry("keys", "keys", say("Create, list, change and revoke API keys.")),
     "profiles": CommandEntry(
         "profiles", "profiles", say("List the profiles: named sets of servers and tools.")
     ),
     "policy": CommandEntry("policy", "policy", say("Explain what keys may do.")),
-    "jobs": CommandEntry("jobs", "jobs", say("List, follow and cancel long-running work of the hub.")),
     "limits": CommandEntry("limits", "limits", say("Show rate limits: what each caller has left.")),
     "usage": CommandEntry(
         "usage_report", "usage", say("Show how tools are used, how fast they are, and which are unused.")
@@ -71,6 +68,9 @@ COMMANDS = {
     "audit": CommandEntry(
         "audit", "audit", say("Verify and read the audit log: who called which tool, and when.")
     ),
+    "jobs": CommandEntry("jobs", "jobs", say("List, follow and cancel long-running work of the hub.")),
+    "doctor": CommandEntry("doctor", "doctor", say("Check for problems, and say how to fix them.")),
+    "health": CommandEntry("doctor", "health", say("Check whether each server responds.")),
     "rpc": CommandEntry("rpc", "call", say("Call a method of the hub.")),
     "completion": CommandEntry("completion", "completion", say("Print the completion script for a shell.")),
 }

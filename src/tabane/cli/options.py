@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 _Decorator = Callable[[Any], Any]
 
+URL_HELP = say(
+    "Use another hub: unix:/path/to/its/TABANE_HOME, ws://host:port or wss://host. Its API key is in "
+    "TABANE_TOKEN, its certificate authority in the file TABANE_CA, and your client certificate in the "
+    "file TABANE_CERT."
+)
+
 
 def option(*declarations: str, help: Message, **own: Any) -> _Decorator:
     """Return a click option with help in the user's language."""
@@ -136,9 +142,7 @@ def hub_options(function: Decorated) -> Decorated:
         metavar="URL",
         expose_value=False,
         callback=keep("url"),
-        help=text(
-            say("Use another hub: unix:/path/to/its/TABANE_HOME, or ws://host:port with TABANE_TOKEN.")
-        ),
+        help=text(URL_HELP),
     )
     return json_option(url(function))
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -98,8 +98,14 @@ class Terminal:
         """Print an error to stderr without ending the command."""
         click.echo(text(say("Error: {text}", text=error.text(lang()))), err=True)
 
-    def table(self, headers: Sequence[Shown], rows: Iterable[Sequence[object]]) -> None:
-        """Print rows under headers: a table on a terminal, else tab-separated lines without headers."""
+    def table(
+        self, headers: Sequence[Shown], rows: Iterable[Sequence[object]], *, whole: Container[int] = ()
+    ) -> None:
+        """Print rows under headers: a table on a terminal, else tab-separated lines without headers.
+
+        If the terminal is too narrow, cells are wrapped, except in the columns with the numbers ``whole``.
+        Without rows, nothing is printed.
+        """
         if not sys.stdout.isatty():
             for row in rows:
                 click.echo("\t".join(_plain(cell) for cell in row))
@@ -109,11 +115,12 @@ class Terminal:
         from rich.text import Text
 
         table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(headers))
-        for header in headers:
-            table.add_column(text(header), overflow="fold")
+        for number, header in enumerate(headers):
+            table.add_column(text(header), overflow="fold", no_wrap=number in whole)
         for row in rows:
             table.add_row(*(Text(_on_terminal(cell), _style(cell)) for cell in row))
-        Console().print(table)
+        if table.row_count:
+            Console().print(table)
 
     def pairs(self, rows: Iterable[tuple[Shown, object]]) -> None:
         """Print names and values, one pair per line."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from tabane.cli.completion import key_names
 from tabane.cli.options import hub_options
 from tabane.cli.output import FAILED, Group, Terminal, examples
 from tabane.messages import say
@@ -25,7 +26,7 @@ def policy() -> None:
         "tabane policy explain laptop search_documents --json",
     ),
 )
-@click.argument("key", metavar="KEY")
+@click.argument("key", metavar="KEY", shell_complete=key_names)
 @click.argument("tool", metavar="TOOL")
 @hub_options
 @click.pass_obj

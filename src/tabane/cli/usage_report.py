@@ -9,6 +9,7 @@ import click
 
 from tabane.audit.parameters import GetUsageStats
 from tabane.audit.rendered_text import milliseconds
+from tabane.cli.completion import key_names
 from tabane.cli.options import given, hub_options, option, parameter_option
 from tabane.cli.output import Command, Terminal, examples
 from tabane.cli.servers_file import server_names
@@ -53,8 +54,9 @@ _GROUPS = {
     help=say("Only calls of this server."),
 )  # fmt: skip
 @parameter_option(
-    GetUsageStats, "key", metavar="NAME", help=say("Only calls of this key, by its id or name.")
-)
+    GetUsageStats, "key", metavar="NAME", shell_complete=key_names,
+    help=say("Only calls of this key, by its id or name."),
+)  # fmt: skip
 @parameter_option(GetUsageStats, "client", metavar="NAME", help=say("Only calls of this client."))
 @parameter_option(
     GetUsageStats, "limit", "--limit", "-n", "limit", metavar="COUNT", help=say("Maximum number of rows."),
@@ -104,7 +106,7 @@ def _print(terminal: Terminal, found: Mapping[str, Any]) -> None:
         _GROUPS[by], say("calls"), say("errors"), "p50", "p95", "p99", say("tokens saved"), say("size"),
     ]  # fmt: skip
     rows = [_row(_name(group, by), group) for group in found["results"]]
-    terminal.table(headers, rows)
+    terminal.table(headers, rows, whole=(1, 2, 3, 4, 5, 7))
     if len(rows) < found["total"]:
         terminal.note(
             say("{shown} of {total} rows, {calls} {calls:call|calls} in total.",
@@ -148,7 +150,7 @@ def _print_analysis(terminal: Terminal, found: Mapping[str, Any]) -> None:
             "From {start} to {end}, {unused} of {tools} {tools:tool|tools} {unused:was|were} not used. "
             "Unused definitions take about {tokens} of {all} tokens.",
             start=found["start"], end=found["end"], unused=unused["tools"], tools=offered["tools"],
-            tokens=unused["tokens"], all=offered["tokens"],
+            tokens=f"{unused['tokens']:,}", all=f"{offered['tokens']:,}",
         )
     )  # fmt: skip
     for title, headers, rows in _tables(found):
@@ -168,12 +170,12 @@ def _tables(
         (
             say("Unused servers:"),
             [say("server"), say("tools"), tokens],
-            [(clean(row["server"]), row["tools"], row["tokens"]) for row in found["unused_servers"]],
+            [(clean(row["server"]), row["tools"], f"{row['tokens']:,}") for row in found["unused_servers"]],
         ),
         (
             say("Unused tools:"),
             [say("tool"), tokens],
-            [(clean(row["name"]), row["tokens"]) for row in found["unused_tools"]],
+            [(clean(row["name"]), f"{row['tokens']:,}") for row in found["unused_tools"]],
         ),
         (
             say("Slowest tools:"),
@@ -195,7 +197,12 @@ def _tables(
             say("Clients:"),
             [say("client"), calls, say("tokens of results"), say("tokens saved")],
             [
-                (clean(row["client"]) or "-", row["calls"], row["tokens"], row["saved"])
+                (
+                    clean(row["client"]) or "-",
+                    f"{row['calls']:,}",
+                    f"{row['tokens']:,}",
+                    f"{row['saved']:,}",
+                )
                 for row in found["clients"]
             ],
         ),

@@ -9,10 +9,12 @@ import asyncio
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tabane.access.table import access_table
+from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
+from tabane.messages import Lang
 from tabane.operations import LOCAL, METRICS, Access, Caller, CallTarget, Operation, OperationTable
 from tabane.settings import Settings
 from tabane.settings.files import read_trusted
@@ -93,6 +95,21 @@ class HubAccess:
             profiles = self.profiles
             self._reads_profiles = True
             profiles.reload()
+
+    async def report(self, lang: Lang) -> dict[str, Any]:
+        """Return what status shows: the profiles, and the number of keys, or why they cannot be read."""
+        names = self.profiles.names() if self._reads_profiles else []
+        return {"profiles": names, **await self._counted(lang)}
+
+    async def _counted(self, lang: Lang) -> dict[str, Any]:
+        if not (self._settings().home / "access.db").exists():
+            return {"keys": 0}  # without a thread, and without the modules of keys
+        from tabane.access.key_store import KeyStore
+
+        try:
+            return {"keys": await self.keys.read(KeyStore.count, 0)}
+        except TabaneError as error:
+            return {"keys_problem": error.text(lang)}
 
     async def close(self) -> None:
         if "keys" in self.__dict__:

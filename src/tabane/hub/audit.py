@@ -96,6 +96,10 @@ class HubAudit:
             return None
         return AuditCounts(self.log.head.seq, self.log.dropped, self.log.lag)
 
+    def report(self) -> dict[str, int]:
+        """Return what status shows beside the problem: how many entries were lost."""
+        return {"audit_lost": self.log.dropped if self.log is not None else 0}
+
     async def close(self) -> None:
         """Write everything to disk, close the log, and export the spans that wait."""
         await self.usage.close()

@@ -64,16 +64,19 @@ class HubOAuth:
 
     def _secret(self) -> str:
         """Return the client secret for introspection. Raises ConfigurationError if it is not set."""
-        settings = self._settings()
-        name = settings.oauth_client_secret.removeprefix("${").removesuffix("}")
-        found = variables_of(settings, self._environment).get(name)
-        if not found:
-            raise ConfigurationError(
-                say(
-                    "The variable {name} of the setting oauth_client_secret is not set. Add {name}=… to "
-                    "{path}.",
-                    name=name,
-                    path=settings.home / "secrets.env",
-                )
+        return client_secret(self._settings(), self._environment)
+
+
+def client_secret(settings: Settings, environment: Mapping[str, str]) -> str:
+    """Return the client secret for introspection. Raises ConfigurationError if it is not set."""
+    name = settings.oauth_client_secret.removeprefix("${").removesuffix("}")
+    found = variables_of(settings, environment).get(name)
+    if not found:
+        raise ConfigurationError(
+            say(
+                "The variable {name} of the setting oauth_client_secret is not set. Add {name}=… to {path}.",
+                name=name,
+                path=settings.home / "secrets.env",
             )
-        return found
+        )
+    return found

@@ -81,7 +81,7 @@ def address_of(url: str) -> HubAddress | None:
     except ValueError:
         host, port = None, PORT
     if not host or any(character <= " " for character in url):
-        raise HubUnreachable(say("{url}: an address must be ws://host:port.", url=url), "url")
+        raise HubUnreachable(say("{url}: an address must be ws://host:port or wss://host.", url=url), "url")
     path = parts.path or "/"
     mode, profile = _named_in(path)
     path = "/" if path.startswith("/mcp") else path

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from tabane.errors import TabaneError
-from tabane.hub.doctor import configuration, files, process, server_starts
+from tabane.hub.doctor import access, audit, certificates, configuration, files, process, server_starts
 from tabane.hub.doctor.installation import DoctorFinding, Installation
 from tabane.messages import Message, say
 
@@ -39,6 +39,11 @@ SECTIONS = (
         ),
     ),
     DoctorSection("files", say("Files"), (files.permissions, files.disk, files.caches, files.stores)),
+    DoctorSection(
+        "access",
+        say("Access"),
+        (certificates.certificate, access.keys, access.reach, access.oauth, access.traces, audit.audit_log),
+    ),
     DoctorSection("documents", say("Documents"), (files.roots, files.watched)),
     DoctorSection("models", say("Semantic search"), (files.model,)),
     DoctorSection("assistants", say("Assistants"), (configuration.assistants,)),
@@ -47,6 +52,9 @@ SECTIONS = (
 
 SERVERS = DoctorSection("servers", say("Servers"), (server_starts.running, server_starts.starts))
 """The checks that start servers."""
+
+AUTHORIZATION = DoctorSection("authorization", say("Authorization server"), (access.authorization_server,))
+"""The check that asks the authorization server."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,7 +255,10 @@ class HttpGate:
             return refusal(401, "this API key is unknown, was revoked, or has expired", header)
         if not request.origin.local:
             return refusal(401, "a valid API key or token is needed: Authorization: Bearer", header)
-        text = f"the token of the hub is needed: Authorization: Bearer, with what {self._token_path} holds"
+        text = (
+            "an API key or the token of the hub is needed: Authorization: Bearer, with the content of "
+            f"{self._token_path}"
+        )
         return refusal(401, text, header, data={"token": str(self._token_path)})
 
     def caller(self, request: HttpRequest, session: str, access: Access) -> Caller:

@@ -34,7 +34,7 @@ class TlsFiles:
         assert settings.tls_key is not None
         self._certificate, self._key = settings.tls_certificate, settings.tls_key
         self._authorities = settings.tls_client_ca
-        self._context = self._loaded()
+        self._context = server_context(self._certificate, self._key, self._authorities)
         files = [self._certificate, self._key, *([self._authorities] if self._authorities else [])]
         self._follower = FileFollower(loop, lambda: files, self._reload)
         self._follower.start()
@@ -55,21 +55,26 @@ class TlsFiles:
         self._follower.close()
 
     def _reload(self) -> None:
-        self._context = self._loaded()
+        self._context = server_context(self._certificate, self._key, self._authorities)
         log.info("new connections use the certificate in %s", self._certificate)
 
-    def _loaded(self) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_RENEGOTIATION
-        context.set_ciphers(CIPHERS)
-        context.set_alpn_protocols(PROTOCOLS)
-        _check_readable(self._certificate, "tls_certificate")
-        _check_key(self._key)
-        _load_pair(context, self._certificate, self._key)
-        if self._authorities is not None:
-            _require_clients(context, self._authorities)
-        return context
+
+def server_context(certificate: Path, key: Path, authorities: Path | None) -> ssl.SSLContext:
+    """Return a context for the hub's port. ``authorities`` are those that clients' certificates need.
+
+    Raises ConfigurationError that names the file with the problem.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE | ssl.OP_NO_RENEGOTIATION
+    context.set_ciphers(CIPHERS)
+    context.set_alpn_protocols(PROTOCOLS)
+    _check_readable(certificate, "tls_certificate")
+    _check_key(key)
+    _load_pair(context, certificate, key)
+    if authorities is not None:
+        _require_clients(context, authorities)
+    return context
 
 
 def _check_readable(path: Path, setting: str) -> None:

@@ -37,8 +37,8 @@ class AdministeredHub(Protocol):
         """Return the status of the hub: version, process, home, uptime, flags, sessions, and counts."""
         ...
 
-    async def kept(self) -> dict[str, int]:
-        """Return the counts of stored data that are available without any work."""
+    async def kept(self) -> dict[str, Any]:
+        """Return counts of stored data that need no work, and what status shows of keys and the audit log."""
         ...
 
     def settings_report(self, caller: Caller) -> list[dict[str, Any]]:

@@ -263,8 +263,9 @@ class Daemon:
             **self.hub.status(),
         }
 
-    async def kept(self) -> dict[str, int]:
-        return await self.hub.documents.counts()
+    async def kept(self) -> dict[str, Any]:
+        hub = self.hub
+        return await hub.access.report(hub.lang) | hub.audit.report() | await hub.documents.counts()
 
     def settings_report(self, caller: Caller) -> list[dict[str, Any]]:
         return settings_report(self.settings, caller.lang)

@@ -68,12 +68,12 @@ def connect_to(url: str, token: str | None = None, lang: str = "", limit: float 
     """
     parts = urllib.parse.urlsplit(url)
     if parts.scheme not in SCHEMES or not parts.hostname:
-        raise BadArguments(say("{url}: an address must be ws://host:port.", url=url))
+        raise BadArguments(say("{url}: an address must be ws://host:port or wss://host.", url=url))
     tls = parts.scheme in ("wss", "https")
     try:
         place = parts.hostname, parts.port or (TLS_PORT if tls else PORT)
     except ValueError:
-        raise BadArguments(say("{url}: an address must be ws://host:port.", url=url)) from None
+        raise BadArguments(say("{url}: an address must be ws://host:port or wss://host.", url=url)) from None
     try:
         with _connected(place, limit, tls=tls) as peer:
             rest = _upgrade(peer, parts, token, lang)

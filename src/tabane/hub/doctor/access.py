@@ -1,0 +1,134 @@
+"""Checks of who may use the hub: API keys, access from other machines, OAuth; and packages they need."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+from tabane.access.key_store import FILE, KeyStore
+from tabane.access.oauth.discovery import discover_jwks_url
+from tabane.access.oauth.fetching import AuthorizationServerHttp, FetchFailed
+from tabane.access.profile_file import read_profiles
+from tabane.errors import TabaneError
+from tabane.hub.collector import NoTracing, check_installed
+from tabane.hub.doctor.files import closing
+from tabane.hub.doctor.installation import DoctorFinding, Installation, fault, note, ok, warning
+from tabane.hub.oauth import client_secret
+from tabane.messages import say
+from tabane.settings.listening import is_this_machine
+
+MOST_KEY_BYTES = 1 << 20
+"""Longest answer with the keys of an authorization server."""
+
+
+def keys(installation: Installation) -> Iterator[DoctorFinding]:
+    """Check that the API keys and the profiles can be read, and that others cannot read the keys."""
+    path = installation.settings.home / FILE
+    try:
+        count = _count(installation)
+    except TabaneError as error:
+        yield fault(error.message, say("Until then, every API key is refused"), closing(path, 0o077))
+    else:
+        if count:
+            yield ok(say("API keys: {count}, in {path}", count=count, path=path))
+    if installation.settings_problem:
+        return
+    try:
+        read_profiles(installation.settings.config)
+    except TabaneError as error:
+        yield fault(error.message)
+
+
+def reach(installation: Installation) -> Iterator[DoctorFinding]:
+    """Check that somebody may come in if other machines can reach the hub. A running hub says so itself."""
+    settings = installation.settings
+    if installation.live or not settings.http or is_this_machine(settings.host) or settings.oauth_issuer:
+        return
+    try:
+        count = _count(installation)
+    except TabaneError:
+        return  # which is a finding already
+    if not count:
+        yield warning(
+            say(
+                "host is {host}, which other machines can reach, but there is no API key and no OAuth "
+                "server: the next hub does not serve HTTP",
+                host=settings.host,
+            ),
+            say("Create a key: tabane keys create NAME --allow PATTERN"),
+        )
+
+
+def _count(installation: Installation) -> int:
+    """Return the number of keys that are not revoked. Raises TabaneError."""
+    try:
+        store = KeyStore(installation.settings.home / FILE)
+    except FileNotFoundError:
+        return 0
+    try:
+        return store.count()
+    finally:
+        store.close()
+
+
+def oauth(installation: Installation) -> Iterator[DoctorFinding]:
+    """Check what access tokens need on this machine: packages, and the secret for introspection."""
+    settings = installation.settings
+    if not settings.oauth_issuer:
+        return
+    if not all(find_spec(package) for package in ("jwt", "cryptography")):
+        yield fault(
+            say("oauth_issuer is set, but the packages of tabane[oauth] are missing"),
+            say("Install them: pip install 'tabane[oauth]'"),
+        )
+    if settings.oauth_introspection_url and settings.oauth_client_secret:
+        try:
+            client_secret(settings, installation.environ)
+        except TabaneError as error:
+            yield fault(error.message)
+
+
+def traces(installation: Installation) -> Iterator[DoctorFinding]:
+    """Check that the packages for traces are installed if a collector is configured."""
+    if not installation.settings.otel_endpoint:
+        return
+    try:
+        check_installed()
+    except NoTracing:
+        yield warning(
+            say("otel_endpoint is set, but the packages of tabane[otel] are missing: no spans are sent"),
+            say("Install them: pip install 'tabane[otel]'"),
+        )
+
+
+def authorization_server(installation: Installation) -> Iterator[DoctorFinding]:
+    """Ask the authorization server for its keys."""
+    settings = installation.settings
+    if not settings.oauth_issuer:
+        return
+    try:
+        asyncio.run(_ask(installation))
+    except FetchFailed as failed:
+        # A server whose tokens are all opaque may publish no keys.
+        found = note if settings.oauth_introspection_url else warning
+        yield found(
+            say(
+                "The authorization server {issuer} does not give its keys: {reason}",
+                issuer=settings.oauth_issuer,
+                reason=failed,
+            ),
+            say("Check oauth_issuer, oauth_ca and the network. Until then, access tokens are refused"),
+        )
+    else:
+        yield ok(say("The authorization server {issuer} gives its keys", issuer=settings.oauth_issuer))
+
+
+async def _ask(installation: Installation) -> None:
+    settings = installation.settings
+    requests = AuthorizationServerHttp(settings.oauth_timeout, settings.oauth_ca, installation.environ)
+    try:
+        url = settings.oauth_jwks_url or await discover_jwks_url(settings.oauth_issuer, requests)
+        await requests.get(url, MOST_KEY_BYTES)
+    finally:
+        await requests.close()
