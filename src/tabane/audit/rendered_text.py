@@ -59,8 +59,8 @@ def milliseconds(value: float | None) -> str:
     """Return a duration with three digits, in ms or s."""
     if value is None:
         return ""
-    if value >= 1000:
-        return f"{value / 1000:.3g} s" if value < 1_000_000 else f"{value / 1000:,.0f} s"
+    if value >= 999.5:  # with three digits, that is 1,000
+        return f"{value / 1000:.3g} s" if value < 999_500 else f"{value / 1000:,.0f} s"
     return f"{value:.3g} ms"
 
 

@@ -136,9 +136,9 @@ def size_of(count: int) -> str:
     """Return a number of bytes with three digits and its unit."""
     size, units = float(count), iter(("B", "kB", "MB", "GB", "TB"))
     unit = next(units)
-    while size >= 1000 and unit != "TB":
+    while size >= 999.5 and unit != "TB":
         size, unit = size / 1000, next(units)
-    return f"{size:.3g} {unit}" if size < 1000 else f"{size:,.0f} {unit}"
+    return f"{size:.3g} {unit}" if size < 999.5 else f"{size:,.0f} {unit}"
 
 
 def _print_analysis(terminal: Terminal, found: Mapping[str, Any]) -> None:
