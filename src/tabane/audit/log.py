@@ -27,7 +27,7 @@ from tabane.audit.recovery import ChainEnd, find_end
 from tabane.audit.retention import DAY, OldFiles, began_at, old_files, remove
 from tabane.audit.syncing import DiskSync, disk_error
 from tabane.errors import AuditError
-from tabane.messages import say
+from tabane.messages import Message, say
 
 if TYPE_CHECKING:
     from tabane.audit.redaction import ArgumentRedactor
@@ -89,6 +89,18 @@ class AuditLog:
     @property
     def head(self) -> ChainHead:
         return ChainHead(self._seq, self._mac)
+
+    @property
+    def problem(self) -> Message | None:
+        """Return why entries cannot be written at the moment; None if they can."""
+        if self._problem is None:
+            return None
+        reason = self._problem.strerror or str(self._problem)
+        return say(
+            "The audit log cannot be written: {reason}. Entries lost: {count}.",
+            reason=reason,
+            count=self.lost,
+        )
 
     @property
     def lag(self) -> float:

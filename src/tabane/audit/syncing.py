@@ -74,6 +74,7 @@ class DiskSync:
     def on_disk(self, seq: int) -> asyncio.Future[None]:
         """Return a future that is done when the entry is on disk. It raises AuditError if the disk fails."""
         future: asyncio.Future[None] = self._loop.create_future()
+        future.add_done_callback(_seen)  # a refused call is answered without waiting for it
         self._waiting.append((seq, future))
         self._hurry.set()
         self._notify()
@@ -157,6 +158,12 @@ class DiskSync:
                 future.set_exception(disk_error(error))
         if error is not None:
             self._failed(error)
+
+
+def _seen(future: asyncio.Future[None]) -> None:
+    """Take note of an error that nobody may wait for."""
+    if not future.cancelled():
+        future.exception()
 
 
 def disk_error(error: OSError) -> AuditError:

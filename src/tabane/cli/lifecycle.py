@@ -227,6 +227,7 @@ _LABELS = {
     "tools": say("tools"),
     "model": say("embedding model"),
     "model_problem": say("problem with it"),
+    "audit_problem": say("problem of the audit log"),
     "sessions": say("assistants connected"),
     "jobs": say("jobs running"),
     "in_flight": say("calls in flight"),

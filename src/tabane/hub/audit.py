@@ -27,10 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class HubAudit:
-    """The audit log of a hub, if the settings want one, the meter that writes it, and what asks it.
-
-    ``problem`` says why there is no log.
-    """
+    """The audit log of a hub, if the settings want one, the meter that writes it, and what asks it."""
 
     def __init__(
         self,
@@ -45,7 +42,12 @@ class HubAudit:
         self._home = settings.home
         self.usage = HubUsage(settings.home, lambda: settings.posts_zone, environment, gateway)
         self.log: AuditLog | None = None
-        self.problem: Message | None = None
+        self._not_opened: Message | None = None
+
+    @property
+    def problem(self) -> Message | None:
+        """Return why calls are not recorded at the moment; None if they are, or shall not be."""
+        return self.log.problem if self.log is not None else self._not_opened
 
     def table(self) -> list[Operation]:
         return [*AuditOperations(audit_paths(str(self._home))).table(), *self.usage.table()]
@@ -62,7 +64,7 @@ class HubAudit:
         except AuditError as error:
             if settings.audit_full == "stop":
                 raise
-            self.problem = error.message
+            self._not_opened = error.message
             log.error("calls are not recorded: %s", error)
             return
         self.meter.recorder = self.log

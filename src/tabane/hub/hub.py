@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -40,8 +39,6 @@ from tabane.operations import Door, Operation, OperationTable, of_source
 from tabane.settings import Settings
 from tabane.text.time_zones import zone_of
 from tabane.wire.channel import LineBatch
-
-log = logging.getLogger(__name__)
 
 
 class Hub:
@@ -151,11 +148,13 @@ class Hub:
         """Return the counts that ``tabane status`` shows beside its own."""
         problem = self.follower.problem
         model, why = self.models.summary()
+        unrecorded = self.audit.problem
         return {
             "problem": problem.render(self.lang) if problem else None,
             **count_servers(self.configuration, self.gateway),
             "model": model,
             "model_problem": why.render(self.lang) if why else None,
+            "audit_problem": unrecorded.render(self.lang) if unrecorded else None,
             "sessions": len(self.sessions),
             "jobs": self.jobs.running,
             "in_flight": self.sessions.in_flight,
@@ -247,4 +246,4 @@ class Hub:
         self.settings, self.configuration = settings, configuration
         apply_settings(self.gateway, settings, configuration)
         self.on_reload()
-        log.info("settings and servers were reloaded")
+        self.audit.event("admin", "settings_reload")

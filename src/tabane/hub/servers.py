@@ -113,6 +113,7 @@ class FileFollower:
             self.problem = error.message
             log.error("the change has no effect, and the previous configuration stays in use: %s", error)
         else:
+            log.info("settings and servers were reloaded")
             if self.problem:
                 log.info("the files are valid again")
             self.problem = None

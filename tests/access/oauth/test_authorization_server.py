@@ -201,7 +201,7 @@ def test_introspection_with_a_wrong_secret_is_a_fault_of_the_setup(node_tools: P
 def test_a_slow_server_fails_one_request_and_stalls_nobody(node_tools: Path, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with oauth_hub(node_tools, tmp_path) as here:
-            resource = here.introspecting(oauth_timeout=0.5)
+            resource = here.introspecting(oauth_timeout=5)
             good, opaque = await here.server.token(HUB), await here.server.token(HUB, client="opaque")
             await resource.verify(good)
             await here.server.delay(60)
@@ -210,7 +210,7 @@ def test_a_slow_server_fails_one_request_and_stalls_nobody(node_tools: Path, tmp
             assert (await resource.verify(good)).allows(LOOK)
             with pytest.raises(AuthorizationServerUnavailable) as caught:
                 await slow
-            assert "no answer within 0.5 s" in caught.value.detail
+            assert "no answer within 5 s" in caught.value.detail
 
     run(scenario)
 

@@ -587,6 +587,34 @@ def test_nothing_is_done_that_cannot_be_recorded(tmp_path: Path, sync: str) -> N
         here.verify()
 
 
+def test_status_shows_a_log_that_cannot_be_opened(tmp_path: Path) -> None:
+    home = prepared(tmp_path, 'audit_full = "drop"\n')
+    (home.tabane / "audit").write_text("")
+    with hub(home):
+        assert "cannot be opened" in home.json("status")["audit_problem"]
+    prepared(tmp_path, 'audit_full = "stop"\n')
+    refused = home.run("start")
+    assert refused.status != 0
+    assert "cannot be opened" in refused.err
+    bridged = home.run("mcp", stdin='{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+    assert "cannot be opened" in json.loads(bridged.out)["error"]["message"]
+
+
+def test_without_a_token_a_key_is_still_looked_at(tmp_path: Path) -> None:
+    with team(tmp_path, "http_token = false\n") as here:
+        key = here.key("alice", "--allow", "github__echo")
+
+        async def scenario() -> None:
+            async with here.member(key) as me, here.member(key[:-1] + "~") as thief:
+                assert await me.code("call_tool", name="gitlab__echo") == UNKNOWN_TOOL
+                assert (await thief.post("search_tools", query="x")).status_code == 401
+                call = {**SEARCH, "method": "call_tool", "params": {"name": "gitlab__echo", "arguments": {}}}
+                mine = await me.http.post(f"{me.base}/rpc", json=call)
+                assert "result" in mine.json()
+
+        run(scenario)
+
+
 def test_a_changed_setting_of_the_log_is_said_to_need_a_restart(tmp_path: Path) -> None:
     with team(tmp_path) as here:
         config = here.home.servers.parent / "tabane.toml"
@@ -595,6 +623,7 @@ def test_a_changed_setting_of_the_log_is_said_to_need_a_restart(tmp_path: Path) 
         wait_until(lambda: "audit takes effect with the next start" in log.read_text())
         here.home.run("tools", "list").succeeded  # noqa: B018
         assert here.calls(name="list_tools")
+        assert here.calls(type="admin", name="settings_reload")
         here.home.run("restart").succeeded  # noqa: B018
         before = len(here.entries())
         here.home.run("tools", "list").succeeded  # noqa: B018

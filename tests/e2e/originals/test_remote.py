@@ -163,7 +163,7 @@ def test_a_server_that_never_answers_is_given_up(me: Home) -> None:
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("wss://127.0.0.1:1", "ssh"),
+        ("wss://127.0.0.1:1", "is not running"),
         ("ws://:x", "ws://host:port"),
         ("ftp://127.0.0.1", "ws://host:port"),
     ],

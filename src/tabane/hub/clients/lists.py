@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 from msgspec import Raw
 
@@ -58,6 +58,7 @@ class ListRequests:
             if opened.waits is not None:
                 await opened.waits
             await self._gateway.wait_listed(session.caller)
+            session.no_longer_runs(request_id)
             self._give_tools(session, request_id, after, opened)
 
     def _give_tools(self, session: Session, request_id: Raw, after: str | None, opened: OpenCall) -> None:
@@ -76,8 +77,19 @@ class ListRequests:
             else self._gateway.holds("tools")
         )
         spared = 0 if after is not None else shown.full_size(access) - len(inside)
-        opened.end("ok", len(inside), saved=max(0, spared) // BYTES_OF_TOKEN)
-        session.answer(request_id, listed("tools", inside, following, holds))
+        recorded = opened.end("ok", len(inside), saved=max(0, spared) // BYTES_OF_TOKEN)
+        result = listed("tools", inside, following, holds)
+        if recorded is None:
+            session.answer(request_id, result)
+        else:
+            session.prepare(bytes(request_id), 0, self._answer_later(session, request_id, result, recorded))
+
+    async def _answer_later(
+        self, session: Session, request_id: Raw, result: bytes, recorded: Awaitable[None]
+    ) -> None:
+        """Answer after it is on disk that the list was given."""
+        await recorded
+        session.answer(request_id, result)
 
     async def list_prompts(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         after = _after(params, "prompts")
