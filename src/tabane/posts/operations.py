@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import csv
-import html
 import io
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -205,6 +203,9 @@ LONGEST_PART = 150_000
 
 def csv_lines(posts: Sequence[Post]) -> str:
     """Write posts as in twilog.csv: id, URL, timestamp, content with HTML entities, kind. No header."""
+    import csv
+    import html  # its table of entities is large
+
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_ALL, lineterminator="\n")
     for post in posts:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
-from zoneinfo import ZoneInfo
 
 from tabane.errors import BadArguments, ConfigurationError
 from tabane.messages import say
@@ -46,6 +45,8 @@ def zone_of(name: str) -> tzinfo:
         return Machine()
     if name.upper() in ("UTC", "Z"):
         return UTC
+    from zoneinfo import ZoneInfo  # most settings name no zone
+
     try:
         if offset := _OFFSET.fullmatch(name):
             ahead = timedelta(hours=int(offset[2]), minutes=int(offset[3]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +98,8 @@ def table_of(hub: Hub, administration: HubAdministration) -> OperationTable:
 
 async def whole_table() -> OperationTable:
     """Return the same for a hub that is never opened, in a temporary folder."""
+    import tempfile  # for the generator of a page, not for a hub
+
     with tempfile.TemporaryDirectory() as home:
         hub = Hub(load_settings({"home": home}, {}), {}, asyncio.get_running_loop())
         return table_of(hub, HubAdministration())
