@@ -185,7 +185,7 @@ def _print_keys(terminal: Terminal, found: dict[str, Any]) -> None:
                 _uses(row),
                 row["tier"],
                 _shown(row["expires"]) or say("never"),
-                _shown(row["last_used"]) or say("never"),
+                _shown(row["last_used"]) or say("not used yet"),
             )
             for row in rows
         ),
