@@ -63,7 +63,10 @@ bench: env
 	@$(BIN)/python -m benchmarks.gateway --write $(ARGS)
 	@$(BIN)/python -m benchmarks.http --write
 	@$(BIN)/python -m benchmarks.neighbors --write
+	@$(BIN)/python -m benchmarks.access.fairness --write
 	@$(BIN)/python -m benchmarks.access.door --write
+	@$(BIN)/python -m benchmarks.access.keys --write
+	@$(BIN)/python -m benchmarks.access.audit_queries --write
 	@$(MAKE) --no-print-directory $(PEERS_READY) || echo "bench: without the engines compared"
 	@$(BIN)/python -m benchmarks.search --write
 	@$(BIN)/python -m benchmarks.search.vectors --write

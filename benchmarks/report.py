@@ -17,10 +17,13 @@ PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 ORDER = (
     *(
         "gateway",
+        "versions",
         "http",
         "neighbors",
         "access",
         "door",
+        "keys",
+        "audit",
         "search",
         "vectors",
         "embedding",

@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.report import Goal, goals, machine, table
+from benchmarks.report import Goal, goals, machine, publish, table
 
 from tabane.audit.index_process import AuditIndexProcess
 from tabane.audit.index_requests import (
@@ -114,7 +114,7 @@ async def _timed(index: AuditIndexProcess, task: IndexTask) -> float:
     return (time.perf_counter() - begun) * 1000
 
 
-def main(count: int) -> None:
+def main(count: int, *, write_page: bool) -> None:
     with tempfile.TemporaryDirectory() as home:
         written = asyncio.run(write(home, count))
         folder = Path(home) / "audit"
@@ -123,18 +123,23 @@ def main(count: int) -> None:
         derived = sum(file.stat().st_size for file in folder.glob("*.db"))
     plain = {name: times for name, times in figures.items() if not name.startswith(("text", "usage"))}
     slowest = max(plain, key=lambda name: plain[name][1])
-    print("\n\n".join((
-        f"## The audit log, {count:,} entries",
-        machine("python -m benchmarks.access.audit_queries"),
-        goals([Goal(f"slowest query: {slowest}", plain[slowest][1], 100, " ms", 1, limit_digits=0)]),
-        table(
-            ("ms", "cold, with start of the process", "warm, median", "warm, most"),
-            ((name, *(f"{each:.1f}" for each in times)) for name, times in figures.items()),
-        ),
-        f"Written at {written:,.0f} entries/s ({size / 1e6:,.0f} MB), indexed at {speed:,.0f} entries/s "
-        f"({derived / 1e6:,.0f} MB).",
-    )))  # fmt: skip
+    publish(
+        "audit",
+        [
+            f"## The audit log, {count:,} entries",
+            machine("python -m benchmarks.access.audit_queries"),
+            goals([Goal(f"slowest query: {slowest}", plain[slowest][1], 100, " ms", 1, limit_digits=0)]),
+            table(
+                ("ms", "cold, with start of the process", "warm, median", "warm, most"),
+                ((name, *(f"{each:.1f}" for each in times)) for name, times in figures.items()),
+            ),
+            f"Written at {written:,.0f} entries/s ({size / 1e6:,.0f} MB), indexed at {speed:,.0f} entries/s "
+            f"({derived / 1e6:,.0f} MB).",
+        ],
+        write=write_page,
+    )
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else COUNT)
+    numbers = [int(each) for each in sys.argv[1:] if each.isdecimal()]
+    main(numbers[0] if numbers else COUNT, write_page="--write" in sys.argv)

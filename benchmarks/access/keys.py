@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 import sqlite3
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.report import Goal, goals, machine, spread, table
+from benchmarks.report import Goal, goals, machine, publish, spread, table
 
 from tabane.access.key_secrets import hash_of, id_in, new_secret
 from tabane.access.key_store import FILE, KeyStore
@@ -24,8 +25,7 @@ BUDGET = 20.0
 
 
 def main() -> None:
-    for part in asyncio.run(measured()):
-        print(part, end="\n\n")
+    publish("keys", asyncio.run(measured()), write="--write" in sys.argv)
 
 
 async def measured() -> list[str]:
