@@ -1,4 +1,4 @@
-"""What the door costs a call on the event loop: python -m benchmarks.access.door [--write]
+"""Cost of the door for a call, on the event loop: python -m benchmarks.access.door [--write]
 
 The door admits a call and ends it: permission, limits, counters, audit. Nothing else runs, so the figures are
 the work of the hub alone, without pipes and servers.

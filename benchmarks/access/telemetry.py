@@ -1,4 +1,4 @@
-"""What counting and tracing cost a call: python -m benchmarks.access.telemetry
+"""Cost of counting and tracing for a call: python -m benchmarks.access.telemetry
 
 The first table is time on the event loop for each call. The second one is whole calls of one client through
 a hub to a server on a pipe, without and with tracing, in turn. The collector is in the same process.

@@ -10,8 +10,10 @@ from tabane.access.permissions import PermissionPatterns, PermissionRules
 from tabane.operations.access import CallTarget
 
 DecidingRule = Literal["allow", "deny", "read_only", "always", "none"]
-"""What decided: a pattern of ``allow`` or ``deny``, ``read_only``, nothing because the target is allowed for
-every identity (``always``), or nothing because no pattern allows the target (``none``)."""
+"""Reason of a decision: a pattern of ``allow`` or ``deny``, or ``read_only``.
+
+``always``: the target is allowed for every identity. ``none``: no pattern allows the target.
+"""
 
 _NOTHING = PermissionPatterns()
 _WIDEST = (EVERY_TOOL, "@admin")

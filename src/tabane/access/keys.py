@@ -44,7 +44,7 @@ _Result = TypeVar("_Result")
 
 
 class KeyAccess:
-    """What the holder of a key may do. It is live, and the same object for all sessions of the key."""
+    """Access of the holder of a key. It is live, and all sessions of the key share the object."""
 
     __slots__ = (
         "__weakref__",

@@ -121,7 +121,7 @@ class LimitedTurn(GatedCall, CallTurn):
 
 
 class LimitedHolder:
-    """What is kept of one holder: its buckets, its gates, and its counts."""
+    """State of one holder: its buckets, gates and counts."""
 
     __slots__ = (
         "bucket", "buckets", "gates", "in_flight", "name", "refusals", "refused", "tier", "used", "waiting",

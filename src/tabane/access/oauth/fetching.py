@@ -35,7 +35,7 @@ class FetchFailed(Exception):
 
 
 class AuthorizationServerRequests(Protocol):
-    """What is asked of an authorization server."""
+    """A request to an authorization server."""
 
     async def get(self, url: str, limit: int) -> bytes:
         """Return the body of an answer with status 200, of ``limit`` bytes at most. Raises FetchFailed."""

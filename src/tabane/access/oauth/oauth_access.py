@@ -30,7 +30,7 @@ class LiveToken:
 
 
 class OAuthAccess:
-    """What a user may do through one client, with the scopes that were granted.
+    """Access of a user through one client, with the granted scopes.
 
     All tokens of the same user, client and scopes share one access. So a session goes on when its client
     renews the token, and ends when the last of its tokens has expired or was revoked.

@@ -92,6 +92,6 @@ class AuthorizationServerUnavailable(TabaneError):
 
 
 def quoted(value: object) -> str:
-    """Return a claim as it may stand in a log: on one line, and short."""
+    """Return a claim for the log, on one short line."""
     text = ascii(value)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
