@@ -16,20 +16,21 @@ PEERS_READY  := $(PEERS)/.ready
 NODE_RUNTIME := $(NODE)/.node-$(NODE_VERSION)
 # Whole systems: browsers, servers nobody here wrote, pairs of protocol revisions, hostile servers, upgrades.
 SYSTEMS := $(wildcard tests/e2e/protocol/grid tests/e2e/faults/hostile tests/e2e/real tests/e2e/upgrades \
-  tests/hub/http/test_browser*.py tests/reader/rendering)
+  tests/hub/http/test_browser*.py tests/reader/rendering tests/web/browser)
 # One worker more than there are cores: tests wait for processes as often as they compute.
 WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1 )))
 PYTEST  := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 CATALOGUES   := $(wildcard src/tabane/messages/locales/*/LC_MESSAGES/*.po)
 
 .DEFAULT_GOAL := help
-.PHONY: help env node demo test systems conformance check format bench lock clean
+.PHONY: help env node demo test systems conformance package check format bench lock clean
 
 help:
 	@echo "make demo         set everything up and show the main job on real servers"
 	@echo "make test         set up what tests need and run them (ARGS='tests/wire -k name' to choose)"
 	@echo "make systems      the tests of whole systems, which 'make test' leaves out unless ARGS names them"
 	@echo "make conformance  the official MCP suite, both revisions, through a hub"
+	@echo "make package      build the package, install it into empty environments, and run the demo from it"
 	@echo "make check        lint, formatting, types, layers"
 	@echo "make format       let ruff mend what it can"
 	@echo "make node         Node.js, npm servers, the Inspector and the conformance suite, into $(NODE)"
@@ -48,6 +49,9 @@ systems: env
 
 conformance: env node
 	@$(BIN)/python -m tests.e2e.protocol.conformance $(ARGS)
+
+package: env node
+	@PATH="$(CURDIR)/$(NODE)/bin:$$PATH" $(BIN)/python -m tests.package $(ARGS)
 
 check: env
 	@$(BIN)/ruff check
@@ -73,6 +77,8 @@ bench: env
 	@$(BIN)/python -m benchmarks.search.embedding --write
 	@$(BIN)/python -m benchmarks.posts --write
 	@$(BIN)/python -m benchmarks.documents --write
+	@$(BIN)/python -m benchmarks.web --write
+	@PATH="$(CURDIR)/$(NODE)/bin:$$PATH" $(BIN)/python -m benchmarks.disclosure --write
 
 # Engines that the store is measured beside: in an environment of their own, which nothing else uses.
 $(PEERS_READY): benchmarks/search/peers.txt | $(BIN)/uv

@@ -17,9 +17,13 @@ PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 ORDER = (
     *(
         "gateway",
+        "disclosure",
+        "tools",
+        "everything",
         "versions",
         "http",
         "neighbors",
+        "starts",
         "access",
         "door",
         "keys",
@@ -27,8 +31,12 @@ ORDER = (
         "search",
         "vectors",
         "embedding",
+        "models",
+        "hybrid",
         "posts",
+        "backfill",
         "documents",
+        "web",
     ),
     "reader",
 )

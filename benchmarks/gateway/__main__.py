@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.gateway.calling import calls, calls_on_one_core
 from benchmarks.gateway.counting import sizes
 from benchmarks.gateway.figures import BIG, Figures
-from benchmarks.gateway.page import page
+from benchmarks.gateway.page import page, tokens_table
 from benchmarks.gateway.starting import starts
 from benchmarks.gateway.tokens import Counter, o200k
 from benchmarks.gateway.ways import three_ways
@@ -27,6 +27,10 @@ CROWDS = (50, 200)
 def main(arguments: Sequence[str]) -> None:
     options = _options(arguments)
     count = _counter(options.o200k)
+    if options.tokens:
+        with tempfile.TemporaryDirectory(prefix="tabane-benchmark-") as folder:
+            print(tokens_table(asyncio.run(sizes(Path(folder), count))))
+        return
     with tempfile.TemporaryDirectory(prefix="tabane-benchmark-") as folder:
         figures = asyncio.run(_measure(Path(folder), options.rounds, options.calls, count))
     publish("gateway", page(figures, _command(options)), write=options.write)
@@ -64,6 +68,7 @@ async def _measure(folder: Path, rounds: int, count: int, tokens: Counter) -> Fi
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gateway", description=__doc__)
     parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--tokens", action="store_true", help="count tokens only, and print their table")
     parser.add_argument("--rounds", type=int, default=12, help="rounds of calls, in turns (12)")
     parser.add_argument("--calls", type=int, default=200, help="calls one after the other in a round (200)")
     parser.add_argument(

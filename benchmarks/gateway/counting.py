@@ -8,11 +8,15 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.gateway.client import Client, Json
+from benchmarks.gateway.home import upstream
 from benchmarks.gateway.tokens import NOTHING, Counter, Tokens
 from benchmarks.gateway.wares import KINDS, definitions
 from benchmarks.gateway.ways import ARGUMENTS, daemon
 
 MODES = ("search", "light", "full")
+
+CROWD = 500
+"""Tools of the larger catalog: those of the four servers, and the rest on a fifth."""
 
 TASK: tuple[tuple[str, str, Json], ...] = (
     ("read a text file", "files__read_text", ARGUMENTS),
@@ -54,6 +58,7 @@ class Sizes:
     search: Tokens
     described: Tokens
     task: Tokens
+    crowded_task: Tokens
 
 
 async def sizes(folder: Path, count: Counter) -> Sizes:
@@ -78,6 +83,15 @@ async def sizes(folder: Path, count: Counter) -> Sizes:
             task = await _task(client, count)
         finally:
             await client.close()
+    others = {"many": upstream("many", str(CROWD - len(tools)))}
+    async with daemon(folder / "crowd", others) as (home, _):
+        client = await home.client("--mode", "search")
+        try:
+            told = (await client.initialize()).get("instructions") or ""
+            listed, _ = await _list(client, count, 1)
+            crowded_task = listed + count(told) + await _task(client, count)
+        finally:
+            await client.close()
     return Sizes(
         tools=len(tools),
         without=count({"tools": tools}),
@@ -87,6 +101,7 @@ async def sizes(folder: Path, count: Counter) -> Sizes:
         search=_sum(search).over(len(search)),
         described=_sum(described).over(len(described)),
         task=lists["search"] + instructions["search"] + task,
+        crowded_task=crowded_task,
     )
 
 

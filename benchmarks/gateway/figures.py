@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from benchmarks.gateway.calling import Calls
-from benchmarks.gateway.counting import Sizes
+from benchmarks.gateway.counting import CROWD, Sizes
 from benchmarks.gateway.starting import Start
 from benchmarks.gateway.ways import BRIDGE, STANDALONE
 from benchmarks.gateway.weighing import Crowd, Weight
@@ -59,7 +59,8 @@ def _tokens(figures: Figures) -> list[Goal]:
     sizes = figures.sizes
     return [
         Goal("tokens of the list, mode search", sizes.lists["search"].best, 700),
-        Goal("tokens of a task with three tools, list and instructions included", sizes.task.best, 2000),
+        Goal("tokens of a task with three tools, list and instructions included", sizes.task.best, 1500),
+        Goal(f"the same over {CROWD} tools", sizes.crowded_task.best, 1500),
         Goal("tokens of describe_tools, compact, a tool on average", sizes.described.best, 200),
         Goal("saved by mode light", 100 * figures.light_saving, 85, " %", 0, least=True),
     ]

@@ -10,6 +10,7 @@ from statistics import median
 
 import psutil
 from benchmarks.gateway.calling import WIDTHS, Calls
+from benchmarks.gateway.counting import CROWD, Sizes
 from benchmarks.gateway.figures import BIG, Figures, goals
 from benchmarks.gateway.starting import NEW, Start
 from benchmarks.gateway.tokens import Tokens
@@ -28,7 +29,7 @@ def page(figures: Figures, command: str) -> list[str]:
         "### Against the goals",
         goals_table(goals(figures)),
         "### Tokens",
-        table(("", *_units(figures.sizes.task)), _tokens(figures)),
+        tokens_table(figures.sizes),
         "### Starting",
         table(("", "first answer", "CPU", "first result of a tool", "CPU"), _starts(figures.starts)),
         "### Calling",
@@ -78,8 +79,12 @@ def _counted(what: str, tokens: Tokens) -> tuple[str, ...]:
     return (what, estimate) if tokens.exact is None else (what, f"{tokens.exact:,.0f}", estimate)
 
 
-def _tokens(figures: Figures) -> list[tuple[str, ...]]:
-    sizes = figures.sizes
+def tokens_table(sizes: Sizes) -> str:
+    """The table of tokens alone."""
+    return table(("", *_units(sizes.task)), _tokens(sizes))
+
+
+def _tokens(sizes: Sizes) -> list[tuple[str, ...]]:
     return [
         _counted(f"the {sizes.tools} tools as their servers list them", sizes.without),
         *(_counted(f"list, mode {mode}", tokens) for mode, tokens in sizes.lists.items()),
@@ -87,6 +92,7 @@ def _tokens(figures: Figures) -> list[tuple[str, ...]]:
         _counted("a search, question and answer", sizes.search),
         _counted("describe_tools, compact, one tool", sizes.described),
         _counted("the whole task: list, instructions, and for 3 tools search, describe, call", sizes.task),
+        _counted(f"the same task over {CROWD} tools", sizes.crowded_task),
     ]
 
 

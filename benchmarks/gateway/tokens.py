@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
-Count = Callable[[str], int]
+from tabane.bench.tokens import Count, o200k
+
+__all__ = ["NOTHING", "Counter", "Tokens", "o200k"]
 
 
 class Tokens(NamedTuple):
@@ -45,30 +44,3 @@ class Counter:
 
 
 NOTHING = Tokens(0, 0)
-
-
-def o200k(ranks: Path) -> Count:
-    """The tokenizer o200k_base, from the file ``dist/ranks/o200k_base.js`` or ``.cjs`` of npm's js-tiktoken.
-
-    Raises ImportError without the package tiktoken, ValueError where the file is not that.
-    """
-    import tiktoken  # type: ignore[import-not-found,unused-ignore]
-
-    source = ranks.read_text(encoding="utf-8")
-    table = json.loads(source[source.index('{"pat_str"') : source.rindex("}") + 1])
-    encoding = tiktoken.Encoding(
-        "o200k_base",
-        pat_str=table["pat_str"],
-        mergeable_ranks=_ranks(table["bpe_ranks"]),
-        special_tokens=table["special_tokens"],
-    )
-    return lambda text: len(encoding.encode(text, disallowed_special=()))
-
-
-def _ranks(lines: str) -> dict[bytes, int]:
-    """Each line reads ``! first token token …``: tokens in base64, numbered on from the first."""
-    found: dict[bytes, int] = {}
-    for line in lines.splitlines():
-        _, first, *tokens = line.split(" ")
-        found.update((base64.b64decode(token), int(first) + n) for n, token in enumerate(tokens))
-    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -39,9 +39,11 @@ async def standalone(home: GatewayHub, *flags: str) -> Running:
 
 
 @asynccontextmanager
-async def daemon(folder: Path) -> AsyncIterator[tuple[GatewayHub, int]]:
-    """A home over the four servers whose hub runs, and the hub's process."""
-    home = GatewayHub(folder, all_kinds())
+async def daemon(
+    folder: Path, others: Mapping[str, Sequence[str]] | None = None
+) -> AsyncIterator[tuple[GatewayHub, int]]:
+    """A home over the four servers and ``others`` whose hub runs, and the hub's process."""
+    home = GatewayHub(folder, {**all_kinds(), **(others or {})})
     await asyncio.to_thread(home.start)
     try:
         yield home, home.pid

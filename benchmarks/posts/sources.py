@@ -72,15 +72,15 @@ class Sources:
         return json.loads((self.folder / "asked.json").read_text(encoding="utf-8"))  # type: ignore[no-any-return]
 
 
-def made(posts: int) -> Sources:
-    """The folder with so many posts, from the cache where it is there."""
+def made(posts: int, *, vectors: bool = True) -> Sources:
+    """The folder with so many posts, from the cache where it is there. It may be without vectors."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tabane-benchmarks"
-    folder = cache / f"posts-{VERSION}-{posts}"
+    folder = cache / f"{'posts' if vectors else 'texts'}-{VERSION}-{posts}"
     if not folder.exists():
         partial = folder.with_name(folder.name + ".part")
         shutil.rmtree(partial, ignore_errors=True)
         (partial / "batch").mkdir(parents=True)
-        _write(partial, posts)
+        _write(partial, posts, vectors=vectors)
         partial.rename(folder)
     return Sources(folder)
 
@@ -89,7 +89,7 @@ def _seed(space: str) -> int:
     return _SEED + [*FOLDERS].index(space)
 
 
-def _write(folder: Path, posts: int) -> None:
+def _write(folder: Path, posts: int, *, vectors: bool) -> None:
     generator, source = Generator(_SEED), random.Random(_SEED)
     weights = list(accumulate(1 / (rank + 3) for rank in range(USERS)))
     step = DAYS * DAY / posts
@@ -110,7 +110,7 @@ def _write(folder: Path, posts: int) -> None:
             tags = source.sample(generator.words(language)[:2000], 4)
             result = {"key": post, "reasoning": reasoning, "summary": summary, "tags": tags}
             results.write(json.dumps(result, ensure_ascii=False) + "\n")
-    for space, name in FOLDERS.items():
+    for space, name in FOLDERS.items() if vectors else ():
         _write_vectors(folder / name, space, posts)
     asked = {"questions": list(_questions(generator)), "terms": _terms(generator)}
     (folder / "asked.json").write_text(json.dumps(asked, ensure_ascii=False), encoding="utf-8")

@@ -28,7 +28,7 @@ from tokenizers import Tokenizer
 
 from tabane.search.embedding.batching import batches
 from tabane.search.embedding.model_files import HubPlace, minilm
-from tabane.search.embedding.model_finder import FoundModel, ModelChoice, ModelFinder
+from tabane.search.embedding.model_finder import MINILM, FoundModel, ModelChoice, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
 from tabane.search.embedding.process import LocalEmbedder, ModelProcess
 from tabane.search.embedding.process_requests import ModelSpec
@@ -207,7 +207,7 @@ def _spent(process: ModelProcess) -> float:
 
 async def _section(folder: Path, rounds: int) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="tabane-bench-") as kept:
-        found = await ModelFinder(ModelHub(HubPlace(kept, offline=True)), kept).find(ModelChoice())
+        found = await ModelFinder(ModelHub(HubPlace(kept, offline=True)), kept).find(ModelChoice(MINILM))
         assert isinstance(found, FoundModel)
         return page(await Measuring(found, folder, rounds).figures())
 

@@ -24,13 +24,13 @@ from benchmarks.search.quality import Corpus, Query, scores
 from numpy.typing import NDArray
 
 from tabane.search.embedding.embedder import BYTES, Embedder, NoModel
-from tabane.search.embedding.model_families import family_of
+from tabane.search.embedding.model_families import cosine_weight, family_of
 from tabane.search.embedding.model_files import hub_place
 from tabane.search.embedding.model_finder import ModelChoice, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
 from tabane.search.engine import EngineHits, LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING, Filter
-from tabane.search.fusion import Scale, convex, reciprocal_ranks
+from tabane.search.fusion import CosineWeight, Scale, convex, reciprocal_ranks
 from tabane.search.hybrid import hybrid
 from tabane.search.records import EmbeddingSpace, Record, Shape, TextField
 from tabane.store.collection import StoredCollection
@@ -93,6 +93,10 @@ def ways(usual: float | None) -> dict[str, Way]:
     }
     found |= {f"RRF k=60, depth {depth}": _by_ranks(60, depth) for depth in (10, 20, 50, 100, DEEPEST)}
     found |= {f"RRF k={k}, depth 100": _by_ranks(k, 100) for k in (10, 30)}
+    for covered in (0.3, 0.4, 0.5, 0.6):
+        for uncovered in (0.5, 0.7, 0.8, 0.9):
+            known = CosineWeight(covered, uncovered)
+            found[f"scaled, weight {covered} to {uncovered}"] = _by_coverage(known, Scale(usual, 1.0))
     for weight in (0.5, 0.6, 0.7, 0.8):
         found[f"convex {weight}, min-max of each"] = _plain(weight)
         for low in dict.fromkeys((None, -1.0, usual)):
@@ -114,6 +118,14 @@ def _plain(weight: float) -> Way:
     def fused(ranked: Rankings) -> list[str]:
         cut = ranked.cut(100)
         return [key for key, _ in convex([cut.meaning, cut.words], [weight, 1 - weight])]
+
+    return fused
+
+
+def _by_coverage(weight: CosineWeight, scale: Scale) -> Way:
+    def fused(ranked: Rankings) -> list[str]:
+        best = max(ranked.words.values(), default=0.0)
+        return list(scaled(weight.at(best / ranked.ceiling if ranked.ceiling else 0.0), scale)(ranked))
 
     return fused
 
@@ -161,23 +173,26 @@ async def rankings(corpus: Corpus, model: Embedder, folder: str) -> dict[str, Ra
         family = family_of(model.fingerprint)
         usual = family.baseline.usual if family and family.baseline else None
         return {
-            query.name: await _ranked(collection, query, vector, usual)
+            query.name: await _ranked(
+                collection, query, vector, usual, cosine_weight([model.fingerprint], query.text)
+            )
             for query, vector in zip(corpus.queries, asked, strict=True)
         }
     finally:
         await store.close()
 
 
-async def _ranked(collection: StoredCollection, query: Query, vector: bytes, usual: float | None) -> Rankings:
+async def _ranked(
+    collection: StoredCollection, query: Query, vector: bytes, usual: float | None, weight: CosineWeight
+) -> Rankings:
     words, meaning = LexicalQuery(query.text), VectorQuery({SPACE: vector})
     lexical = await collection.search(words, EVERYTHING, DEEPEST)
     nearest = await collection.nearest(meaning, EVERYTHING, DEEPEST)
     keys = list(dict.fromkeys(hit.key for hit in (*nearest.hits, *lexical.hits)))
     cosines = await collection.similarities(meaning, keys)
-    shipped = await hybrid(collection, words, meaning, EVERYTHING, 10, usual=usual)
-    proven = await hybrid(
-        cast(StoredCollection, _Proving(collection)), words, meaning, EVERYTHING, 10, usual=usual
-    )
+    shipped = await hybrid(collection, words, meaning, EVERYTHING, 10, usual=usual, weight=weight)
+    proving = cast(StoredCollection, _Proving(collection))
+    proven = await hybrid(proving, words, meaning, EVERYTHING, 10, usual=usual, weight=weight)
     return Rankings(
         {hit.key: hit.score for hit in lexical.hits},
         {hit.key: hit.score for hit in nearest.hits},
@@ -191,6 +206,12 @@ async def _ranked(collection: StoredCollection, query: Query, vector: bytes, usu
 def judged(found: Mapping[str, Rankings], queries: Sequence[Query], way: Way) -> NDArray[np.float64]:
     """nDCG@10 of each query."""
     return np.array([scores(way(found[query.name]), query.right)[0] for query in queries])
+
+
+def _hits(found: Mapping[str, Rankings], queries: Sequence[Query], way: Way, depth: int) -> float:
+    """Return the share of queries with a right text among the first ones."""
+    met = (bool(set(way(found[query.name])[:depth]) & query.right) for query in queries)
+    return sum(met) / len(queries)
 
 
 def interval(better: NDArray[np.float64], than: NDArray[np.float64]) -> tuple[float, float]:
@@ -227,8 +248,10 @@ def _told(corpus: Corpus, found: Mapping[str, Rankings], model: str, ways: Mappi
     lines = [f"{len(corpus.texts):,} texts, {len(corpus.queries)} queries, {model}"]
     for name, each in by_way.items():
         low, high = interval(each, best)
+        first, five = (_hits(found, corpus.queries, ways[name], depth) for depth in (1, 5))
         lines.append(
             f"{name:54} {each.mean():.4f}  {each.mean() - best.mean():+.4f} {low:+.4f} to {high:+.4f}"
+            f"  hit@1 {first:.2f}  @5 {five:.2f}"
         )
     same = sum(each.shipped == each.proven for each in found.values())
     lines.append(f"the same first ten as with all of the nearest proven: {same} of {len(found)}")

@@ -1,25 +1,47 @@
-"""Recall of tool search: python benchmarks/tools/recall.py SET.json [SET.json …] [--split] [--misses N]
+"""Recall of tool search: python -m benchmarks.tools.recall SET.json [SET.json …] [--models NAMES] [--split]
 
 A set is ``{"tools": [{id, server, name, description, params?, inputSchema?}], "queries": [{query,
 gold: [{ids: […]}]}]}``. A gold entry is met by any of its ids; recall@k is the mean over queries of the
-share of gold entries met in the first k. ``--split`` prints two halves apart, split by the first right
-tool: tune on the first, believe the second.
+share of gold entries met in the first k. A set without tools has the queries for the set before it.
+
+``--own`` measures a second and a third time, with the hub's own tools in the index as well: those of a hub
+that has neither posts nor documents, then all of them.
+
+``--models`` is none (words alone, the default), use, minilm, or use,minilm; queries are compared by those
+that can read them. ``--split`` prints two halves apart, split by the first right tool: tune on the first,
+believe the second. ``--misses N`` prints the first N queries whose right tools are not all found.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import statistics
 import time
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.tools.models import ToolModels
+
+from tabane.gateway.tool_meaning import sentences
 from tabane.gateway.tools.index import ToolIndex, ToolQuery
-from tabane.gateway.tools.tool import Tool
+from tabane.gateway.tools.tool import OWN, Tool
+from tabane.gateway.tools.tool_use import ties_broken
+from tabane.hub.clients.disclosure import own_tools
+from tabane.hub.own_tools import idle
+from tabane.hub.process.table import whole_table
+from tabane.search.embedding.embedder import Embedder
+from tabane.search.embedding.model_families import reads
 
 CUTS = (1, 5, 10)
+
+
+def read(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
 
 
 def read_tools(entries: list[dict[str, Any]]) -> list[Tool]:
@@ -46,36 +68,84 @@ def second_half(query: dict[str, Any]) -> bool:
     return bool(zlib.crc32(query["gold"][0]["ids"][0].encode()) % 2)
 
 
-def measure(path: Path, split: bool, misses: int) -> None:
-    data = json.loads(path.read_text(encoding="utf-8"))
+Models = Sequence[Embedder]
+Queries = list[dict[str, Any]]
+_BATCH = 64
+
+
+async def index_of(tools: list[Tool], models: Models, own: Sequence[Tool] = ()) -> ToolIndex:
+    """An index of the tools, with their vectors."""
     index = ToolIndex(":memory:")
-    began = time.process_time()
-    index.replace("set", read_tools(data["tools"]))
-    built = (time.process_time() - began) * 1000
-    index.search(ToolQuery("warm up"))
+    servers: dict[str, list[Tool]] = {}
+    for tool in tools:
+        servers.setdefault(tool.server, []).append(tool)
+    for server, listed in servers.items():
+        index.replace(server, listed)
+    index.replace(OWN, own)
+    for model in models:
+        while gists := index.vectors.missing(model.fingerprint, _BATCH):
+            vectors = await model.embed([gist.text for gist in gists])
+            keyed = [(gist.key, vector) for gist, vector in zip(gists, vectors, strict=True)]
+            index.vectors.put(model.fingerprint, keyed)
+    return index
+
+
+async def vectors_of(query: str, models: Models) -> dict[str, list[bytes]]:
+    able = [model for model in models if reads(model.fingerprint, query)]
+    return {model.fingerprint: await model.embed([query, *sentences(query)], "query") for model in able}
+
+
+async def tools_of_the_hub() -> list[tuple[str, list[Tool]]]:
+    """The hub's own tools that are searched: without posts and documents, and with them."""
+    own = own_tools(await whole_table())
+    left_out = idle((tool.name for tool in own), lambda domain: False)
+    return [
+        ("with the tools of an empty hub", [tool for tool in own if tool.name not in left_out]),
+        ("with all tools of the hub", own),
+    ]
+
+
+async def measure(
+    name: str,
+    queries: Queries,
+    index: ToolIndex,
+    models: Models,
+    split: bool,
+    misses: int,
+    names: frozenset[str] = frozenset(),
+) -> list[float]:
+    """Print the recall at each cut, and return it."""
     times: list[float] = []
     rows: list[tuple[bool, list[float]]] = []
-    for query in data["queries"]:
+    unfit = 0
+    for query in queries:
+        vectors = await vectors_of(query["query"], models)
         began = time.perf_counter()
-        hits = index.search(ToolQuery(query["query"], limit=max(CUTS)))
+        found_hits = index.search(ToolQuery(query["query"], limit=max(CUTS) + 5), vectors).hits
+        hits = ties_broken(found_hits, {}, names)[: max(CUTS)]
         times.append((time.perf_counter() - began) * 1000)
-        found = [hit.alias for hit in hits.hits]
+        found = [hit.alias for hit in hits]
+        unfit += not found
         scores = [recall(found, query["gold"], cut) for cut in CUTS]
         rows.append((second_half(query), scores))
         if scores[-1] < 1 and misses:
             misses -= 1
             print(f"  missed: {query['query']!r} wants {query['gold'][0]['ids']}, found {found[:3]}")
-    print(f"{path.name}: {len(data['tools'])} tools, {len(rows)} queries, built in {built:.0f} ms CPU")
-    print(f"  search p50 {statistics.median(times):.2f} ms, max {max(times):.2f} ms")
+    print(f"{name}: {len(rows)} queries, {unfit} of them answered by no tool")
+    print(f"  search p50 {statistics.median(times):.2f} ms, max {max(times):.2f} ms (without embedding)")
     show("all", [scores for _, scores in rows])
     if split:
         show("first half", [scores for second, scores in rows if not second])
         show("second half", [scores for second, scores in rows if second])
+    return means([scores for _, scores in rows])
+
+
+def means(rows: list[list[float]]) -> list[float]:
+    return [statistics.fmean(column) for column in zip(*rows, strict=True)]
 
 
 def show(label: str, rows: list[list[float]]) -> None:
-    means = [statistics.fmean(column) for column in zip(*rows, strict=True)]
-    cuts = "  ".join(f"@{cut} {mean:.3f}" for cut, mean in zip(CUTS, means, strict=True))
+    cuts = "  ".join(f"@{cut} {mean:.3f}" for cut, mean in zip(CUTS, means(rows), strict=True))
     print(f"  {label}: recall {cuts}")
 
 
@@ -84,9 +154,29 @@ def main() -> None:
     parser.add_argument("sets", nargs="+", type=Path)
     parser.add_argument("--split", action="store_true", help="print two halves apart")
     parser.add_argument("--misses", type=int, default=0, metavar="N", help="print the first N misses")
-    arguments = parser.parse_args()
-    for path in arguments.sets:
-        measure(path, arguments.split, arguments.misses)
+    parser.add_argument("--models", default="none", metavar="NAMES", help="none, use, minilm, or use,minilm")
+    parser.add_argument("--own", action="store_true", help="measure with the hub's own tools too")
+    asyncio.run(run(parser.parse_args()))
+
+
+async def run(arguments: argparse.Namespace) -> None:
+    names = [name for name in arguments.models.split(",") if name != "none"]
+    tools: list[Tool] = []
+    owns: list[tuple[str, list[Tool]]] = [("", [])]
+    if arguments.own:
+        owns += await tools_of_the_hub()
+    async with ToolModels() as opened:
+        models = await opened.named(names) if names else []
+        for path in arguments.sets:
+            data = read(path)
+            tools = read_tools(data["tools"]) if "tools" in data else tools
+            for label, own in owns:
+                index = await index_of(tools, models, own)
+                names_of_own = frozenset(tool.alias for tool in own)
+                title = f"{path.name} {label}".strip()
+                await measure(
+                    title, data["queries"], index, models, arguments.split, arguments.misses, names_of_own
+                )
 
 
 if __name__ == "__main__":

@@ -84,6 +84,10 @@ class BadArguments(CallerError):
         self.parameter = parameter
 
 
+class Conflict(CallerError):
+    """What was to be replaced is no longer what the caller has seen."""
+
+
 class Forbidden(TabaneError):
     """The caller is known, but not allowed to do this."""
 

@@ -85,6 +85,15 @@ def test_a_server_without_a_prefix_can_be_denied_by_its_name() -> None:
     assert not rules_of(["*"], ["files__*"]).allows(bare)
 
 
+def test_a_tool_of_a_shortened_name_is_matched_by_its_whole_name_and_its_server() -> None:
+    tool = CallTarget("short-1adc__get", "a-long-server", others=("a-long-server__get",))
+    for pattern in ("a-long-server__*", "a-long-server__get", "short-1adc__get"):
+        assert rules_of([pattern]).allows(tool)
+        assert not rules_of(["*"], [pattern]).allows(tool)
+        assert unmatched(PermissionPatterns((pattern,)), [tool]) == []
+    assert not rules_of(["a-long-server__other"]).allows(tool)
+
+
 def test_a_list_is_allowed_because_its_items_are_checked() -> None:
     assert rules_of(["github__*"]).allows(CallTarget("tools/list", kind="list"))
 

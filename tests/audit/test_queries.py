@@ -87,6 +87,12 @@ def test_levels_and_results_choose_outcomes(queries: AuditQueries) -> None:
     assert found(queries, result="ok", level="error") == []
 
 
+def test_one_entry_is_found_by_its_number(queries: AuditQueries) -> None:
+    assert found(queries, seq=3) == [3]
+    assert found(queries, seq=3, result="ok") == []
+    assert found(queries, seq=99) == []
+
+
 def test_actors_are_holders_and_labels(queries: AuditQueries) -> None:
     assert found(queries, actor="alice") == found(queries, actor="key:ab12") == [5, 3]
     assert found(queries, key="local", action="time__*") == [1]

@@ -70,6 +70,21 @@ def test_what_does_not_work_is_not_kept_and_says_why(home: Home) -> None:
     assert not home.servers.exists()
 
 
+def test_the_line_that_says_why_comes_first_then_the_fix_then_the_rest(home: Home) -> None:
+    said = "Loading plugins\\nError: NOTES_API_KEY is not set".replace("\\n", "\n")
+    failed = home.run("servers", "add", "bad", "--", *COMMAND, "--exit", "1", "--stderr", said)
+    places = [
+        failed.err.index(words)
+        for words in (
+            "Error: NOTES_API_KEY is not set",
+            "tabane secrets set NOTES_API_KEY",
+            "Loading plugins",
+        )
+    ]
+    assert failed.status == 1
+    assert places == sorted(places), failed.err
+
+
 def test_a_secret_in_what_it_says_as_it_fails_is_hidden(home: Home) -> None:
     secret = "sk-0123456789abcdef"
     failed = home.run(
@@ -179,3 +194,17 @@ def test_the_settings_file_that_is_named_is_the_one_that_counts(tmp_path: Path) 
     added = home.run("servers", "add", "--config", str(settings), "a", "--", *COMMAND)
     assert added.status == 0, added.err
     assert '"a"' in other.read_text()
+
+
+@pytest.mark.parametrize("option", ["--env", "--env=K=V", "--no-try"])
+def test_an_option_after_the_command_is_never_given_to_the_server_silently(
+    tmp_path: Path, option: str
+) -> None:
+    home = Home(tmp_path)
+    done = home.run("servers", "add", "t", "uvx", "x", option, "K=V")
+    assert done.status == 2
+    assert option.partition("=")[0] in done.err
+    assert "uvx" in done.err
+    assert not home.servers.exists()
+    assert home.run("servers", "add", "--no-try", "t", "--", "uvx", "x", option).status == 0
+    assert home.read_servers() == {"t": {"command": "uvx", "args": ["x", option]}}

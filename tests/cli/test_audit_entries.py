@@ -31,6 +31,11 @@ def names(home: Home, *options: str) -> list[str]:
     return [entry["name"] for entry in home.json("audit", *options)["results"]]
 
 
+def shown_lines(out: str) -> list[str]:
+    """What a terminal shows at the end: the line of progress, which slow commands have, is written over."""
+    return [line.rpartition("\r")[2] for line in PAINT.sub("", out).split("\n")]
+
+
 def test_entries_are_listed_newest_first(used: Home) -> None:
     assert names(used, "--server", "child") == ["child__fail", "child__echo", "child__echo"]
 
@@ -79,8 +84,7 @@ def test_entries_and_usage_fit_a_terminal_with_whole_names(used: Home, columns: 
     for command in (("audit", "--server", "child"), ("usage", "--server", "child")):
         shown = used.converse(*command, columns=columns, TABANE_LANG=language)
         assert shown.status == 0
-        lines = PAINT.sub("", shown.out).replace("\r", "").splitlines()
-        assert max(map(cells, lines)) <= columns
+        assert max(map(cells, shown_lines(shown.out))) <= columns
         assert "child__echo" in shown.out
         assert re.search(r"[0-9] m?s\b", shown.out)
 
@@ -94,12 +98,12 @@ def test_a_failure_has_its_reason_beside_the_outcome(used: Home) -> None:
 
 def test_nothing_but_a_note_is_shown_if_nothing_matches(used: Home) -> None:
     shown = used.converse("audit", "--tool", "nothing")
-    assert (shown.status, PAINT.sub("", shown.out).split("\r")[-1].strip()) == (0, "No entries match.")
+    assert (shown.status, shown_lines(shown.out)) == (0, ["No entries match.", ""])
 
 
 def test_a_followed_row_fits_a_narrow_terminal(used: Home) -> None:
     with on_terminal(used, "audit", "--follow", "--tool", "child__echo", "-n", "1") as terminal:
-        terminal.read_until(" ms")
+        terminal.read_until("child__echo")
         terminal.process.send_signal(2)
         terminal.end()
     (row,) = [line for line in re.split(r"[\r\n]+", PAINT.sub("", terminal.out)) if "child__echo" in line]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from tabane.cli.options import json_option
 from tabane.cli.output import Command, Terminal, lang, text
 from tabane.errors import BadArguments, HubError, TabaneError, UnknownName
 from tabane.messages import say
+from tabane.settings import OPTIONS
 from tests.harness.patience import LONG
 
 
@@ -81,6 +83,28 @@ def test_wrong_usage_ends_with_two_and_names_the_mistake(tmp_path: Path) -> None
         assert done.returncode == 2
         assert done.stdout == ""
         assert "Error" in done.stderr
+
+
+def test_the_help_of_start_shows_what_matters_and_names_the_way_to_the_rest() -> None:
+    short, whole = (CliRunner().invoke(main, ["start", flag]).output for flag in ("-h", "--help-all"))
+    assert len(re.findall(r"^  -", short, re.MULTILINE)) <= 16
+    assert "--help-all" in short
+    assert "-h, --help" in short
+    assert all(setting.flag in whole for setting in OPTIONS)
+    assert "--audit-days DAYS" in whole
+    assert "WHOLE" not in whole
+
+
+@pytest.mark.parametrize(
+    ("arguments", "near"),
+    [(["instal"], "install"), (["servers", "ad"], "add"), (["docs", "serach"], "search")],
+)
+def test_a_misspelled_command_is_answered_with_the_one_that_was_meant(
+    tmp_path: Path, arguments: list[str], near: str
+) -> None:
+    done = run(tmp_path, *arguments)
+    assert done.returncode == 2
+    assert f"Did you mean {near}" in done.stderr
 
 
 @pytest.mark.parametrize(

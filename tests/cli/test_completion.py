@@ -76,7 +76,7 @@ def test_commands_and_options_are_completed(home: Home) -> None:
     assert completed(home, "st") == ["start", "stop", "status"]
     assert completed(home, "servers", "re") == ["remove", "restart"]
     assert "--dry-run" in completed(home, "servers", "import", "--")
-    assert completed(home, "servers", "import", "c") == ["claude-desktop", "claude-code", "cursor"]
+    assert completed(home, "servers", "import", "cu") == ["cursor"]
     assert completed(home, "docs", "put", "note", "--fi") == ["--file-type"]
     assert completed(home, "read", "--format", "m") == ["markdown"]
 

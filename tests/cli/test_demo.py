@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from tabane.bench.assistant import Assistant, NoAnswer
+from tabane.bench.marked_processes import MARK, kill, marked, wait_until_gone
 from tabane.cli.demo.archive_steps import MEANING, DocumentsChapter, PostsChapter
-from tabane.cli.demo.assistant import Assistant, NoAnswer
 from tabane.cli.demo.page_steps import GUIDE, DemoSite, PagesChapter
-from tabane.cli.demo.sample_servers import MARK, kill, marked, wait_until_gone
 from tabane.cli.demo.steps import DemoPage
 from tabane.cli.demo.tool_steps import ToolsChapter
 from tests.harness.home import Home, hub

@@ -8,6 +8,7 @@ import signal
 import socket
 import sqlite3
 import stat
+import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -17,12 +18,14 @@ from typing import Any
 
 import pytest
 
+from tabane.gateway.launchers.npx_cache import npx_entry
+from tabane.gateway.launchers.package_run import package_run
 from tabane.hub.doctor import process
 from tabane.hub.doctor.files import LITTLE, TOO_LITTLE, room
 from tabane.hub.doctor.installation import examine
 from tabane.hub.local import lock
 from tests.cli.test_install import file_of, write
-from tests.harness.home import Home, Outcome, hub
+from tests.harness.home import CHILD, Home, Outcome, hub
 from tests.harness.patience import LONG, wait_until
 from tests.servers.raw_http import modern, serving
 
@@ -63,6 +66,7 @@ def test_an_empty_home_has_no_fault_and_is_told_how_to_begin(tmp_path: Path) -> 
 
 
 def test_what_is_in_order_is_said_to_be_and_nothing_is_left_behind(home: Home) -> None:
+    del home.environment["TABANE_MODEL"]
     home.write_servers({"one": home.child(), "two": home.child("--era", "modern", "--tools", "3")})
     write(file_of(home, "cursor"), "{}")
     home.run("install", "cursor")
@@ -134,7 +138,7 @@ def test_a_missing_variable_and_a_server_that_is_switched_off_are_told_apart(hom
         {"api": home.child() | {"env": {"KEY": "${NOWHERE_KEY}"}}, "off": {"command": "x", "enabled": False}}
     )
     done = examined(home, "--quick")
-    assert "secrets.env" in found(done, "NOWHERE_KEY", "fault")["title"]
+    assert "tabane secrets set NOWHERE_KEY" in found(done, "NOWHERE_KEY", "fault")["title"]
     found(done, "disabled: 1", "ok")
     assert "off cannot be started" not in done.out
 
@@ -143,7 +147,7 @@ def test_a_variable_of_this_terminal_alone_is_pointed_out_until_it_is_in_the_sec
     home.write_servers({"api": home.child() | {"env": {"KEY": "${SOME_KEY}"}}})
     environment = {"SOME_KEY": "value-of-the-key"}
     done = examined(home, "--quick", environment=environment)
-    assert "secrets.env" in found(done, "SOME_KEY", "note")["mend"]
+    assert "secrets.env" in found(done, "api uses variables", "note")["mend"]
     assert "value-of-the-key" not in done.out
     write(home.tabane / "secrets.env", "SOME_KEY=x\n", 0o600)
     assert "SOME_KEY" not in examined(home, "--quick", environment=environment).out
@@ -159,9 +163,9 @@ def test_a_command_that_is_not_found_says_what_to_install(home: Home) -> None:
 
 def test_doctor_records_the_path(home: Home) -> None:
     examined(home, "--quick", environment={"PATH": "/some/tools:/usr/bin"})
-    assert (home.tabane / "path").read_text() == "/some/tools:/usr/bin\n"
+    assert json.loads((home.tabane / "environment").read_text())["path"] == "/some/tools:/usr/bin"
     examined(home, "--quick", environment={"PATH": "/usr/bin"})
-    assert "/usr/bin" in (home.tabane / "path").read_text()
+    assert "/usr/bin" in json.loads((home.tabane / "environment").read_text())["path"]
 
 
 # -- servers -------------------------------------------------------------------------------------
@@ -178,6 +182,57 @@ def test_a_server_that_fails_is_a_fault_with_its_exit_status_and_last_words(home
     assert "tabane servers test bad" in finding["mend"]
     assert done.err == ""
     found(done, "good starts in", "ok")
+
+
+def test_the_advice_for_a_server_that_fails_is_what_its_output_shows(home: Home) -> None:
+    home.write_servers(
+        {
+            "keyless": home.child("--exit", "1", "--stderr", "Error: NOTES_API_KEY is required"),
+            "taken": home.child("--exit", "1", "--stderr", "Error: listen EADDRINUSE: :::3333"),
+        }
+    )
+    done = examined(home)
+    keyless = found(done, "keyless does not work: Error: NOTES_API_KEY is required", "fault")
+    assert "tabane secrets set NOTES_API_KEY" in keyless["mend"]
+    assert "uses this port" in found(done, "taken does not work", "fault")["mend"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what uses a folder is known on Linux only")
+def test_a_broken_package_of_npx_is_repaired_once_it_is_not_in_use(home: Home, tmp_path: Path) -> None:
+    cache = tmp_path / "npm"
+    run = package_run("npx", ["-y", "@acme/notes"])
+    assert run is not None
+    entry = npx_entry(run, {"npm_config_cache": str(cache)})
+    assert entry is not None
+    package = entry / "node_modules" / "@acme" / "notes"
+    missing = package / "index.js"
+    package.mkdir(parents=True)
+    (package / "package.json").write_text("{}")
+    (entry / "package.json").write_text('{"dependencies": {"@acme/notes": "*"}}')
+    listed: dict[str, object] = {"packages": {"node_modules/@acme/notes": {}}}
+    (entry / "node_modules" / ".package-lock.json").write_text(json.dumps(listed))
+    other = entry.with_name("0123456789abcdef")
+    other.mkdir()
+    npx = tmp_path / "npx"
+    npx.write_text(
+        f"#!/bin/sh\nif [ -d '{entry}' ]; then\n"
+        f"echo \"Error [ERR_MODULE_NOT_FOUND]: Cannot find module '{missing}'\" >&2; exit 1; fi\n"
+        f"exec '{sys.executable}' '{CHILD}'\n"
+    )
+    npx.chmod(0o700)
+    definition = {"command": str(npx), "args": ["-y", "@acme/notes"], "env": {"npm_config_cache": str(cache)}}
+    home.write_servers({"notes": definition})
+    with subprocess.Popen(["sleep", "600"], cwd=entry) as user:
+        kept = examined(home, "--fix")
+        user.kill()
+    finding = found(kept, "notes does not work", "fault")
+    assert finding["fixable"]
+    assert "tabane doctor --fix" in finding["mend"]
+    assert any("in use" in row["reason"] for row in kept.json["not_mended"]), kept.json
+    assert entry.exists()
+    found(examined(home, "--fix"), "notes starts in", "ok")
+    assert not entry.exists()
+    assert other.exists()
 
 
 def test_servers_are_started_together_and_a_silent_one_is_given_up(home: Home) -> None:
@@ -270,6 +325,7 @@ def test_a_hub_whose_home_was_deleted_is_found(home: Home, tmp_path: Path) -> No
     holder = lock.read_holder(str(home.tabane / "hub.lock"))
     assert holder is not None
     away = tmp_path / "away"
+    os.kill(holder.pid, signal.SIGSTOP)  # or it would end once it notices, perhaps before it is found
     home.tabane.rename(away)
     for path in sorted(away.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()

@@ -8,7 +8,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.servers import installation
-from tabane.hub.servers import record_path, recorded_path, with_recorded_path
+from tabane.gateway.assistants import installation
+from tabane.gateway.assistants.client import ClientFile, ServersPlace
 from tests.gateway.test_splicing import files
 from tests.harness.home import Home, hub
 
@@ -72,16 +71,14 @@ def test_each_assistant_is_given_a_command_that_runs(home: Home, client: str) ->
 @pytest.mark.parametrize(
     ("client", "mode"),
     [
-        ("claude-desktop", None),
+        ("claude-desktop", "search"),
         ("claude-code", "full"),
-        ("cursor", None),
+        ("cursor", "full"),
         ("vscode", "full"),
-        ("windsurf", None),
+        ("windsurf", "search"),
     ],
 )
-def test_assistants_that_search_tools_themselves_are_given_all(
-    home: Home, client: str, mode: str | None
-) -> None:
+def test_assistants_that_search_tools_themselves_are_given_all(home: Home, client: str, mode: str) -> None:
     wanted = home.run("install", client, "--print").json
     (entry,) = next(iter(wanted.values())).values()
     assert mode_of(entry) == mode
@@ -126,9 +123,9 @@ def test_installing_again_says_so_or_brings_up_to_date(home: Home) -> None:
     written = json.loads(text)
     written["mcpServers"]["tabane"] |= {"command": "/gone/tabane", "disabled": True}
     write(path, json.dumps(written))
-    assert home.run("install", "cursor", "--mode", "full", "--json").json["status"] == "updated"
+    assert home.run("install", "cursor", "--mode", "light", "--json").json["status"] == "updated"
     entry = entry_in(path)
-    assert mode_of(entry) == "full"
+    assert mode_of(entry) == "light"
     assert entry["command"] != "/gone/tabane"
     assert entry["disabled"] is True, "what a person added stays"
 
@@ -176,7 +173,7 @@ def test_an_unknown_assistant_is_answered_with_those_that_are_known(home: Home) 
         refused = home.run(*arguments)
         assert refused.status == 2
         assert all(name in refused.err for name in NAMES)
-    shown = home.run("install", "zed", "--print")
+    shown = home.run("install", "emacs", "--print")
     assert list(shown.json) == ["mcpServers"]
 
 
@@ -208,6 +205,10 @@ def test_it_speaks_japanese(home: Home) -> None:
     assert any("ぁ" <= letter <= "ん" for letter in said.out)
 
 
+def file_at(path: Path) -> ClientFile:
+    return ClientFile(path, "user", ServersPlace(()))
+
+
 # -- any file ------------------------------------------------------------------------------------
 
 
@@ -217,24 +218,24 @@ def test_uninstall_gives_back_what_install_found(file: tuple[str, dict[str, Any]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "mcp.json"
         path.write_bytes(text.encode("utf-8", "surrogatepass"))
-        installation.install(path, "mcpServers", "tabane", ENTRY, force=False)
-        assert installation.installed(path, "mcpServers")["tabane"] == ENTRY
-        installation.uninstall(path, "mcpServers", "tabane")
+        installation.install(file_at(path), "tabane", ENTRY)
+        assert installation.installed(file_at(path))["tabane"] == ENTRY
+        installation.uninstall(file_at(path), "tabane")
         assert path.read_bytes().decode() == text
 
 
 def test_what_changed_meanwhile_is_kept(tmp_path: Path) -> None:
     path = write(tmp_path / "mcp.json", '{"a": 1}')
-    installation.install(path, "mcpServers", "tabane", ENTRY, force=False)
+    installation.install(file_at(path), "tabane", ENTRY)
     write(path, path.read_text().replace('"a": 1', '"a": 2'))
-    installation.uninstall(path, "mcpServers", "tabane")
+    installation.uninstall(file_at(path), "tabane")
     assert json.loads(path.read_text()) == {"a": 2, "mcpServers": {}}
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "mcp.json")
     with pytest.raises(ConfigurationError):
-        installation.install(tmp_path / "mcp.json", "mcpServers", "tabane", ENTRY, force=False)
+        installation.install(file_at(tmp_path / "mcp.json"), "tabane", ENTRY)
 
 
 # -- the PATH ------------------------------------------------------------------------------------
@@ -251,42 +252,13 @@ def test_a_hub_with_a_poor_path_finds_what_the_terminal_found(home: Home) -> Non
     with hub(home):
         assert home.run("servers", "test", "mine").status == 1
     assert home.run("install", "cursor", environment={"PATH": rich}).status == 0
-    assert stat.S_IMODE((home.tabane / "path").stat().st_mode) == 0o600
+    assert stat.S_IMODE((home.tabane / "environment").stat().st_mode) == 0o600
     with hub(home):
         tested = home.run("servers", "test", "mine")
         assert tested.status == 0, tested.err
 
 
-def test_folders_that_only_the_environment_has_come_first(tmp_path: Path) -> None:
-    assert record_path(tmp_path, {"PATH": "/a:/b:relative::/a"})
-    assert recorded_path(tmp_path) == "/a:/b"
-    assert path_of(with_recorded_path({"PATH": "/b:/c"}, tmp_path)) == "/c:/a:/b"
-    rich = {"PATH": "/b:/c:/a"}
-    assert with_recorded_path(rich, tmp_path) is rich
-    assert path_of(with_recorded_path({}, tmp_path)) == "/a:/b"
-
-
-def test_a_poorer_path_is_not_recorded_and_folders_that_are_gone_are_forgotten(tmp_path: Path) -> None:
-    here = str(tmp_path / "here")
-    os.mkdir(here)
-    assert record_path(tmp_path, {"PATH": f"{here}:/usr:/gone"})
-    assert not record_path(tmp_path, {"PATH": "/usr"})
-    os.rmdir(here)
-    assert record_path(tmp_path, {"PATH": "/usr:/bin"})
-    assert recorded_path(tmp_path) == "/usr:/bin"
-
-
-def test_a_recorded_path_that_others_may_write_is_not_used(tmp_path: Path) -> None:
-    record_path(tmp_path, {"PATH": "/a"})
-    (tmp_path / "path").chmod(0o666)
-    assert recorded_path(tmp_path) == ""
-
-
 # -- inside --------------------------------------------------------------------------------------
-
-
-def path_of(environ: Mapping[str, str]) -> str:
-    return environ["PATH"]
 
 
 def mode_of(entry: dict[str, Any]) -> str | None:

@@ -46,7 +46,11 @@ def found(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def test_the_commands_of_the_command_line_open_what_was_found(home: Home) -> None:
-    hits = found(home.run("search", "echo request tool", "--limit", "60", "--json").json["results"])
+    hits = found(
+        home.run("search", "echo request tool", "--in", ",".join(KINDS), "--limit", "60", "--json").json[
+            "results"
+        ]
+    )
     for hit in hits:
         command = shlex.split(hit["open"])
         assert command[0] == "tabane"
@@ -59,7 +63,7 @@ def test_the_commands_of_the_command_line_open_what_was_found(home: Home) -> Non
 
 
 def test_the_methods_of_json_rpc_open_what_was_found(home: Home) -> None:
-    asked = json.dumps({"query": "echo request tool", "top_k": 60})
+    asked = json.dumps({"query": "echo request tool", "in": sorted(KINDS), "top_k": 60})
     for hit in found(home.run("rpc", "search_everything", "--params", asked).json["results"]):
         reference = hit["open"]
         assert reference.keys() == {"method", "params"}
@@ -70,7 +74,7 @@ def test_the_methods_of_json_rpc_open_what_was_found(home: Home) -> None:
 
 def test_an_assistant_opens_what_was_found_directly_and_through_call_tool(home: Home) -> None:
     with Assistant(home) as assistant:
-        asked = {"query": "echo request tool", "top_k": 60}
+        asked = {"query": "echo request tool", "in": sorted(KINDS), "top_k": 60}
         answer = assistant.call("search_everything", asked)
         (block,) = answer["content"]
         for hit in found(answer["structuredContent"]["results"]):

@@ -42,7 +42,7 @@ def test_the_documentation_is_found_by_words_of_either_language(home: Home, quer
 
 
 def test_a_phrase_and_an_exclusion_narrow_what_is_found(home: Home) -> None:
-    every = pages(home, "token", "--limit", "50")
+    every = pages(home, "token readable", "--limit", "50")
     assert "http.md" in every
     assert pages(home, '"readable by you alone"') == ["http.md"]
     assert "http.md" not in pages(home, "token -readable -curl -browser -http_token -loopback -MCP")
@@ -56,7 +56,7 @@ def test_words_that_were_found_are_marked_in_the_passage(home: Home) -> None:
 
 
 def test_tools_and_documentation_come_in_one_ranking(home: Home) -> None:
-    hits = home.run("search", "echo arguments", "--json").json["results"]
+    hits = home.run("search", "echo arguments", "--in", "tools,docs", "--json").json["results"]
     assert {hit["kind"] for hit in hits} == {"tools", "docs"}
     assert "up__echo" in [hit["key"] for hit in hits[:3]]
     scores = [hit["score"] for hit in hits]

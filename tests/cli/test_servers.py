@@ -171,7 +171,7 @@ def test_a_command_is_added_and_the_file_made_private(home: Home) -> None:
 def test_options_behind_the_command_belong_to_the_command(home: Home) -> None:
     home.run(
         *("servers", "add", "--no-try", "--tag", "t", "a", "--env", "K=v"),
-        *("npx", "-y", "pkg", "--env", "X=y", "--json"),
+        *("--", "npx", "-y", "pkg", "--env", "X=y", "--json"),
     )
     assert home.read_servers()["a"] == {
         "command": "npx",

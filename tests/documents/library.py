@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 from tabane.documents import document
 from tabane.documents.document import SHAPE
 from tabane.documents.document_writer import Event
-from tabane.documents.operations import DocumentLibrary, ReadableFile
+from tabane.documents.operations import DocumentLibrary
+from tabane.documents.received_files import FileReading, ReadableFile
 from tabane.documents.table import documents_table
 from tabane.errors import ModelError, ModelUnavailable
 from tabane.messages import Lang, say
@@ -96,6 +97,10 @@ class Models:
     async def wanted(self) -> Embedder | NoModel:
         return await self.serving(self.wants) if self.wants else _none()
 
+    async def for_tools(self) -> Sequence[Embedder] | NoModel:
+        found = await self.wanted()
+        return found if isinstance(found, NoModel) else (found,)
+
     async def serving(self, model: str) -> Embedder | NoModel:
         if self.loading is not None:
             await self.loading.wait()
@@ -126,6 +131,7 @@ class Asked:
         *,
         named: bool = False,
         files: Callable[[str], Awaitable[ReadableFile]] | None = None,
+        uploads: FileReading | None = None,
         largest: int = 10_000_000,
         patience: float = 5.0,
     ) -> None:
@@ -135,10 +141,11 @@ class Asked:
         self.heard: list[tuple[str, Event]] = []
         self.documents = DocumentLibrary(
             self._given, models, self._question, self._wake, folder="folder", named=lambda: self.named,
-            clock=lambda: self.now, largest=lambda: largest, files=files, patience=patience, longest=patience,
+            clock=lambda: self.now, largest=lambda: largest, files=files, uploads=uploads, patience=patience,
+            longest=patience,
         )  # fmt: skip
         self.documents.changed.append(lambda name, event: self.heard.append((name, event)))
-        self.table = documents_table(lambda: self.documents, files=files is not None)
+        self.table = documents_table(lambda: self.documents, files=files is not None or uploads is not None)
         self.door = Door(OperationTable(self.table))
 
     async def call(self, name: str, caller: Caller = CALLER, /, **params: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 from collections import deque
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from tabane.documents import document_answers
 from tabane.documents.cutting import fewer
 from tabane.documents.document import CHUNKS, Draft, meaning
 from tabane.documents.files.file_sources import FileText
+from tabane.documents.files.readable_files import FileTextReader
 from tabane.documents.put_embedding import MOST
 from tabane.errors import BadArguments, StoreError, StoreFull
 from tabane.messages import Message, say
@@ -454,6 +456,42 @@ def test_a_file_is_read_by_who_may_and_put_under_its_path() -> None:
 
 async def _no_files(asked: Asked) -> None:
     assert "put_file" not in {operation.name for operation in asked.table}
+
+
+def test_a_file_that_is_sent_becomes_a_document() -> None:
+    async def work(asked: Asked) -> None:
+        for content, encoding in (("# 議事録\n".encode(), None), ("# 議事録\n".encode("euc_jp"), "euc_jp")):
+            sent = {"content": base64.b64encode(content).decode(), "encoding": encoding}
+            found = await asked.call("put_upload", filepath="notes/a.md", metadata={"n": 1}, **sent)
+            assert found["status"] == "success", found
+            assert await asked.whole("notes/a.md") == "# 議事録\n"
+        (listed,) = (await asked.call("list_documents"))["documents"]
+        assert (listed["title"], listed["file_type"], listed["metadata"]) == ("議事録", "markdown", {"n": 1})
+        for wrong, named in (("!", "base64"), ("AAAA", "a.bin cannot be saved"), ("", "cannot be saved")):
+            refused = await asked.call("put_upload", ENGLISH, filepath="a.bin", content=wrong)
+            assert refused["error_type"] == "ValidationError"
+            assert named in refused["message"]
+
+    run(work, uploads=FileTextReader())
+
+
+def test_an_edit_does_not_replace_a_text_that_its_author_has_not_seen() -> None:
+    async def work(asked: Asked) -> None:
+        await asked.put("notes.txt", "# one", replaces="")
+        seen = await asked.call("get_document", filepath="notes.txt")
+        assert seen["kind"] == "text"
+        await asked.put("notes.txt", "two", replaces=seen["hash"])
+        for given_hash in (seen["hash"], ""):
+            refused = await asked.call(
+                "put_document", filepath="notes.txt", text="three", replaces=given_hash
+            )
+            assert (refused["status"], refused["error_type"]) == ("error", "ConflictError")
+        await asked.call("delete_document", filepath="notes.txt")
+        refused = await asked.call("put_document", filepath="notes.txt", text="three", replaces=seen["hash"])
+        assert refused["error_type"] == "ConflictError"
+        assert await asked.whole("notes.txt") is None
+
+    run(work)
 
 
 def test_what_every_client_is_shown_costs_few_tokens() -> None:

@@ -11,11 +11,12 @@ import pytest
 from tabane.errors import ConfigurationError
 from tabane.gateway.servers.configuration import ServersConfiguration, read_configuration
 from tabane.gateway.servers.redaction import Redactor
+from tabane.gateway.servers.secrets_file import parse_secrets
 from tabane.gateway.servers.server import Server
-from tabane.gateway.servers.server_keys import KEYS
-from tabane.gateway.servers.variables import Variables, parse_secrets
+from tabane.gateway.servers.server_keys import KEYS, ToolHints
+from tabane.gateway.servers.variables import Variables
 
-PAGE = Path(__file__).parents[2] / "docs" / "servers.md"
+PAGES = [Path(__file__).parents[2] / "docs" / name for name in ("servers.md", "servers.ja.md")]
 
 
 def read(folder: Path, text: str | bytes, **environ: str) -> ServersConfiguration:
@@ -82,6 +83,57 @@ def test_a_server_is_read_with_all_its_keys(tmp_path: Path) -> None:
     )
 
 
+def test_words_for_searching_are_read_for_the_server_and_for_its_tools(tmp_path: Path) -> None:
+    server = one(
+        tmp_path,
+        """{"command": "x", "keywords": ["課題", " "], "examples": ["what is open?"], "tools": {
+            "create_*": {"description": "Report a bug", "examples": ["バグを報告する"]},
+            "export": {"tags": ["slow"], "keywords": ["表"], "description": null}}}""",
+    )
+    assert (server.keywords, server.examples) == (("課題",), ("what is open?",))
+    assert server.hints == (
+        ToolHints("create_*", "Report a bug", examples=("バグを報告する",)),
+        ToolHints("export", tags=("slow",), keywords=("表",)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ('"keywords": "x"', '2) "keywords" must be a list of texts.'),
+        ('"examples": [1]', '2) "examples[0]" must be a text in quotes.'),
+        ('"tools": "x"', '2) "tools" must be an object of the server\'s own names of tools.'),
+        (
+            '"tools": {"a": []}',
+            '2) "tools.a" must be an object with description, tags, keywords or examples.',
+        ),
+        ('"tools": {"a": {"examples": ["x", {}]}}', '2) "tools.a.examples[1]" must be a text in quotes.'),
+        (
+            f'"tools": {{"a": {{"keywords": {["x"] * 51}}}}}'.replace("'", '"'),
+            '2) "tools.a.keywords" must be a list of at most 50 texts.',
+        ),
+    ],
+)
+def test_words_for_searching_of_a_wrong_type_are_named_with_their_place(
+    tmp_path: Path, given: str, why: str
+) -> None:
+    assert why_disabled(tmp_path, f'{{"command": "x",\n{given}}}').replace(" ", ") ", 1) == why
+
+
+def test_unknown_words_about_a_tool_are_named_and_a_list_of_tools_is_no_object(tmp_path: Path) -> None:
+    found = warnings(
+        tmp_path,
+        '{"mcpServers": {"a": {"command": "x", "tools": {"b": {"example": ["c"], "name": "d"}}},\n'
+        '"e": {"command": "x", "tools": ["*"]}}}',
+    )
+    assert found == [
+        'FILE:1: server a: the key "tools.b.example" is unknown and is ignored. Did you mean examples?',
+        'FILE:1: server a: the key "tools.b.name" is unknown and is ignored.',
+        'FILE:2: server e: "tools" as a list is ignored: here it is an object of descriptions and examples. '
+        'To choose which tools may be used, write "allow".',
+    ]
+
+
 def test_defaults_are_those_of_a_server_in_the_files_folder(tmp_path: Path) -> None:
     server = one(tmp_path, '{"command": "x"}')
     assert server == Server("a", command="x", cwd=str(tmp_path), fingerprint=server.fingerprint)
@@ -134,8 +186,8 @@ def test_a_missing_variable_disables_only_its_server(tmp_path: Path) -> None:
         "b": {"command": "x"}}}"""
     first, second = read(tmp_path, text).servers
     assert str(first.disabled) == (
-        f"The server a is disabled ({tmp_path / 'mcp-servers.json'}:3): not set: ALSO_ABSENT. Add it to "
-        "secrets.env in Tabane's home folder, or set it in the environment in which the hub is started."
+        f"The server a is disabled ({tmp_path / 'mcp-servers.json'}:3): not set: ALSO_ABSENT. Run: "
+        "tabane secrets set ALSO_ABSENT. Or set it in the environment in which the hub is started."
     )
     assert first.args == ("${ALSO_ABSENT}", "${ALSO_ABSENT}")
     assert second.disabled is None
@@ -401,10 +453,14 @@ def test_a_relative_path_is_the_same_file(tmp_path: Path, monkeypatch: pytest.Mo
     assert configuration.servers[0].cwd == str(tmp_path)
 
 
-EXAMPLES = re.findall(r"```jsonc?\n(.*?)```", PAGE.read_text(), re.DOTALL)
+EXAMPLES = [
+    pytest.param(example, id=f"{page.name}-{number}")
+    for page in PAGES
+    for number, example in enumerate(re.findall(r"```jsonc?\n(.*?)```", page.read_text("utf-8"), re.DOTALL))
+]
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=range(len(EXAMPLES)))
+@pytest.mark.parametrize("example", EXAMPLES)
 def test_the_examples_of_the_page_are_read_without_a_warning(tmp_path: Path, example: str) -> None:
     configuration = read(tmp_path, example, GITHUB_TOKEN="x", SEARCH_KEY="x")
     assert configuration.warnings == ()
@@ -413,14 +469,16 @@ def test_the_examples_of_the_page_are_read_without_a_warning(tmp_path: Path, exa
         assert (server.disabled is None) == (server.name != "old-notes"), server.disabled
 
 
-def test_the_secrets_of_the_page_are_read() -> None:
-    (example,) = re.findall(r"```sh\n(# secrets\.env.*?)```", PAGE.read_text(), re.DOTALL)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_secrets_of_the_page_are_read(page: Path) -> None:
+    (example,) = re.findall(r"```sh\n(# secrets\.env.*?)```", page.read_text("utf-8"), re.DOTALL)
     assert list(parse_secrets(example, "page")) == ["GITHUB_TOKEN", "SEARCH_KEY", "PRIVATE_KEY"]
 
 
-def test_the_page_tells_of_every_key() -> None:
-    page = PAGE.read_text()
-    assert [key for key in KEYS if f"`{key}`" not in page and f'"{key}"' not in page] == []
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_page_tells_of_every_key(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert [key for key in KEYS if f"`{key}`" not in text and f'"{key}"' not in text] == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")

@@ -93,8 +93,9 @@ def test_looks_at_slow_clients_do_not_grow_with_the_answers_that_wait() -> None:
             gives.give(call(replies, unsent), large)
         await asyncio.sleep(0)
         begun, since = looks, loop.time()
-        await until(lambda: looks >= begun + 500)
-        assert looks - begun <= 4 * MOST_AT_ONCE * (2 + (loop.time() - since) / LOOK)
+        # Many rounds, because some of them may come at once on a loaded machine.
+        await until(lambda: looks >= begun + 5_000)
+        assert looks - begun <= 4 * MOST_AT_ONCE * (16 + (loop.time() - since) / LOOK)
         room = True
         await until(lambda: len(replies) == 1000)
 

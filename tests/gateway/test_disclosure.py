@@ -141,15 +141,45 @@ def test_a_long_sentence_is_cut_at_a_word() -> None:
 # -- search --------------------------------------------------------------------------------------
 
 
-def test_a_search_shows_scores_and_the_total() -> None:
-    text = search_text([(tool("a", "Does a."), 0.734), (tool("b", "Does b."), 0.5)], 7, "does", [])
-    assert text == "2 of 7 matching tools:\n0.73 files__a(): Does a.\n0.50 files__b(): Does b."
+def test_a_search_shows_the_total_and_a_line_for_the_better_tools() -> None:
+    names = "abcde"
+    text = search_text([(tool(name, f"Does {name}."), 0.5) for name in names], 7, "does", [])
+    assert text.splitlines() == [
+        "5 of 7:",
+        *(f"files__{name}(): Does {name}." for name in "abc"),
+        "Also: files__d, files__e",
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 50])
+def test_every_tool_that_a_search_finds_is_named_once(count: int) -> None:
+    found = [tool(f"tool_{number}_", "Does it.") for number in range(count)]
+    text = search_text([(each, 0.5) for each in found], count, "does", [])
+    assert all(text.count(each.alias) == 1 for each in found)
+    assert len(text.splitlines()) <= count + 1
+
+
+def test_a_line_of_a_search_is_only_what_a_model_needs_to_choose() -> None:
+    schema = {
+        "type": "object",
+        "required": ["path", "count"],
+        "properties": {"path": STRING, "count": {"type": "integer"}, "deep": {"type": "boolean"}},
+    }
+    sentence = "Show how the database would run a query, and what it expects it to cost."
+    found = tool("explain", f"{sentence} More.", inputSchema=schema, annotations={"readOnlyHint": True})
+    line = "files__explain(path, count: integer) [read-only]: Show how the database would run a query"
+    assert search_text([(found, 0.5)], 1, "x", []).splitlines()[1] == line
+
+
+def test_arguments_are_shown_if_none_is_required() -> None:
+    assert signature(with_schema({"properties": {"a": STRING}}), typed=False) == "files__t(a?): Does it."
 
 
 def test_a_search_that_finds_nothing_says_so_and_names_near_ones() -> None:
     names = ["files__read_file", "files__write_file", "slack__post_message"]
     assert search_text([], 0, "raed_file", names) == (
-        "No tool matches “raed_file”. Similar names: files__read_file, files__write_file"
+        "No tool matches “raed_file”. Similar names: files__read_file, files__write_file. "
+        "Call describe_tools with the one you mean."
     )
     assert "near" not in search_text([], 0, "quantum", names)
 
@@ -204,18 +234,49 @@ def test_a_page_has_all_that_a_call_needs() -> None:
     assert describe(edit).splitlines() == [
         "files__edit [destructive, idempotent]",
         "Edit a file. Returns a diff.",
-        "path: string (>=1 chars) — Absolute path.",
+        "path — Absolute path.",
         "edits: object[] (>=1 items)",
-        "  old: string — Text to find.",
-        "  new?: string",
-        "limit?: integer 1..1000 = 100 — Most.",
+        "  old — Text to find.",
+        "  new?",
+        "limit?: integer = 100 — Most.",
         "mode?: string /^[0-7]{3}$/",
-        'format?: "json"|"text"|"csv"|"xml"|"yaml" = "json"',
+        "format?: json|text|csv|xml|yaml = json",
         "since?: string|null <date-time>",
         "ratio?: number >0",
         "labels?: {[key]: string}",
         "→ {diff: string}",
     ]
+
+
+def test_a_page_for_one_known_name_does_not_repeat_it() -> None:
+    read = tool("read", "Read it.", {"path": STRING}, annotations={"readOnlyHint": True})
+    assert describe(read, named=False).splitlines() == ["[read-only] Read it.", "path?"]
+    assert describe(tool("now"), named=False) == "(no arguments)"
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [("a-b", "a-b"), ("a b", '"a b"'), ("string", '"string"'), ("1", '"1"'), (1, "1")]
+)
+def test_words_of_an_enum_are_shown_without_quotation_marks(value: Any, shown: str) -> None:
+    page = describe(with_schema({"properties": {"a": {"enum": [value]}}}))
+    assert page.splitlines()[-1] == f"a?: {shown}"
+
+
+def test_a_limit_near_the_default_is_shown() -> None:
+    page = describe(
+        with_schema({"properties": {"a": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10}}})
+    )
+    assert page.splitlines()[-1] == "a?: integer <=50 = 10"
+
+
+def test_of_a_long_description_the_first_sentences_are_shown() -> None:
+    long = f"It reads. {'It reads well. ' * 30}"
+    lines = describe(tool("t", long)).splitlines()
+    assert lines[1].startswith("It reads. It reads well.")
+    assert lines[1].endswith("well. (more: detail full)")
+    assert 250 < len(lines[1]) < 330
+    harmless = describe(tool("t", long, annotations={"readOnlyHint": True})).splitlines()
+    assert len(harmless[1]) < 150
 
 
 def test_a_page_says_that_there_are_no_arguments() -> None:

@@ -81,6 +81,17 @@ def test_parameters_and_titles_and_servers_are_searched(index: ToolIndex) -> Non
     assert set(found(index, "slack")) == {"slack__post_message", "slack__list_channels"}
 
 
+def test_a_tool_is_found_by_what_a_person_says_of_it(index: ToolIndex) -> None:
+    about = tool("create_item", "Create an item.", server="tracker")
+    index.replace("tracker", [about, tool("list_items", "List items.", server="tracker")])
+    assert "tracker__create_item" not in found(index, "バグを報告する")
+    assert found(index, "storefront is broken") == []
+    said = replace(about, examples=("バグを報告する",), notes="The storefront is broken.")
+    assert index.replace("tracker", [said, tool("list_items", "List items.", server="tracker")])
+    assert found(index, "バグを報告したい")[0] == "tracker__create_item"
+    assert found(index, "storefront is broken") == ["tracker__create_item"]
+
+
 def test_nothing_is_found_where_nothing_matches(index: ToolIndex) -> None:
     hits = index.search(ToolQuery("xyzzy"))
     assert (hits.hits, hits.total) == ((), 0)

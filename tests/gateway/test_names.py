@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.gateway.tools.aliases import MOST, AliasMap, alias, is_alias
+from tabane.gateway.tools.aliases import MOST, AliasMap, alias, is_alias, other_names
+from tabane.gateway.tools.host_names import HOSTS, HostNaming
 
 PARTS = st.text(st.sampled_from("ab_-.1Z 日本") | st.characters(), max_size=70)
 TOOLS = st.lists(st.tuples(PARTS, PARTS), unique=True, max_size=12)
@@ -41,11 +42,104 @@ def test_an_odd_name_stays_readable_and_gets_a_hash(namespace: str, original: st
     assert is_alias(name)
 
 
-def test_a_long_name_is_cut_in_the_middle() -> None:
-    name = alias("a-rather-long-server-name", "and_a_tool_whose_name_says_everything", ())
+@pytest.mark.parametrize(
+    ("server", "original", "name"),
+    [
+        (
+            "mcp-github-trending",
+            "get_github_trending_repositories",
+            "github-1adc__get_github_trending_repositories",
+        ),
+        (
+            "mcp-server-weather-japan",
+            "get_the_forecast_of_the_next_days",
+            "weat-jap-30d3__get_the_forecast_of_the_next_days",
+        ),
+        (
+            "modelcontextprotocol-server-filesystem",
+            "read_multiple_files_with_metadata",
+            "filesyst-7bb7__read_multiple_files_with_metadata",
+        ),
+    ],
+)
+def test_of_a_long_name_the_server_is_abbreviated_and_the_tool_is_not(
+    server: str, original: str, name: str
+) -> None:
+    assert alias(server, original, ()) == name
+
+
+def test_a_tool_that_is_too_long_alone_is_cut_at_its_end() -> None:
+    name = alias("github", "add_pull_request_review_comment_to_pending_review", ())
+    assert name.startswith("github__add_pull_request_review_comment_t")
     assert len(name) == 48
-    assert name.startswith("a-rather-long-server")
-    assert name.endswith("name_says_everything")
+    name = alias("", "add_pull_request_review_comment_to_the_pending_review", ())
+    assert name.startswith("add_pull_request_review_comment_to_the_pe")
+    assert len(name) == 48
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: str(host.hosts))
+def test_every_host_takes_the_longest_name_under_its_own_prefix(host: HostNaming) -> None:
+    name = alias("server", "x" * 100, ())
+    assert len(host.form.format(entry="tabane", tool=name)) <= host.limit
+
+
+LONG = st.tuples(
+    st.lists(
+        st.sampled_from(["mcp", "server", "github", "GitHub", "hub", "x9", "東京"]), min_size=1, max_size=7
+    ),
+    st.lists(st.sampled_from(["get", "github", "repositories", "all"]), min_size=1, max_size=8),
+)
+
+
+@given(LONG)
+def test_a_tool_of_which_38_characters_or_fewer_are_left_is_never_changed(
+    words: tuple[list[str], list[str]],
+) -> None:
+    server, original = "-".join(words[0]), "_".join(words[1])
+    name = alias(server, original, ())
+    kept = min(len(original), 30)
+    assert is_alias(name)
+    assert name.partition("__")[2].startswith(original[:kept])
+    if len(original) <= 38 and len(server) + len(original) > 46:
+        assert name.endswith(f"__{original}") or f"__{original}_" in name
+
+
+@given(st.lists(LONG, max_size=8), st.data())
+def test_long_names_do_not_depend_on_the_order_of_servers(
+    words: list[tuple[list[str], list[str]]], data: st.DataObject
+) -> None:
+    tools = list(dict.fromkeys(("-".join(server), "_".join(tool)) for server, tool in words))
+    shuffled = data.draw(st.permutations(tools))
+    aliases = mapped(tools)
+    assert aliases.entries == mapped(shuffled).entries
+    assert len(aliases.entries) == len(tools)
+    assert all(map(is_alias, aliases.entries))
+
+
+OLD = "mcp-github-trending__c822ea_rending_repositories"
+NEW = "github-1adc__get_github_trending_repositories"
+TOOL = ("mcp-github-trending", "get_github_trending_repositories")
+
+
+def test_a_name_from_before_is_kept_and_the_one_of_a_new_installation_is_understood() -> None:
+    stored = {OLD: (*TOOL, TOOL[0])}
+    aliases = AliasMap(stored).with_names(TOOL[0], TOOL[0], [TOOL[1], "other"])
+    assert aliases.alias_of(TOOL[0], TOOL[0], TOOL[1]) == OLD
+    for name in (OLD, NEW, "__".join(TOOL), ".".join(TOOL)):
+        assert aliases.resolve(name) == OLD
+
+
+def test_a_pattern_matches_a_tool_by_each_of_its_names() -> None:
+    names = {OLD, NEW, "__".join(TOOL)}
+    assert {NEW, *other_names(TOOL[0], *TOOL, NEW)} == names
+    assert {OLD, *other_names(TOOL[0], *TOOL, OLD)} == names
+    assert other_names("git", "git", "status", "git__status") == ()
+
+
+def test_a_name_without_its_server_has_no_other_names() -> None:
+    assert other_names("git", "", "status!", "status_123456") == ()
+    # Else it could be taken for the tool c of a server a__b.
+    assert other_names("a__b", "a__b", "c", "a__b__c_123456") == ()
 
 
 def test_names_that_would_read_the_same_are_told_apart() -> None:

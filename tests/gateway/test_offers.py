@@ -18,7 +18,8 @@ from tabane.gateway.offers.resource_uris import UriTemplate, address, addressed,
 from tabane.gateway.offers.resources import MOST_SOURCES, ResourceCatalog, ResourceSource
 from tabane.gateway.offers.watches import renamed
 from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.aliases import LONGEST, AliasMap, is_alias
+from tabane.gateway.tools.aliases import AliasMap, is_alias
+from tabane.gateway.tools.host_names import LONGEST
 from tabane.gateway.tools.listings import ListingsFile, listing_of
 from tabane.wire.era import Era
 from tests.harness.patience import steps

@@ -14,7 +14,8 @@ import pytest
 
 from tabane.errors import UpstreamUnavailable
 from tabane.gateway.processes import launch
-from tabane.gateway.processes.processes import ChildExit, ChildProcess, ChildProcesses, child_environment
+from tabane.gateway.processes.child_environment import child_environment
+from tabane.gateway.processes.processes import ChildExit, ChildProcess, ChildProcesses
 from tests.harness.child_processes import (
     PATH,
     SOON,
@@ -38,7 +39,7 @@ pytestmark = linux
 # What a child is given
 
 
-def test_a_child_inherits_six_variables_and_what_is_configured() -> None:
+def test_a_child_inherits_what_programs_need_and_what_is_configured() -> None:
     hub = {
         "HOME": "/home/a",
         "LOGNAME": "a",
@@ -57,6 +58,7 @@ def test_a_child_inherits_six_variables_and_what_is_configured() -> None:
         "SHELL": "/bin/sh",
         "TERM": "xterm",
         "USER": "a",
+        "LANG": "ja_JP.UTF-8",
         "KEY": "v",
     }
 

@@ -101,7 +101,7 @@ def test_what_a_dead_child_wrote_last_is_there(tmp_path: Path) -> None:
 def test_memory_holds_the_last_lines_and_last_words_are_few(tmp_path: Path) -> None:
     async def test(log: StderrLog, feed: int) -> None:
         os.write(feed, b"".join(b"line %d\n" % n for n in range(200)))
-        assert log.lines() == [f"line {n}" for n in range(150, 200)]
+        assert log.lines() == [f"line {n}" for n in range(100, 200)]
         assert log.last_words().splitlines() == [f"line {n}" for n in range(190, 200)]
         os.write(feed, b"y" * 3000 + b"\n")
         assert log.last_words() == "y" * 1000
@@ -365,3 +365,45 @@ def test_after_a_flood_everything_is_kept_again(tmp_path: Path) -> None:
         assert any("bytes left out" in line for line in written(tmp_path))
 
     logged(test, tmp_path)
+
+
+def test_lines_behind_a_cursor_are_returned_once_also_after_a_rotation(tmp_path: Path) -> None:
+    log = ServerLogFile(tmp_path, "s")
+    cursor = log.end(10).cursor
+    assert log.after(cursor, 10) == ([], cursor, False)
+    log.append(["one", "two"])
+    first = log.after(cursor, 10)
+    assert [line.split(" ")[2] for line in first.lines] == ["one", "two"]
+    assert log.end(1).cursor == first.cursor
+    log.append(["three"])
+    os.rename(log.path, f"{log.path}.1")
+    log.append(["four"])
+    second = log.after(first.cursor, 10)
+    assert [line.split(" ")[2] for line in second.lines] == ["three", "four"]
+    assert not second.missed
+    assert log.after(second.cursor, 10) == ([], second.cursor, False)
+
+
+def test_a_reader_that_fell_behind_is_told_so(tmp_path: Path) -> None:
+    log = ServerLogFile(tmp_path, "s")
+    log.append(["first"])
+    cursor = log.end(1).cursor
+    log.append([f"{number} {'x' * 1000}" for number in range(500)])
+    found = log.after(cursor, 10_000)
+    assert found.missed
+    assert found.lines[-1].split(" ")[2] == "499"
+    assert sum(map(len, found.lines)) < 1 << 18
+    few = log.after(cursor, 5)
+    assert (len(few.lines), few.missed) == (5, True)
+    for number in range(2):
+        os.rename(log.path, f"{log.path}.1")
+        log.append([f"after {number}"])
+    lost = log.after(cursor, 10)
+    assert (lost.missed, [line.split(" ")[3] for line in lost.lines]) == (True, ["1"])
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "1:-1", "99999999999999:0", "1:99999999999999999999"])
+def test_a_cursor_of_nobody_is_followed_by_what_is_there(tmp_path: Path, cursor: str) -> None:
+    log = ServerLogFile(tmp_path, "s")
+    log.append(["one"])
+    assert len(log.after(cursor, 10).lines) == 1

@@ -9,12 +9,13 @@ HANDLERS = {
     "tabane.gateway.tool_operations",
     "tabane.gateway.parallel_calls",
     "tabane.gateway.server_operations",
+    "tabane.gateway.tool_visibility",
 }
 
 DECLARE = """
 import sys
 from tabane.gateway.table import gateway_table
-table = gateway_table(None, None, None, type("Parts", (), {"read": None}))
+table = gateway_table(None, None, None, type("Parts", (), {"read": None}), None)
 print(len(table), *sys.modules)
 """
 
@@ -22,6 +23,6 @@ print(len(table), *sys.modules)
 def test_declaring_the_operations_imports_no_handler() -> None:
     command = [sys.executable, "-c", DECLARE]
     count, *modules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert int(count) == 16
+    assert int(count) == 18
     assert not HANDLERS & set(modules)
     assert "tabane.gateway.gateway" not in modules

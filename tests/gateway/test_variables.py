@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import ConfigurationError
+from tabane.gateway.servers.secrets_file import parse_secrets
 from tabane.gateway.servers.variables import (
     Variables,
     escaped,
     expand,
     load_variables,
-    parse_secrets,
     with_folder,
 )
 

@@ -27,6 +27,7 @@ def with_model(folder: Path, **settings: object) -> Home:
     """A home whose model knows a few words, ``settings`` beside it in tabane.toml."""
     home = Home(folder)
     home.environment["TABANE_CONFIG"] = str(folder / "tabane.toml")
+    del home.environment["TABANE_MODEL"]  # the file says it
     home.write_servers({})
     settings = {"model": str(tiny.make(folder / MODEL)), "posts_zone": "Asia/Tokyo", **settings}
     file = folder / "tabane.toml"

@@ -62,6 +62,7 @@ class Home:
             "TABANE_HOME": str(self.tabane),
             "TABANE_HTTP": "false",
             "HF_HUB_OFFLINE": "1",  # no test asks anybody for a model
+            "TABANE_MODEL": "none",  # what is searched by meaning takes a process, and time
             "LANG": "C.UTF-8",
         }
 

@@ -78,6 +78,12 @@ class HttpClient:
         self.send("POST", path, {"accept": BOTH, "content-type": "application/json", **named}, body)
 
     async def post(self, message: Any, path: str = "/mcp/full", **headers: str | None) -> Answer:
+        """A POST, and all of its response: on a slow machine, any answer may become a stream."""
+        self.send_message(message, path, **headers)
+        return await self.whole(batch=isinstance(message, list))
+
+    async def begin(self, message: Any, path: str = "/mcp/full", **headers: str | None) -> Answer:
+        """A POST whose response is a stream; its events are left to the caller."""
         self.send_message(message, path, **headers)
         return await self.answer()
 
@@ -90,6 +96,7 @@ class HttpClient:
     async def head(self) -> Answer:
         """The head of the next response; of a stream, the events come after it."""
         raw = await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), SOON)
+        self._parser, self._events, self.ended = EventParser(), [], False
         first, *lines = raw.decode("latin-1").strip().split("\r\n")
         headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
         return Answer(int(first.split()[1]), headers, lines=lines)
@@ -102,10 +109,25 @@ class HttpClient:
             found.body = await asyncio.wait_for(self.reader.readexactly(length), SOON)
         return found
 
+    async def whole(self, *, batch: bool = False) -> Answer:
+        """The next response with its answer as the body, also where that is the end of a stream.
+
+        The answers to a ``batch`` are a list. What a stream tells before its answer is passed over.
+        """
+        found = await self.answer()
+        if found.streams:
+            answers = []
+            while (event := await self.event()) is not None:
+                message = json.loads(event.data) if event.data else {"method": None}
+                if "method" not in message:
+                    answers.append(message)
+            assert answers, "the stream ended without an answer"
+            found.body = json.dumps(answers if batch else answers[0]).encode()
+        return found
+
     async def reply(self) -> Json:
         """The message of the next response, which is a stream where the answer took long."""
-        found = await self.answer()
-        return await self.message() if found.streams else cast("Json", found.json)
+        return cast("Json", (await self.whole()).json)
 
     async def event(self) -> Event | None:
         """The next event of the stream that the last response is; None at its end."""
@@ -141,10 +163,6 @@ class HttpClient:
             return True
         return True
 
-    def next_stream(self) -> None:
-        """The last stream has ended, and another begins on this connection."""
-        self._parser, self._events, self.ended = EventParser(), [], False
-
     def close(self) -> None:
         self.writer.close()
 
@@ -174,6 +192,12 @@ class RecordedProcess:
 
     def end(self, why: str) -> None:
         self.ends.append(why)
+
+    def sign_in_link(self) -> str:
+        raise NotImplementedError
+
+    def restart(self) -> None:
+        raise NotImplementedError
 
     def keep(self) -> None:
         self.kept_on += 1

@@ -92,6 +92,10 @@ class LetterModels:
     async def wanted(self) -> Embedder | NoModel:
         return await self.serving(self.wants) if self.wants else NoModel(say("Nothing was found."))
 
+    async def for_tools(self) -> Sequence[Embedder] | NoModel:
+        found = await self.wanted()
+        return found if isinstance(found, NoModel) else (found,)
+
     async def serving(self, model: str) -> Embedder | NoModel:
         return self.known.get(model) or NoModel(say("Nothing was found."))
 

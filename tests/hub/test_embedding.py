@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 from tabane.errors import BadArguments
-from tabane.hub.embedding import NEXT
-from tabane.search.embedding.embedder import NoModel
+from tabane.hub.embedding_lane import NEXT
+from tabane.search.embedding.embedder import Embedder, NoModel
+from tabane.search.embedding.embedding_service import EmbeddingService, ServedEmbedder
+from tabane.search.embedding.recipe import Recipe
 from tabane.search.filters import EVERYTHING
 from tabane.store.collection import StoredCollection
 from tests.harness.patience import LONG
@@ -26,9 +28,10 @@ from tests.hub.letter_models import (
     embedding_hub,
     note,
 )
+from tests.search.embedding.servers import FakeService
 
 # Side by side, so that few pages hold all asides: each page is a kill below.
-MANY = [note(number, f"note {number}", "aside" if number < 250 else "") for number in range(800)]
+MANY = [note(number, f"note {number}", "aside" if number < 100 else "") for number in range(300)]
 
 
 async def nearest(built: EmbeddingHub, text: str) -> str:
@@ -188,6 +191,50 @@ def test_a_job_that_is_cancelled_leaves_what_it_did(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
+def test_what_a_slow_service_answered_before_it_was_gone_is_kept(tmp_path: Path) -> None:
+    """A request is answered after 30 ms for each text, and 100 ms are the limit: first requests time out."""
+    texts = [f"note {number}" for number in range(60)]
+    service = FakeService()
+
+    async def work() -> None:
+        async with service.serving() as url:
+            served = EmbeddingService(f"{url}/v1", timeout=0.1, attempts=1, pause=0.01)
+            model = await ServedEmbedder.open(Recipe("slow"), served)
+            async with embedding_hub(tmp_path, ServedModels(model)) as built:
+                collection = await built.collection()
+                await collection.upsert([note(number, text) for number, text in enumerate(texts)])
+                service.seconds, service.stuck = 0.03, {texts[20]}
+                built.embedding.wake("notes")
+                await built.quiet()
+                embedded = await collection.embedded("body", EVERYTHING)
+                assert embedded == 59  # all but the one that is never answered
+                service.stuck = set()
+                asked = len(service.asked)
+                built.embedding.wake("notes")
+                await built.quiet()
+                assert [each["input"] for each in service.asked[asked:]] == [[texts[20]]]
+                assert await built.lacking() == 0
+                states = (await built.door.invoke(CALLER, "list_jobs", b"{}"))["results"]
+                assert [(state["status"], state["done"], state["total"]) for state in states] == [
+                    ("done", 60, 60),
+                    ("failed", 59, 60),
+                ]
+            await model.close()
+
+    asyncio.run(work())
+
+
+class ServedModels(LetterModels):
+    """The one model of a service."""
+
+    def __init__(self, model: ServedEmbedder) -> None:
+        super().__init__(wants=model.fingerprint)
+        self._served = model
+
+    async def serving(self, model: str) -> Embedder | NoModel:
+        return self._served
+
+
 @pytest.mark.parametrize("first", ["a", "new"])
 def test_killed_while_it_embeds_it_goes_on_where_it_stood(tmp_path: Path, first: str) -> None:
     async def write(serving: str) -> None:
@@ -220,6 +267,35 @@ def test_killed_while_it_embeds_it_goes_on_where_it_stood(tmp_path: Path, first:
             keys = [record.key for record in MANY]
             vectors = await collection.vectors(keys, "body")
             assert vectors == [model.vector(record.texts["body"]) for record in MANY]
+
+    asyncio.run(look())
+
+
+def test_killed_while_it_embeds_again_the_old_model_serves(tmp_path: Path) -> None:
+    async def write() -> None:
+        async with embedding_hub(tmp_path, LetterModels(LetterModel("old"), wants="old")) as built:
+            await (await built.collection()).upsert([*MANY, note(900, "zzz")])
+            built.embedding.wake("notes")
+            await built.quiet()
+
+    asyncio.run(write())
+    assert _killed_after_a_step(tmp_path, "new")
+
+    async def look() -> None:
+        new = LetterModel("new", gate=asyncio.Event())
+        async with embedding_hub(tmp_path, LetterModels(LetterModel("old"), new, wants="new")) as built:
+            built.embedding.open()
+            async with asyncio.timeout(LONG):
+                await new.steps.get()
+            collection = await built.collection()
+            assert model_of(collection) == "old"
+            assert await nearest(built, "zz") == "n00900"
+            assert new.gate is not None
+            new.gate.set()
+            await built.quiet()
+            assert model_of(collection) == "new"
+            assert {space.name: space.model for space in collection.spaces} == {"body": "new", "aside": "new"}
+            assert len(new.embedded) < len(MANY) + 1 + 100  # the rest was there before the kill
 
     asyncio.run(look())
 

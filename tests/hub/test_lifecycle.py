@@ -224,7 +224,11 @@ def test_every_request_over_several_kills_is_answered_once(user: User) -> None:
         for _ in burst:
             answer = client.next()
             answers.setdefault(answer["id"], []).append("result" in answer)
-        assert said(echo(client, "after", n="after")) == {"n": "after"}
+        after = echo(client, "after", n="after")
+        if "error" in after:  # all were answered before the bridge knew of the death
+            assert after["error"]["data"] == {"reason": "hub"}
+            after = echo(client, "again", n="after")
+        assert said(after) == {"n": "after"}
     assert sorted(answers) == list(range(number))
     assert all(len(found) == 1 for found in answers.values())
     client.close()

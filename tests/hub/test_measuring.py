@@ -12,12 +12,12 @@ import pytest
 from tabane.hub.models import HubModels
 from tabane.search.chunking import Measure, chunks
 from tabane.search.embedding.embedder import NoModel
-from tabane.search.embedding.model_finder import ModelFinder
+from tabane.search.embedding.model_finder import MINILM, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
 from tests.harness.process_list import command
 from tests.hub.test_models import Place
 
-ESTIMATED = "1:estimate/512"
+ESTIMATED = "2:estimate/512"
 
 
 @pytest.fixture
@@ -78,7 +78,14 @@ def test_another_model_or_another_length_is_another_measure(place: Place) -> Non
     assert measured(place).name == names[0]
 
 
-def test_the_package_of_minilm_measures_where_the_default_is_not_here(place: Place) -> None:
+def test_the_installed_model_measures_by_default(place: Place) -> None:
+    measure = measured(place, make_finder=packed)
+    assert measure.capacity == 494
+    assert "universal-sentence-encoder" in measure.name
+
+
+def test_the_package_of_minilm_measures_where_it_is_named(place: Place) -> None:
+    place.set(model=MINILM)
     measure = measured(place, make_finder=packed)
     assert measure.capacity == 238
     assert "MiniLM" in measure.name
@@ -103,14 +110,14 @@ def test_the_model_that_is_open_is_the_one_that_texts_are_cut_for(place: Place) 
     [
         ({}, ESTIMATED),
         ({"model": "none"}, ESTIMATED),
-        ({"model": "intfloat/multilingual-e5-small"}, "1:estimate/491"),
-        ({"model": "sentence-transformers/all-MiniLM-L6-v2@1234"}, "1:estimate/238"),
-        ({"model": "text-embedding-3-small", "model_url": "http://127.0.0.1:9/v1"}, "1:estimate/494"),
+        ({"model": "intfloat/multilingual-e5-small"}, "2:estimate/491"),
+        ({"model": "sentence-transformers/all-MiniLM-L6-v2@1234"}, "2:estimate/238"),
+        ({"model": "text-embedding-3-small", "model_url": "http://127.0.0.1:9/v1"}, "2:estimate/494"),
         (
             {"model": "all-minilm", "model_url": "http://127.0.0.1:9/v1", "model_key": "${NOWHERE}"},
-            "1:estimate/238",
+            "2:estimate/238",
         ),
-        ({"model": "/nowhere/at/all"}, "1:estimate/494"),
+        ({"model": "/nowhere/at/all"}, "2:estimate/494"),
     ],
 )
 def test_what_has_no_tokenizer_here_is_estimated_by_what_is_known_of_its_family(
@@ -133,7 +140,7 @@ def test_a_model_whose_files_are_broken_is_estimated(place: Place) -> None:
         (folder / "tokenizer.json").unlink()
 
     place.run(work)
-    assert measured(place).name.startswith("1:estimate/")
+    assert measured(place).name.startswith("2:estimate/")
 
 
 def test_on_an_event_loop_it_answers_all_the_same(place: Place) -> None:
@@ -151,4 +158,4 @@ def test_after_the_end_everything_is_estimated(place: Place) -> None:
         known.append(models)
 
     place.run(work)
-    assert known[0].measure().name == "1:estimate/13"
+    assert known[0].measure().name == "2:estimate/13"

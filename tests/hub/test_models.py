@@ -18,12 +18,15 @@ import pytest
 from tabane.errors import BadArguments, ModelError, ModelMissing, StoreFull
 from tabane.hub.jobs import Jobs
 from tabane.hub.models import HubModels
+from tabane.hub.models.model_opener import OPEN
 from tabane.hub.models.models import QueryVectors
 from tabane.hub.models.open_models import OpenModels
 from tabane.messages import Message
 from tabane.operations import Caller, Door, Face, OperationTable
 from tabane.search.embedding.embedder import Embedder, NoModel
-from tabane.search.embedding.model_finder import DEFAULT, MINILM, ModelFinder
+from tabane.search.embedding.model_finder import MINILM, ModelFinder
+from tabane.search.embedding.model_hub import ModelHub
+from tabane.search.embedding.universal_encoder import MODEL as USE
 from tabane.settings import Settings, load_settings
 from tests.harness.patience import LONG, until
 from tests.search.embedding import crossing, tiny
@@ -52,6 +55,10 @@ class Kept:
     @property
     def size(self) -> int:
         return sum(map(len, self.vectors.values()))
+
+
+def _without_packages(hub: ModelHub, kept: str) -> ModelFinder:
+    return ModelFinder(hub, kept, package=lambda: None, universal=lambda: None)
 
 
 class Place:
@@ -86,7 +93,7 @@ class Place:
         async def kept() -> Kept:
             return self.kept
 
-        more.setdefault("make_finder", lambda hub, kept: ModelFinder(hub, kept, package=lambda: None))
+        more.setdefault("make_finder", _without_packages)
         return HubModels(lambda: self.settings, self.environ, kept, **more)
 
     def run(self, work: Work, **more: Any) -> None:
@@ -273,18 +280,61 @@ def test_a_record_that_cannot_be_read_does_not_hide_the_others(place: Place) -> 
     place.run(after)
 
 
-def test_at_most_two_models_are_open_and_one_that_was_closed_is_opened_again(place: Place) -> None:
+def test_a_limited_number_of_models_is_open_and_one_that_was_closed_is_opened_again(place: Place) -> None:
     async def work(models: HubModels) -> None:
         found = []
-        for seed in (1, 2, 3, 4):
+        for seed in range(1, OPEN + 3):
             place.set(model=place.model(f"m{seed}", seed))
             found.append(opened(await models.wanted()))
-            assert len(workers()) <= 2
+            assert len(workers()) <= OPEN
         told = (await call(models, "model_status"))["open"]
         assert [each["model"] for each in told] == [each.fingerprint for each in found[2:]]
         for seed, embedder in enumerate(found, 1):
             assert near((await embedder.embed(["a dog"]))[0], "a dog", seed)
-        assert len(workers()) == 2
+        assert len(workers()) == OPEN
+
+    place.run(work)
+
+
+def test_models_for_tools_do_not_depend_on_that_of_documents_and_start_with_the_first_text(
+    place: Place,
+) -> None:
+    package = str(tiny.make(place.folder / "package", seed=2))
+
+    def make(hub: Any, kept: str) -> ModelFinder:
+        return ModelFinder(hub, kept, package=lambda: (package, "c" * 64))
+
+    fingerprints: list[str] = []
+
+    async def work(models: HubModels) -> None:
+        found = await models.for_tools()
+        assert not isinstance(found, NoModel)
+        assert [each.fingerprint.partition("#")[0] for each in found] == [USE, MINILM]
+        assert [each.dimension for each in found] == [512, 384]
+        assert workers() == []
+        fingerprints.extend(each.fingerprint for each in found)
+        (vector,) = await found[0].embed(["a cat"])
+        assert len(vector) == 512 * 4
+        assert len(workers()) == 1
+
+    async def after(models: HubModels) -> None:
+        question = await models.query(fingerprints[0], "a cat")
+        assert isinstance(question, bytes), reason(question)
+        assert len(question) == 512 * 4
+
+    async def none(models: HubModels) -> None:
+        assert "none" in reason(await models.for_tools())
+
+    place.set(model=place.model("documents"))
+    place.run(work, make_finder=make)
+    place.run(after, make_finder=make)
+    place.set(model="none")
+    place.run(none, make_finder=make)
+
+
+def test_without_an_installed_model_tools_have_none_and_the_reason_says_what_to_do(place: Place) -> None:
+    async def work(models: HubModels) -> None:
+        assert "Reinstall Tabane" in reason(await models.for_tools())
 
     place.run(work)
 
@@ -406,29 +456,21 @@ def test_a_model_that_only_an_archive_names_is_taken_from_the_cache_and_never_fe
     place.run(work)
 
 
-def test_auto_is_served_by_what_was_found_and_pulled_when_it_can_be(place: Place) -> None:
-    fake = FakeHub()
-    fake.add(DEFAULT, tiny.make(place.folder / "source"))
+def test_vectors_of_a_former_model_are_searched_while_auto_is_another(place: Place) -> None:
     package = str(tiny.make(place.folder / "package", seed=2))
 
     def make(hub: Any, kept: str) -> ModelFinder:
         return ModelFinder(hub, kept, package=lambda: (package, "c" * 64))
 
+    async def earlier(models: HubModels) -> None:
+        assert opened(await models.wanted()).fingerprint.startswith(MINILM)
+
     async def work(models: HubModels) -> None:
         told = await call(models, "model_status")
-        assert (told["state"], told["id"], told["source"]) == ("here", MINILM, "package")
-        former = opened(await models.wanted())
-        assert former.fingerprint.startswith(MINILM)
-        async with fake.serving() as url:
-            place.environ |= {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": url}
-            done = await call(models, "pull_model")
-            assert [row["model"] for row in done["result"]["results"]] == [DEFAULT]
-            assert opened(await models.wanted()).fingerprint.startswith(DEFAULT)
-            told = await call(models, "model_status")
-            assert (told["state"], told["source"], told["dimension"]) == ("open", "hub", 24)
-        assert near(await models.query(former.fingerprint, "a cat"), "a cat", seed=2)
-
-    async def after(models: HubModels) -> None:
+        assert (told["state"], told["id"], told["source"]) == ("here", USE, "package")
+        assert opened(await models.wanted()).fingerprint.startswith(USE)
+        told = await call(models, "model_status")
+        assert (told["state"], told["dimension"]) == ("open", 512)
         (name,) = [
             name
             for name in json.loads((place.home / "models.json").read_text())["models"]
@@ -436,21 +478,24 @@ def test_auto_is_served_by_what_was_found_and_pulled_when_it_can_be(place: Place
         ]
         assert near(await models.query(name, "a cat"), "a cat", seed=2)
 
+    place.set(model=MINILM)
+    place.run(earlier, make_finder=make)
+    place.set()
     place.run(work, make_finder=make)
-    place.run(after, make_finder=make)
 
 
 def test_a_model_that_is_to_be_fetched_is_said_to_be_absent_without_asking_anybody(place: Place) -> None:
     fake = FakeHub()
-    fake.add(DEFAULT, tiny.make(place.folder / "source"))
+    fake.add("org/tiny", tiny.make(place.folder / "source"))
+    place.set(model="org/tiny")
 
     async def work(models: HubModels) -> None:
         async with fake.serving() as url:
             place.environ |= {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": url}
             told = await call(models, "model_status")
-            assert (told["state"], told["id"]) == ("absent", DEFAULT)
+            assert (told["state"], told["id"]) == ("absent", "org/tiny")
             assert fake.asked == []
-            place.set(model_offline=True)
+            place.set(model="org/tiny", model_offline=True)
             assert (await call(models, "model_status"))["state"] == "none"
             await models.wanted()
             assert fake.asked == []

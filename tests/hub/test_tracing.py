@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tabane.extras import extra_command
 from tabane.hub.collector import NoTracing, TraceCollector, collector_of, open_tracing
 from tabane.hub.span_export import OtlpSender, SpanExport
 from tabane.hub.tracing import CallSpan, CallTracing, SpanTracing, TracedCall, TraceSampler
@@ -449,4 +450,4 @@ def test_a_missing_extra_says_what_to_install(tmp_path: Any) -> None:
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "pip install 'tabane[otel]'" in done.stderr
+    assert extra_command("otel") in done.stderr

@@ -15,6 +15,7 @@ from pathlib import Path
 from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
+from jinja2 import Environment, nodes
 
 SRC = Path(__file__).parents[2] / "src" / "tabane"
 PO = SRC / "messages" / "locales" / "ja" / "LC_MESSAGES" / "tabane.po"
@@ -31,11 +32,27 @@ class Saying:
 
 
 def sayings() -> Iterator[Saying]:
-    """Every call of ``say`` in the source."""
+    """Every call of ``say`` in the source, and in the templates of the web page."""
+    yield from _of_templates()
     for path in sorted(SRC.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(), str(path))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "say":
                 yield _saying(node, f"{path.relative_to(SRC)}:{node.lineno}")
+
+
+def _of_templates() -> Iterator[Saying]:
+    """Every ``say("…", field=…)`` in a template. ``say`` of a variable is not one."""
+    environment = Environment()
+    for path in sorted((SRC / "web" / "templates").rglob("*.html")):
+        for call in environment.parse(path.read_text(encoding="utf-8")).find_all(nodes.Call):
+            first = call.args[0] if call.args else None
+            if (
+                isinstance(call.node, nodes.Name)
+                and call.node.name == "say"
+                and isinstance(first, nodes.Const)
+            ):
+                names = frozenset(keyword.key for keyword in call.kwargs)
+                yield Saying(f"{path.relative_to(SRC)}:{call.lineno}", first.value, names)
 
 
 def read_catalogue() -> Catalog:

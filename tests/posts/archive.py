@@ -47,6 +47,10 @@ class Known:
     async def wanted(self) -> Embedder | NoModel:
         return NoModel(say("There is no model here."))
 
+    async def for_tools(self) -> Sequence[Embedder] | NoModel:
+        found = await self.wanted()
+        return found if isinstance(found, NoModel) else (found,)
+
     async def serving(self, model: str) -> Embedder | NoModel:
         return NoModel(say("There is no model here."))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -34,6 +34,10 @@ class NoModels:
 
     async def wanted(self) -> Embedder | NoModel:
         return NoModel(say("There is no model here."))
+
+    async def for_tools(self) -> Sequence[Embedder] | NoModel:
+        found = await self.wanted()
+        return found if isinstance(found, NoModel) else (found,)
 
     async def serving(self, model: str) -> Embedder | NoModel:
         return NoModel(say("There is no model here."))

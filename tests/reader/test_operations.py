@@ -97,7 +97,7 @@ def test_a_page_comes_with_what_is_known_of_it() -> None:
             "canonical": "https://a.test/c", "way": "extracted", "share": 0.83, "media_type": "text/html",
             "warnings": ["Only little content was found in 3 kB of HTML."],
             "format": "markdown", "content": "Hello.",
-            "start": 0, "end": 6, "length": 6,
+            "start": 0, "end": 6, "length": 6, "tokens": 2,
         }  # fmt: skip
 
     run(work, page)
@@ -297,6 +297,9 @@ def test_pages_are_listed_and_forgotten() -> None:
         listed = await desk.call("list_pages")
         assert [(row["url"], row["title"]) for row in listed["results"]] == [(URL, "T")]
         assert await desk.call("list_pages", site="b.test") == {"results": []}
+        assert (await desk.call("list_pages", sites=True))["sites"] == [{"site": "a.test", "pages": 1}]
+        assert await desk.call("list_pages", url=URL) == listed
+        assert await desk.call("list_pages", url=URL + "x") == {"results": []}
         assert await desk.call("forget_page", url=URL) == {"forgotten": 1}
         assert await desk.call("forget_page", url=URL) == {"forgotten": 0}
         await desk.read()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.search.concepts import MOST_CONCEPTS, MOST_VARIANTS, Concept, concepts
+from tabane.search.concepts import MOST_CHINESE, MOST_CONCEPTS, MOST_VARIANTS, Concept, concepts
 from tabane.search.glossary import Glossary, glossary
 
 SMALL = Glossary(["delete remove\t削除 消す\n", "file\tファイル\n", "pull_request pr\tプルリクエスト\n"])
@@ -70,5 +70,5 @@ def test_any_question_has_bounded_concepts(text: str) -> None:
     for concept in found:
         assert 0 < concept.weight <= 1
         assert concept.variants[0].weight == 1
-        assert len(concept.variants) <= 1 + 2 * MOST_VARIANTS
+        assert len(concept.variants) <= 2 * (1 + MOST_VARIANTS) + MOST_CHINESE
         assert all(variant.tokens and 0 < variant.weight <= 1 for variant in concept.variants)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.search.fusion import Scale, convex, diverse, reciprocal_ranks, stretched
+from tabane.search.fusion import CosineWeight, Scale, convex, diverse, reciprocal_ranks, stretched
 
 ITEMS = st.integers(0, 30)
 RANKINGS = st.lists(st.lists(ITEMS, unique=True, max_size=15), max_size=5)
@@ -143,3 +143,13 @@ def test_a_diverse_choice_begins_with_the_best_and_repeats_nobody(
     assert len(chosen) == min(limit, len(ranked)) == len(set(chosen))
     if chosen and relevance > 0:
         assert chosen[0] == ranked[0][0] or scores[chosen[0]] * relevance == ranked[0][1] * relevance
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(-1, 3), st.floats(-1, 3))
+def test_the_weight_of_the_cosine_falls_with_coverage(
+    one: float, other: float, less: float, more: float
+) -> None:
+    weight = CosineWeight(covered=min(one, other), uncovered=max(one, other))
+    low, high = sorted((less, more))
+    assert weight.covered - 1e-12 <= weight.at(high) <= weight.at(low) + 1e-12 <= weight.uncovered + 1e-9
+    assert (weight.at(0), weight.at(1)) == pytest.approx((weight.uncovered, weight.covered))

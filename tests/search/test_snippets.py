@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.search.analysis import tokens
-from tabane.search.snippets import snippet
+from tabane.search.snippets import MOST_MARKS, marks, snippet
 
 _MARKED = ["か\u3099", "e\u0301té"]
 _PLAIN = [
@@ -77,3 +77,28 @@ def test_without_a_hit_it_is_the_beginning() -> None:
     found = snippet("A text of some words that goes on and on.", ["absent"], 20)
     assert (found.start, found.marks) == (0, ())
     assert found.text == "A text of some words"[: len(found.text)]
+
+
+def test_words_are_marked_in_a_whole_text() -> None:
+    text = "Cathedral cats purr。ありがとう、黒猫と catalog"
+    assert _marked(text, ["cat"]) == ["cats"]
+    assert _marked(text, ["purr cat"], unfinished=True) == ["Cathedral", "cats", "purr", "catalog"]
+    assert _marked(text, ["猫 ありがとう"]) == ["ありがとう", "猫"]
+    assert _marked(text, [], ["THEDR", "と"]) == ["thedr", "と", "と"]
+    assert len(marks("猫 " * 500, ["猫"])) == MOST_MARKS
+
+
+def _marked(
+    text: str, words: list[str], parts: list[str] | None = None, *, unfinished: bool = False
+) -> list[str]:
+    return [text[start:end] for start, end in marks(text, words, parts or (), unfinished=unfinished)]
+
+
+@given(TEXTS, st.lists(WORDS, max_size=4), st.lists(WORDS, max_size=3), st.booleans())
+def test_marks_of_a_whole_text_are_inside_it_and_apart(
+    text: str, words: list[str], parts: list[str], unfinished: bool
+) -> None:
+    last = -1
+    for start, end in marks(text, words, parts, unfinished=unfinished):
+        assert last < start < end <= len(text)
+        last = end

@@ -21,7 +21,7 @@ from tabane.search.chunking.chunk import Estimate
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import EngineHits, LexicalQuery, VectorQuery
 from tabane.search.filters import EVERYTHING, Equal, Filter
-from tabane.search.fusion import reciprocal_ranks
+from tabane.search.fusion import CosineWeight, reciprocal_ranks
 from tabane.search.hybrid import Fusion, HybridRanking, HybridSearchable, RankedRecord, hybrid
 from tabane.search.models import Reranker
 from tabane.search.pipeline import diversified, judged, reranked
@@ -99,7 +99,7 @@ def test_it_is_the_fusion_of_both_rankings(
 
 @settings(max_examples=25, deadline=None)
 @given(RECORDS, QUESTIONS, st.none() | st.just(0.2))
-def test_scores_are_the_mean_of_both_on_their_scales(
+def test_scores_are_the_weighted_mean_of_both_on_their_scales(
     records: list[Record], question: tuple[str, tuple[int, ...]], usual: float | None
 ) -> None:
     async def work() -> None:
@@ -110,12 +110,14 @@ def test_scores_are_the_mean_of_both_on_their_scales(
             cosines = [hit.cosine for hit in found.hits if hit.cosine is not None]
             nothing = min(cosines, default=0.0) if usual is None else usual
             ceiling = max([lexical.ceiling, *(hit.score for hit in lexical.hits)])
+            best = lexical.hits[0].score / lexical.ceiling if lexical.hits and lexical.ceiling else 0.0
+            weight = CosineWeight().at(best)
             for hit in found.hits:
                 by_meaning = 0.0 if hit.cosine is None else max(hit.cosine - nothing, 0) / (1 - nothing or 1)
                 if usual is None and set(cosines) == {hit.cosine} and nothing >= 1:
                     by_meaning = 1.0
                 by_words = (hit.bm25 or 0.0) / ceiling if ceiling else 0.0
-                assert hit.score == pytest.approx((by_meaning + by_words) / 2, abs=1e-4)
+                assert hit.score == pytest.approx(weight * by_meaning + (1 - weight) * by_words, abs=1e-4)
             assert [hit.score for hit in found.hits] == sorted(
                 (hit.score for hit in found.hits), reverse=True
             )
@@ -123,7 +125,7 @@ def test_scores_are_the_mean_of_both_on_their_scales(
     asyncio.run(work())
 
 
-@pytest.mark.parametrize("fusion", ["scaled", "rrf", "convex"])
+@pytest.mark.parametrize("fusion", ["scaled", "partial", "rrf", "convex"])
 def test_what_both_find_is_before_what_one_finds(fusion: Fusion) -> None:
     async def work() -> HybridRanking:
         records = [
@@ -196,7 +198,9 @@ class Asked:
         return await self._collection.nearest(query, where, limit, offset)
 
 
-@pytest.mark.parametrize(("fusion", "proven"), [("scaled", 13), ("rrf", None), ("convex", None)])
+@pytest.mark.parametrize(
+    ("fusion", "proven"), [("scaled", 13), ("partial", 13), ("rrf", None), ("convex", None)]
+)
 def test_words_are_asked_before_meaning_and_what_counts_is_proven(fusion: Fusion, proven: int | None) -> None:
     """Side by side both take longer. By cosines themselves, what only fills the depth needs no proof."""
 
@@ -304,6 +308,9 @@ class Judges:
 
     async def wanted(self) -> NoModel:
         return NoModel(say("Nothing was found."))
+
+    async def for_tools(self) -> NoModel:
+        return await self.wanted()
 
     async def serving(self, model: str) -> NoModel:
         return NoModel(say("Nothing was found."))

@@ -198,6 +198,14 @@ class KeyRing:
             return KeyVerdict(None, "wrong", id)
         return self._judged(access)
 
+    def with_id(self, id: str) -> KeyAccess | None:
+        """Return the access of an active key that was shown before; None for everything else.
+
+        Raises as :meth:`judge`.
+        """
+        access = self._recent.get(id) or self._live.get(id) or self._loaded(id)
+        return None if access is None else self._judged(access).access
+
     def _judged(self, access: KeyAccess) -> KeyVerdict:
         state = access.state
         if state == "active":

@@ -89,7 +89,7 @@ class PermissionRules:
         if target.changes and self.patterns.read_only:
             return False
         if target.server:
-            return not self._denies_upstream(target) and self._allow.matches(target.name)
+            return not self._denies_upstream(target) and any(map(self._allow.matches, target.names))
         if target.kind == "list":
             return True  # its items are checked one by one
         source = target.source or "admin"
@@ -104,7 +104,9 @@ class PermissionRules:
     def _denies_upstream(self, target: CallTarget) -> bool:
         # A server without a prefix is denied by its own name too: a denial has to hold.
         name, below = target.name, f"{target.server}__"
-        return self._deny.matches(name) or (not name.startswith(below) and self._deny.matches(below + name))
+        if any(map(self._deny.matches, target.names)):
+            return True
+        return not name.startswith(below) and self._deny.matches(below + name)
 
 
 _Asked = TypeVar("_Asked")
@@ -130,7 +132,7 @@ def unmatched(patterns: PermissionPatterns, known: Iterable[CallTarget]) -> list
     missing = {pattern: PatternList([pattern]) for pattern in (*patterns.allow, *patterns.deny)}
     missing = {pattern: each for pattern, each in missing.items() if not each.sources and not each.every_tool}
     for target in known:
-        for pattern in [one for one, each in missing.items() if each.matches(target.name)]:
+        for pattern in [one for one, each in missing.items() if any(map(each.matches, target.names))]:
             del missing[pattern]
         if not missing:
             break

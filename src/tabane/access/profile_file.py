@@ -50,6 +50,11 @@ def read_profiles(path: Path) -> dict[str, ProfileDefinition]:
         return {}
     except UnicodeDecodeError:
         raise ConfigurationError(say("{path} is not UTF-8. Save it as UTF-8.", path=path)) from None
+    return profiles_in(path, text)
+
+
+def profiles_in(path: Path, text: str) -> dict[str, ProfileDefinition]:
+    """Return the profiles in the text of a settings file. Raises ConfigurationError."""
     if "profiles" not in text:
         return {}
     import tomllib  # few have profiles

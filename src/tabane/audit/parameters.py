@@ -53,6 +53,9 @@ class AuditConditions(AuditPeriod, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class QueryAuditLogs(AuditConditions, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """``seq``: only the entry of that number, if it matches."""
+
+    seq: Annotated[int, Meta(ge=1, le=1 << 62)] | None = None
     limit: EntryLimit = 50
     offset: Offset = 0
     cursor: QueryCursor | None = None

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from datetime import tzinfo
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from tabane.audit.analysis import OfferedTool, analyzed
 from tabane.audit.conditions import check_order, filter_of, period_of
 from tabane.audit.index_requests import EntryCounts, EntryFilter, EntryQuery, IndexTask, UsageQuery
@@ -76,9 +78,16 @@ class AuditQueries:
             offset=0 if params.cursor else params.offset,
             limit=params.limit,
         )
+        if params.seq is not None:
+            return await self._one(query, params.seq)
         found: dict[str, Any] = await self._index.ask(query)
         before = found.pop("before")
         return found | {"next_cursor": _entries.encode(EntryPlace(before)) if before else None}
+
+    async def _one(self, query: EntryQuery, seq: int) -> dict[str, Any]:
+        found = await self._index.ask(msgspec.structs.replace(query, before=seq + 1, offset=0, limit=1))
+        rows = [row for row in found["results"] if row["seq"] == seq]
+        return {"results": rows, "total": len(rows), "exact": True, "next_cursor": None}
 
     async def get_audit_stats(self, caller: Caller, params: GetAuditStats) -> dict[str, Any]:
         """Return counts of entries by each of their properties."""

@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from tabane.audit.prepared_arguments import NOTHING, PreparedArguments
-from tabane.audit.secret_hints import PAIR_VALUES, has_run, may_name_secrets
-from tabane.audit.secret_names import SecretNames
+from tabane.text.secret_hints import PAIR_VALUES, has_run, may_name_secrets
+from tabane.text.secret_names import SecretNames
 
 CHECKED = 2 << 10
 """Bytes of arguments that are checked on the event loop, and taken as they are if they are harmless."""
@@ -82,9 +82,12 @@ class ArgumentRedactor:
         self._thread.add(prepared)
         return prepared
 
-    def redact(self, arguments: bytes) -> tuple[bytes, int]:
-        """Return the redacted JSON, and the number of bytes of the arguments if it is not all of them."""
-        return self._redact(arguments[: self._limit + LOOKAHEAD], len(arguments))
+    def redact(self, arguments: bytes, size: int = 0) -> tuple[bytes, int]:
+        """Return the redacted JSON, and the number of bytes of the arguments if it is not all of them.
+
+        ``size`` is their number if ``arguments`` are only the first of them.
+        """
+        return self._redact(arguments[: self._limit + LOOKAHEAD], size or len(arguments))
 
     def close(self) -> None:
         if self._thread is not None:

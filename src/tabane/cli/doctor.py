@@ -48,7 +48,7 @@ def doctor(terminal: Terminal, quick: bool, fix: bool) -> None:
             patient, mending = checkup.repair(lambda: _patient(terminal))
         else:
             patient = _patient(terminal)
-        _record_path(patient)
+        _record_environment(patient)
     report = CheckupPrinter(terminal, mending)
     for section in checkup.SECTIONS:
         report.take(section.name, section.title, checkup.findings(section, patient))
@@ -58,6 +58,11 @@ def doctor(terminal: Terminal, quick: bool, fix: bool) -> None:
         report.take(checkup.AUTHORIZATION.name, checkup.AUTHORIZATION.title, found)
         with terminal.working(say("Starting the servers")):
             found = checkup.findings(checkup.SERVERS, patient)
+            if fix:
+                more = checkup.repaired(found)
+                report.also(more)
+                if more.done:
+                    found = checkup.findings(checkup.SERVERS, patient)
         report.take(checkup.SERVERS.name, checkup.SERVERS.title, found)
     report.close()
     if report.count("fault"):
@@ -70,6 +75,10 @@ class CheckupPrinter:
     def __init__(self, terminal: Terminal, mending: DoctorRepairs) -> None:
         self._terminal, self._mending = terminal, mending
         self._found: list[tuple[str, DoctorFinding]] = []
+
+    def also(self, more: DoctorRepairs) -> None:
+        """Add repairs that were made after others."""
+        self._mending = type(more)(self._mending.done + more.done, self._mending.failed + more.failed)
 
     def count(self, level: str) -> int:
         return sum(finding.level == level for _, finding in self._found)
@@ -133,13 +142,13 @@ def _patient(terminal: Terminal) -> Installation:
         return examine(os.environ, None, error)
 
 
-def _record_path(patient: Installation) -> None:
-    from tabane.hub.servers import record_path
+def _record_environment(patient: Installation) -> None:
+    from tabane.hub.recorded_environment import record_environment
 
     if patient.settings.home.is_dir():
         # if it cannot be written, the check of the home reports the reason
         with suppress(OSError):
-            record_path(patient.settings.home, os.environ)
+            record_environment(patient.settings.home, os.environ)
 
 
 def _row(finding: DoctorFinding) -> dict[str, Any]:
@@ -161,18 +170,17 @@ def _print(findings: Iterable[DoctorFinding]) -> None:
             if finding.mend:
                 click.echo(f"  {arrow} {_indented(text(finding.mend))}")
         return
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from tabane.cli.tables import StyledCell, table_lines
 
-    table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    rows = []
     for finding in findings:
-        table.add_row(Text(marks[finding.level], _COLORS[finding.level]), Text(text(finding.title)))
+        rows.append(
+            (StyledCell(marks[finding.level], _COLORS[finding.level]), StyledCell(text(finding.title)))
+        )
         if finding.mend:
-            table.add_row("", Text(f"{arrow} {text(finding.mend)}", "dim"))
-    Console(highlight=False).print(table)
+            rows.append((StyledCell(""), StyledCell(f"{arrow} {text(finding.mend)}", "dim")))
+    for line in table_lines(rows, gap=1, whole=(0,)):
+        click.echo(line)
 
 
 def _indented(lines: str) -> str:

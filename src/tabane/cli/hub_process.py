@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from tabane.build import this_build
 from tabane.errors import HubError
+from tabane.gateway.processes.variable_names import ON_TERMINAL
 from tabane.hub.local import lock
 from tabane.hub.local.connector import HubConnector, HubUnreachable
 from tabane.hub.local.endpoint import Endpoint, absolute, here
@@ -76,6 +78,16 @@ def _gone(endpoint: Endpoint, pid: int | None, limit: float) -> bool:
     return True
 
 
+def marked_terminal(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the environment of a hub that this command starts, marked if a person types in a terminal.
+
+    In such a hub, what is unset in the terminal stays unset.
+    """
+    if sys.stdin is not None and sys.stdin.isatty():
+        return {**environ, ON_TERMINAL: "1"}
+    return environ
+
+
 def reach_hub(
     endpoint: Endpoint,
     flags: Iterable[str],
@@ -121,7 +133,7 @@ def approach(
         servers=absolute(wanted, os.environ) if wanted and not named else None,
         code=this_build().code,
     )
-    return HubConnector(endpoint, hello, os.environ, flags, started_by)
+    return HubConnector(endpoint, hello, marked_terminal(os.environ), flags, started_by)
 
 
 def _command() -> str:

@@ -10,7 +10,8 @@ import click
 from tabane.cli.completion import COMPLETION_LIMIT, completed
 from tabane.cli.following import result_of, watched
 from tabane.cli.options import hub_options
-from tabane.cli.output import INTERRUPTED, Group, TableState, Terminal, examples, state_word, text
+from tabane.cli.output import INTERRUPTED, Group, TableState, Terminal, examples, lang, state_word, text
+from tabane.cli.progress import job_figures
 from tabane.messages import say
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _print(terminal: Terminal, rows: list[dict[str, Any]]) -> None:
             (
                 row["job"],
                 TableState("waiting" if row.get("waits_for") else row["status"]),
-                _far(row),
+                job_figures(row, lang()),
                 _when(row["started"]),
                 _named(row),
                 _owner(row.get("owner")),
@@ -121,10 +122,6 @@ def _owner(owner: dict[str, Any] | None) -> str:
     if owner["pid"]:
         who = text(say("{program} (process {pid})", program=who, pid=owner["pid"]))
     return text(say("{program}, detached", program=who)) if owner["detached"] else who
-
-
-def _far(row: dict[str, Any]) -> str:
-    return f"{row['done']}/{row['total']}" if row["total"] else str(row["done"])
 
 
 def _when(seconds: float) -> str:

@@ -248,6 +248,7 @@ _SHOWN_ABOVE_ZERO = ("keys", "audit_lost")
 def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
     report = dict(report)
     settings = report.pop("settings", None)
+    report.pop("restartable", None)  # for programs
     report["status"] = TableState(report["status"])
     terminal.pairs(
         (_LABELS.get(name, name.replace("_", " ")), value)

@@ -26,7 +26,8 @@ def show_server_log(terminal: Terminal, name: str, lines: int, *, follow: bool) 
     With ``--json``, each new line is an object. Raises HubError and UnknownName.
     """
     path = os.path.join(terminal.endpoint().logs, "servers", file_name(name))
-    found = terminal.hub().call("server_logs", {"name": name, "lines": lines})
+    answer = terminal.hub().call("server_logs", {"name": name, "lines": lines})
+    found = {key: answer[key] for key in ("name", "lines")}
     if follow:
         # Read here as well, so that no line is lost between what was there and what is added.
         found["lines"], end = _end_of(path, lines)

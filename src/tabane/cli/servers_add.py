@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tabane.cli.options import json_option, option
-from tabane.cli.output import Command, Terminal, examples, lang
+from tabane.cli.output import Command, Terminal, examples, lang, text
+from tabane.cli.registry_servers import GivenValues, choose
 from tabane.cli.servers_file import ServersFile, file_option
 from tabane.errors import BadArguments, TabaneError
 from tabane.gateway.servers.editing import add_server, check_addable
@@ -39,10 +40,27 @@ class AddCommand(Command):
         while at < len(args) and args[at] != "--":
             if not args[at].startswith("-"):
                 if names and not is_url(args[at]):
+                    self._refuse_options(args[at], args[at + 1 :])
                     return [*args[:at], "--", *args[at:]]
                 names += 1
             at += 2 if args[at] in takes_value else 1
         return args
+
+    def _refuse_options(self, command: str, words: Sequence[str]) -> None:
+        """Raise UsageError for an option of ours among the words of a command that no ``--`` begins.
+
+        The server would get it silently.
+        """
+        own = {name for option in self.params for name in option.opts if name.startswith("--")}
+        for word in words:
+            if (name := word.partition("=")[0]) in own:
+                why = say(
+                    "{option} is after the command, so {command} would get it. Write it before the name of "
+                    "the server. If it is meant for {command}, write -- before {command}.",
+                    option=name,
+                    command=command,
+                )
+                raise click.UsageError(text(why))
 
 
 class ServerTrialFailed(TabaneError):
@@ -73,26 +91,66 @@ class ServerTrialFailed(TabaneError):
         "tabane servers add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes",
         "tabane servers add github --env GITHUB_TOKEN -- github-mcp-server stdio",
         "tabane servers add docs https://example.com/mcp --header Authorization='Bearer ${TOKEN}'",
+        "tabane servers add --from-registry io.github.github/github-mcp-server",
     ),
 )
-@click.argument("name", metavar="NAME")
+@click.argument("name", metavar="NAME", required=False)
 @click.argument("command", metavar="[URL | [--] COMMAND ARGS…]", nargs=-1, type=click.UNPROCESSED)
 @option("--url", "at", metavar="URL", help=say("URL of the server, instead of a command."))
 @option("--sse", is_flag=True, help=say("The URL is a server of the old transport (HTTP with SSE)."))
+@option(
+    "--from-registry",
+    "listed",
+    metavar="NAME",
+    help=say(
+        "Add this server of the MCP registry: NAME or NAME@VERSION. To find one: tabane servers find. What "
+        "it needs is asked for, or given with --env, --header and --input."
+    ),
+)
+@option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help=say("A value for another input that the registry declares; repeatable."),
+)
+@option(
+    "--using",
+    metavar="KIND",
+    help=say("How to run a server of the registry: npm, pypi, oci, nuget, http or sse."),
+)
 @option("--env", multiple=True, metavar="KEY=VALUE", help=say("Environment variables for it; repeatable."))
 @option("--header", multiple=True, metavar="KEY=VALUE", help=say("Headers for the URL; repeatable."))
 @option("--cwd", metavar="FOLDER", help=say("Working directory. Default: the folder of the servers file."))
 @option("--description", metavar="TEXT", help=say("What the server is for; tool searches use this text."))
 @option("--tag", "tags", multiple=True, metavar="TAG", help=say("Tag for its tools; repeatable."))
+@option("--keyword", "keywords", multiple=True, metavar="TEXT", help=say("Another word for it; repeatable."))
+@option(
+    "--example",
+    "examples",
+    multiple=True,
+    metavar="TEXT",
+    help=say("A request that it is for, in any language; repeatable."),
+)
+@option("--yes", "-y", "agreed", is_flag=True, help=say("With --from-registry: do not ask for confirmation."))
 @option("--disabled", is_flag=True, help=say("Add it disabled, without testing it."))
 @option("--no-try", "untried", is_flag=True, help=say("Add it without testing it."))
 @option("--force", is_flag=True, help=say("Add it even if it does not work."))
 @file_option
 @json_option
 @click.pass_obj
-def add(terminal: Terminal, /, name: str, file: str | None, untried: bool, force: bool, **given: Any) -> None:
-    wanted = definition(**given)
+def add(
+    terminal: Terminal, /, name: str | None, file: str | None, untried: bool, force: bool, **given: Any
+) -> None:
+    listed, registry = given.pop("listed"), {key: given.pop(key) for key in ("inputs", "using", "agreed")}
     place = ServersFile.found(terminal, file)
+    if listed:
+        name, wanted = _from_registry(terminal, place, listed, name, registry, given)
+    elif name is None:
+        raise click.MissingParameter(param_type="argument", param_hint="'NAME'")
+    else:
+        _refuse_registry_options(registry)
+        wanted = definition(**given)
     # report a file that cannot be changed before starting the server
     check_addable(place.path, {name: wanted})
     result: dict[str, Any] = {"name": name, "path": str(place.path), "status": "added"}
@@ -103,6 +161,45 @@ def add(terminal: Terminal, /, name: str, file: str | None, untried: bool, force
     terminal.show(result, lambda: terminal.say(_added(place, result)))
     for problem in place.problems(name):
         terminal.note(problem)
+
+
+def _from_registry(
+    terminal: Terminal,
+    place: ServersFile,
+    listed: str,
+    name: str | None,
+    registry: dict[str, Any],
+    given: dict[str, Any],
+) -> tuple[str, dict[str, Any]]:
+    """Return name and definition of a server of the registry."""
+    if given["command"] or given["at"] or given["sse"]:
+        raise BadArguments(say("--from-registry needs neither a command nor a URL."), "--from-registry")
+    # A taken name is reported before anybody is asked for values.
+    check_addable(place.path, {name or listed.partition("@")[0].rpartition("/")[2]: {}})
+    values = GivenValues(given["env"], given["header"], registry["inputs"], registry["using"])
+    choice = choose(terminal, place.settings, listed, name, values, None)
+    # Anyone can publish: a person sees what runs before it does.
+    if terminal.asks and not registry["agreed"] and not terminal.agreed(say("Add {name}?", name=choice.name)):
+        terminal.say(say("Nothing was changed."))
+        raise click.exceptions.Exit(0)
+    if given["cwd"] and "url" in choice.definition:
+        raise BadArguments(say("--env and --cwd apply to a command, not to --url."))
+    own = _words(given) | ({"cwd": _absolute(given["cwd"], os.getcwd())} if given["cwd"] else {})
+    return choice.name, choice.definition | own
+
+
+def _refuse_registry_options(registry: dict[str, Any]) -> None:
+    if registry["inputs"] or registry["using"]:
+        raise BadArguments(say("--input and --using apply to --from-registry."))
+
+
+def _words(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the user's words for searching, and whether it is disabled."""
+    found = {"description": given["description"], "tags": list(given["tags"])}
+    found |= {"keywords": list(given["keywords"]), "examples": list(given["examples"])}
+    return {key: value for key, value in found.items() if value} | (
+        {"enabled": False} if given["disabled"] else {}
+    )
 
 
 def _try(
@@ -160,9 +257,12 @@ def of_command(command: Sequence[str], env: Sequence[str], cwd: str | None, fold
     Raises BadArguments if a part of ``env`` is not KEY or KEY=VALUE.
     """
     first, *rest = command
-    if cwd and not cwd.startswith(("~", "${")):
-        cwd = os.path.normpath(os.path.join(folder, cwd))
+    cwd = _absolute(cwd, folder) if cwd else cwd
     return {"command": first, "args": rest, "env": dict(_pairs("--env", env)), "cwd": cwd}
+
+
+def _absolute(cwd: str, folder: str) -> str:
+    return cwd if cwd.startswith(("~", "${")) else os.path.normpath(os.path.join(folder, cwd))
 
 
 def of_url(url: str, headers: Sequence[str], *, sse: bool) -> dict[str, Any]:
@@ -199,6 +299,8 @@ def definition(
     cwd: str | None,
     description: str | None,
     tags: Sequence[str],
+    keywords: Sequence[str],
+    examples: Sequence[str],
     disabled: bool,
 ) -> dict[str, Any]:
     """Return the whole definition, without parts that were not given. Raises BadArguments on conflicts."""
@@ -216,6 +318,7 @@ def definition(
         raise BadArguments(say("--header and --sse apply to --url."))
     found = of_url(at, header, sse=sse) if at else of_command(command, env, cwd, os.getcwd())
     found |= {"description": description, "tags": list(tags)}
+    found |= {"keywords": list(keywords), "examples": list(examples)}
     return {key: value for key, value in found.items() if value} | ({"enabled": False} if disabled else {})
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +15,12 @@ from tabane.cli.output import Terminal, lang
 from tabane.errors import CallerError, ConfigurationError, HubError, UnknownName
 from tabane.gateway.servers.configuration import (
     ServersConfiguration,
-    open_document,
     read_configuration,
-    server_tables,
     why_disabled,
+    written_definitions,
 )
-from tabane.gateway.servers.redaction import Redactor, is_secret_name
+from tabane.gateway.servers.masking import masked, masked_text
+from tabane.gateway.servers.redaction import Redactor
 from tabane.gateway.servers.server import Server
 from tabane.gateway.servers.variables import Variables, keyring_lookup, load_variables
 from tabane.hub.local import lock
@@ -85,7 +84,7 @@ class ServersFile:
     def read(self) -> ServersFileContent:
         """Return the content of the file, and the hub's state. Raises ConfigurationError and HubError."""
         live = {row["name"]: row for row in self.hub.call("list_servers")["results"]} if self.hub else None
-        return ServersFileContent(self._configuration(), definitions(self.path), live)
+        return ServersFileContent(self._configuration(), written_definitions(self.path), live)
 
     def problems(self, name: str) -> list[str]:
         """Return the problems of a server in the current file: warnings, and why it is disabled."""
@@ -102,21 +101,11 @@ class ServersFile:
         return load_variables(self.settings.home, os.environ, keyring)
 
 
-def definitions(path: Path) -> dict[str, Any]:
-    """Return the servers of the file as written, by name. Of a repeated name, the last counts."""
-    try:
-        document = open_document(path)
-    except FileNotFoundError:
-        return {}
-    tables = server_tables(path, document)
-    return {entry.key: entry.value for table in tables for entry in document.members(table.start)}
-
-
 def server_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of a server for the shell."""
     try:
         path = load_settings({"servers": ctx.params.get("file")}, os.environ).servers
-        return [name for name in definitions(path) if name.startswith(incomplete)]
+        return [name for name in written_definitions(path) if name.startswith(incomplete)]
     except ConfigurationError:
         return []
 
@@ -153,6 +142,9 @@ class ServersFileContent:
         """Return the problem of a row's server, short enough for a table."""
         server = self.configuration.get(row["name"])
         why = why_disabled(server) if server and row["state"] == "disabled" else None
+        download = row.get("download")
+        if why is None and download:
+            return str(download["note"])
         return why.render(lang()) if why else row["error"]
 
     def warnings(self, name: str) -> list[str]:
@@ -195,72 +187,3 @@ class ServersFileContent:
         else:
             message = say("There is no server {name}. List all servers with: tabane servers list", name=name)
         return UnknownName(message, near)
-
-
-MASK = "***"
-
-_NAMED = ("env", "headers")
-_REFERENCE = re.compile(r"(\$\{[^{}]*\})")
-_SCHEME = re.compile(r"(?i)\s*(?:(?:bearer|basic|token)\s+)?")
-_USER = re.compile(r"(://[^/?#@:]*:)[^/?#@]*@")
-_QUERY = re.compile(r"([?&])([^=&#]+)=([^&#]+)")
-
-
-def masked(definition: Mapping[str, Any], secrets: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the definition with all values of ``env`` and ``headers`` hidden, except names of variables.
-
-    ``secrets`` are values that are hidden everywhere, as are passwords and secret query values in URLs.
-    Values that are not text stay unchanged.
-    """
-    redactor = Redactor(secrets)
-    return {key: _masked(key, value, redactor) for key, value in definition.items()}
-
-
-def masked_text(text: str, redactor: Redactor) -> str:
-    """Mask a text that is not a value of an environment, such as an argument or a URL."""
-    text = _USER.sub(rf"\1{MASK}@", redactor.text(text))
-    return _QUERY.sub(_without_secret, text)
-
-
-def masked_value(text: str) -> str:
-    """Mask a value of an environment or header: ``Bearer ${TOKEN}`` stays, ``abc`` does not."""
-    parts = _REFERENCE.split(text)
-    shown = [_without_default(part) if index % 2 else _without_text(part) for index, part in enumerate(parts)]
-    return "".join(shown)
-
-
-def _masked(key: str, value: Any, redactor: Redactor) -> Any:
-    if key in _NAMED and isinstance(value, dict):
-        return {name: masked_value(text) if isinstance(text, str) else MASK for name, text in value.items()}
-    if key in _NAMED:
-        return MASK
-    if isinstance(value, dict):
-        return {name: _inside(name, part, redactor) for name, part in value.items()}
-    return _inside(key, value, redactor)
-
-
-def _inside(name: str, value: Any, redactor: Redactor) -> Any:
-    if isinstance(value, str):
-        return masked_value(value) if is_secret_name(name) else masked_text(value, redactor)
-    if isinstance(value, list):
-        return [_inside(name, part, redactor) for part in value]
-    return (
-        {key: _inside(key, part, redactor) for key, part in value.items()}
-        if isinstance(value, dict)
-        else value
-    )
-
-
-def _without_text(text: str) -> str:
-    return text if _SCHEME.fullmatch(text) else MASK
-
-
-def _without_default(reference: str) -> str:
-    name, found, default = reference.partition(":-")
-    return f"{name}{found}{MASK}}}" if found and default != "}" else reference
-
-
-def _without_secret(found: re.Match[str]) -> str:
-    mark, name, value = found.groups()
-    shown = masked_value(value) if is_secret_name(name) else value
-    return f"{mark}{name}={shown}"

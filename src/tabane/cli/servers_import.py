@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +10,12 @@ from typing import Any
 
 import click
 
+from tabane.cli.assistant_setup import machine
 from tabane.cli.options import json_option, option
 from tabane.cli.output import Command, Terminal, examples, lang, text
-from tabane.cli.servers_file import ServersFile, ServersFileContent, definitions, file_option
+from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option
 from tabane.errors import BadArguments, ConfigurationError
-from tabane.gateway.servers.clients import CLIENTS
-from tabane.gateway.servers.configuration import configuration_of, why_disabled
-from tabane.gateway.servers.editing import add_servers, check_addable
-from tabane.gateway.servers.importing import (
+from tabane.gateway.assistants.importing import (
     ImportedServer,
     ImportSource,
     ServerImportPlan,
@@ -26,8 +23,10 @@ from tabane.gateway.servers.importing import (
     source_of,
     sources,
 )
+from tabane.gateway.assistants.table import CLIENTS
+from tabane.gateway.servers.configuration import configuration_of, why_disabled, written_definitions
+from tabane.gateway.servers.editing import add_servers, check_addable
 from tabane.messages import Message, say
-from tabane.settings.files import home_folder
 
 _NAMES = [client.name for client in CLIENTS]
 
@@ -36,10 +35,9 @@ _NAMES = [client.name for client in CLIENTS]
     "import",
     cls=Command,
     help=say(
-        "Import the servers of other programs: Claude Desktop, Claude Code, Cursor, VS "
-        "Code and Windsurf, from your user settings and from the current folder. The "
-        "servers are shown first, with secrets hidden. The files of those programs are not "
-        "changed."
+        "Import the servers of other programs, such as Claude Code, Cursor, VS Code, Codex or goose, from "
+        "your user settings and from the current folder. tabane install --list names them all. The servers "
+        "are shown first, with secrets hidden. The files of those programs are not changed."
     ),
     epilog=examples(
         "tabane servers import",
@@ -75,7 +73,9 @@ def import_(
     with terminal.working(say("Looking for servers")):
         found_sources = _sources(clients, given)
         found = [server for source in found_sources for server in source.servers]
-        preview = ImportPreview(place, found_sources, plan(found, definitions(place.path), forced=forced))
+        preview = ImportPreview(
+            place, found_sources, plan(found, written_definitions(place.path), forced=forced)
+        )
     preview.show(terminal)
     if given and found_sources[0].problem:
         raise ConfigurationError(found_sources[0].problem)
@@ -92,16 +92,7 @@ def _sources(clients: Sequence[str], given: Path | None) -> list[ImportSource]:
     if given:
         return [source_of(Path(os.path.abspath(given)))]
     wanted = [client for client in CLIENTS if not clients or client.name in clients]
-    config = os.environ.get("XDG_CONFIG_HOME", "")
-    return list(
-        sources(
-            wanted,
-            sys.platform,
-            Path(home_folder(os.environ)),
-            Path.cwd(),
-            Path(config) if os.path.isabs(config) else None,
-        )
-    )
+    return list(sources(wanted, machine(), Path.cwd()))
 
 
 def _may(terminal: Terminal, preview: ImportPreview, agreed: bool) -> bool:

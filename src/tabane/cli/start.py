@@ -11,7 +11,7 @@ import click
 
 from tabane.build import this_build
 from tabane.cli.following import hand_over, result_of, watched
-from tabane.cli.hub_process import reach_hub
+from tabane.cli.hub_process import marked_terminal, reach_hub
 from tabane.cli.lifecycle import started, tell, tell_of_http
 from tabane.cli.options import Decorated, combined, json_option, option
 from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang, text
@@ -21,6 +21,7 @@ from tabane.messages import Message, say
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
     from tabane.settings import Settings
+    from tabane.settings.option import SettingOption
 
 FOLDERS = {"posts_embeddings": "embeddings", "posts_reasoning": "reasoning", "posts_summary": "summary"}
 """Settings that name a post archive, and the matching parameters of import_posts."""
@@ -35,6 +36,51 @@ _ORIGINAL = {
 }
 """Flags of the original twilog server, by setting."""
 
+_OFTEN = frozenset(
+    (
+        *("foreground", "as_json", "home", "config", "servers", "mode", "lang", "host", "port", "model"),
+        *("posts_embeddings", "posts_reasoning", "posts_summary", "log_level", "help_all"),
+    )
+)
+"""Options that ``--help`` shows. The other settings are shown by ``--help-all``."""
+
+_METAVARS = {"path": "PATH", "text": "TEXT", "list": "TEXT,…", "whole": "COUNT", "bytes": "BYTES"}
+"""Names of values in the help, by kind of setting. Those of numbers are their units."""
+
+
+class StartCommand(Command):
+    """A command whose help is short unless all options are asked for."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        whole = ctx.meta.get(_WHOLE, False)
+        shown = [one for one in self.get_params(ctx) if whole or one.name in _OFTEN or "--help" in one.opts]
+        records = [record for one in shown if (record := one.get_help_record(ctx)) is not None]
+        with formatter.section(text(say("Options"))):
+            formatter.write_dl(records)
+        if not whole:
+            formatter.write_paragraph()
+            formatter.write_text(text(say("Every setting is an option too: tabane start --help-all")))
+
+
+_WHOLE = "tabane.cli.start.whole"
+
+
+def _show_all(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        ctx.meta[_WHOLE] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
+def _metavar(setting: SettingOption) -> str:
+    """Return the name of a setting's value in the help, which is its unit if it has one."""
+    if setting.choices:
+        return "|".join(setting.choices)
+    unit = setting.unit.render("en").upper() if setting.unit is not None else ""
+    if setting.name == "port":
+        return "PORT"
+    return unit if unit.isalpha() else _METAVARS.get(setting.kind, "NUMBER")
+
 
 def settings_options(function: Decorated) -> Decorated:
     """Add a flag for each setting, which ``start`` passes to the hub."""
@@ -46,7 +92,7 @@ def settings_options(function: Decorated) -> Decorated:
             declared = f"{setting.flag}/{setting.flag.replace('--', '--no-', 1)}"
             options.append(option(declared, setting.name, default=None, help=setting.help))
         else:
-            metavar = "|".join(setting.choices) or setting.kind.upper()
+            metavar = _metavar(setting)
             flags = (*_ORIGINAL.get(setting.name, ()), setting.flag)
             options.append(option(*flags, setting.name, metavar=metavar, help=setting.help))
     return combined(options)(function)
@@ -54,7 +100,7 @@ def settings_options(function: Decorated) -> Decorated:
 
 @click.command(
     "start",
-    cls=Command,
+    cls=StartCommand,
     help=say("Start the hub as a separate process, which runs until it is stopped."),
     epilog=examples(
         "tabane start",
@@ -69,6 +115,14 @@ def settings_options(function: Decorated) -> Decorated:
     help=say("Run in the foreground, log to standard error, and stop at Ctrl+C."),
 )
 @json_option
+@option(
+    "--help-all",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_all,
+    help=say("Show this message with every option and exit."),
+)
 @settings_options
 @click.pass_obj
 def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
@@ -79,6 +133,7 @@ def start(terminal: Terminal, /, foreground: bool, **flags: Any) -> None:
     if foreground:
         from tabane.hub.process.serve import run_foreground
 
+        os.environ.update(marked_terminal(os.environ))
         raise click.exceptions.Exit(run_foreground(flags))
 
     running, client = _reach(terminal, settings)

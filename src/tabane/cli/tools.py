@@ -14,11 +14,13 @@ from tabane.cli.arguments import read_object, read_pairs
 from tabane.cli.completion import COMPLETION_LIMIT
 from tabane.cli.options import given, hub_options, option, parameter_option
 from tabane.cli.output import FAILED, Group, Terminal, examples, text
-from tabane.cli.servers_file import definitions, running_hub, server_names
+from tabane.cli.servers_file import running_hub, server_names
 from tabane.cli.terminal_text import readable
 from tabane.errors import TabaneError
 from tabane.gateway.parameters import SearchTools
-from tabane.messages import say
+from tabane.gateway.servers.configuration import written_definitions
+from tabane.messages import Message, say
+from tabane.search.snippets import first_sentence
 from tabane.settings import load_settings
 from tabane.wire.json import decode, encode
 
@@ -47,8 +49,13 @@ def _remembered(terminal: Terminal) -> list[str]:
     from tabane.gateway.tools.listings import remembered_names
 
     settings = load_settings({}, os.environ)
-    return remembered_names(settings.home / "catalogue.db", definitions(settings.servers))
+    return remembered_names(settings.home / "catalogue.db", written_definitions(settings.servers))
 
+
+MOST_HIDDEN = 1_000
+"""Hidden tools that the command lists."""
+
+_name = click.argument("name", metavar="NAME", shell_complete=tool_names)
 
 _of_server = option(
     "--server", metavar="NAME", shell_complete=server_names, help=say("Only tools of this server.")
@@ -90,9 +97,13 @@ def search(terminal: Terminal, /, query: Sequence[str], **options: Any) -> None:
     epilog=examples("tabane tools list", "tabane tools list --server git"),
 )
 @_of_server
+@option("--hidden", is_flag=True, help=say("List the tools that the servers file hides."))
 @hub_options
 @click.pass_obj
-def list_(terminal: Terminal, server: str | None) -> None:
+def list_(terminal: Terminal, server: str | None, hidden: bool) -> None:
+    if hidden:
+        _list_hidden(terminal, server)
+        return
     found = terminal.hub().call("list_tools", {"server": server} if server else {})
     rows = ([row["name"], _readable(_beyond_name(row))] for row in found["results"])
     terminal.show(found, lambda: terminal.table([say("tool"), say("arguments and purpose")], rows))
@@ -101,6 +112,66 @@ def list_(terminal: Terminal, server: str | None) -> None:
         terminal.note(say("Still starting, tools not listed yet: {names}", names=names))
     for why in found["failed"].values():
         terminal.note(why)
+
+
+def _list_hidden(terminal: Terminal, server: str | None) -> None:
+    found = terminal.hub().call("list_hidden_tools", given({"server": server, "limit": MOST_HIDDEN}))
+    rows = ([row["name"], _readable(first_sentence(row["description"]))] for row in found["results"])
+    terminal.show(found, lambda: terminal.table([say("tool"), say("purpose")], rows))
+
+
+@tools.command(
+    help=say(
+        "Always list a tool. Assistants then see its whole definition at once, without a search. This adds "
+        "it to the key pin in the servers file."
+    ),
+    epilog=examples("tabane tools pin time__get_current_time"),
+)
+@_name
+@hub_options
+@click.pass_obj
+def pin(terminal: Terminal, name: str) -> None:
+    _set_visibility(terminal, name, say("{name} is always listed now.", name=name), pinned=True)
+
+
+@tools.command(
+    help=say("Stop listing a tool in every conversation. Assistants still find it with search."),
+    epilog=examples("tabane tools unpin time__get_current_time"),
+)
+@_name
+@hub_options
+@click.pass_obj
+def unpin(terminal: Terminal, name: str) -> None:
+    _set_visibility(terminal, name, say("{name} is no longer pinned.", name=name), pinned=False)
+
+
+@tools.command(
+    help=say(
+        "Hide a tool. Nobody can find or call it any more. This adds it to the key deny in the servers file."
+    ),
+    epilog=examples("tabane tools hide git__git_reset"),
+)
+@_name
+@hub_options
+@click.pass_obj
+def hide(terminal: Terminal, name: str) -> None:
+    _set_visibility(terminal, name, say("{name} is hidden now.", name=name), hidden=True)
+
+
+@tools.command(
+    help=say("Offer a hidden tool again."),
+    epilog=examples("tabane tools unhide git__git_reset"),
+)
+@_name
+@hub_options
+@click.pass_obj
+def unhide(terminal: Terminal, name: str) -> None:
+    _set_visibility(terminal, name, say("{name} is no longer hidden.", name=name), hidden=False)
+
+
+def _set_visibility(terminal: Terminal, name: str, done: Message, **wanted: bool) -> None:
+    found = terminal.hub().call("set_tool_visibility", {"name": name, **wanted})
+    terminal.show(found, lambda: terminal.say(done))
 
 
 @tools.command(

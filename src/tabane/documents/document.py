@@ -54,7 +54,8 @@ class Draft:
     """A document to be stored. ``filepath`` is only its name: no file is opened.
 
     Without ``kind`` and ``title``, they are derived from name and text. ``source`` belongs to the caller: it
-    is stored with the document and never shown. The default of ``updated_at`` is now.
+    is stored with the document and never shown. The default of ``updated_at`` is now. ``replaces`` is the
+    hash of the text that it may replace, empty for none, None for any.
     """
 
     filepath: str
@@ -66,6 +67,7 @@ class Draft:
     title: str | None = None
     source: str = ""
     updated_at: float | None = None
+    replaces: str | None = None
 
 
 class ChunkSpan(NamedTuple):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from tabane.documents.document import Document
 from tabane.documents.document_writer import PutOutcome
+from tabane.documents.folders import FolderPage
 from tabane.documents.searching import DocumentAnswer, DocumentMatch, DocumentPassage
-from tabane.errors import CallerError, Forbidden, ModelError, ReadError, StoreError, TabaneError
+from tabane.errors import CallerError, Conflict, Forbidden, ModelError, ReadError, StoreError, TabaneError
 from tabane.messages import Lang, Message, say
 from tabane.search.snippets import snippet
 from tabane.search.source import SearchHit
@@ -25,9 +26,15 @@ COLLECTION = "documents"
 LONGEST_PASSAGE = 600
 """Characters of a passage that are shown if it is to be brief."""
 
+LONGEST_SNIPPET = 280
+"""Characters of a passage that are shown with marks."""
+
+PassageForm = Literal["whole", "brief", "marked"]
+
 _KINDS: tuple[tuple[type[TabaneError], str], ...] = (
     (ModelError, "EmbeddingError"),
     (StoreError, "StorageError"),
+    (Conflict, "ConflictError"),
     (CallerError, "ValidationError"),
     (Forbidden, "ValidationError"),
     (ReadError, "ReadError"),
@@ -158,14 +165,15 @@ def described(document: Document) -> Json:
 
 
 def found(
-    answer: DocumentAnswer, texts: Mapping[str, str], lang: Lang, asked: Json, *, brief: bool
+    answer: DocumentAnswer, texts: Mapping[str, str], lang: Lang, asked: Json, form: PassageForm = "whole"
 ) -> DocumentSearchAnswer:
     """Return the documents that a search found. ``texts`` by filepath are shown; ``asked`` is repeated.
 
     ``brief``: return only the best part of the best passage of each document, because an assistant pays for
-    every token. That takes about a millisecond for each document, so call it in a thread.
+    every token. ``marked``: return the best part of each passage, and the spans of the words in it. Both take
+    about a millisecond for each document, so call it in a thread.
     """
-    results = [_result(hit, texts, answer.terms, brief) for hit in answer.hits]
+    results = [_result(hit, texts, answer.terms, form) for hit in answer.hits]
     whole = _success(say("The search is complete"), lang, results=results, count=len(results), **asked)
     if answer.warning is not None:
         whole["warning"] = answer.warning.render(lang)
@@ -173,7 +181,7 @@ def found(
 
 
 def _result(
-    hit: SearchHit[DocumentMatch], texts: Mapping[str, str], words: Sequence[str], brief: bool
+    hit: SearchHit[DocumentMatch], texts: Mapping[str, str], words: Sequence[str], form: PassageForm
 ) -> Json:
     document, passages = hit.item
     shown = {
@@ -183,7 +191,9 @@ def _result(
         "metadata": metadata(document),
     }
     best, *others = passages
-    if brief:
+    if form == "marked":
+        return shown | {"passages": [_marked(each, words) for each in passages]}
+    if form == "brief":
         return shown | {
             "passages": [_passage(_cut(best, words)), *(_passage(each, with_text=False) for each in others)]
         }
@@ -209,6 +219,13 @@ def _cut(passage: DocumentPassage, words: Sequence[str]) -> DocumentPassage:
         return passage
     part = snippet(passage.text, words, LONGEST_PASSAGE)
     return passage._replace(text=part.text, start=passage.start + part.start, end=passage.start + part.end)
+
+
+def _marked(passage: DocumentPassage, words: Sequence[str]) -> Json:
+    """Return the part of a passage that answers best, with the spans of the words in it."""
+    part = snippet(passage.text, words, LONGEST_SNIPPET)
+    cut = passage._replace(text=part.text, start=passage.start + part.start, end=passage.start + part.end)
+    return _passage(cut) | {"marks": [list(mark) for mark in part.marks]}
 
 
 def _passage(passage: DocumentPassage, *, with_text: bool = True) -> Json:
@@ -243,6 +260,25 @@ def listed(documents: Sequence[Document], after: str | None, lang: Lang) -> Json
     message = say("Documents: {count}", count=len(documents))
     shown = [described(document) for document in documents]
     return _success(message, lang, documents=shown, count=len(shown), next_cursor=after)
+
+
+def level(page: FolderPage, prefix: str, lang: Lang) -> Json:
+    """Return one level of names: folders with the number of documents in them, then documents."""
+    return _success(
+        say("Documents: {count}", count=page.total),
+        lang,
+        prefix=prefix,
+        folders=[folder._asdict() for folder in page.folders],
+        documents=[described(document) for document in page.documents],
+        total_folders=page.total_folders,
+        total=page.total,
+        next_cursor=page.after,
+    )
+
+
+def version(document: Document) -> Json:
+    """Return what an editor needs besides: what kind of text it is, and the hash of the whole text."""
+    return {"kind": document.kind, "hash": document.hash, "size": document.size}
 
 
 def part(document: Document, text: str, start: int, cursor: str | None, lang: Lang) -> Json:

@@ -29,7 +29,15 @@ from tabane.documents.document import SPACE, Document, Draft, meaning
 from tabane.documents.document_names import checked_filepath
 from tabane.documents.document_reader import DocumentReader
 from tabane.documents.put_embedding import PutEmbedding, PutVectors, space_of, too_much
-from tabane.errors import BadArguments, HubError, ModelError, ModelMissing, ModelUnavailable, TabaneError
+from tabane.errors import (
+    BadArguments,
+    Conflict,
+    HubError,
+    ModelError,
+    ModelMissing,
+    ModelUnavailable,
+    TabaneError,
+)
 from tabane.messages import Message, say
 from tabane.search.engine import LARGEST_VECTORS, MOST_AT_ONCE, Collection
 from tabane.search.models import Models
@@ -307,7 +315,7 @@ class DocumentWriter:
         found: dict[int, DocumentChange | TabaneError] = {}
         for (place, draft), there in zip(drafts.items(), before, strict=True):
             try:
-                found[place] = cutting.change(draft, there, measure, now)
+                found[place] = cutting.change(_replacing(draft, there), there, measure, now)
             except TabaneError as error:
                 found[place] = error
             except Exception:
@@ -317,6 +325,20 @@ class DocumentWriter:
                     say("The text could not be split into chunks. The hub's log has the reason: tabane logs")
                 )
         return found
+
+
+def _replacing(draft: Draft, there: Document | None) -> Draft:
+    """Return the draft. Raise Conflict if it may not replace the document that is there.
+
+    An edit of a text does not change its kind.
+    """
+    if draft.replaces is None or draft.replaces == (there.hash if there else ""):
+        return replace(draft, kind=there.kind) if draft.replaces and there and not draft.kind else draft
+    if there is None:
+        raise Conflict(say("{filepath} was deleted in the meantime.", filepath=draft.filepath))
+    if not draft.replaces:
+        raise Conflict(say("A document {filepath} exists already.", filepath=draft.filepath))
+    raise Conflict(say("{filepath} was changed in the meantime.", filepath=draft.filepath))
 
 
 def _turns(drafts: Mapping[int, Draft]) -> list[dict[int, Draft]]:

@@ -11,19 +11,21 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, tzinfo
 from functools import wraps
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from tabane.documents import document_answers
 from tabane.documents import parameters as given
-from tabane.documents.document import Document, Draft, TextKind
-from tabane.documents.document_answers import DocumentAnswers, Json
+from tabane.documents.document import Document, Draft
+from tabane.documents.document_answers import DocumentAnswers, Json, PassageForm
 from tabane.documents.document_names import checked_filepath
 from tabane.documents.document_reader import DocumentPage, DocumentParts, DocumentReader, counted
 from tabane.documents.document_writer import DocumentWriter, Event, PutOutcome, Told
+from tabane.documents.folders import FolderListing
 from tabane.documents.put_embedding import LONGEST, PATIENCE, PutEmbedding, space_of
-from tabane.documents.searching import DocumentSearch, DocumentSearchRequest
+from tabane.documents.received_files import FileReading, ReadableFile, received
+from tabane.documents.searching import DocumentSearch, DocumentSearchRequest, normalized
 from tabane.errors import BadArguments, StoreError, TabaneError
 from tabane.messages import say
 from tabane.operations import Caller, Face
@@ -41,19 +43,6 @@ _TOP_K, _BEGINNING = 5, 100
 
 P = TypeVar("P", bound=msgspec.Struct)
 Handler = Callable[["DocumentLibrary", Caller, P], Awaitable[Json]]
-
-
-class ReadableFile(Protocol):
-    """What a file says: its text, as what it is cut into chunks, and its title."""
-
-    @property
-    def text(self) -> str: ...
-
-    @property
-    def kind(self) -> TextKind: ...
-
-    @property
-    def title(self) -> str | None: ...
 
 
 def answered(handler: Handler[P]) -> Handler[P]:
@@ -76,7 +65,8 @@ class DocumentLibrary:
     ``vectors`` turns a query into vectors for spaces of the collection; ``wake`` is called when there is
     something to embed in the background; ``named`` says whether the settings name a model. ``zone`` is what
     dates without an offset are in. ``files`` reads a file that may be read, for put_file: without it there
-    is none. Whoever wants to hear of changes adds to ``changed``, and is called with name and event.
+    is none. ``uploads`` reads the bytes of a file, for put_upload. Whoever wants to hear of changes adds to
+    ``changed``, and is called with name and event.
     """
 
     def __init__(
@@ -92,15 +82,16 @@ class DocumentLibrary:
         clock: Callable[[], float] = time.time,
         largest: Callable[[], int] = lambda: LARGEST_TEXT,
         files: Callable[[str], Awaitable[ReadableFile]] | None = None,
+        uploads: FileReading | None = None,
         patience: float = PATIENCE,
         longest: float = LONGEST,
     ) -> None:
-        self._collection, self._files = collection, files
+        self._collection, self._files, self._uploads = collection, files, uploads
         self._place = DocumentAnswers(folder)
         self.changed: list[Told] = []
         self.reading = DocumentReader(collection)
         self.searching = DocumentSearch(collection, models, vectors, zone)
-        self._parts = DocumentParts(self.reading)
+        self._parts, self._folders = DocumentParts(self.reading), FolderListing(collection, self.reading)
         embedding = PutEmbedding(models, named, patience=patience, longest=longest)
         self._putting = DocumentWriter(
             collection, models, embedding, self.reading, wake, clock, largest, self._tell
@@ -183,6 +174,12 @@ class DocumentLibrary:
         return answer
 
     @answered
+    async def put_upload(self, caller: Caller, params: given.PutUpload) -> Json:
+        assert self._uploads is not None  # else there is no such operation
+        (answer,) = await self._put(caller, [await received(params, self._uploads)])
+        return answer
+
+    @answered
     async def delete_document(self, caller: Caller, params: given.DeleteDocument) -> Json:
         count = await self.delete([params.filepath])
         return self._place.deleted(params.filepath, count, caller.lang)
@@ -205,11 +202,10 @@ class DocumentLibrary:
             "query_vector_dimension": space.dimension if space else None,
             "persist_directory": self._place.folder,
         }
-        if caller.face is Face.MCP:
-            return await asyncio.to_thread(
-                document_answers.found, found, shown, caller.lang, echoed, brief=True
-            )
-        return document_answers.found(found, shown, caller.lang, echoed, brief=False)
+        form: PassageForm = "marked" if params.marks else "brief" if caller.face is Face.MCP else "whole"
+        if form == "whole":
+            return document_answers.found(found, shown, caller.lang, echoed)
+        return await asyncio.to_thread(document_answers.found, found, shown, caller.lang, echoed, form)
 
     @answered
     async def get_document(self, caller: Caller, params: given.GetDocument) -> Json:
@@ -218,7 +214,8 @@ class DocumentLibrary:
         found = await self._parts.part(filepath, params.cursor, params.offset or 0, length)
         if found is None:
             return document_answers.not_there(filepath, caller.lang)
-        return document_answers.part(found.document, found.text, found.start, found.cursor, caller.lang)
+        answer = document_answers.part(found.document, found.text, found.start, found.cursor, caller.lang)
+        return answer if caller.face is Face.MCP else answer | document_answers.version(found.document)
 
     @answered
     async def get_documents_by_prefix(self, caller: Caller, params: given.ByPrefix) -> Json:
@@ -240,6 +237,13 @@ class DocumentLibrary:
         where = await self.searching.heads(params.prefix or "", params.file_type, params.filters or {})
         page = await self.reading.listed(where, params.limit or _BEGINNING, params.cursor)
         return document_answers.listed(page.documents, page.after, caller.lang)
+
+    @answered
+    async def list_document_folders(self, caller: Caller, params: given.ListDocumentFolders) -> Json:
+        prefix = normalized(params.prefix or "")
+        where = await self.searching.heads(prefix, params.file_type, {})
+        page = await self._folders.page(prefix, where, params.limit or _BEGINNING, params.cursor)
+        return document_answers.level(page, prefix, caller.lang)
 
     @answered
     async def get_document_stats(self, caller: Caller, params: given.NoDocumentParameters) -> Json:
@@ -273,7 +277,10 @@ def _said(error: TabaneError) -> str:
 
 def _draft(params: given.PutDocument) -> Draft:
     metadata = params.metadata or {}
-    return Draft(params.filepath, params.text, params.file_type, bool(params.normalize), metadata)
+    return Draft(
+        params.filepath, params.text, params.file_type, bool(params.normalize), metadata,
+        replaces=params.replaces,
+    )  # fmt: skip
 
 
 def _one(document: dict[str, Any]) -> given.PutDocument:

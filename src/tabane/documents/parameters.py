@@ -74,13 +74,22 @@ LONGEST_PART = 200_000  # characters of a document in one answer
 DEFAULT_PART = 10_000
 
 Text = str
-Filepath = Annotated[str, Meta(description="Its key, as notes/todo.md.")]
+Filepath = Annotated[str, Meta(description="Such as notes/todo.md.")]
 FileType = str
+NewFileType = Annotated[
+    str, Meta(description="Any name to filter by, such as note.", extra_json_schema={"seldom": True})
+]
 Metadata = Annotated[
     dict[str, Any],
     Meta(description="No secrets."),
 ]
-Normalize = Annotated[bool, Meta(extra_json_schema={"default": False})]
+Normalize = Annotated[
+    bool,
+    Meta(
+        description="Has no effect: all vectors have length 1.",
+        extra_json_schema={"default": False, "programs": True},
+    ),
+]
 
 TopK = Annotated[int, Meta(ge=1, le=100, extra_json_schema={"default": 5})]
 Query = Annotated[str, Meta(max_length=LONGEST_QUERY, description='words, a question, "a phrase", -not')]
@@ -96,7 +105,7 @@ Include = Annotated[
     bool,
     Meta(description="Whole texts; false: the best passages alone.", extra_json_schema={"default": True}),
 ]
-Cursor = Annotated[str, Meta(max_length=4096, description="next_cursor of the part before.")]
+Cursor = Annotated[str, Meta(max_length=4096, description="next_cursor of the previous part.")]
 
 
 class DocumentHello(Struct, frozen=True, forbid_unknown_fields=True):
@@ -107,12 +116,21 @@ class NoDocumentParameters(Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
 
+NewMetadata = Annotated[
+    dict[str, Any], Meta(description="To filter by. No secrets.", extra_json_schema={"seldom": True})
+]
+
+
 class PutDocument(Struct, frozen=True, forbid_unknown_fields=True):
+    """``replaces`` is the hash of the text that is replaced, as get_document returns it, empty if the name
+    must be new. If another text is there, the answer is a ConflictError."""
+
     text: Text
     filepath: Filepath
-    file_type: FileType | None = None
+    file_type: NewFileType | None = None
     normalize: Normalize | None = None
-    metadata: Metadata | None = None
+    metadata: NewMetadata | None = None
+    replaces: Annotated[str, Meta(max_length=64, extra_json_schema={"hidden": True})] | None = None
 
 
 _NAMED = {"type": "string"}
@@ -141,7 +159,25 @@ class PutFile(Struct, frozen=True, forbid_unknown_fields=True):
     metadata: Metadata | None = None
 
 
+LARGEST_UPLOAD = 16_000_000
+"""Bytes of a file that is sent."""
+
+
+class PutUpload(Struct, frozen=True, forbid_unknown_fields=True):
+    """A file that is sent: ``content`` is base64, at most 16 MB of file. ``name`` is the file's name, which
+    says its format; the default is ``filepath``. ``encoding`` is that of a text that is not Unicode."""
+
+    filepath: Annotated[str, Meta(description="Its key, as notes/report.pdf.")]
+    content: Annotated[str, Meta(max_length=(LARGEST_UPLOAD + 2) // 3 * 4)]
+    name: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
+    file_type: FileType | None = None
+    encoding: Encoding | None = None
+    metadata: Metadata | None = None
+
+
 class SearchDocuments(Struct, frozen=True, forbid_unknown_fields=True):
+    """``marks``: instead of whole passages, the part of each that matches best, and the spans that match."""
+
     query: Query
     top_k: TopK | None = None
     file_type: FileType | None = None
@@ -149,6 +185,7 @@ class SearchDocuments(Struct, frozen=True, forbid_unknown_fields=True):
     include_documents: Include | None = None
     max_content_length: Longest | None = None
     mode: Mode | None = None
+    marks: Annotated[bool, Meta(extra_json_schema={"hidden": True})] | None = None
 
 
 class GetDocument(Struct, frozen=True, forbid_unknown_fields=True):
@@ -176,5 +213,14 @@ class ListDocuments(Struct, frozen=True, forbid_unknown_fields=True):
     prefix: str | None = None
     file_type: FileType | None = None
     filters: Filters | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000, extra_json_schema={"default": 100})] | None = None
+    cursor: Cursor | None = None
+
+
+class ListDocumentFolders(Struct, frozen=True, forbid_unknown_fields=True):
+    """One level of names, divided at slashes. ``prefix`` is the folder above it, as ``notes/``."""
+
+    prefix: str | None = None
+    file_type: FileType | None = None
     limit: Annotated[int, Meta(ge=1, le=1000, extra_json_schema={"default": 100})] | None = None
     cursor: Cursor | None = None

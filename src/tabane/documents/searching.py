@@ -31,7 +31,7 @@ from tabane.search.engine import Collection
 from tabane.search.filters import And, Equal, Filter, Prefix
 from tabane.search.hybrid import RankedRecord
 from tabane.search.models import Models
-from tabane.search.pipeline import CollectionSource, QueryVectors, SearchMode, records_of
+from tabane.search.pipeline import CollectionSource, QueryVectors, SearchMode, records_of, words_of
 from tabane.search.queries import sense, typed
 from tabane.search.records import Record, encodable
 from tabane.search.source import HitCard, Reference, SearchAnswer, SearchHit, SearchRequest
@@ -107,8 +107,9 @@ class DocumentSearch(CollectionSource[DocumentMatch]):
         return await self.ranked(words, where, request.limit, request.mode)
 
     async def search(self, caller: Caller, request: SearchRequest) -> DocumentAnswer:
-        words = typed(encodable(request.query, "query"))
-        return await self.ranked(words, await self.meant(None, {}), request.limit)
+        encodable(request.query, "query")
+        where = await self.meant(None, {})
+        return await self.ranked(words_of(request), where, request.limit, keywords=request.keywords)
 
     async def meant(self, file_type: str | None, filters: Mapping[str, Any]) -> Filter:
         """Return the filter of chunks. Conditions on heads are resolved to documents. Raises BadArguments."""
@@ -116,9 +117,8 @@ class DocumentSearch(CollectionSource[DocumentMatch]):
 
     async def heads(self, prefix: str, file_type: str | None, filters: Mapping[str, Any]) -> Filter:
         """Return the filter of documents whose names have that prefix. Raises BadArguments."""
-        normalized = unicodedata.normalize("NFC", encodable(prefix, "prefix"))
-        meant = self._meant(file_type, filters)
-        return And((HEADS, Prefix(DOCUMENT, normalized), meant)) if normalized else And((HEADS, meant))
+        beginning, meant = normalized(prefix), self._meant(file_type, filters)
+        return And((HEADS, Prefix(DOCUMENT, beginning), meant)) if beginning else And((HEADS, meant))
 
     def _meant(self, file_type: str | None, filters: Mapping[str, Any]) -> Filter:
         wanted = filtering.read(filters, self._zone())
@@ -138,8 +138,13 @@ class DocumentSearch(CollectionSource[DocumentMatch]):
         for hits in best:
             match = _match(hits, records, documents)
             if match is not None:
-                found.append(SearchHit(match, hits[0].score, hits[0].cosine, hits[0].bm25))
+                found.append(SearchHit(match, hits[0].score, hits[0].cosine, hits[0].bm25, hits[0].parts))
         return found
+
+
+def normalized(prefix: str) -> str:
+    """Return the beginning of a name in NFC, as names are. Raises BadArguments."""
+    return unicodedata.normalize("NFC", encodable(prefix, "prefix"))
 
 
 def _match(

@@ -26,25 +26,38 @@ def documents_table(documents: Callable[[], DocumentLibrary], *, files: bool = T
     """Return those that put and find documents. ``files``: assistants may name files that are put."""
     found = [*_putting(documents), *_finding(documents)]
     if files:
-        what = "Keep what a file on this machine says (text, code, HTML, PDF, DOCX)."
-        putting = _put("put_file", what, given.PutFile, lambda c, p: documents().put_file(c, p))
+        what = (
+            "Save a file on the disk of this machine as a document, by its path: text, code, HTML, PDF, DOCX."
+        )
+        putting = _put(
+            "put_file", what, given.PutFile, lambda c, p: documents().put_file(c, p), "Save a file",
+            destructiveHint=True, idempotentHint=True,
+        )  # fmt: skip
         # It reads any file that the hub's user can read.
         found.append(replace(putting, source="admin"))
+        what = "Save a file that is sent in base64 as a document: text, code, HTML, PDF, DOCX, up to 16 MB."
+        sending = _put("put_upload", what, given.PutUpload, lambda c, p: documents().put_upload(c, p))
+        found.append(replace(sending, faces=PERSON))
     return found
 
 
 def _putting(documents: Callable[[], DocumentLibrary]) -> list[Operation]:
     return [
         _put(
-            "put_document", "Keep a text under a filepath, replacing what was there.",
-            given.PutDocument, lambda c, p: documents().put_document(c, p),
+            "put_document",
+            "Remember or save a note, memo or other content for later. Replaces the one at that filepath.",
+            given.PutDocument, lambda c, p: documents().put_document(c, p), "Remember a note",
+            destructiveHint=True, idempotentHint=True,
         ),
         _put(
-            "put_documents", "Keep up to 1000 texts; one that fails does not keep the others out.",
+            "put_documents",
+            "Save several documents at once, up to 1000. One that fails does not stop the others.",
             given.PutDocuments, lambda c, p: documents().put_documents(c, p),
+            destructiveHint=True, idempotentHint=True,
         ),
         _put(
-            "delete_document", "Delete a kept document.",
+            "delete_document",
+            "Delete or forget a saved document or note, by its filepath. This cannot be undone.",
             given.DeleteDocument, lambda c, p: documents().delete_document(c, p),
             destructiveHint=True, idempotentHint=True,
         ),
@@ -52,33 +65,49 @@ def _putting(documents: Callable[[], DocumentLibrary]) -> list[Operation]:
 
 
 def _finding(documents: Callable[[], DocumentLibrary]) -> list[Operation]:
-    about = "Search the kept documents by words and meaning; passages with where they stand."
+    about = (
+        "Search the user's documents and notes: what did I write about this? By meaning and keywords. "
+        "Returns the best passages; get_document reads one in full."
+    )
     return [
         _find(
             "search_documents", about, given.SearchDocuments,
-            lambda c, p: documents().search_documents(c, p),
+            lambda c, p: documents().search_documents(c, p), label="Search saved notes",
         ),
         _find(
             "search", about, given.SearchDocuments, lambda c, p: documents().search_documents(c, p), _json,
             faces=frozenset({Face.RPC, Face.MCP}), alias_of="search_documents",
         ),
         _find(
-            "get_document", "The text of a kept document, in parts.",
-            given.GetDocument, lambda c, p: documents().get_document(c, p), _document,
+            "get_document",
+            "Read a saved document or note in full, by its filepath; long ones in parts.",
+            given.GetDocument, lambda c, p: documents().get_document(c, p), _document, label="Read a note",
         ),
         _find(
-            "get_documents_by_prefix", "Kept documents whose filepaths begin so.",
+            "get_documents_by_prefix",
+            "Get the saved documents whose filepaths begin with a prefix, such as notes/2026/.",
             given.ByPrefix, lambda c, p: documents().get_documents_by_prefix(c, p), _json,
         ),
         _find(
-            "list_documents", "Kept documents by filepath, in pages.",
+            "list_documents",
+            "List the filepaths of saved documents and notes, in pages.",
             given.ListDocuments, lambda c, p: documents().list_documents(c, p), _names,
         ),
         _find(
-            "get_document_stats", "How many documents are kept.",
+            "list_document_folders",
+            "List one level of the filepaths of saved documents: folders with counts, then documents.",
+            given.ListDocumentFolders, lambda c, p: documents().list_document_folders(c, p), _json,
+            faces=PERSON,
+        ),
+        _find(
+            "get_document_stats",
+            "Count how many documents are saved.",
             given.NoDocumentParameters, lambda c, p: documents().get_document_stats(c, p), _json,
         ),
-        _find("hello", "Says hello.", given.DocumentHello, lambda c, p: documents().hello(c, p), _message),
+        _find(
+            "hello", "Say hello, to test the connection.",
+            given.DocumentHello, lambda c, p: documents().hello(c, p), _message,
+        ),
     ]  # fmt: skip
 
 
@@ -86,28 +115,28 @@ def files_table(files: Callable[[], DocumentFiles]) -> list[Operation]:
     """Return those by which a person has folders searched."""
     return [
         Operation(
-            "add_documents", "Make documents of files and folders, and bring those in step that are there.",
+            "add_documents", "Add files and folders as documents, and update those that exist.",
             given.AddDocuments, lambda c, p, progress: files().add_documents(c, p, progress),
             PERSON, Privilege.ADMIN, kind="job", title=_adding,
         ),
         Operation(
-            "watch_documents", "Make documents of a folder's files, and keep them in step from then on.",
+            "watch_documents", "Add the files of a folder as documents, and follow its changes from then on.",
             given.WatchDocuments, lambda c, p, progress: files().watch_documents(c, p, progress),
             PERSON, Privilege.ADMIN, kind="job", title=_watching,
         ),
         Operation(
             "unwatch_documents",
-            "Watch a folder no longer. Its documents stay, unless they are to be removed.",
+            "Stop watching a folder. Its documents stay unless `remove` is set.",
             given.UnwatchDocuments, lambda c, p: files().unwatch_documents(c, p),
             PERSON, Privilege.ADMIN,
         ),
         Operation(
-            "list_watched", "The folders that are watched.",
+            "list_watched", "List the folders that are watched.",
             given.ListWatched, lambda c, p: files().list_watched(c, p),
             PERSON, Privilege.ADMIN, read_only=True,
         ),
         Operation(
-            "import_chroma", "Take over the documents of a Chroma collection, as semche made them.",
+            "import_chroma", "Import the documents of a Chroma collection, as semche made them.",
             given.ImportChroma, lambda c, p, progress: files().import_chroma(c, p, progress),
             PERSON, Privilege.ADMIN, kind="job",
             title=lambda params: say("Importing {files}", files=os.path.basename(params.path)),
@@ -115,10 +144,12 @@ def files_table(files: Callable[[], DocumentFiles]) -> list[Operation]:
     ]  # fmt: skip
 
 
-def _put(name: str, description: str, params: Any, handler: Any, **marks: bool) -> Operation:
+def _put(
+    name: str, description: str, params: Any, handler: Any, label: str | None = None, **marks: bool
+) -> Operation:
     return Operation(
         name, description, params, handler, EVERYWHERE, Privilege.WRITE, text=_json,
-        structured=_itself, failed=_failed, annotations=marks,
+        structured=_itself, failed=_failed, annotations=marks, label=label,
     )  # fmt: skip
 
 
@@ -136,10 +167,11 @@ def _find(
     text: Any = _searched,
     faces: Any = EVERYWHERE,
     alias_of: str = "",
+    label: str | None = None,
 ) -> Operation:
     return Operation(
         name, description, params, handler, faces, Privilege.READ, text=text, read_only=True,
-        structured=_itself, failed=_failed, alias_of=alias_of,
+        structured=_itself, failed=_failed, alias_of=alias_of, label=label,
     )  # fmt: skip
 
 

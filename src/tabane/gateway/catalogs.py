@@ -4,28 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Raw
 
 from tabane.gateway.offers.prompts import PromptCatalog
 from tabane.gateway.offers.resources import ResourceCatalog
 from tabane.gateway.servers.server import Server
+from tabane.gateway.tool_meaning import QueryMeaning, ToolEmbedding, ToolMeaning
 from tabane.gateway.tools.aliases import AliasMap, Entry
 from tabane.gateway.tools.catalog import ToolCatalog, ToolCatalogPlan
 from tabane.gateway.tools.index import ToolHits, ToolIndex, ToolQuery
 from tabane.gateway.tools.listings import ListingsFile, Named, ServerListing, listing_of
 from tabane.gateway.tools.tool import Tool
+from tabane.gateway.tools.tool_use import ToolUse, ties_broken
 from tabane.gateway.upstreams.handshake import Peer
 from tabane.wire.json import join
 
+if TYPE_CHECKING:
+    from tabane.gateway.tools.vector_table import ToolGist
+
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _TRIES = 5
 _MOST_TRIED = 20
+
+_MOST_TIED = 5  # hits beyond those asked for, which may be in a tie with the last of these
+_USE_SAVED = 60.0  # seconds after a call
 
 _OWN = ""  # the hub's own tools in the index: no server has this name
 
@@ -34,10 +47,16 @@ class ServerCatalogs:
     """Tools, prompts and resources of all servers.
 
     A separate thread owns the index and the listings' file; the event loop never waits for either.
-    ``reserved`` are names that no server's tool gets.
+    ``reserved`` are names that no server's tool gets. ``embedding`` has the models for search by meaning.
     """
 
-    def __init__(self, folder: Path, loop: asyncio.AbstractEventLoop, reserved: frozenset[str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        loop: asyncio.AbstractEventLoop,
+        reserved: frozenset[str],
+        embedding: Callable[[], ToolEmbedding] | None = None,
+    ) -> None:
         self._folder, self._loop = folder, loop
         self._listings = ListingsFile(folder / "catalogue.db")
         self.tools = ToolCatalog(AliasMap(self._listings.aliases(), reserved))
@@ -49,9 +68,14 @@ class ServerCatalogs:
         self._known: dict[str, set[str]] = {}
         self._unsaved: set[str] = set()
         self._kept = {of: len(entries) for of, entries in self._aliases().items()}
+        self._use = ToolUse(self._listings.used())
+        self._use_saving: asyncio.TimerHandle | None = None
+        self._idle: Callable[[], frozenset[str]] = frozenset
+        self._indexed_without: frozenset[str] = frozenset()
         self._worker = ThreadPoolExecutor(1, "catalogue")
         self._index: ToolIndex | None = None
         self._planning = asyncio.Lock()
+        self._meaning = ToolMeaning(embedding, _IndexVectors(self))
 
     # -- what is known ---------------------------------------------------------------------------
 
@@ -64,9 +88,15 @@ class ServerCatalogs:
                 self._listed[server.name] = listing
                 self.put(server, listing)
 
-    def provide(self, tools: Iterable[Tool], unlisted: Iterable[Tool] = ()) -> None:
-        """Offer the hub's own tools too."""
+    def provide(
+        self,
+        tools: Iterable[Tool],
+        unlisted: Iterable[Tool] = (),
+        idle: Callable[[], frozenset[str]] = frozenset,
+    ) -> None:
+        """Offer the hub's own tools too. ``idle`` names those that a search leaves out at the moment."""
         self.tools.provide(tools, unlisted)
+        self._idle = idle
 
     def listing(self, server: str) -> ServerListing | None:
         """Return the last listing of a server: from now, an earlier run of the hub, or its trial."""
@@ -85,9 +115,29 @@ class ServerCatalogs:
             "resources": self.resources.version,
         }
 
-    async def search(self, query: ToolQuery) -> ToolHits:
-        """Return ranked tools for a query."""
-        return await self._loop.run_in_executor(self._worker, lambda: self._ready_index().search(query))
+    async def search(self, query: ToolQuery, holder: str = "") -> ToolHits:
+        """Return ranked tools for a query. Tools that this holder used more come first in a tie."""
+        idle, more = self._idle(), query
+        if query.match == "relevance":
+            more = replace(query, limit=query.limit + _MOST_TIED)
+        compares = query.match == "relevance" and query.keywords is None
+        asked = await self._meaning.of_query(query.query) if compares else QueryMeaning()
+        found = await self.with_index(lambda index: index.search(more, asked.vectors), idle)
+        hits = ties_broken(found.hits, self._use.of(holder), {tool.alias for tool in self.tools.own})
+        if found.incomplete:
+            self._meaning.changed()
+        starting = asked.available and (found.incomplete or not found.compared)
+        return replace(found, hits=hits[: query.limit], starting=starting)
+
+    def note_use(self, holder: str, tool: str, *, kept: bool) -> None:
+        """Count a call of a tool by its public name. ``kept``: the count is to outlive the hub."""
+        self._use.note(holder, tool, time.time())
+        if kept and self._use_saving is None:
+            self._use_saving = self._loop.call_later(_USE_SAVED, self._save_use)
+
+    def _save_use(self) -> None:
+        self._use_saving = None
+        self._later(partial(self._listings.keep_used, self._use.all()))
 
     # -- what comes and goes ---------------------------------------------------------------------
 
@@ -158,6 +208,10 @@ class ServerCatalogs:
 
     async def close(self) -> None:
         """Write what is pending, and close the files."""
+        await self._meaning.close()
+        if self._use_saving is not None:
+            self._use_saving.cancel()
+            self._save_use()
         await self._loop.run_in_executor(self._worker, self._close_files)
         self._worker.shutdown()
 
@@ -199,20 +253,34 @@ class ServerCatalogs:
                 self._kept[of] = len(entries)
                 self._later(partial(self._listings.keep_aliases, entries, of))
 
-    def _ready_index(self) -> ToolIndex:
+    async def with_index(self, work: Callable[[ToolIndex], T], idle: frozenset[str] | None = None) -> T:
+        """Run work on the index in its thread, and return the result."""
+        return await self._loop.run_in_executor(self._worker, lambda: work(self._ready_index(idle)))
+
+    def _ready_index(self, idle: frozenset[str] | None = None) -> ToolIndex:
+        if idle is None:
+            idle = self._indexed_without
         if self._index is None:
             self._index = ToolIndex(str(self._folder / "tools.db"))
-            self._index.replace(_OWN, self.tools.own)
+            self._index_own(self._index, idle)
             for name in self._index.servers():
                 if not self.tools.has(name) and name != _OWN:
                     self._index.remove(name)
             for name in list(self._known):
                 if self.tools.has(name):
                     self._index.replace(name, self.tools.of_server(name))
+        elif idle != self._indexed_without:
+            self._index_own(self._index, idle)
         return self._index
+
+    def _index_own(self, index: ToolIndex, idle: frozenset[str]) -> None:
+        """Index the hub's own tools without the idle ones, so that these do not count as documents either."""
+        index.replace(_OWN, [tool for tool in self.tools.own if tool.name not in idle])
+        self._indexed_without = idle
 
     def _index_later(self, name: str) -> None:
         # Before the first search there is no index to update: it is built from the catalog.
+        self._meaning.changed()
         if self._index is not None:
             tools = self.tools.of_server(name)
             if self.tools.has(name):
@@ -227,6 +295,22 @@ class ServerCatalogs:
         if self._index:
             self._index.close()
         self._listings.close()
+
+
+class _IndexVectors:
+    """Vectors in the index's file, in the thread that owns it."""
+
+    def __init__(self, catalogs: ServerCatalogs) -> None:
+        self._catalogs = catalogs
+
+    async def missing(self, model: str, most: int) -> list[ToolGist]:
+        return await self._catalogs.with_index(lambda index: index.vectors.missing(model, most))
+
+    async def put(self, model: str, vectors: Sequence[tuple[bytes, bytes]]) -> None:
+        await self._catalogs.with_index(lambda index: index.vectors.put(model, vectors))
+
+    async def clear(self, models: Sequence[str]) -> None:
+        await self._catalogs.with_index(lambda index: index.vectors.clear(models))
 
 
 def _log_failure(future) -> None:  # type: ignore[no-untyped-def]

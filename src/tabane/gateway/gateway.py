@@ -6,18 +6,21 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Raw
 
 from tabane.errors import TabaneError, UnknownName, UpstreamUnavailable
 from tabane.gateway.catalogs import ServerCatalogs
+from tabane.gateway.launchers.package_downloads import StartPreparation
 from tabane.gateway.lookup import CatalogLookup, UnlistedServers, lists_of
 from tabane.gateway.offers.prompts import Prompt
 from tabane.gateway.offers.resources import ResourceSource
 from tabane.gateway.offers.watches import OnUpdated, ResourceWatches
+from tabane.gateway.processes.child_environment import EnvironmentNames
 from tabane.gateway.processes.stderr import ServerLogFile
 from tabane.gateway.servers.server import Server
+from tabane.gateway.tool_meaning import ToolEmbedding
 from tabane.gateway.tools.catalog import ToolCatalogPlan
 from tabane.gateway.tools.index import ToolHits, ToolQuery
 from tabane.gateway.tools.listings import ServerListing
@@ -42,6 +45,18 @@ FEW = 100
 """Number of tools up to which a list is read on the event loop."""
 
 
+class GatewayWatch(Protocol):
+    """Watches the servers of a gateway and what they offer."""
+
+    def server_changed(self, name: str) -> None:
+        """Note that the state of a server changed, or that it was added or removed."""
+        ...
+
+    def catalog_changed(self, kind: str) -> None:
+        """Note that tools, prompts or resources changed."""
+        ...
+
+
 class Gateway:
     """Upstream servers, their tools, and calls to them.
 
@@ -60,21 +75,26 @@ class Gateway:
         limits: UpstreamLimits,
         *,
         reserved: frozenset[str],
+        embedding: Callable[[], ToolEmbedding] | None = None,
         validator: ArgumentValidator | None = None,
         list_wait: float = 2.0,
         health_interval: float = 60.0,
         on_changed: Callable[[str], None] = lambda kind: None,
         on_log: Callable[[str, Raw], None] = lambda server, params: None,
         obstacle: Callable[[Server], Message | None] = lambda server: None,
+        preparation: StartPreparation | None = None,
+        passed: Callable[[Server], EnvironmentNames] = lambda server: EnvironmentNames(),
     ) -> None:
         self.servers = {server.name: server for server in servers}
         self.validator = validator or ArgumentValidator()
         self._loop, self._connect, self.limits = loop, connect, limits
-        self._logs = logs
+        self._preparation = preparation
+        self._logs, self.passed = logs, passed
         self.list_wait, self.health_interval = list_wait, health_interval
         self._on_changed, self._on_log = on_changed, on_log
+        self.watcher: GatewayWatch | None = None
         self._starts = asyncio.Semaphore(STARTS)
-        self._catalogs = ServerCatalogs(folder, loop, reserved)
+        self._catalogs = ServerCatalogs(folder, loop, reserved, embedding)
         self.catalogue = self._catalogs.tools
         self.prompts = self._catalogs.prompts
         self.resources = self._catalogs.resources
@@ -112,7 +132,10 @@ class Gateway:
         self.catalogue.forget_lists()
         for kind, version in self._catalogs.versions.items():
             if version != versions[kind]:
-                self._on_changed(kind)
+                self._offers_changed(kind)
+        for name in old.keys() | self.servers.keys():
+            if old.get(name) != self.servers.get(name):
+                self._state_changed(name)
 
     def use_limits(self, limits: UpstreamLimits) -> None:
         """Apply limits from now on, to running instances too."""
@@ -167,18 +190,33 @@ class Gateway:
         names = self.servers if server is None else [server] if server in self.servers else []
         return any(self.sharing.shared(self.servers[name]).share == "roots" for name in names)
 
-    async def search(self, query: ToolQuery) -> ToolHits:
-        """Return ranked tools for a query. CPU work is done in the thread of the catalog."""
-        return await self._catalogs.search(query)
+    async def search(self, query: ToolQuery, holder: str = "") -> ToolHits:
+        """Return ranked tools for a query. CPU work is done in the thread of the catalog.
+
+        Of tools with equal scores, those that ``holder`` used more come first.
+        """
+        return await self._catalogs.search(query, holder)
+
+    def note_use(self, holder: str, tool: str, *, kept: bool) -> None:
+        """Count a call of a tool, as :meth:`ServerCatalogs.note_use` does."""
+        self._catalogs.note_use(holder, tool, kept=kept)
 
     def remember(self, listing: ServerListing) -> None:
         """Remember the listing of a server from its trial, so that it need not start again."""
         if listing.server not in self.servers:
             self._catalogs.remember(listing)
 
-    def provide(self, tools: Iterable[Tool], unlisted: Iterable[Tool] = ()) -> None:
-        """Offer the hub's own tools among those of servers. Call it before :meth:`open`."""
-        self._catalogs.provide(tools, unlisted)
+    def provide(
+        self,
+        tools: Iterable[Tool],
+        unlisted: Iterable[Tool] = (),
+        idle: Callable[[], frozenset[str]] = frozenset,
+    ) -> None:
+        """Offer the hub's own tools among those of servers. Call it before :meth:`open`.
+
+        ``idle`` names those that a search leaves out at the moment, because they have nothing to work on.
+        """
+        self._catalogs.provide(tools, unlisted, idle)
 
     def pinned(self) -> bytes:
         return self.catalogue.pinned(self.enabled())
@@ -266,9 +304,9 @@ class Gateway:
     def listing(self, name: str) -> ServerListing | None:
         return self._catalogs.listing(name)
 
-    def log_lines(self, name: str, count: int) -> list[str]:
-        """Return the last lines that a server wrote to stderr, from its log. Blocks on the file."""
-        return ServerLogFile(self._logs, name).last(count)
+    def log(self, name: str) -> ServerLogFile:
+        """Return the log of what a server writes to stderr."""
+        return ServerLogFile(self._logs, name)
 
     async def stop(self, name: str) -> None:
         """Stop every instance of a server; it stays stopped until :meth:`start`."""
@@ -323,6 +361,8 @@ class Gateway:
             listing.era if listing else None,
             lambda method: self.sharing.learn(self.servers.get(server.name), server, method),
             lambda params: self._on_log(server.name, params),
+            lambda: self._state_changed(server.name),
+            self._preparation,
         )
 
     def _take(
@@ -348,7 +388,16 @@ class Gateway:
         if configured is None:
             return
         if self._catalogs.take(configured, server.fingerprint, peer, name, items, plan):
-            self._on_changed("resources" if name == "templates" else name)
+            self._offers_changed("resources" if name == "templates" else name)
+
+    def _offers_changed(self, kind: str) -> None:
+        self._on_changed(kind)
+        if self.watcher is not None:
+            self.watcher.catalog_changed(kind)
+
+    def _state_changed(self, name: str) -> None:
+        if self.watcher is not None:
+            self.watcher.server_changed(name)
 
     def _learned(self, server: Server, share: str) -> None:
         self._catalogs.learn(server.name, server.fingerprint, share)

@@ -14,14 +14,18 @@ from tabane.gateway.offers.prompts import Prompt
 from tabane.gateway.offers.resource_uris import addressed
 from tabane.gateway.offers.resources import ResourceSource
 from tabane.gateway.servers.server import Server
+from tabane.gateway.tools.aliases import may_belong
 from tabane.gateway.tools.tool import Tool
-from tabane.gateway.upstreams.upstream import Upstream, UpstreamLimits
+from tabane.gateway.upstreams.upstream import DOWNLOAD_WAIT, Upstream, UpstreamLimits
 from tabane.gateway.visibility import may_find, prompt_target, resource_target, sees, visible_names
 from tabane.messages import Message, say
 from tabane.operations import Caller, CallTarget
 from tabane.text.nearest_names import nearest_qualified
 
 log = logging.getLogger(__name__)
+
+LOOK = 1.0
+"""Seconds between two looks at whether waiting is still of use."""
 
 RESOURCES = ("resources", "templates")
 """The lists that resources come from."""
@@ -74,6 +78,7 @@ class CatalogLookup:
             tool = tools.find(name)
         if tool is None or not may_find(caller, tool.target):
             self._check_disabled(caller, name)
+            self._check_downloading(caller, name)
             raise self.unknown(caller, name)
         return tool
 
@@ -81,7 +86,11 @@ class CatalogLookup:
         """Return the error for a name that no tool has, with the nearest names that the caller may find."""
         near = nearest_qualified(name, visible_names(caller.access, self._catalogs.tools))
         if near:
-            message = say("Unknown tool: {name}. Did you mean {near}?", name=name, near=", ".join(near))
+            message = say(
+                "Unknown tool: {name}. Did you mean {near}? If not, find it with search_tools.",
+                name=name,
+                near=", ".join(near),
+            )
         else:
             message = say("Unknown tool: {name}. Find tools with search_tools.", name=name)
         return UnknownName(message, near)
@@ -203,12 +212,28 @@ class CatalogLookup:
             )
         ]
         waits = [self.listed_by(s, caller, kind) for s in owners]
-        await self._within(self._servers.limits.start_timeout, waits)
+        begun = self._loop.time()
+
+        def download() -> bool:
+            """Return whether all that is still waited for is a download, which may take minutes."""
+            missing = [server for server in owners if not self._catalogs.has(server.name, kind)]
+            return self._loop.time() - begun > DOWNLOAD_WAIT and all(
+                any(each.download for each in self._servers.instances(server.name)) for server in missing
+            )
+
+        await self._within(self._servers.limits.start_timeout, waits, download)
 
     def _check_disabled(self, caller: Caller, name: str) -> None:
         for server in self._servers.servers.values():
             if server.disabled and _may_own(server, name) and sees(caller.access, server):
                 raise UpstreamUnavailable(server.disabled)
+
+    def _check_downloading(self, caller: Caller, name: str) -> None:
+        for server in self._unlisted():
+            if _may_own(server, name) and sees(caller.access, server):
+                for instance in self._servers.instances(server.name):
+                    if (error := instance.still_downloading) is not None:
+                        raise error
 
     async def _within(
         self,
@@ -220,7 +245,9 @@ class CatalogLookup:
         waiting = {self._servers.spawn(work) for work in works}
         end = self._loop.time() + seconds
         while waiting and not enough() and (left := end - self._loop.time()) > 0:
-            _, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            _, waiting = await asyncio.wait(
+                waiting, timeout=min(left, LOOK), return_when=asyncio.FIRST_COMPLETED
+            )
 
 
 def lists_of(kind: str) -> tuple[str, ...]:
@@ -229,4 +256,4 @@ def lists_of(kind: str) -> tuple[str, ...]:
 
 
 def _may_own(server: Server, name: str) -> bool:
-    return any(name.startswith(start) for start in (server.namespace + "__", server.name + "."))
+    return may_belong(name, server.name, server.namespace)

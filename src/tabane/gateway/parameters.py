@@ -6,24 +6,91 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from tabane.errors import BadArguments
+from tabane.messages import say
+
+_HIDDEN = {"hidden": True}
+"""Parameters that only Tabane's own programs need: no assistant is shown them."""
+
+_SELDOM = {"seldom": True}
+"""Parameters that the list of mode search leaves out."""
+
+_PROGRAMS = {"programs": True}
+"""Parameters for people and programs: a model finds tools without them."""
+
+
+_LONGEST = 2_000
+
 
 class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
-    query: Annotated[str, Meta(min_length=1, max_length=2000)]
+    """Either ``query`` or ``queries``, the steps of a task; :meth:`steps` returns them.
+
+    ``explain``: also return why each tool matches, and how many tokens an assistant gets.
+    """
+
+    query: Annotated[str, Meta(min_length=1, max_length=_LONGEST)] | None = None
+    queries: (
+        Annotated[
+            list[str],  # without limits, which a list of tools would repeat; steps() checks them
+            Meta(min_length=1, max_length=10, description="Or the steps of a task."),
+        ]
+        | None
+    ) = None
     limit: Annotated[int, Meta(ge=1, le=50)] = 5
     server: str | None = None
-    tags: Annotated[list[str], Meta(max_length=50)] | None = None
-    category: str | None = None
-    match: Literal["relevance", "partial", "prefix", "exact", "fuzzy"] = "relevance"
+    tags: (
+        Annotated[
+            list[str],
+            Meta(
+                max_length=50,
+                description="Only servers with one of these tags of the servers file.",
+                extra_json_schema=_PROGRAMS,
+            ),
+        ]
+        | None
+    ) = None
+    category: (
+        Annotated[
+            str,
+            Meta(
+                description="Only servers of this category of the servers file.", extra_json_schema=_PROGRAMS
+            ),
+        ]
+        | None
+    ) = None
+    match: Annotated[
+        Literal["relevance", "partial", "prefix", "exact", "fuzzy"],
+        Meta(
+            description="relevance: best tools for the task; otherwise how a name must contain the query.",
+            extra_json_schema=_PROGRAMS,
+        ),
+    ] = "relevance"
+    explain: Annotated[bool, Meta(extra_json_schema=_HIDDEN)] = False
+
+    def steps(self) -> list[str]:
+        """Return the queries, each once. Raises BadArguments."""
+        if (self.query is None) == (self.queries is None):
+            raise BadArguments(
+                say("search_tools takes either query, or queries: a list with the steps of a task."), "query"
+            )
+        if any(not 1 <= len(query) <= _LONGEST for query in self.queries or ()):
+            raise BadArguments(
+                say("queries: each query has 1 to {most} characters.", most=_LONGEST), "queries"
+            )
+        return list(dict.fromkeys(self.queries or [self.query or ""]))
 
 
 class DescribeTools(Struct, frozen=True, forbid_unknown_fields=True):
     names: Annotated[list[str], Meta(min_length=1, max_length=50)]
-    detail: Literal["compact", "full"] = "compact"
+    detail: Annotated[Literal["compact", "full"], Meta(extra_json_schema=_SELDOM)] = "compact"
 
 
 class CallTool(Struct, frozen=True, forbid_unknown_fields=True):
+    """``max_tokens``: return only the first part of a longer result; read_more returns the others."""
+
     name: Annotated[str, Meta(min_length=1)]
     arguments: dict[str, Any] = {}
+    max_tokens: Annotated[int, Meta(ge=1_000, le=1_000_000, extra_json_schema=_HIDDEN)] | None = None
 
 
 class ExecuteParallel(Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,12 +113,32 @@ class NameParams(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ListTools(Struct, frozen=True, forbid_unknown_fields=True):
+    """Without ``limit``, all tools are returned. ``cursor`` is ``next`` of the page before."""
+
     server: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=1_000)] | None = None
+    cursor: Annotated[str, Meta(max_length=1_000)] | None = None
+
+
+class ListHiddenTools(Struct, frozen=True, forbid_unknown_fields=True):
+    server: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+
+
+class ToolVisibility(Struct, frozen=True, forbid_unknown_fields=True):
+    """``pinned``: always listed, also in search mode. ``hidden``: nobody can find or call it."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    pinned: bool | None = None
+    hidden: bool | None = None
 
 
 class ServerLogs(Struct, frozen=True, forbid_unknown_fields=True):
+    """``after`` is the ``cursor`` of an earlier answer: only what was written since is returned."""
+
     name: Annotated[str, Meta(min_length=1)]
     lines: Annotated[int, Meta(ge=1, le=10_000)] = 50
+    after: Annotated[str, Meta(max_length=50)] | None = None
 
 
 class NoServerParams(Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,13 +6,20 @@ import asyncio
 from typing import Any
 
 from tabane.gateway.gateway import Gateway
+from tabane.gateway.launchers.failure_causes import cause_in
 from tabane.gateway.parameters import NameParams, NoServerParams, ServerLogs
+from tabane.gateway.processes.process_memory import ProcessMemory, read_process_memory
+from tabane.gateway.servers.configuration import why_disabled
 from tabane.gateway.servers.server import Server
+from tabane.gateway.servers.server_keys import ToolHints
 from tabane.gateway.tools.disclosure import signature
 from tabane.gateway.tools.listings import ServerListing
 from tabane.gateway.upstreams.upstream import Upstream, UpstreamState
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller
+
+FRESH = 2.0
+"""Seconds for which a measurement of memory is used again."""
 
 _OFFERED = ("prompts", "resources", "templates")
 
@@ -35,7 +42,15 @@ def server_row(
         "version": listing.version if listing else None,
         "pids": [i.connection.pid for i in instances if i.connection and i.connection.pid],
         "healthy": obstacle is None and all(instance.vitals.healthy for instance in instances),
+        "download": _download(instances, lang),
         "error": _error(server, instances, lang, obstacle),
+        "cause": _cause(server, instances, lang),
+        "transport": server.transport,
+        "description": server.description,
+        "tags": list(server.tags),
+        "switched_off": server.switched_off,
+        "reason": _reason(server, lang),
+        **_activity(instances),
     }
 
 
@@ -45,11 +60,16 @@ def server_detail(
     """Return all that is known of one server. Values of its environment and headers are never shown."""
     instances = gateway.instances(server.name)
     listing = gateway.listing(server.name)
+    names = gateway.passed(server)
     return server_row(gateway, server, lang, obstacle) | {
-        "transport": server.transport,
-        "description": server.description,
-        "tags": list(server.tags),
+        "inherit": list(server.inherit),
+        "environment": list(names.passed),
+        "download_environment": list(names.download),
+        "withheld_environment": list(names.withheld),
         "category": server.category,
+        "keywords": list(server.keywords),
+        "examples": list(server.examples),
+        "tool_hints": {hints.pattern: _hinted(hints) for hints in server.hints},
         "share": gateway.sharing.shared(server).share,
         "timeout": server.timeout,
         "max_concurrency": server.max_concurrency,
@@ -62,9 +82,57 @@ def server_detail(
         "deaths": sum(instance.vitals.deaths for instance in instances),
         "failures": max((instance.vitals.failures for instance in instances), default=0),
         "in_flight": sum(instance.in_flight for instance in instances),
-        "failed_calls": sum(instance.vitals.failed_calls for instance in instances),
         "last_failure": _last_failure(instances, lang),
         "skipped_lines": sum(i.connection.conversation.garbage for i in instances if i.connection),
+    }
+
+
+def _hinted(hints: ToolHints) -> dict[str, Any]:
+    """Return what a person says of some tools, without what is not said."""
+    found = {
+        "description": hints.description,
+        "tags": list(hints.tags),
+        "keywords": list(hints.keywords),
+        "examples": list(hints.examples),
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _download(instances: list[Upstream], lang: Lang) -> dict[str, Any] | None:
+    """Return the download before a start, if one runs: package, seconds, bytes written, last line of output.
+
+    ``note`` says the same as a sentence.
+    ``bytes`` is None if it is not known.
+    """
+    for instance in instances:
+        if (at := instance.download) is not None:
+            return {
+                "package": at.package,
+                "seconds": round(at.seconds, 1),
+                "bytes": at.written,
+                "waits": at.waits,
+                "line": at.line,
+                "note": at.describe().render(lang),
+            }
+    return None
+
+
+def _activity(instances: list[Upstream]) -> dict[str, Any]:
+    """Return since when its oldest instance runs, its restarts and calls, and when it is tried again.
+
+    Restarts and calls are of the instances that exist now.
+    """
+    running = [instance for instance in instances if instance.connection]
+    uptimes = [instance.uptime for instance in running if instance.uptime is not None]
+    begun = [instance.vitals.ready_at for instance in running if instance.vitals.ready_at is not None]
+    waits = [instance.retry_in for instance in instances if instance.retry_in is not None]
+    return {
+        "since": min(begun, default=None),
+        "uptime": max(uptimes, default=None),
+        "restarts": sum(max(0, instance.vitals.starts - 1) for instance in instances),
+        "calls": sum(instance.vitals.calls for instance in instances),
+        "failed_calls": sum(instance.vitals.failed_calls for instance in instances),
+        "retry_in": max(waits, default=None),
     }
 
 
@@ -76,6 +144,7 @@ def state_of(server: Server, instances: list[Upstream]) -> str:
     for state in (
         UpstreamState.READY,
         UpstreamState.STARTING,
+        UpstreamState.DOWNLOADING,
         UpstreamState.WAITING,
         UpstreamState.OPEN,
         UpstreamState.STOPPED,
@@ -96,6 +165,12 @@ def _last_failure(instances: list[Upstream], lang: Lang) -> str | None:
     return failures[0].render(lang) if failures else None
 
 
+def _reason(server: Server, lang: Lang) -> str | None:
+    """Return why a server is disabled, without file and line."""
+    why = why_disabled(server)
+    return why.render(lang) if why else None
+
+
 def _error(server: Server, instances: list[Upstream], lang: Lang, obstacle: Message | None) -> str | None:
     if server.disabled:
         return server.disabled.render(lang)
@@ -105,24 +180,60 @@ def _error(server: Server, instances: list[Upstream], lang: Lang, obstacle: Mess
     return errors[0].render(lang) if errors else None
 
 
+def _cause(server: Server, instances: list[Upstream], lang: Lang) -> dict[str, Any] | None:
+    """Return why it does not run as its output shows it: ``kind``, ``line``, ``fix``; None if unknown."""
+    errors = [instance.vitals.error for instance in instances if instance.vitals.error]
+    found = cause_in(errors[0]) if errors and not server.disabled else None
+    if found is None:
+        return None
+    fix = found.cause.fix
+    return {"kind": found.cause.kind, "line": found.cause.line, "fix": fix.render(lang) if fix else None}
+
+
+class _RecentMemory:
+    """The memory of all processes, read at most once in :data:`FRESH` seconds, in a thread."""
+
+    def __init__(self) -> None:
+        self._read: asyncio.Task[ProcessMemory] | None = None
+        self._until = 0.0
+
+    async def now(self) -> ProcessMemory:
+        loop = asyncio.get_running_loop()
+        if self._read is None or (self._read.done() and loop.time() > self._until):
+            self._read = loop.create_task(asyncio.to_thread(read_process_memory))
+            self._until = loop.time() + FRESH
+        return await asyncio.shield(self._read)
+
+
 class ServerOperations:
     """Shows, checks, starts and stops upstream servers."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._memory = _RecentMemory()
 
     async def servers(self, caller: Caller, params: NoServerParams) -> dict[str, Any]:
         return {"results": await self._rows(caller)}
 
     async def _rows(self, caller: Caller) -> list[dict[str, Any]]:
         gateway, blocked = self._gateway, await self._gateway.health.obstacles()
-        servers = gateway.servers.values()
-        return [server_row(gateway, server, caller.lang, blocked.get(server.name)) for server in servers]
+        servers = list(gateway.servers.values())
+        rows = [server_row(gateway, server, caller.lang, blocked.get(server.name)) for server in servers]
+        return await self._with_memory(rows)
+
+    async def _with_memory(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Add ``memory_mb`` to the rows: of all processes of a running server, None for others."""
+        memory = await self._memory.now() if any(row["pids"] for row in rows) else None
+        for row in rows:
+            used = memory.of(row["pids"]) if memory and row["pids"] else None
+            row["memory_mb"] = None if used is None else round(used / 1e6, 1)
+        return rows
 
     async def show(self, caller: Caller, params: NameParams) -> dict[str, Any]:
         server = self._gateway.server(params.name)
         blocked = await self._gateway.health.obstacles()
-        return server_detail(self._gateway, server, caller.lang, blocked.get(server.name))
+        detail = server_detail(self._gateway, server, caller.lang, blocked.get(server.name))
+        return (await self._with_memory([detail]))[0]
 
     async def health(self, caller: Caller, params: NoServerParams) -> dict[str, Any]:
         """Return ``{name: bool}`` for every server that should run, and ``details`` of all.
@@ -157,7 +268,11 @@ class ServerOperations:
         return detail | {"tools": [signature(tool) for tool in tools]}
 
     async def logs(self, caller: Caller, params: ServerLogs) -> dict[str, Any]:
+        """Return lines, the cursor for those that follow, and whether lines before them were left out."""
         name = self._gateway.server(params.name).name
-        loop = asyncio.get_running_loop()
-        lines = await loop.run_in_executor(None, self._gateway.log_lines, name, params.lines)
-        return {"name": name, "lines": lines}
+        log = self._gateway.log(name)
+        if params.after is not None:
+            found = await asyncio.to_thread(log.after, params.after, params.lines)
+        else:
+            found = await asyncio.to_thread(log.end, params.lines)
+        return {"name": name, **found._asdict()}

@@ -16,15 +16,18 @@ if TYPE_CHECKING:
     from tabane.gateway.parallel_calls import ParallelCalls
     from tabane.gateway.server_operations import ServerOperations
     from tabane.gateway.tool_operations import ToolOperations
+    from tabane.gateway.tool_visibility import ReloadableServersFile, ToolVisibilityOperations
 
 MODEL = frozenset({Face.MCP, Face.RPC, Face.CLI})
 PERSON = frozenset({Face.RPC, Face.CLI})
 
 
 class PartReader(Protocol):
-    """Reads further parts of long results."""
+    """Gives long results in parts."""
 
     async def read(self, caller: Caller, params: given.ReadMore) -> Raw: ...
+
+    async def first_part_of_large(self, caller: Caller, result: Raw, tokens: int) -> Raw: ...
 
 
 def gateway_table(
@@ -32,18 +35,20 @@ def gateway_table(
     admit: Callable[[Caller, CallTarget, bytes], OpenCall],
     call_own: Callable[[Caller, str, bytes], Awaitable[Raw]],
     parts: PartReader,
+    file: ReloadableServersFile,
 ) -> list[Operation]:
     """Return all operations of the gateway.
 
     ``admit`` admits a call of an upstream's tool. ``call_own`` calls one of the hub's own tools
-    by name with arguments, and returns the result as MCP has it. ``parts`` reads on in long results.
+    by name with arguments, and returns the result as MCP has it. ``parts`` gives long results in parts.
+    ``file`` is the servers file.
     """
 
     @cache
     def tools() -> ToolOperations:
         from tabane.gateway.tool_operations import ToolOperations
 
-        return ToolOperations(gateway, admit, call_own)
+        return ToolOperations(gateway, admit, call_own, parts)
 
     @cache
     def servers() -> ServerOperations:
@@ -57,37 +62,54 @@ def gateway_table(
 
         return ParallelCalls(tools().perform)
 
-    return [*_tool_operations(tools), _parallel(parallel), *_server_operations(servers), _read_more(parts)]
+    @cache
+    def visibility() -> ToolVisibilityOperations:
+        from tabane.gateway.tool_visibility import ToolVisibilityOperations
+
+        return ToolVisibilityOperations(gateway, file)
+
+    return [
+        *_tool_operations(tools),
+        _parallel(parallel),
+        *_server_operations(servers),
+        _read_more(parts),
+        *_visibility_operations(visibility),
+    ]
 
 
 def _tool_operations(tools: Callable[[], ToolOperations]) -> list[Operation]:
     return [
         _read(
-            "search_tools", "Find tools by task, in English or Japanese: name(args): purpose.",
+            "search_tools",
+            "Find tools of all the user's MCP servers by task, before you say that you cannot do it: "
+            "name(required parameters): purpose. Next: describe_tools.",
             given.SearchTools, lambda c, p: tools().search(c, p), MODEL, _text,
         ),
         _read(
-            "describe_tools", "Show parameters of found tools before calling.",
+            "describe_tools", "Show all parameters of found tools, before you call them.",
             given.DescribeTools, lambda c, p: tools().describe(c, p), MODEL, _text,
         ),
         Operation(
-            "call_tool", "Call a found tool.",
-            given.CallTool, lambda c, p: tools().call(c, p), MODEL, Privilege.CALL, source="hub",
-            relays=True,
+            "call_tool", "Call a tool by its name, server__tool.",
+            given.CallTool, lambda c, p: tools().call(c, p), MODEL, Privilege.CALL,
+            annotations={"destructiveHint": True}, source="hub", relays=True,
         ),
         Operation(
-            "call_readonly_tool", "Call a found tool that is marked read-only.",
+            "call_readonly_tool", "Like call_tool, for tools marked [read-only].",
             given.CallTool, lambda c, p: tools().call_read_only(c, p), MODEL, Privilege.CALL, read_only=True,
-            source="hub", relays=True,
+            label="Call read-only tool", source="hub", relays=True,
         ),
-        _read("get_tool", "One definition, whole.", given.NameParams, lambda c, p: tools().get(c, p)),
-        _read("list_tools", "All tools.", given.ListTools, lambda c, p: tools().tools(c, p)),
+        _read(
+            "get_tool", "Get the whole definition of a tool.",
+            given.NameParams, lambda c, p: tools().get(c, p),
+        ),
+        _read("list_tools", "List tools, by server.", given.ListTools, lambda c, p: tools().tools(c, p)),
     ]  # fmt: skip
 
 
 def _parallel(parallel: Callable[[], ParallelCalls]) -> Operation:
     return Operation(
-        "execute_parallel", "Call many tools at once.",
+        "execute_parallel", "Call up to 100 tools at once.",
         given.ExecuteParallel, lambda c, p: parallel().execute(c, p), PERSON, Privilege.CALL, camel_case=True,
         source="hub", relays=True,
     )  # fmt: skip
@@ -96,15 +118,15 @@ def _parallel(parallel: Callable[[], ParallelCalls]) -> Operation:
 def _server_operations(servers: Callable[[], ServerOperations]) -> list[Operation]:
     return [
         _read(
-            "list_servers", "Servers and their state.",
+            "list_servers", "List servers and their state.",
             given.NoServerParams, lambda c, p: servers().servers(c, p), source="admin",
         ),
         _read(
-            "show_server", "One server in detail.",
+            "show_server", "Show one server in detail.",
             given.NameParams, lambda c, p: servers().show(c, p), source="admin",
         ),
         _read(
-            "health_check", "Whether servers answer.",
+            "health_check", "Check whether servers answer.",
             given.NoServerParams, lambda c, p: servers().health(c, p), source="admin",
         ),
         _admin("start_upstream", "Start a server.", lambda c, p: servers().start(c, p)),
@@ -112,15 +134,28 @@ def _server_operations(servers: Callable[[], ServerOperations]) -> list[Operatio
         _admin("restart_upstream", "Restart a server.", lambda c, p: servers().restart(c, p)),
         _admin("test_server", "Start a server and list its tools.", lambda c, p: servers().test(c, p)),
         _read(
-            "server_logs", "What a server wrote to stderr.",
+            "server_logs", "Show what a server wrote to stderr.",
             given.ServerLogs, lambda c, p: servers().logs(c, p), source="admin",
+        ),
+    ]  # fmt: skip
+
+
+def _visibility_operations(visibility: Callable[[], ToolVisibilityOperations]) -> list[Operation]:
+    return [
+        Operation(
+            "set_tool_visibility", "Pin, unpin, hide or show a tool of a server, in the servers file.",
+            given.ToolVisibility, lambda c, p: visibility().set(c, p), PERSON, Privilege.ADMIN,
+        ),
+        _read(
+            "list_hidden_tools", "List tools that the servers file hides.",
+            given.ListHiddenTools, lambda c, p: visibility().hidden(c, p), source="admin",
         ),
     ]  # fmt: skip
 
 
 def _read_more(parts: PartReader) -> Operation:
     faces = frozenset({Face.MCP, Face.RPC})
-    return _read("read_more", "Next part of a long result.", given.ReadMore, parts.read, faces)
+    return _read("read_more", "Get the next part of a long result.", given.ReadMore, parts.read, faces)
 
 
 def _read(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
 
 from msgspec import Raw, Struct
 
@@ -20,14 +20,16 @@ from tabane.gateway.parameters import (
     NameParams,
     SearchTools,
 )
-from tabane.gateway.tools.disclosure import describe, search_text, signature
-from tabane.gateway.tools.index import ToolQuery
+from tabane.gateway.time_slices import TimeSlices
+from tabane.gateway.tool_pages import tool_page_of
+from tabane.gateway.tool_rows import tool_detail, tool_row
+from tabane.gateway.tool_search import ToolSearch, ToolSearchResult, rendered
+from tabane.gateway.tools.disclosure import describe
 from tabane.gateway.tools.tool import OWN, Tool, ToolCallRequest, check_size, says_failed
 from tabane.gateway.upstreams.call import Call, UpstreamReply
-from tabane.gateway.visibility import visible_names, visible_tools
-from tabane.messages import Lang, Message, say
-from tabane.operations import Caller, CallTarget, OpenCall, ended
-from tabane.search.source import HitCard, Reference, SearchAnswer, SearchHit, SearchRequest
+from tabane.gateway.visibility import visible_tools
+from tabane.messages import say
+from tabane.operations import Caller, CallTarget, Face, OpenCall, ended
 from tabane.wire import json
 
 Admit = Callable[[Caller, CallTarget, bytes], OpenCall]
@@ -37,76 +39,10 @@ OwnTools = Callable[[Caller, str, bytes], Awaitable[Raw]]
 """Calls one of the hub's own tools by name with arguments, and returns its result in MCP's form."""
 
 
-MOST_TOOLS = 50
-"""Tools that one search finds."""
+class FirstParts(Protocol):
+    """Gives long results in parts."""
 
-
-@dataclass(frozen=True, slots=True)
-class ToolAnswer(SearchAnswer[Tool]):
-    """The best tools, and how many match in all.
-
-    ``nearest``: no tool fits, and these are the nearest. ``waiting`` are servers that are starting,
-    ``failed`` is why others have listed nothing.
-    """
-
-    total: int = 0
-    nearest: Sequence[str] = ()
-    waiting: Sequence[str] = ()
-    failed: Mapping[str, Message] = field(default_factory=dict)
-
-
-class ToolSource:
-    """Search of tools by the words of their definitions, ranked by the index of the catalog."""
-
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-
-    async def search(self, caller: Caller, request: SearchRequest) -> ToolAnswer:
-        return await self.find(caller, ToolQuery(request.query, min(request.limit, MOST_TOOLS)))
-
-    async def find(self, caller: Caller, request: ToolQuery) -> ToolAnswer:
-        """Return the best tools. Waits at most two seconds for servers that never listed theirs."""
-        unlisted = await self._gateway.wait_listed(caller)
-        catalogue, asked = self._gateway.catalogue, request.server
-        if not caller.access.everything:
-            request = replace(request, names=frozenset(visible_names(caller.access, catalogue)))
-        ranked = await self._gateway.search(request)
-        hits = [SearchHit(tool, hit.score) for hit in ranked.hits if (tool := catalogue.get(hit.alias))]
-        failed = {name: why for name, why in unlisted.failed.items() if asked in (None, name)}
-        waiting = [name for name in unlisted.starting if asked in (None, name)]
-        warning = next(iter(failed.values()), None)
-        return ToolAnswer(hits, (), warning, ranked.total, ranked.nearest, waiting, failed)
-
-    def card(self, item: Tool) -> HitCard:
-        return HitCard(item.alias, signature(item), "", Reference("describe_tools", {"names": [item.alias]}))
-
-
-class TimeSlices:
-    """Slices of time on the event loop. Between two slices it serves other requests."""
-
-    def __init__(self, seconds: float = 0.004) -> None:
-        self._seconds = seconds
-        self._end = time.perf_counter() + seconds
-
-    async def pause(self) -> None:
-        """Let other requests run when a slice is over."""
-        if time.perf_counter() > self._end:
-            await asyncio.sleep(0)
-            self._end = time.perf_counter() + self._seconds
-
-
-class ToolSearchResult(Struct, frozen=True):
-    """The result of a search. ``waiting`` names servers that are starting, ``failed`` why others failed.
-
-    ``nearest``: no tool fits, and these are the nearest tools.
-    """
-
-    results: list[dict[str, Any]]
-    total: int
-    waiting: list[str]
-    text: str
-    nearest: list[str] = []
-    failed: dict[str, str] = {}
+    async def first_part_of_large(self, caller: Caller, result: Raw, tokens: int) -> Raw: ...
 
 
 class ToolDescriptions(Struct, frozen=True):
@@ -115,41 +51,20 @@ class ToolDescriptions(Struct, frozen=True):
 
 
 class ToolOperations:
-    """Finds, describes and calls tools. ``admit`` admits the calls of upstreams' tools."""
+    """Finds, describes and calls tools. ``admit`` admits the calls of upstreams' tools.
 
-    def __init__(self, gateway: Gateway, admit: Admit, own: OwnTools) -> None:
-        self._gateway, self._admit, self._own = gateway, admit, own
-        self._source = ToolSource(gateway)
+    ``parts`` gives long results in parts.
+    """
+
+    def __init__(self, gateway: Gateway, admit: Admit, own: OwnTools, parts: FirstParts) -> None:
+        self._gateway, self._admit, self._own, self._parts = gateway, admit, own, parts
+        self._search = ToolSearch(gateway)
 
     async def search(self, caller: Caller, params: SearchTools) -> ToolSearchResult:
-        """Return ranked tools. Waits at most two seconds for servers that never listed theirs."""
-        found = await self._source.find(
-            caller,
-            ToolQuery(
-                params.query,
-                params.limit,
-                params.server,
-                tuple(params.tags or ()),
-                params.category,
-                params.match,
-            ),
-        )
-        catalogue = self._gateway.catalogue
-        pairs = [(hit.item, hit.score) for hit in found.hits]
-        text = search_text(
-            pairs,
-            found.total,
-            params.query,
-            visible_names(caller.access, catalogue),
-            found.waiting,
-            caller.lang,
-            found.nearest,
-            list(found.failed.values()),
-        )
-        results = [_row(tool) | {"score": round(score, 3)} for tool, score in pairs]
-        nearest = [alias for alias in found.nearest if catalogue.get(alias)]
-        failed = _rendered(found.failed, caller.lang)
-        return ToolSearchResult(results, found.total, list(found.waiting), text, nearest, failed)
+        return await self._search.search(caller, params)
+
+    def _row(self, tool: Tool) -> dict[str, Any]:
+        return tool_row(tool, self._gateway.servers.get(tool.server))
 
     async def describe(self, caller: Caller, params: DescribeTools) -> ToolDescriptions:
         """Return the parameters of each tool; for an unknown name the nearest ones are named."""
@@ -165,38 +80,55 @@ class ToolOperations:
                 texts.append(error.text(caller.lang))
             else:
                 results.append({"name": tool.alias, "tool": Raw(tool.definition)})
-                texts.append(describe(tool, params.detail))
+                named = caller.face is not Face.MCP or len(params.names) > 1 or name != tool.alias
+                texts.append(describe(tool, params.detail, named=named))
         if all("error" in result for result in results):
             raise CallerError(say("{errors}", errors="\n".join(texts)))
         return ToolDescriptions(results, "\n\n".join(texts))
 
     async def call(self, caller: Caller, params: CallTool) -> Raw:
-        return await self.perform(caller, params.name, params.arguments)
+        return await self._in_parts(caller, params, await self.perform(caller, params.name, params.arguments))
 
     async def call_read_only(self, caller: Caller, params: CallTool) -> Raw:
-        return await self.perform(caller, params.name, params.arguments, read_only=True)
+        result = await self.perform(caller, params.name, params.arguments, read_only=True)
+        return await self._in_parts(caller, params, result)
 
-    async def get(self, caller: Caller, params: NameParams) -> dict[str, Raw]:
+    async def _in_parts(self, caller: Caller, params: CallTool, result: Raw) -> Raw:
+        if params.max_tokens is None:
+            return result
+        return await self._parts.first_part_of_large(caller, result, params.max_tokens)
+
+    async def get(self, caller: Caller, params: NameParams) -> dict[str, Any]:
+        """Return the definition of a tool, and what Tabane knows of it."""
         tool = await self._gateway.find(caller, params.name)
-        return {"tool": Raw(tool.definition)}
+        return {"tool": Raw(tool.definition)} | tool_detail(tool, self._gateway.servers.get(tool.server))
 
     async def tools(self, caller: Caller, params: ListTools) -> dict[str, Any]:
-        """Return all tools, or those of one server, as rows."""
+        """Return tools as rows, by server: all, those of one server, or a page of them.
+
+        A page also has the number of tools, in all and of each server, and the cursor of the ``next`` page.
+        """
         unlisted = await self._gateway.wait_listed(caller)
         if params.server is not None:
             server = self._gateway.server(params.server, caller.access)
             tools: Sequence[Tool] = self._gateway.catalogue.of_server(server.name)
         else:
             tools = self._gateway.catalogue.tools
+        visible = visible_tools(caller.access, tools)
+        page = tool_page_of(visible, params.limit, params.cursor)
         turns, rows = TimeSlices(), []
-        for tool in visible_tools(caller.access, tools):
+        for tool in page.tools:
             await turns.pause()
-            rows.append(_row(tool))
-        return {
+            rows.append(self._row(tool))
+        found = {
             "results": rows,
             "waiting": list(unlisted.starting),
-            "failed": _rendered(unlisted.failed, caller.lang),
+            "failed": rendered(unlisted.failed, caller.lang),
         }
+        if params.limit is None:
+            return found
+        servers = Counter(tool.server for tool in visible)
+        return found | {"total": len(visible), "servers": dict(servers), "next": page.next}
 
     async def perform(
         self, caller: Caller, name: str, arguments: dict[str, Any], *, read_only: bool = False
@@ -251,6 +183,7 @@ async def request(
         settle,
         timeout=timeout,
         holder=caller.access.holder,
+        marks=opened.marks,
     )
     upstream = gateway.route(caller, tool)
     upstream.submit(call)
@@ -267,20 +200,6 @@ async def request(
         )
     check_size(tool, len(bytes(reply.result)), opened.most)
     return reply.result
-
-
-def _rendered(failed: Mapping[str, Message], lang: Lang) -> dict[str, str]:
-    return {name: why.render(lang) for name, why in failed.items()}
-
-
-def _row(tool: Tool) -> dict[str, Any]:
-    return {
-        "name": tool.alias,
-        "server": tool.server,
-        "signature": signature(tool),
-        "read_only": tool.read_only,
-        "destructive": tool.destructive,
-    }
 
 
 def _error_text(reply: UpstreamReply) -> str:

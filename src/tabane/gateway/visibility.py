@@ -22,7 +22,7 @@ class NamedTools(Protocol):
 
 def prompt_target(prompt: Prompt) -> CallTarget:
     """Return a prompt as what a caller wants to call."""
-    return CallTarget(prompt.alias, prompt.server, kind="prompt", changes=False)
+    return CallTarget(prompt.alias, prompt.server, kind="prompt", changes=False, others=prompt.others)
 
 
 def resource_target(server: str, uri: str) -> CallTarget:

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from tabane.settings.limit_rules import LimitRules
 
 
+KEYS = "access.db"
+"""The file of keys, under the home."""
+
+
 class HubAccess:
     """The profiles, keys and limits of a hub.
 
@@ -85,6 +89,11 @@ class HubAccess:
             self._known_rules, self._free = rules, rules.free_tiers()
         return None if tier in self._free else self.limits
 
+    @property
+    def limiting(self) -> bool:
+        """Return whether there are callers with limits: the user of this machine, or holders of keys."""
+        return self.limits_of(LOCAL.tier) is not None or (self._settings().home / KEYS).exists()
+
     def narrowed(self, profile: str) -> Access:
         """Return what the user of this machine may do within a profile; "" is none. Raises UnknownName."""
         return self.profiles.narrowed(LOCAL, profile) if profile else LOCAL
@@ -102,7 +111,7 @@ class HubAccess:
         return {"profiles": names, **await self._counted(lang)}
 
     async def _counted(self, lang: Lang) -> dict[str, Any]:
-        if not (self._settings().home / "access.db").exists():
+        if not (self._settings().home / KEYS).exists():
             return {"keys": 0}  # without a thread, and without the modules of keys
         from tabane.access.key_store import KeyStore
 

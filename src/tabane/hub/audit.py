@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from tabane.audit.entry import EntryType, Outcome
 from tabane.audit.log import AuditLog
@@ -13,6 +13,7 @@ from tabane.audit.operations import AuditOperations
 from tabane.audit.options import audit_options, audit_paths
 from tabane.errors import AuditError
 from tabane.hub.call_counters import AuditCounts
+from tabane.hub.live.live import HubLive
 from tabane.hub.telemetry import HubTelemetry
 from tabane.hub.usage import HubUsage
 from tabane.messages import Message
@@ -22,8 +23,17 @@ from tabane.settings import Settings
 if TYPE_CHECKING:
     from tabane.access.limits import CallLimits
     from tabane.gateway.gateway import Gateway
+    from tabane.hub.jobs import Jobs
 
 log = logging.getLogger(__name__)
+
+
+class LimitsByTier(Protocol):
+    """Knows the limits of calls of each tier."""
+
+    def limits_of(self, tier: str) -> CallLimits | None:
+        """Return the limits; None if they do not limit the tier in any way."""
+        ...
 
 
 class HubAudit:
@@ -32,13 +42,15 @@ class HubAudit:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        limits: Callable[[str], CallLimits | None],
+        limited: LimitsByTier,
         settings: Settings,
         environment: Mapping[str, str],
         gateway: Gateway,
+        jobs: Jobs,
     ) -> None:
         self._loop, self.telemetry = loop, HubTelemetry(settings, environment)
-        self.meter = self.telemetry.meter(limits)
+        self.meter = self.telemetry.meter(limited.limits_of)
+        self.live = HubLive(loop, self.meter, gateway, jobs, settings.audit_redact)
         self._home = settings.home
         self.usage = HubUsage(settings.home, lambda: settings.posts_zone, environment, gateway)
         self.log: AuditLog | None = None
@@ -50,7 +62,11 @@ class HubAudit:
         return self.log.problem if self.log is not None else self._not_opened
 
     def table(self) -> list[Operation]:
-        return [*AuditOperations(audit_paths(str(self._home))).table(), *self.usage.table()]
+        return [
+            *AuditOperations(audit_paths(str(self._home))).table(),
+            *self.usage.table(),
+            *self.live.table(),
+        ]
 
     def open(self, settings: Settings) -> None:
         """Open the log, and record calls from now on.
@@ -73,6 +89,7 @@ class HubAudit:
 
     def hide(self, secrets: Iterable[str], replaced: Callable[[str], str]) -> None:
         """Hide these secrets in the arguments of calls, wherever they appear."""
+        self.live.hide(secrets, replaced)
         if self.log is not None:
             self.log.hide(secrets, replaced)
 
@@ -87,6 +104,8 @@ class HubAudit:
         source: str = "",
     ) -> None:
         """Record something that is not a call. Never raises."""
+        if action == "settings_reload":
+            self.live.settings_changed()
         if self.log is not None:
             self.log.event(type, holder, action, outcome, detail, source=source)
 

@@ -12,6 +12,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from tabane.extras import extra_command
+
 if TYPE_CHECKING:
     from tabane.hub.tracing import CallTracing, TraceSampler
 
@@ -87,7 +89,7 @@ def check_installed() -> None:
         except ModuleNotFoundError:
             found = None
         if found is None:
-            raise NoTracing("OpenTelemetry is not installed. Run: pip install 'tabane[otel]'")
+            raise NoTracing(f"OpenTelemetry is not installed. Run: {extra_command('otel')}")
 
 
 def _url_of(environment: Mapping[str, str]) -> str | None:

@@ -10,7 +10,7 @@ from tabane.messages import Message, say
 from tabane.search.embedding.model_families import reads
 from tabane.search.engine import Order
 from tabane.search.filters import Filter
-from tabane.search.meaning import ENOUGH, Incomplete
+from tabane.search.meaning import Incomplete
 from tabane.search.records import EmbeddingSpace, Record, Shape, StoredRecord
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _LOOKED_AT = 1000  # records without a vector that are checked for a text to embed
 _SAMPLE = 200
+_MOST = 0.5  # share of readable texts from which on nobody is told of the others
 
 WORTH = 0.1
 """Share of texts that a model must be able to read. Below it, a collection is not embedded at all."""
@@ -146,7 +147,7 @@ class EmbeddingCoverage:
         if not unread:
             return None
         share = embedded / (embedded + unread)
-        return Incomplete(share, _unread(self._definition.title, space.model), tells=share < ENOUGH)
+        return Incomplete(share, _unread(self._definition.title, space.model), tells=share < _MOST)
 
     def _counted(self, page: Iterable[StoredRecord], space: EmbeddingSpace) -> tuple[int, int]:
         """Count the records with a text that the model reads, and those with one that it cannot read."""
@@ -170,7 +171,7 @@ class EmbeddingCoverage:
             )
         else:
             state = say(
-                "Semantic search is still indexing {what} ({embedded} of {total}, {share}); "
+                "Semantic search of {what} covers {embedded} of {total} so far ({share}), newest first; "
                 "see: tabane jobs list.",
                 **counts,
             )

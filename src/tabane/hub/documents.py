@@ -168,6 +168,7 @@ class DocumentStore:
                 zone=lambda: zone_of(self._settings().posts_zone),
                 largest=lambda: self._settings().documents_size,
                 files=ReadableFiles(ReadableRoots(self._roots, ROOTS), texts).read,
+                uploads=texts,
             )
             documents.changed.append(self._changed)
             self._rooms = _OpenedDocuments(documents, DocumentFiles(documents, texts, self._watched))

@@ -9,7 +9,7 @@ from typing import Any
 
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.processes.processes import ChildProcesses
-from tabane.gateway.tool_operations import ToolSource
+from tabane.gateway.tool_search import ToolSource
 from tabane.hub.access import HubAccess
 from tabane.hub.archive import PostArchive, given_archive
 from tabane.hub.audit import HubAudit
@@ -23,17 +23,18 @@ from tabane.hub.manual import ManualSource, documentation_table
 from tabane.hub.models import HubModels
 from tabane.hub.reader import PageReader
 from tabane.hub.search_everything import EverythingSearch
+from tabane.hub.server_setup import ServerSetup
 from tabane.hub.servers import (
+    SECRET_FILES,
     FileFollower,
+    hub_environment,
     log_warnings,
     read_again,
     read_servers,
     secret_of,
-    with_recorded_path,
 )
 from tabane.hub.stores import Stores
 from tabane.hub.tools import HubTools, apply_settings, count_servers, gateway_of
-from tabane.hub.trial import Trials
 from tabane.messages import Lang, language
 from tabane.operations import Door, Operation, OperationTable, of_source
 from tabane.settings import Settings
@@ -51,8 +52,8 @@ class Hub:
     def __init__(
         self, settings: Settings, environment: Mapping[str, str], loop: asyncio.AbstractEventLoop
     ) -> None:
-        self.settings, self.loop = settings, loop
-        self.environment = with_recorded_path(environment, settings.home)
+        self.settings, self.loop, self._given = settings, loop, environment
+        self.environment = hub_environment(settings, environment)
         self.batch = LineBatch()
         self.on_reload: Callable[[], None] = lambda: None
         self.configuration = read_servers(settings, self.environment)
@@ -64,11 +65,12 @@ class Hub:
             loop,
             self.batch,
             self.processes,
+            embedding=lambda: self.models,
             on_changed=lambda kind: self.sessions.changed(kind),
             on_log=lambda server, params: self.sessions.logged(server, params),
         )
         self.long_results = LongResults(loop)
-        self.tools = HubTools(self.gateway, lambda: self.door)
+        self.tools = HubTools(self.gateway, lambda: self.door, lambda: self.settings, lambda: self.follower)
         self.stores = Stores(settings.home, SHAPES)
         self.jobs = Jobs(loop)
         self.models = HubModels(
@@ -96,7 +98,7 @@ class Hub:
             lambda: self.settings,
             self._model_is_named,
             lambda data, name: self.reader.convert(data, name),
-            lambda key, listed: self.sessions.document_changed(key, listed),
+            lambda key, listed: self.audit.live.document_changed(self.sessions, key, listed),
         )
         self.reader = PageReader(
             lambda: self.settings,
@@ -109,10 +111,11 @@ class Hub:
             errors=2,
         )
         self.access = HubAccess(lambda: self.settings, loop, self.gateway, lambda: self.table)
-        self.audit = HubAudit(loop, self.access.limits_of, settings, self.environment, self.gateway)
+        self.audit = HubAudit(loop, self.access, settings, self.environment, self.gateway, self.jobs)
+        self.audit.meter.used = self.tools.note_use
         self.table = OperationTable(self._operations())
         self.door = Door(self.table, self.jobs, self.audit.meter)
-        self.tools.provide(self.table)
+        self.tools.provide(self.table, self.stores, self.access)
         self.follower = FileFollower(loop, self._files, self._reload)
         self.sessions = ClientSessions(
             loop,
@@ -197,17 +200,15 @@ class Hub:
     # -- composition -----------------------------------------------------------------------------
 
     def _operations(self) -> list[Operation]:
-        trials = Trials(
-            lambda: self.settings,
-            self.environment,
-            self.loop,
-            self.batch,
-            self.processes,
-            self.gateway.remember,
-        )
         return [
             *self.tools.table(self.long_results),
-            *trials.table(),
+            *ServerSetup(
+                lambda: self.settings,
+                self.environment,
+                (self.loop, self.batch, self.processes),
+                self.gateway,
+                lambda: self.follower,
+            ).table(),
             *self.stores.table(),
             *self.jobs.table(),
             *self.models.table(),
@@ -236,11 +237,11 @@ class Hub:
 
     def _files(self) -> list[Path]:
         settings = self.settings
-        return [settings.servers, settings.config, settings.home / "secrets.env"]
+        return [settings.servers, settings.config, *(settings.home / name for name in SECRET_FILES)]
 
     def _reload(self) -> None:
         """Put settings and servers file in force as they are now. Raises TabaneError, changing nothing."""
-        settings, configuration = read_again(self.settings, self.environment)
+        settings, configuration = read_again(self.settings, self._given, self.environment)
         self.access.reload()
         log_warnings(settings, configuration)
         self.settings, self.configuration = settings, configuration

@@ -52,13 +52,14 @@ class JobPace:
 class JobOwner(NamedTuple):
     """The client that started a job: its connection in the hub, its program and process (0: not known).
 
-    ``detached`` is whether the job continues without its owner.
+    ``detached`` is whether the job continues without its owner. ``holder`` is the identity of the client.
     """
 
     session: str
     client: str
     pid: int
     detached: bool
+    holder: str = ""
 
     def plain(self) -> dict[str, Any]:
         return {"client": self.client, "pid": self.pid or None, "detached": self.detached}
@@ -67,7 +68,7 @@ class JobOwner(NamedTuple):
 class Job:
     """One job, from its start on. Its work reports its progress to it.
 
-    ``owner`` is None if the hub itself started the job.
+    ``owner`` is None if the hub itself started the job. ``on_news`` is called with the job and each version.
     """
 
     def __init__(
@@ -77,12 +78,13 @@ class Job:
         title: Message,
         loop: asyncio.AbstractEventLoop,
         owner: JobOwner | None = None,
+        on_news: Callable[[Job], None] = lambda job: None,
     ) -> None:
         self.key, self.operation, self.title = key, operation, title
         self.owner = owner
         self.status: Status = "running"
         self.version = 1
-        self._loop = loop
+        self._loop, self._on_news = loop, on_news
         self._done = 0
         self._total: int | None = None
         self._note: Message | None = None
@@ -192,6 +194,7 @@ class Job:
         self.version += 1
         news, self._news = self._news, asyncio.Event()
         news.set()
+        self._on_news(self)
 
     def _left(self, rate: float | None) -> float | None:
         if self._total is None or not rate or self.status != "running":

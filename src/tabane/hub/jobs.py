@@ -71,6 +71,8 @@ class Jobs:
         self._draining = False
         self.used = loop.time()
         """When a job began or ended last, by the loop's clock."""
+        self.watcher: Callable[[Job], None] | None = None
+        """Called when a job has begun, when it reports progress and when it has ended."""
 
     @property
     def running(self) -> int:
@@ -82,8 +84,9 @@ class Jobs:
         If the caller has a connection, the job also ends with that connection: see :meth:`session_ended`.
         """
         self._check_room()
-        job = Job(self._new_key(), name, title, self._loop, _owner(caller))
+        job = Job(self._new_key(), name, title, self._loop, _owner(caller), self._told)
         self._jobs[job.key] = job
+        self._told(job)
         self.used = self._loop.time()
         log.info("job %s started: %s", job.key, title)
 
@@ -109,6 +112,12 @@ class Jobs:
         if task is not None:
             self._stop(job.key, task, None)
             await asyncio.wait({task}, timeout=self._patience)
+
+    async def cancel_all(self, operation: str) -> None:
+        """Ask all jobs of an operation to stop, and wait a moment until they have."""
+        for key in list(self._tasks):
+            if self._jobs[key].operation == operation:
+                await self.cancel(self._jobs[key])
 
     def session_ended(self, session: str) -> None:
         """Cancel the jobs of a connection that is gone."""
@@ -168,6 +177,10 @@ class Jobs:
         job.detach()
         return job.state(caller.lang)
 
+    def _told(self, job: Job) -> None:
+        if self.watcher is not None:
+            self.watcher(job)
+
     def _check_room(self) -> None:
         if self._draining:
             raise HubDraining(say("The hub is shutting down and starts no more jobs."))
@@ -221,7 +234,9 @@ def _write(name: str, about: str, params: type[Struct], handler: Callable[..., A
 def _owner(caller: Caller | None) -> JobOwner | None:
     if caller is None:
         return None
-    return JobOwner(caller.session, caller.client, caller.pid, detached=not caller.connected)
+    return JobOwner(
+        caller.session, caller.client, caller.pid, detached=not caller.connected, holder=caller.access.holder
+    )
 
 
 def _reported_error(job: Job, failed: BaseException | None) -> TabaneError:

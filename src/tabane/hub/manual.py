@@ -151,7 +151,7 @@ class ManualSource(CollectionSource[Record]):
     ) -> list[SearchHit[Record]]:
         records = await records_of(collection, [hit.key for (hit,) in groups])
         return [
-            SearchHit(records[hit.key], hit.score, hit.cosine, hit.bm25)
+            SearchHit(records[hit.key], hit.score, hit.cosine, hit.bm25, hit.parts)
             for (hit,) in groups
             if hit.key in records
         ]
@@ -179,7 +179,8 @@ def documentation_table() -> list[Operation]:
     return [
         Operation(
             "get_documentation",
-            "Read Tabane's docs; without section, list pages.",
+            "Read the manual of Tabane, this MCP hub: settings, commands, how to add servers. Without a "
+            "section, it lists the pages.",
             GetDocumentation,
             get_documentation,
             frozenset({Face.MCP, Face.RPC, Face.CLI}),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Raw
 
 from tabane.errors import AuditError, RateLimited, TabaneError
-from tabane.operations import Caller, CallTarget, OpenCall, Outcome
+from tabane.operations import LOCAL, UNMETERED, Caller, CallMarks, CallTarget, Face, OpenCall, Outcome
 
 if TYPE_CHECKING:
     from tabane.access.limits import CallLimits, CallTurn
@@ -25,10 +26,27 @@ Count = Callable[[CallTarget, str, Outcome, float, int, int], None]
 """Counts a call: target, holder, outcome, seconds, bytes of the result, tokens saved."""
 
 
+class WatchedCall(CallMarks, Protocol):
+    """A call that is watched."""
+
+    def ended(self, outcome: Outcome, size: int, saved: int, reason: str) -> None:
+        """Note how the call ended."""
+        ...
+
+
+class CallWatch(Protocol):
+    """Watches calls from their beginning."""
+
+    def began(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> WatchedCall | None:
+        """Return what is told of the steps of a call; None if it is not watched."""
+        ...
+
+
 class HubMeter:
     """The meter of a hub. Each part may be None: then it does not apply.
 
-    ``limits`` returns the limits of calls of a tier; None if it has none.
+    ``limits`` returns the limits of calls of a tier; None if it has none. ``watch`` is set when somebody
+    begins to watch the calls. ``used`` is told of each successful call: its target, and the holder.
     """
 
     def __init__(
@@ -39,9 +57,13 @@ class HubMeter:
         trace: CallTracing | None = None,
     ) -> None:
         self._limits, self.recorder, self._count, self._trace = limits, recorder, count, trace
+        self.watch: CallWatch | None = None
+        self.used: Callable[[CallTarget, str], None] | None = None
 
     def begin(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> OpenCall:
-        call = self._opened(caller, target, request)
+        if _only_looks(caller, target):
+            return UNMETERED
+        call = self._opened(caller, target, arguments, request)
         if self.recorder is not None:
             try:
                 call.arguments = self.recorder.prepare(arguments)
@@ -57,22 +79,26 @@ class HubMeter:
                 call.end("limited", reason=str(error))
                 raise
             call.waits = call.turn.waits
+            if call.marks is not None and isinstance(call.waits, asyncio.Future):
+                call.waits.add_done_callback(call.turned)
         return call
 
     def refuse(
         self, caller: Caller, target: CallTarget, arguments: bytes, request: str, error: TabaneError
     ) -> None:
-        call = self._opened(caller, target, request)
+        call = self._opened(caller, target, arguments, request)
         if self.recorder is not None:
             call.arguments = self.recorder.prepare(arguments)
         call.end("refused", reason=str(error))
 
-    def _opened(self, caller: Caller, target: CallTarget, request: str) -> MeteredCall:
+    def _opened(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> MeteredCall:
         call = MeteredCall(self, caller, target, request or caller.request)
         if self._trace is not None:
             parent, state = caller.traceparent or None, caller.tracestate or None
             call.span = self._trace.begin(caller, target, parent, state, request=call.request)
             call.meta = call.span.meta
+        if self.watch is not None:
+            call.marks = self.watch.began(caller, target, arguments, call.request)
         return call
 
     def ended(
@@ -82,8 +108,12 @@ class HubMeter:
         seconds = time.perf_counter() - call.started
         if self._count is not None:
             self._count(call.target, call.caller.access.holder, outcome, seconds, size, saved)
+        if self.used is not None and outcome == "ok":
+            self.used(call.target, call.caller.access.holder)
         if call.span is not None:
             call.span.end(outcome, size, reason=reason)
+        if call.marks is not None:
+            call.marks.ended(outcome, size, saved, reason)
         if self.recorder is None or call.arguments is None:
             return None
         return self.recorder.record(
@@ -99,12 +129,23 @@ class HubMeter:
         )
 
 
+def _only_looks(caller: Caller, target: CallTarget) -> bool:
+    """Return whether the user of this machine looks at the web page, which asks again with each change.
+
+    Such calls are no use of tools, and would fill the audit log. What the page reads from the network, calls
+    or changes is recorded, and so is everything that the holder of a key looks at.
+    """
+    if caller.face is not Face.WEB or caller.access is not LOCAL:
+        return False
+    return target.kind == "operation" and not target.changes and target.source != "pages"
+
+
 class MeteredCall:
     """A call of a hub that has begun."""
 
     __slots__ = (
-        "_ended", "_meter", "arguments", "caller", "meta", "most", "request", "span", "started", "target",
-        "turn", "waits",
+        "_ended", "_meter", "arguments", "caller", "marks", "meta", "most", "request", "span", "started",
+        "target", "turn", "waits",
     )  # fmt: skip
 
     def __init__(self, meter: HubMeter, caller: Caller, target: CallTarget, request: str) -> None:
@@ -116,7 +157,13 @@ class MeteredCall:
         self.meta: dict[str, Raw] | None = None
         self.turn: CallTurn | None = None
         self.span: CallSpan | None = None
+        self.marks: WatchedCall | None = None
         self._ended = False
+
+    def turned(self, waited: asyncio.Future[None]) -> None:
+        """Note that it is the turn of the call."""
+        if self.marks is not None and not self._ended:
+            self.marks.admitted()
 
     def end(
         self, outcome: Outcome, size: int = 0, *, saved: int = 0, reason: str = ""

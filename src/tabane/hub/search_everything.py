@@ -1,20 +1,26 @@
-"""Search over every source: each kind is searched separately, and the rankings are fused."""
+"""Search over every source: each kind is searched separately, and all hits are ordered by relevance."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
 from tabane.errors import Forbidden, TabaneError
-from tabane.messages import Lang, Message, say
+from tabane.hub.found_things import FoundThing, KindAnswer, Places, ThingEntry, of_one_kind, ordered, places
+from tabane.messages import Lang, say
 from tabane.operations import Caller, CallTarget, Face, Operation, Privilege
-from tabane.search.fusion import reciprocal_ranks
-from tabane.search.source import SearchHit, SearchRequest, SearchSource, ShownItem, shown
+from tabane.search.source import (
+    Keywords,
+    SearchRequest,
+    SearchSource,
+    explained,
+    shown,
+)
 from tabane.wire import json
 
 log = logging.getLogger(__name__)
@@ -33,18 +39,38 @@ _READING: Mapping[SearchKind, CallTarget] = {
 """The operation that a caller has to be allowed to use, to search things of each kind."""
 
 
+_LONGEST_TITLE = 300  # characters of a title for a reader: that of a tool is its signature
+
+_HIDDEN = Meta(extra_json_schema={"hidden": True})  # for programs that show the answer to a person
+
+
 class SearchEverything(Struct, frozen=True, forbid_unknown_fields=True, rename={"places": "in"}):
-    """``places``: the kinds of things to look among, all of them where none is named."""
+    """``places``: the kinds of things to look among, all of them where none is named.
+
+    ``keywords``: search by keywords alone. ``explain``: each hit says what its score consists of.
+    """
 
     query: Annotated[str, Meta(min_length=1, max_length=2000)]
-    places: Annotated[list[SearchKind], Meta(max_length=8)] | None = None
-    top_k: Annotated[int, Meta(ge=1, le=100)] = 10
+    places: (
+        Annotated[
+            list[SearchKind],
+            Meta(max_length=8, description="docs: Tabane's manual.", extra_json_schema={"seldom": True}),
+        ]
+        | None
+    ) = None
+    top_k: Annotated[int, Meta(ge=1, le=100, extra_json_schema={"seldom": True})] = 10
+    keywords: Annotated[Keywords | None, _HIDDEN] = None
+    explain: Annotated[bool, _HIDDEN] = False
 
 
-class _KindAnswer(NamedTuple):
-    kind: SearchKind
-    hits: Sequence[SearchHit[ShownItem]]
-    warning: Message | None = None
+_FEWEST = 8
+"""Hits that each kind is asked for at least, so that they can be compared."""
+
+
+class _Asked(NamedTuple):
+    """What a kind answered, or why it failed."""
+
+    answer: KindAnswer | None = None
     error: TabaneError | None = None
 
 
@@ -58,7 +84,7 @@ class EverythingSearch:
         return [
             Operation(
                 "search_everything",
-                "Search the user's posts, documents, pages read, tools and Tabane's docs.",
+                "Search the user's posts (tweets), documents (notes), web pages that were read, and tools.",
                 SearchEverything,
                 self.search,
                 frozenset({Face.MCP, Face.RPC, Face.CLI}),
@@ -71,7 +97,7 @@ class EverythingSearch:
         ]
 
     async def search(self, caller: Caller, params: SearchEverything) -> dict[str, Any]:
-        """Return hits of all kinds in one order, with the scores of RRF; one kind alone keeps its own scores.
+        """Return hits of all kinds by relevance; one kind alone keeps its own order and scores.
 
         A kind that fails does not affect the others: if any kind answered, the failure is a warning.
         """
@@ -80,46 +106,63 @@ class EverythingSearch:
             for kind in dict.fromkeys(params.places or KINDS)
             if kind in self._sources and caller.access.allows(_READING[kind])
         ]
-        answers = await asyncio.gather(*(self._answer(kind, caller, params) for kind in kinds))
+        asked = await asyncio.gather(*(self._ask(kind, caller, params) for kind in kinds))
         if not kinds:
             raise Forbidden(say("Your key may not search any of these. Ask the hub's owner for permission."))
-        failed = [answer for answer in answers if answer.error is not None]
-        if answers and len(failed) == len(answers):
-            assert failed[0].error is not None
-            raise failed[0].error
-        hits = _ranked(answers)[: params.top_k]
-        found: dict[str, Any] = {"results": [_row(kind, hit, caller.face) for kind, hit in hits]}
-        told = [answer.warning for answer in answers] + [each.error.message for each in failed if each.error]
+        answers = [each.answer for each in asked if each.answer is not None]
+        failed = [each.error for each in asked if each.error is not None]
+        if not answers:
+            raise failed[0]
+        entries = await _entries(params, answers)
+        found: dict[str, Any] = {"results": [_row(entry, caller.face) for entry in entries[: params.top_k]]}
+        if params.explain:
+            _explain(found["results"], places(answers))
+        told = [*(answer.warning for answer in answers), *(error.message for error in failed)]
         warnings = list(dict.fromkeys(warning for warning in told if warning))
         if warnings:
             found["warning"] = " ".join(warning.render(caller.lang) for warning in warnings)
         return found
 
-    async def _answer(self, kind: SearchKind, caller: Caller, params: SearchEverything) -> _KindAnswer:
+    async def _ask(self, kind: SearchKind, caller: Caller, params: SearchEverything) -> _Asked:
         try:
-            answer = await shown(self._sources[kind], caller, SearchRequest(params.query, params.top_k))
+            request = SearchRequest(params.query, max(params.top_k, _FEWEST), keywords=params.keywords)
+            return _Asked(KindAnswer(kind, await shown(self._sources[kind], caller, request)))
         except TabaneError as error:
             log.warning("%s cannot be searched: %s", kind, error)
-            return _KindAnswer(kind, (), error=error)
-        return _KindAnswer(kind, answer.hits, answer.warning)
+            return _Asked(error=error)
 
 
-def _ranked(answers: Sequence[_KindAnswer]) -> list[tuple[SearchKind, SearchHit[ShownItem]]]:
-    if len(answers) == 1:
-        return [(answers[0].kind, hit) for hit in answers[0].hits]
-    by_name = {(each.kind, hit.item.card.key): hit for each in answers for hit in each.hits}
-    fused = reciprocal_ranks([[(each.kind, hit.item.card.key) for hit in each.hits] for each in answers])
-    return [(name[0], replace(by_name[name], score=score)) for name, score in fused]
+async def _entries(params: SearchEverything, answers: Sequence[KindAnswer]) -> list[ThingEntry]:
+    if params.places is not None and len(params.places) == 1:
+        return of_one_kind(answers[0])
+    # In a thread: the words of 500 passages take tens of milliseconds.
+    manual, typing = "docs" in (params.places or ()), params.keywords == "typing"
+    return await asyncio.to_thread(partial(ordered, params.query, answers, manual=manual, unfinished=typing))
 
 
-def _row(kind: SearchKind, hit: SearchHit[ShownItem], face: Face) -> dict[str, Any]:
+def _row(entry: ThingEntry, face: Face) -> dict[str, Any]:
+    """Return an entry as a row. ``also`` names other ways to open the same thing."""
+    kind, hit = entry.thing
     card, passage = hit.item
     row = {
         "kind": kind, "key": card.key, "title": card.title, "text": passage.text,
         "marks": [list(mark) for mark in passage.marks], "open": card.reference.row(face),
         "score": round(hit.score, 4),
     }  # fmt: skip
+    if entry.also:
+        row["also"] = [{"kind": other.kind, "open": _opens(other, face)} for other in entry.also]
     return row if hit.cosine is None else {**row, "cosine": round(hit.cosine, 4)}
+
+
+def _opens(thing: FoundThing, face: Face) -> dict[str, Any]:
+    return thing.hit.item.card.reference.row(face)
+
+
+def _explain(rows: Sequence[dict[str, Any]], found: Places) -> None:
+    """Add to each row why it was found, and its rank and score among the hits of its kind."""
+    for row in rows:
+        rank, hit = found[(row["kind"], row["key"])]
+        row["why"] = {**explained(hit), "rank": rank, "score": round(hit.score, 4)}
 
 
 def as_text(found: dict[str, Any], lang: Lang) -> str:
@@ -131,11 +174,16 @@ def as_text(found: dict[str, Any], lang: Lang) -> str:
         "{count} {count:result|results}. To open one, call the tool in its brackets:",
         count=len(found["results"]),
     )
-    blocks = (
-        f"{hit['title']}  [{hit['kind']}: {_called(hit['open'])}]\n  " + " ".join(hit["text"].split())
-        for hit in found["results"]
-    )
-    return "\n".join([*warning, head.render(lang), *blocks])
+    return "\n".join([*warning, head.render(lang), *map(_block, found["results"])])
+
+
+def _block(hit: dict[str, Any]) -> str:
+    """Format a hit: its title, the calls that open it, and its passage below."""
+    ways = [(hit["kind"], hit["open"]), *((other["kind"], other["open"]) for other in hit.get("also", ()))]
+    calls = "; ".join(f"{kind}: {_called(reference)}" for kind, reference in ways)
+    title = hit["title"] if len(hit["title"]) <= _LONGEST_TITLE else hit["title"][: _LONGEST_TITLE - 1] + "…"
+    passage = " ".join(hit["text"].split())
+    return f"{title}  [{calls}]" + (f"\n  {passage}" if passage else "")
 
 
 def _called(reference: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Configuration of a hub's servers: file, variables, limits and PATH; and the reload after a change."""
+"""Configuration of a hub's servers: file, variables, limits, environment; and the reload after a change."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from tabane.errors import ConfigurationError, TabaneError
+from tabane.gateway.processes.child_environment import environment_secrets
 from tabane.gateway.servers.configuration import ServersConfiguration, read_configuration
+from tabane.gateway.servers.server import Server
 from tabane.gateway.servers.variables import Variables, keyring_lookup, load_variables
 from tabane.gateway.upstreams.upstream import UpstreamLimits
+from tabane.hub.recorded_environment import with_recorded
 from tabane.messages import Message
 from tabane.settings import Settings, load_settings
-from tabane.settings.files import read_trusted, write_private
 
 
 def limits_of(settings: Settings) -> UpstreamLimits:
     """Return the hub's limits for its upstreams: times, sizes and counts."""
     return UpstreamLimits(
         start_timeout=settings.start_timeout,
+        download_timeout=settings.download_timeout,
         probe_timeout=settings.probe_timeout,
         restart_first=settings.restart_first,
         restart_max=settings.restart_max,
@@ -33,6 +36,10 @@ def limits_of(settings: Settings) -> UpstreamLimits:
         list_size=settings.list_size,
         catalogue_size=settings.catalogue_size,
     )
+
+
+SECRET_FILES = ("secrets.env", "keyring-names")
+"""Files of the home that change when a secret does."""
 
 
 def variables_of(settings: Settings, environment: Mapping[str, str]) -> Variables:
@@ -47,12 +54,34 @@ def secret_of(settings: Settings, environment: Mapping[str, str], name: str) -> 
     return None
 
 
+def hub_environment(settings: Settings, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the environment of a hub: its own, and what is recorded for it or kept as a secret."""
+    return with_recorded(environment, settings.home, lambda name: secret_of(settings, environment, name))
+
+
 def read_servers(settings: Settings, environment: Mapping[str, str]) -> ServersConfiguration:
     """Read the servers file. Raises ConfigurationError."""
     # A named file has to exist; the default one may be missing.
     named = settings.sources.get("servers")
     required = bool(named and named.kind != "default")
-    return read_configuration(settings.servers, variables_of(settings, environment), required=required)
+    found = read_configuration(settings.servers, variables_of(settings, environment), required=required)
+    return with_inherited(found, settings, environment)
+
+
+def with_inherited(
+    configuration: ServersConfiguration, settings: Settings, environment: Mapping[str, str]
+) -> ServersConfiguration:
+    """Return the servers with the variables that all of them inherit, and the secrets among these."""
+    servers = (_inheriting(server, settings.inherit, environment) for server in configuration.servers)
+    return replace(configuration, servers=tuple(servers))
+
+
+def _inheriting(server: Server, patterns: tuple[str, ...], environment: Mapping[str, str]) -> Server:
+    if server.transport != "stdio":
+        return server
+    inherit = tuple(dict.fromkeys((*server.inherit, *patterns)))
+    secrets = (*server.secrets, *environment_secrets(environment, server.env, inherit))
+    return replace(server, inherit=inherit, secrets=tuple(dict.fromkeys(secrets)))
 
 
 log = logging.getLogger(__name__)
@@ -136,67 +165,20 @@ def _stamp(file: Path) -> tuple[int, int, int] | None:
     return stat.st_ino, stat.st_size, stat.st_ctime_ns
 
 
-def read_again(current: Settings, environment: Mapping[str, str]) -> tuple[Settings, ServersConfiguration]:
+def read_again(
+    current: Settings, given: Mapping[str, str], environment: Mapping[str, str]
+) -> tuple[Settings, ServersConfiguration]:
     """Read settings and servers from their files again. Raises TabaneError.
 
-    Flags of the command line and settings in :data:`FIXED` stay as they are.
+    Flags of the command line and settings in :data:`FIXED` stay as they are. ``given`` is the environment in
+    which the hub was started, which names the files, ``environment`` what :func:`hub_environment` made of it.
     """
     flags = {
         name: getattr(current, name) for name, source in current.sources.items() if source.kind == "flag"
     }
-    settings = load_settings(flags, environment)
+    settings = load_settings(flags, given)
     for name in FIXED:
         if getattr(settings, name) != getattr(current, name):
             log.warning("%s takes effect with the next start: tabane restart", name)
     settings = replace(settings, **{name: getattr(current, name) for name in FIXED})
     return settings, read_servers(settings, environment)
-
-
-PATH_FILE = "path"
-LONGEST_PATH = 32 * 1024
-"""Bytes of a PATH; a longer one is not recorded."""
-
-
-def recorded_path(home: str | os.PathLike[str]) -> str:
-    """Return the recorded PATH; empty if there is none, or others may have written it."""
-    try:
-        return os.fsdecode(read_trusted(os.path.join(home, PATH_FILE), LONGEST_PATH)).strip("\n")
-    except (FileNotFoundError, ConfigurationError):
-        return ""
-
-
-def record_path(home: str | os.PathLike[str], environ: Mapping[str, str]) -> bool:
-    """Record the PATH of this environment for later hubs. Return whether it was written.
-
-    Graphical programs have little more than ``/usr/bin`` in their PATH. A hub that such an assistant starts
-    would not find npx or uvx. So `tabane install` and `tabane doctor`, which run in a terminal, record the
-    PATH in TABANE_HOME/path, and the hub adds the missing folders.
-
-    A PATH with less than the recorded one is ignored: a cron job has less than its user.
-    Raises OSError.
-    """
-    here, there = _folders(environ.get("PATH", "")), _folders(recorded_path(home))
-    there = [folder for folder in there if os.path.isdir(folder)]
-    text = os.fsencode(os.pathsep.join(here))
-    if not here or set(here) <= set(there) or len(text) > LONGEST_PATH:
-        return False
-    write_private(os.path.join(home, PATH_FILE), text + b"\n")
-    return True
-
-
-def with_recorded_path(environ: Mapping[str, str], home: str | os.PathLike[str]) -> Mapping[str, str]:
-    """Return the environment with the recorded folders added to its PATH, if any is missing.
-
-    Folders that only the environment has come first: they were set on purpose.
-    """
-    there = _folders(recorded_path(home))
-    here = environ.get("PATH", "").split(os.pathsep)
-    if set(there) <= set(here):
-        return environ
-    own = [folder for folder in here if folder and folder not in there]
-    return {**environ, "PATH": os.pathsep.join([*own, *there])}
-
-
-def _folders(path: str) -> list[str]:
-    # A relative folder would be a different one for each server.
-    return [folder for folder in dict.fromkeys(path.split(os.pathsep)) if os.path.isabs(folder)]

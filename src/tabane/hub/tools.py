@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from msgspec import Raw
@@ -15,11 +16,14 @@ from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.servers.configuration import ServersConfiguration
 from tabane.gateway.servers.server import Server
 from tabane.gateway.table import gateway_table
+from tabane.gateway.tool_meaning import ToolEmbedding
 from tabane.gateway.tools.validation import ArgumentValidator, ValidationPool
 from tabane.gateway.upstreams.connector import Connector
 from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_tools
 from tabane.hub.clients.tool_calls import as_failure, as_result
-from tabane.hub.servers import limits_of
+from tabane.hub.own_tools import CallerLimits, KeptDomains, held, idle
+from tabane.hub.servers import FileFollower, limits_of
+from tabane.messages import Message
 from tabane.operations import Caller, CallTarget, Door, Face, OpenCall, Operation, OperationTable
 from tabane.settings import Settings
 from tabane.wire.channel import LineBatch
@@ -56,12 +60,14 @@ def gateway_of(
     batch: LineBatch,
     processes: ChildProcesses,
     *,
+    embedding: Callable[[], ToolEmbedding],
     on_changed: Callable[[str], None],
     on_log: Callable[[str, Raw], None],
 ) -> Gateway:
     """Return the gateway over the servers."""
     logs = settings.home / "logs" / "servers"
-    connector = Connector(loop, batch, processes, logs, environment, settings.max_line)
+    downloads = (settings.download_timeout, settings.downloads)
+    connector = Connector(loop, batch, processes, logs, environment, settings.max_line, lambda: downloads)
     return Gateway(
         servers,
         settings.home,
@@ -70,12 +76,15 @@ def gateway_of(
         connector,
         limits_of(settings),
         reserved=RESERVED,
+        embedding=embedding,
         validator=ArgumentValidator(ValidationPool(environment, errors=2)),
         list_wait=settings.list_wait,
         health_interval=settings.health_interval,
         on_changed=on_changed,
         on_log=on_log,
         obstacle=connector.obstacle,
+        preparation=connector.preparation,
+        passed=connector.passed,
     )
 
 
@@ -86,18 +95,53 @@ def apply_settings(gateway: Gateway, settings: Settings, configuration: ServersC
     gateway.apply(configuration.servers)
 
 
+class UsedServersFile:
+    """The servers file that a hub uses: its settings, and the follower of its files."""
+
+    def __init__(self, settings: Callable[[], Settings], follower: Callable[[], FileFollower]) -> None:
+        self._settings, self._follower = settings, follower
+
+    @property
+    def path(self) -> Path:
+        return self._settings().servers
+
+    def reload(self) -> Message | None:
+        """Put the file in force as it is now. Return why it has no effect; None if it has."""
+        self._follower().now()
+        return self._follower().problem
+
+
 class HubTools:
     """The tools of servers and the hub's own, as operations. ``door`` returns the door of the hub."""
 
-    def __init__(self, gateway: Gateway, door: Callable[[], Door]) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        door: Callable[[], Door],
+        settings: Callable[[], Settings],
+        follower: Callable[[], FileFollower],
+    ) -> None:
         self._gateway, self._door = gateway, door
+        self._settings, self._file = settings, UsedServersFile(settings, follower)
 
     def table(self, long_results: LongResults) -> list[Operation]:
-        return gateway_table(self._gateway, self._admit, self._own, long_results)
+        return gateway_table(self._gateway, self._admit, self._own, long_results, self._file)
 
-    def provide(self, table: OperationTable) -> None:
-        """Add the hub's own operations to the tools of servers that can be found."""
-        self._gateway.provide(own_tools(table), old_names(table))
+    def provide(self, table: OperationTable, stores: KeptDomains, limits: CallerLimits) -> None:
+        """Add the hub's own operations to the tools of servers that can be found.
+
+        A search leaves out those that have nothing to work on.
+        """
+        tools = own_tools(table)
+        names = [tool.name for tool in tools]
+        self._gateway.provide(
+            tools, old_names(table), lambda: idle(names, lambda of: held(of, stores, limits))
+        )
+
+    def note_use(self, target: CallTarget, holder: str) -> None:
+        """Count a call of a server's tool. The counts outlive the hub unless calls are not to be recorded."""
+        if target.server and target.kind == "tool":
+            self._gateway.note_use(holder, target.name, kept=self._settings().audit != "off")
 
     async def _own(self, caller: Caller, name: str, arguments: bytes) -> Raw:
         door = self._door()

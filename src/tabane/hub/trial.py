@@ -14,6 +14,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Raw, Struct
 
 from tabane.errors import UpstreamError, UpstreamUnavailable
+from tabane.gateway.launchers.failure_causes import cause_in
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.servers.configuration import configuration_of, why_disabled
 from tabane.gateway.servers.server import Server
@@ -24,10 +25,10 @@ from tabane.gateway.tools.listings import ServerListing, keep_listing, listing_o
 from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.handshake import Peer
 from tabane.gateway.upstreams.lists import LISTS
-from tabane.gateway.upstreams.upstream import Connect, Upstream, UpstreamLimits, UpstreamState
-from tabane.hub.servers import limits_of, variables_of
-from tabane.messages import say
-from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.gateway.upstreams.upstream import Upstream, UpstreamLimits, UpstreamState
+from tabane.hub.servers import limits_of, variables_of, with_inherited
+from tabane.messages import Message, say
+from tabane.operations import Caller, Face
 from tabane.settings import Settings
 from tabane.wire.channel import LineBatch
 from tabane.wire.json import join
@@ -41,10 +42,14 @@ QUICK = 5.0
 
 
 class TryServer(Struct, frozen=True, forbid_unknown_fields=True):
-    """``definition`` is the entry that the servers file would have under ``name``."""
+    """``definition`` is the entry that the servers file would have under ``name``.
+
+    ``replaces`` is the server whose hidden values (``***``) the definition may contain.
+    """
 
     name: Annotated[str, Meta(min_length=1)]
     definition: dict[str, Any]
+    replaces: str | None = None
 
 
 class Trials:
@@ -66,10 +71,6 @@ class Trials:
         self._settings, self._environment, self._keep = settings, environment, keep
         self._loop, self._batch, self._processes = loop, batch, processes
 
-    def table(self) -> list[Operation]:
-        about = "Start a server that is not configured, list its tools and end it."
-        return [Operation("try_server", about, TryServer, self.run, FACES, Privilege.ADMIN)]
-
     async def run(self, caller: Caller, params: TryServer) -> dict[str, Any]:
         """Try a server. Raises as :func:`server_from_definition` and :func:`try_server`."""
         import tempfile  # two megabytes that a hub which tries nothing goes without
@@ -82,12 +83,20 @@ class Trials:
             if server.cwd == str(settings.servers.parent) and not settings.servers.parent.exists():
                 # Its working folder is created together with the file, when there is a server to keep.
                 server = replace(server, cwd=folder)
-            connect = self._connector(Path(folder, "logs"), settings.max_line)
+            connect = self._connector(Path(folder, "logs"), settings)
             return await try_server(server, connect, limits_of(settings), self._keep)
 
-    def _connector(self, logs: Path, max_line: int) -> Connector:
+    def _connector(self, logs: Path, settings: Settings) -> Connector:
         # Its log is not that of a configured server of the same name.
-        return Connector(self._loop, self._batch, self._processes, logs, self._environment, max_line)
+        return Connector(
+            self._loop,
+            self._batch,
+            self._processes,
+            logs,
+            self._environment,
+            settings.max_line,
+            lambda: (settings.download_timeout, settings.downloads),
+        )
 
 
 def try_alone(
@@ -121,9 +130,8 @@ def server_from_definition(
 
     Raises ConfigurationError and UpstreamUnavailable.
     """
-    server = configuration_of(settings.servers, {name: definition}, variables_of(settings, environment)).get(
-        name
-    )
+    found = configuration_of(settings.servers, {name: definition}, variables_of(settings, environment))
+    server = with_inherited(found, settings, environment).get(name)
     if server is None:
         raise UpstreamUnavailable(say("{name} cannot be used as the name of a server.", name=name))
     why = why_disabled(server)
@@ -133,7 +141,7 @@ def server_from_definition(
 
 
 async def try_server(
-    server: Server, connect: Connect, limits: UpstreamLimits, keep: Keep = lambda listing: None
+    server: Server, connect: Connector, limits: UpstreamLimits, keep: Keep = lambda listing: None
 ) -> dict[str, Any]:
     """Return the server's description and tools; it has ended when this returns. ``keep`` gets its lists.
 
@@ -148,16 +156,27 @@ async def try_server(
         peers.append(peer)
         lists[name] = items
 
-    upstream = Upstream(server, loop, connect, limits, take, once)
+    upstream = Upstream(server, loop, connect, limits, take, once, preparation=connect.preparation)
     try:
         await _listed(upstream)
         if "tools" not in lists:
             why = upstream.vitals.error or say("it has not been started")
-            raise UpstreamError(say("{server} does not work: {why}", server=server.name, why=why))
+            raise UpstreamError(_does_not_work(server.name, why))
         keep(_listing(server, peers[-1], lists))
         return _row(server, peers[-1], lists)
     finally:
         await upstream.close()
+
+
+def _does_not_work(server: str, why: Message) -> Message:
+    """Return why a tried server failed, with the end of its output: no log of it is kept."""
+    failed = cause_in(why)
+    if failed is None:
+        return say("{server} does not work: {why}", server=server, why=why)
+    short = failed.without_log()
+    if failed.tail.strip() == failed.cause.line:
+        return say("{server} does not work: {why}", server=server, why=short)
+    return say("{server} does not work: {why}\nIt wrote:\n{tail}", server=server, why=short, tail=failed.tail)
 
 
 async def _listed(upstream: Upstream) -> None:

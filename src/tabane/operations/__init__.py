@@ -4,7 +4,7 @@ from tabane.operations.access import LOCAL, METRICS, SOURCES, Access, CallTarget
 from tabane.operations.caller import Caller, Face, Privilege
 from tabane.operations.door import Door
 from tabane.operations.jobs import Progress, Queued, Started, Starter, StreamPart, Work
-from tabane.operations.metering import UNMETERED, CallMeter, NoMeter, OpenCall, Outcome, ended
+from tabane.operations.metering import UNMETERED, CallMarks, CallMeter, NoMeter, OpenCall, Outcome, ended
 from tabane.operations.operation import Operation, OperationTable, input_schema, of_source
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "SOURCES",
     "UNMETERED",
     "Access",
+    "CallMarks",
     "CallMeter",
     "CallTarget",
     "Caller",

@@ -17,6 +17,9 @@ class CallTarget:
     hub's own. ``source`` is what an operation belongs to (:data:`SOURCES`); an operation without one is
     administration. ``changes`` is False only if it is marked read-only. ``public`` operations are those of
     the archive that programs of this machine may use without an identity.
+
+    ``others`` are further names of a tool whose own name was too long or too odd for ``name``. Patterns of
+    permissions match any of them.
     """
 
     name: str
@@ -25,6 +28,12 @@ class CallTarget:
     kind: TargetKind = "tool"
     changes: bool = True
     public: bool = False
+    others: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return all names that a pattern may give it."""
+        return (self.name, *self.others)
 
 
 METRICS = CallTarget("metrics", source="admin", kind="operation", changes=False)

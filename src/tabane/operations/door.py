@@ -132,6 +132,8 @@ class Door:
             else:
                 value = await cast("Call", operation.handler)(caller, given)
             body = render(value)
+            if opened.marks is not None:
+                opened.marks.answered(body)
             failed = operation.failed is not None and operation.failed(value)
             recorded = opened.end("failed" if failed else "ok", len(body))
             if recorded is not None:
@@ -139,7 +141,11 @@ class Door:
         return body
 
     def stream(
-        self, caller: Caller, name: str, params: bytes | msgspec.Raw, request: str = ""
+        self,
+        caller: Caller,
+        name: str,
+        params: bytes | msgspec.Raw,
+        request: str = "",
     ) -> AsyncGenerator[StreamPart, None]:
         """Return the parts of a stream's answer. Only the last part has ``more`` False.
 

@@ -17,8 +17,33 @@ if TYPE_CHECKING:
 Outcome = Literal["ok", "failed", "refused", "limited", "cancelled"]
 
 
+class CallMarks(Protocol):
+    """Takes the times of a call that is watched, and the beginning of its result."""
+
+    def admitted(self) -> None:
+        """Note that no limit holds the call back any more."""
+        ...
+
+    def submitted(self) -> None:
+        """Note that the call was handed to its server, where it may have to wait."""
+        ...
+
+    def sent(self) -> None:
+        """Note that the call was sent to its server."""
+        ...
+
+    def answered(self, result: bytes | memoryview | None) -> None:
+        """Note the answer: a result or an error, None if there is neither."""
+        ...
+
+
 class OpenCall(Protocol):
     """A call that was admitted and has not ended."""
+
+    @property
+    def marks(self) -> CallMarks | None:
+        """Return what takes the times of the call; None if nobody watches."""
+        ...
 
     @property
     def waits(self) -> Awaitable[None] | None:
@@ -66,6 +91,7 @@ class CallMeter(Protocol):
 class UnmeteredCall:
     """A call without limits and records."""
 
+    marks = None
     waits = None
     most = 0
     meta = None

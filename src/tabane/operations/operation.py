@@ -33,12 +33,15 @@ class Operation:
     JSON Schema and the options of the command line are derived from it. ``description`` is written for a
     model, in English. With ``camel_case``, parameters may also be named as ``maxConcurrency``.
 
-    A parameter marked ``extra_json_schema={"hidden": True}`` is accepted but not shown.
+    A parameter marked ``extra_json_schema={"hidden": True}`` is accepted but not shown. With the mark
+    ``{"programs": True}`` it is shown to people and programs but not to models, with ``{"seldom": True}`` to
+    models too, but not in the list of mode *search*.
     ``structured`` converts a call's result to the structured content that an assistant gets beside the text.
 
-    ``label`` is the title in a list of tools. ``failed`` says whether a result is a failure, if the operation
-    returns failures as values. ``failure`` is the text of an error for a reader, if it is not the error's
-    own. ``content`` makes the blocks of a tool's result, if they are not one block of text.
+    ``label`` is the title in a list of tools; the default is the name in words. ``failed`` says whether a
+    result is a failure, if the operation returns failures as values. ``failure`` is the text of an error for
+    a reader, if it is not the error's own. ``content`` makes the blocks of a tool's result, if they are not
+    one block of text.
 
     ``alias_of`` names the operation that this one is an older name of. It can be called and described, but is
     in no list of tools. ``strict``: in revisions of MCP that allow it, arguments that do not fit are a

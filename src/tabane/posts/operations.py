@@ -14,6 +14,7 @@ from tabane.messages import say
 from tabane.operations import Caller, StreamPart
 from tabane.posts import parameters as given
 from tabane.posts import rendered_text
+from tabane.posts.browsing import PostBrowser
 from tabane.posts.filtering import LOG_TYPES, UserFilter, by_user
 from tabane.posts.post import Post, comparable_user, post_of
 from tabane.posts.rendered_text import PostRows, Row
@@ -52,6 +53,7 @@ class Archive:
         self._collection, self._models, self._zone, self._ready = collection, models, zone, ready
         self.statistics = Statistics(collection)
         self.searching = PostSearch(collection, models, self.statistics, zone, missing)
+        self.browsing = PostBrowser(collection, self.searching, self.statistics)
 
     # Searching
 
@@ -104,7 +106,7 @@ class Archive:
 
     async def get_timeline(self, caller: Caller, params: given.Timeline) -> PostRows:
         """Count posts by period, in order. ``user``: only this user's posts."""
-        where = (await self.searching.chosen(params.conditions())).all
+        where = await self.searching.having(params.conditions(), params.search_term)
         if params.user is not None:
             where = And((where, by_user(UserFilter(includes=[params.user]), {})))
         census = await self.statistics.census()
@@ -114,7 +116,7 @@ class Archive:
 
     async def get_post_facets(self, caller: Caller, params: given.Facet) -> PostRows:
         """Count the most frequent values among the matching posts."""
-        where = (await self.searching.chosen(params.conditions())).all
+        where = await self.searching.having(params.conditions(), params.search_term)
         collection, limit = await self._collection(), params.limit or _LIMIT
         if params.field == "user":
             where = And((where, Not(Equal("user", ""))))  # posts without a user

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
@@ -10,6 +11,7 @@ from tabane.posts import filtering
 from tabane.posts.filtering import DateFilter, LogType, UserFilter
 from tabane.posts.query import Mode, Source
 from tabane.posts.times import Unit
+from tabane.search.source import Keywords
 
 if TYPE_CHECKING:
     from tabane.posts.importing.plan import PostSources
@@ -23,6 +25,8 @@ _MOST_FILES = 1000
 Text = Annotated[str, Meta(max_length=LONGEST_QUERY)]
 TopK = Annotated[int, Meta(ge=1, le=100, extra_json_schema={"default": 10})]
 Limit = Annotated[int, Meta(ge=1, le=1000, extra_json_schema={"default": 50})]
+PageSize = Annotated[int, Meta(ge=1, le=100)]
+PostCursor = Annotated[str, Meta(max_length=1000, description="The next_cursor of the page before.")]
 Weights = Annotated[
     list[float], Meta(max_length=16, description="Of content, reasoning, summary; for average and weighted.")
 ]
@@ -154,14 +158,53 @@ class EmbedText(Struct, frozen=True, forbid_unknown_fields=True):
     text: Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT)]
 
 
-class Timeline(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class TermParameters(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Which posts are meant, also by their content."""
+
+    search_term: Annotated[str, Meta(max_length=LONGEST_QUERY, description='word "a phrase" -not')] | None = (
+        None
+    )
+
+
+class Timeline(TermParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     unit: Unit | None = None
     user: filtering.Name | None = None
 
 
-class Facet(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Facet(TermParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     field: Literal["tags", "log_type", "user"]
     limit: Limit | None = None
+
+
+class ListPosts(TermParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """``duplicates_of``: only posts of the same user with the same content as this one."""
+
+    limit: PageSize = 50
+    cursor: PostCursor | None = None
+    duplicates_of: PostId | None = None
+
+
+class ListCounted(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """``prefix`` is the beginning of a name. Case is ignored."""
+
+    prefix: Annotated[str, Meta(max_length=filtering.LONGEST_NAME)] | None = None
+    limit: PageSize = 50
+    cursor: PostCursor | None = None
+
+
+class FindPosts(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A search whose answer explains each hit. With ``keywords``, the mode has no effect.
+
+    ``typing``: the last word may be unfinished.
+    """
+
+    query: Annotated[str, Meta(max_length=LONGEST_QUERY, description="meaning|text; either alone will do.")]
+    keywords: Keywords | None = None
+    top_k: TopK | None = None
+    diversity: Diversity | None = None
+
+    def options(self) -> PostSearchOptions:
+        return replace(super().options(), keywords=self.keywords)
 
 
 class OnePost(Struct, frozen=True, forbid_unknown_fields=True):
@@ -181,7 +224,8 @@ class ImportPosts(Struct, frozen=True, forbid_unknown_fields=True):
     """Absolute paths where the hub runs; ``embeddings``, ``reasoning``, ``summary`` are folders of vectors.
 
     ``prune`` removes posts that no row of ``files`` is about. ``report`` is a file for all that is bad.
-    ``once`` does nothing where the same files, unchanged, were imported so before.
+    ``once`` does nothing where the same files, unchanged, were imported so before. ``sample`` adds the files
+    of a small archive of invented posts.
     """
 
     files: Annotated[list[FilePath], Meta(max_length=_MOST_FILES)] = []
@@ -191,8 +235,10 @@ class ImportPosts(Struct, frozen=True, forbid_unknown_fields=True):
     prune: bool = False
     report: FilePath | None = None
     once: bool = False
+    sample: bool = False
 
     def sources(self) -> PostSources:
-        from tabane.posts.importing.plan import plan
+        from tabane.posts.importing.plan import plan, sample_files
 
-        return plan(self.files, embeddings=self.embeddings, reasoning=self.reasoning, summary=self.summary)
+        files = [*self.files, *(sample_files() if self.sample else ())]
+        return plan(files, embeddings=self.embeddings, reasoning=self.reasoning, summary=self.summary)

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol
 from tabane.posts.post import DUPLICATE_FIELD
 from tabane.search.engine import MOST_AT_ONCE, Collection, Order, VectorQuery
 from tabane.search.filters import EVERYTHING, And, Equal, Filter, In, Not
+from tabane.search.fusion import ScoreParts
 from tabane.search.hybrid import RankedRecord as Hit
 from tabane.search.hybrid import hybrid
 from tabane.search.meaning import HybridQuery
@@ -35,6 +36,7 @@ class RankedPost(NamedTuple):
     record: Record
     cosine: float | None = None
     bm25: float | None = None
+    parts: ScoreParts | None = None
 
 
 class PostCandidates(NamedTuple):
@@ -188,14 +190,14 @@ class NearestPosts:
 
 
 def _scored(score: float, record: Record) -> RankedPost:
-    return RankedPost((0.0, -score, record.key), score, record)
+    return RankedPost((0.0, -score, record.key), score, record, parts=ScoreParts(meaning=score))
 
 
 class HybridPosts:
     """Matching posts by keywords and vectors: at most 1,000.
 
     A post that replaces a newer duplicate gets its score. Hits of a second query come after those of the
-    first one, because scores of two fusions are not comparable.
+    first one, because scores of two fusions are not comparable. Without ``reranks``, no reranker reads them.
     """
 
     def __init__(
@@ -204,8 +206,11 @@ class HybridPosts:
         models: Models,
         query: HybridQuery,
         where: Filter,
+        *,
+        reranks: bool = True,
     ) -> None:
         self._collection, self._models, self._query, self._where = collection, models, query, where
+        self._reranks = reranks
         self._round = 0
         self._least = math.inf
 
@@ -213,19 +218,26 @@ class HybridPosts:
         where = And((self._where, Not(without)))
         query = self._query
         ranking = await hybrid(
-            self._collection, query.words, query.vectors, where, limit, fusion=query.fusion, usual=query.usual
+            self._collection,
+            query.words,
+            query.vectors,
+            where,
+            limit,
+            fusion=query.fusion,
+            usual=query.usual,
+            weight=query.weight,
         )
         hits: Sequence[Hit] = ranking.hits
         records = await self._collection.get([hit.key for hit in hits])
-        if not self._round:  # hits of a second round are not reranked: they come after the first ones
+        # Hits of a second round are not reranked: they come after the first ones.
+        if self._reranks and not self._round:
             hits, records = await self._judged(hits, records)
         found: list[RankedPost] = []
         for rank, (hit, record) in enumerate(zip(hits, records, strict=True)):
             if record is not None:
                 self._least = min(self._least, hit.score)
-                found.append(
-                    RankedPost((self._round, rank, record.key), self._least, record, hit.cosine, hit.bm25)
-                )
+                place = (self._round, rank, record.key)
+                found.append(RankedPost(place, self._least, record, hit.cosine, hit.bm25, hit.parts))
         self._round += 1
         return PostCandidates(found, len(hits) == limit)
 

@@ -42,10 +42,10 @@ from tabane.search.filters import EVERYTHING, LONGEST_NEEDLE, And, Equal, Filter
 from tabane.search.hybrid import RankedRecord
 from tabane.search.meaning import HybridQuery, Incomplete, Meaning, english_only, hybrid_query, meaning_of
 from tabane.search.models import Models
-from tabane.search.pipeline import diversified
+from tabane.search.pipeline import diversified, words_of
 from tabane.search.queries import marked_terms, sense, typed
 from tabane.search.records import encodable
-from tabane.search.source import HitCard, Reference, SearchAnswer, SearchHit, SearchRequest
+from tabane.search.source import HitCard, Keywords, Reference, SearchAnswer, SearchHit, SearchRequest
 
 _WIDER = 5  # times as many posts, of which diverse ones are chosen
 
@@ -68,13 +68,14 @@ class PostSearchOptions:
     """The requested ranking of posts: mode, weights, and filter.
 
     ``mode_is_default``: the caller did not choose the mode. Then keywords take part while some posts have
-    no vector.
+    no vector. With ``keywords``, the mode has no effect.
     """
 
     mode: Mode = "content"
     weights: tuple[float, ...] | None = None
     conditions: PostConditions = field(default_factory=PostConditions)
     mode_is_default: bool = False
+    keywords: Keywords | None = None
 
 
 PostAnswer = SearchAnswer[Post]
@@ -114,9 +115,8 @@ class PostSearch:
         """Return the best posts by keywords and vectors. A bar in the query has no special meaning."""
         if not request.query.strip():
             return SearchAnswer()
-        answer = await self.similar(
-            escaped_meaning(request.query), PostSearchOptions("hybrid"), request.limit
-        )
+        options = PostSearchOptions("hybrid", keywords=request.keywords)
+        answer = await self.similar(escaped_meaning(request.query), options, request.limit)
         return replace(answer, terms=marked_terms(typed(request.query)))
 
     def card(self, item: Post) -> HitCard:
@@ -217,6 +217,15 @@ class PostSearch:
             warning = query.warning or warning
         return _answer(await without_duplicates(collection, source, chosen.own, top_k), warning)
 
+    async def having(self, conditions: PostConditions, search_term: str | None) -> Filter:
+        """Return the filter of posts that fulfill the conditions, and contain the terms of T if it is given.
+
+        Raises :class:`BadArguments`.
+        """
+        where = (await self.chosen(conditions)).all
+        wanted = _checked(terms(encodable(search_term or "", "search_term")), "search_term")
+        return And((where, wanted.filter("content")))
+
     async def chosen(self, conditions: PostConditions) -> PostFilters:
         """Return the filters of the conditions. Raises :class:`BadArguments`."""
         users = conditions.users
@@ -248,6 +257,10 @@ class PostSearch:
         """
         if not meaning:
             return NewestPosts(collection, where), None
+        if options.keywords is not None:
+            words = words_of(SearchRequest(meaning, 0, keywords=options.keywords))
+            finished = options.keywords == "only"
+            return HybridPosts(collection, self._models, HybridQuery(words), where, reranks=finished), None
         if options.mode == "hybrid":
             return await self._both(collection, typed(meaning), where)
         warning, fits = await self._doubt(collection, options.mode, meaning)
@@ -347,7 +360,7 @@ def _holding(chosen: PostFilters, wanted: PostTerms, source: Source) -> PostFilt
 
 
 def _answer(found: Sequence[RankedPost], warning: Message | None = None) -> PostAnswer:
-    hits = [SearchHit(post_of(each.record), each.score, each.cosine, each.bm25) for each in found]
+    hits = [SearchHit(post_of(each.record), each.score, each.cosine, each.bm25, each.parts) for each in found]
     return SearchAnswer(hits, warning=warning)
 
 

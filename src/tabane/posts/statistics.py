@@ -7,7 +7,7 @@ from bisect import bisect_left, insort
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
-from typing import cast
+from typing import NamedTuple, cast
 
 from tabane.posts.post import comparable_user, post_of
 from tabane.posts.times import Unit, periods
@@ -18,12 +18,20 @@ from tabane.text.nearest_names import closest
 
 SUGGESTED = 5
 _MOST_PERIODS = 90_000
+_MOST_TAGS = 200_000  # the most frequent ones are listed
 _FEW = 100  # up to so many changed users, inserting each is faster than sorting all
 
 
 @dataclass(frozen=True, slots=True)
 class PostAuthor:
     """An author of posts in the archive, in the spelling that most of the posts have."""
+
+    name: str
+    posts: int
+
+
+class TagCount(NamedTuple):
+    """A tag, and the number of posts that have it."""
 
     name: str
     posts: int
@@ -111,6 +119,17 @@ class Statistics:
         self._counting = asyncio.Lock()
         self._known: tuple[Posts, int, Census] | None = None
         self._users = Users()
+        self._tags: tuple[Posts, int, Sequence[TagCount]] | None = None
+
+    async def tags(self) -> Sequence[TagCount]:
+        """Return the tags, those of most posts first; at most 200,000."""
+        collection = await self._collection()
+        changes = collection.changes
+        if self._tags is None or self._tags[:2] != (collection, changes):
+            async with self._counting:
+                counts = cast("dict[str, int]", await collection.tally("tags", EVERYTHING))
+                self._tags = (collection, changes, await asyncio.to_thread(_frequent, counts))
+        return self._tags[2]
 
     async def census(self) -> Census:
         """Return the census, with every write that was acknowledged before the call."""
@@ -130,6 +149,11 @@ class Statistics:
             return None
         of, changes, census = self._known
         return census if of is collection and changes == collection.changes else None
+
+
+def _frequent(counts: Mapping[str, int]) -> Sequence[TagCount]:
+    first = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:_MOST_TAGS]
+    return [TagCount(name, posts) for name, posts in first]
 
 
 async def counted(collection: Posts, users: Users) -> Census:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tabane.errors import BadArguments, ReadError, TabaneError
 from tabane.messages import say
-from tabane.operations import Caller
+from tabane.operations import Caller, Face
 from tabane.reader import result_text
 from tabane.reader.cleaning import cleaned, without_links
 from tabane.reader.guard import target
@@ -89,8 +89,13 @@ class ReaderOperations:
     async def list_pages(self, caller: Caller, params: ListPages) -> dict[str, Any]:
         if self._shelf is None:
             return {"results": []}
+        if params.url is not None:
+            row = await self._shelf.row(_address(params.url))
+            return {"results": [row._asdict()] if row else []}
         rows, after = await self._shelf.rows(params.site, params.limit or MOST_LISTED, params.after)
         found: dict[str, Any] = {"results": [row._asdict() for row in rows]}
+        if params.sites:
+            found["sites"] = [{"site": site, "pages": count} for site, count in await self._shelf.sites()]
         return {**found, "next_cursor": after} if after else found
 
     async def forget_page(self, caller: Caller, params: ForgetPage) -> dict[str, Any]:
@@ -145,6 +150,8 @@ def _result(page: Page, value: dict[str, Any], cursor: PageCursor, caller: Calle
     found = part(whole, min(cursor.start, len(whole)), budget, structured=cursor.form != "raw")
     place = {"start": found.start, "end": found.end, "length": len(whole)}
     value = {**value, "format": cursor.form, "content": _as(found.text, cursor.form), **place}
+    if caller.face is not Face.MCP:
+        value["tokens"] = tokens(found.text)
     if not found.last:
         place_of_next = cursor._replace(start=found.end, page=digest(page.markdown))
         value["next_cursor"] = encode(place_of_next)
@@ -167,7 +174,7 @@ def _as(markdown: str, form: Format) -> str:
 
 def _html(markdown: str) -> str:
     """Return Markdown as HTML. HTML in it is escaped, and script links are removed."""
-    # rich has it with it; 40 ms to import, for the few who ask for it.
+    # 40 ms to import, for the few who ask for it.
     from markdown_it import MarkdownIt
 
     written = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).render(markdown)

@@ -37,6 +37,7 @@ MOST_BYTES = 500_000_000
 
 _NOTED = 60.0  # seconds by which the time of the last reading may lag
 _AT_ONCE = 20  # pages that are deleted in one commit
+_MOST_SITES = 100
 _MOST_ASKED = 32  # URLs that lead to one page
 _AROUND = 200  # bytes of a record beside its text: its key, its place in the head
 _FLOAT = 4  # bytes of a component of a vector
@@ -138,6 +139,16 @@ class PageCache:
         order = (Order(READ, descending=True),)
         part = await collection.select(where, order=order, after=after, limit=limit)
         return [_row(stored.record) for stored in part.records], part.after
+
+    async def row(self, url: str) -> CachedPageRow | None:
+        """Return the page that was read at ``url`` or has it as final URL, as in a list."""
+        found = await self._head(await self._collection(), url, raw=False)
+        return None if found is None else _row(found)
+
+    async def sites(self) -> list[tuple[str, int]]:
+        """Return the sites with the most pages, and how many each has."""
+        collection = await self._collection()
+        return [(str(site), count) for site, count in await collection.facet(SITE, HEADS, _MOST_SITES)]
 
     # -- what is written -------------------------------------------------------------------------
 

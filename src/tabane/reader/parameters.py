@@ -18,7 +18,8 @@ MOST_LISTED = 50  # pages, by default
 # The URL is validated by the reader, so that a bad one is reported as a failure of reading.
 Url = Annotated[str, Meta(max_length=LONGEST_URL)]
 MaxTokens = Annotated[
-    int, Meta(ge=LEAST_TOKENS, le=MOST_TOKENS, extra_json_schema={"default": DEFAULT_TOKENS})
+    int,
+    Meta(ge=LEAST_TOKENS, le=MOST_TOKENS, extra_json_schema={"default": DEFAULT_TOKENS, "seldom": True}),
 ]
 
 
@@ -27,10 +28,22 @@ class ReadUrl(Struct, frozen=True, forbid_unknown_fields=True):
 
     url: Url
     max_tokens: MaxTokens | None = None
-    cursor: Annotated[str, Meta(max_length=LONGEST_CURSOR, description="Goes on.")] | None = None
-    format: Annotated[Format, Meta(extra_json_schema={"default": "markdown"})] | None = None
-    links: Annotated[bool, Meta(extra_json_schema={"default": True})] | None = None
-    refresh: bool | None = None
+    cursor: Annotated[str, Meta(max_length=LONGEST_CURSOR)] | None = None
+    format: Annotated[Format, Meta(extra_json_schema={"default": "markdown", "seldom": True})] | None = None
+    links: (
+        Annotated[
+            bool,
+            Meta(
+                description="False: the text of links, without URLs.",
+                extra_json_schema={"default": True, "programs": True},
+            ),
+        ]
+        | None
+    ) = None
+    refresh: (
+        Annotated[bool, Meta(description="Ask the site, not the cache.", extra_json_schema={"seldom": True})]
+        | None
+    ) = None
 
 
 class RememberUrl(Struct, frozen=True, forbid_unknown_fields=True):
@@ -41,11 +54,14 @@ class RememberUrl(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ListPages(Struct, frozen=True, forbid_unknown_fields=True):
-    """Pages kept, those read last first. ``site`` is a host name; ``after`` goes on behind a list before."""
+    """Pages kept, those read last first. ``site`` is a host name; ``after`` goes on behind a list before.
+    ``url``: this page alone. ``sites`` also counts the pages of each of the 100 largest sites."""
 
     site: Annotated[str, Meta(max_length=255)] | None = None
     limit: Annotated[int, Meta(ge=1, le=1000, extra_json_schema={"default": MOST_LISTED})] | None = None
     after: Annotated[str, Meta(max_length=10_000)] | None = None
+    url: Url | None = None
+    sites: bool | None = None
 
 
 class ForgetPage(Struct, frozen=True, forbid_unknown_fields=True):

@@ -53,5 +53,5 @@ class PageSearch(CollectionSource[PageMatch]):
             head = heads.get(str(passage.fields[PAGE])) if passage else None
             if passage and head:
                 match = PageMatch(head_of(head).facts["url"], passage)
-                found.append(SearchHit(match, best.score, best.cosine, best.bm25))
+                found.append(SearchHit(match, best.score, best.cosine, best.bm25, best.parts))
         return found

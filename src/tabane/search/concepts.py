@@ -7,35 +7,33 @@ the score of the best variant of each concept, so that synonyms never outweigh t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tabane.search.analysis import bigrams, cjk_runs, is_cjk, stem, tokens
+from tabane.search.function_words import FUNCTION_WORDS
+from tabane.search.simplified import simplified
 
 if TYPE_CHECKING:
     from tabane.search.glossary import Glossary
 
 MOST_CONCEPTS = 40
 MOST_VARIANTS = 12  # of a language
+MOST_CHINESE = 8  # each is read from the index, also if no tool has it
 
 _HEADWORD = 0.8  # a Japanese headword for an English word
+_WRITTEN = 0.9  # the same headword in Chinese characters
 _KINDRED = 0.5  # a Japanese headword for another of the same concept
 _LOOSE = 0.5  # a bigram that belongs to no headword
 _ASKING = 0.6  # a word of asking, in a whole sentence
 _INSIDE = 0.5  # a word of a known phrase, beside the phrase
 _SENTENCE = 6  # so many words of content make a question a sentence
 
-# Words without content.
-_FUNCTION_WORDS = """
-a an the of to in on at by for with from as is are was were be been being am it its this that these those
-there here and or but if then else so than too very can could would should will shall may might must do does
-did doing done have has had having i me my mine we us our you your yours he she they them their his her what
-which who whom whose when where why how please want wanted need like help tell give let just also any some
-more most other others such only own same no not nor out up down over under again further into through during
-before after above below between about against all each few both because while until don won isn doesn didn
-aren m s t re ve d ll able hello hi hey thanks thank know got possible looking interested anyone something
-someone anything
+# Words of requests without content, beside those of grammar.
+_EMPTY_REQUESTS = """
+want wanted need like help tell give own m s t re ve d ll able hello hi hey thanks thank know got possible
+looking interested anyone something someone anything
 """
 # Words of requests. They name tools too ("show", "find"), so they count less only in a whole sentence.
 _ASKING_WORDS = """
@@ -50,6 +48,10 @@ start stop call put take turn do post submit set get fetch list show find search
 perform apply return give generate build show display look provide offer suggest include specific particular
 certain different various several everything anything
 """
+_MORE_ACTIONS = """
+play pause schedule book merge rename move translate convert draw remind email message order switch lock
+unlock download upload
+"""
 _JAPANESE_ACTIONS = """
 作る 作成 作り 追加 更新 変更 編集 削除 開く 開き 閉じ 実行 送る 送信 送り
 書く 書き 読む 読み 保存 開始 停止 一覧 取得 検索
@@ -57,7 +59,10 @@ _JAPANESE_ACTIONS = """
 """
 _JAPANESE_ASKING = "教え 表示 見る 見せ 見たい 知り 調べ 使っ 使い 使う お願い 欲しい 方法 探し 探す"
 
-_EMPTY = frozenset(map(stem, _FUNCTION_WORDS.split()))
+ACTIONS = frozenset([*_ACTIONS.split(), *_MORE_ACTIONS.split()])
+"""English words with which a request to do something begins."""
+
+_EMPTY = frozenset(map(stem, [*FUNCTION_WORDS, *_EMPTY_REQUESTS.split()]))
 _GENERAL = frozenset([*map(stem, _ACTIONS.split()), *_JAPANESE_ACTIONS.split(), *_JAPANESE_ASKING.split()])
 _SOFT = frozenset([*map(stem, _ASKING_WORDS.split()), *_JAPANESE_ASKING.split()])
 
@@ -121,8 +126,17 @@ def _concept(word: str, glossary: Glossary, weight: float, japanese: bool) -> Co
 
 def _headwords(headwords: list[str], weight: float) -> list[Variant]:
     # A single kanji is a stem. With the next character it is another headword.
-    pairs = (tuple(bigrams(headword)) for headword in headwords if len(headword) > 1)
-    return [Variant(pair, weight) for pair in pairs if pair][:MOST_VARIANTS]
+    words = [headword for headword in headwords if len(headword) > 1]
+    pairs = (tuple(bigrams(headword)) for headword in words)
+    found = [Variant(pair, weight) for pair in pairs if pair][:MOST_VARIANTS]
+    return found + _chinese(words, weight)
+
+
+def _chinese(headwords: Iterable[str], weight: float) -> list[Variant]:
+    """Return Japanese headwords as a text in simplified Chinese writes them, where that differs."""
+    written = [(headword, simplified(headword)) for headword in headwords]
+    pairs = (tuple(bigrams(other)) for headword, other in written if other != headword)
+    return [Variant(pair, weight) for pair in pairs if pair][:MOST_CHINESE]
 
 
 def _japanese(question: str, glossary: Glossary, japanese: bool) -> Iterator[Concept]:
@@ -143,6 +157,7 @@ def _translated(headword: str, glossary: Glossary, japanese: bool) -> Concept:
     variants.extend(_english(glossary.translations(headword)))
     if japanese:
         others = [other for other in glossary.headwords(headword) if other != headword]
+        variants.extend(_chinese([headword], _WRITTEN))
         variants.extend(_headwords(others, _KINDRED))
     weight = _ASKING / 2 if headword in _SOFT else 1.0
     return Concept(weight, tuple(variants))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 T = TypeVar("T", bound=Hashable)
 
@@ -31,6 +31,38 @@ class Scale:
 
 
 _OWN = Scale()
+
+
+class CosineWeight(NamedTuple):
+    """The weight of the cosine in 0..1 beside BM25, which has the rest.
+
+    ``covered`` is the weight if a text has all words of the query: then words know best. ``uncovered`` is the
+    weight if no text has any of them. Between both, the weight is in proportion.
+    """
+
+    covered: float = 0.5
+    uncovered: float = 0.7
+
+    def at(self, coverage: float) -> float:
+        """Return the weight if the best text has that share of the query's words, by their rarity."""
+        share = min(max(coverage, 0.0), 1.0)
+        return self.uncovered + (self.covered - self.uncovered) * share
+
+
+class ScoreParts(NamedTuple):
+    """What the score of a hit consists of. ``words`` and ``meaning`` add up to it, before any reranking.
+
+    ``words_rank`` and ``meaning_rank`` are the ranks from 1 in the two rankings that were fused; None: the
+    hit was not among their best. ``ranked`` is the rank before a reranker moved the hit; None: none did.
+    ``fusion`` is empty if there was only one ranking.
+    """
+
+    words: float = 0.0
+    meaning: float = 0.0
+    words_rank: int | None = None
+    meaning_rank: int | None = None
+    fusion: str = ""
+    ranked: int | None = None
 
 
 def reciprocal_ranks(rankings: Sequence[Sequence[T]], k: int = K) -> list[tuple[T, float]]:

@@ -8,13 +8,11 @@ from typing import NamedTuple
 
 from tabane.messages import Message, say
 from tabane.search.embedding.embedder import NoModel
-from tabane.search.embedding.model_families import family_of, reads
+from tabane.search.embedding.model_families import cosine_weight, family_of, reads
 from tabane.search.engine import LexicalQuery, VectorQuery
+from tabane.search.fusion import CosineWeight
 from tabane.search.hybrid import Fusion
 from tabane.search.models import Models
-
-ENOUGH = 0.5
-"""Share of records with a vector above which vectors take part in a search without a requested mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +29,13 @@ class Incomplete:
     problem: Message | None = None
 
     @property
-    def enough(self) -> bool:
-        """Return whether vectors may take part in a search by keywords and vectors."""
-        return self.share >= ENOUGH
-
-    @property
     def warning(self) -> Message | None:
         """Return the warning for results by keywords, or by keywords and vectors."""
         if not self.tells:
             return None
         if self.problem is not None and not self.share:
             return self.problem
-        if self.enough:
+        if self.share:
             return say("{state} The rest is found by keywords only.", state=self.state)
         return say("{state} Results match keywords only.", state=self.state)
 
@@ -52,20 +45,21 @@ class Meaning(NamedTuple):
 
     ``query`` is None if there is nothing to compare. ``usual`` is the cosine between unrelated texts, and
     ``noise`` the cosine below which a hit by vectors alone means nothing: None if nobody measured them for
-    the model. ``incomplete``: not every record has a vector.
+    the model. ``incomplete``: not every record has a vector. ``weight`` is that of the cosine beside words.
     """
 
     query: VectorQuery | None
     usual: float | None = None
     noise: float | None = None
     incomplete: Incomplete | None = None
+    weight: CosineWeight = CosineWeight()
 
 
 class HybridQuery(NamedTuple):
     """A query by keywords and vectors. Without ``words`` or ``vectors``, the other one ranks alone.
 
-    ``usual`` and ``fusion`` are parameters of :func:`~tabane.search.hybrid.hybrid`. ``warning`` says why hits
-    may be missing.
+    ``usual``, ``fusion`` and ``weight`` are parameters of :func:`~tabane.search.hybrid.hybrid`. ``warning``
+    says why hits may be missing.
     """
 
     words: LexicalQuery | None
@@ -73,23 +67,24 @@ class HybridQuery(NamedTuple):
     usual: float | None = None
     fusion: Fusion = "scaled"
     warning: Message | None = None
+    weight: CosineWeight = CosineWeight()
 
 
 def hybrid_query(words: LexicalQuery, found: Meaning | NoModel) -> HybridQuery:
     """Return how vectors take part in a search by keywords and vectors.
 
-    Below half of the records they do not, because results would depend on which records have a vector. From
-    half to all, rankings are fused by ranks, which does not penalize records without a vector.
+    While some records have no vector, vectors only raise a record: see
+    :data:`~tabane.search.hybrid.Fusion`. So no record falls behind because it has none yet.
     """
     if isinstance(found, NoModel):
         return HybridQuery(words, warning=found.reason)
     incomplete = found.incomplete
-    if found.query is None or (incomplete is not None and not incomplete.enough):
+    if found.query is None or (incomplete is not None and not incomplete.share):
         return HybridQuery(words, warning=incomplete.warning if incomplete else None)
     query = replace(found.query, threshold=found.noise)
     if incomplete is None:
-        return HybridQuery(words, query, found.usual)
-    return HybridQuery(words, query, found.usual, "rrf", incomplete.warning)
+        return HybridQuery(words, query, found.usual, weight=found.weight)
+    return HybridQuery(words, query, found.usual, "partial", incomplete.warning, found.weight)
 
 
 async def meaning_of(text: str, spaces: Mapping[str, str], models: Models) -> Meaning | NoModel:
@@ -108,9 +103,10 @@ async def meaning_of(text: str, spaces: Mapping[str, str], models: Models) -> Me
         vectors[name] = vector
     baselines = {family.baseline for model in spaces.values() if (family := family_of(model))}
     baseline = baselines.pop() if len(baselines) == 1 else None
+    found = Meaning(VectorQuery(vectors), weight=cosine_weight(spaces.values(), text))
     if baseline is None:
-        return Meaning(VectorQuery(vectors))
-    return Meaning(VectorQuery(vectors), baseline.usual, baseline.threshold)
+        return found
+    return found._replace(usual=baseline.usual, noise=baseline.threshold)
 
 
 def english_only(model: str) -> Message:

@@ -37,6 +37,13 @@ class Models(Protocol):
         """
         ...
 
+    async def for_tools(self) -> Sequence[Embedder] | NoModel:
+        """Return the models by which tools are compared with a query: one, or several to be averaged.
+
+        Returns at once: it starts no process and waits for no download. A process starts with the first text.
+        """
+        ...
+
     async def query(self, model: str, text: str) -> bytes | NoModel:
         """Return a query as a vector of that model. Never raises ModelError, never waits for long."""
         ...

@@ -13,6 +13,7 @@ from dataclasses import replace
 from tabane.search.analysis import normalise
 from tabane.search.engine import LexicalQuery, Mode
 from tabane.search.filters import LONGEST_NEEDLE, And, Contains, Filter, Not
+from tabane.search.function_words import content
 
 LONGEST = 2_000  # characters that are read
 MOST_PHRASES = 16
@@ -56,8 +57,8 @@ def sense(query: LexicalQuery) -> str:
 
 
 def marked_terms(query: LexicalQuery) -> list[str]:
-    """Return the words and phrases of a query that are marked in a hit."""
-    return [query.text, *query.phrases]
+    """Return the words and phrases of a query that are marked in a hit: no words of grammar."""
+    return [content(query.text), *query.phrases]
 
 
 def demands(query: LexicalQuery) -> Filter:

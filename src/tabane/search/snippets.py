@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
-from tabane.search.analysis import GAP, final_marks, placed_runs, positioned
+from tabane.search.analysis import GAP, final_marks, is_cjk, normalise, placed_runs, positioned
 
 LONGEST_TEXT = 200_000  # characters that are searched
 MOST_MARKS = 64
 _REACH = 12  # characters that a cut is moved at most, to the end of a word or sentence
 
 _SENTENCE_ENDS = "。！？\n"
+_HIRAGANA = re.compile(r"(?<!\w)[ぁ-ゖー]{2,}(?!\w)")
+_LAST_WORD = re.compile(r"[a-z0-9]{2,}$")
 _BREAKS = " 　\t、，,.;:；：）」』]"
 
 
@@ -33,36 +36,83 @@ class Snippet:
     marks: tuple[tuple[int, int], ...] = ()
 
 
-def snippet(text: str, words: Iterable[str], length: int = 160) -> Snippet:
+def snippet(text: str, words: Iterable[str], length: int = 160, *, unfinished: bool = False) -> Snippet:
     """Return the passage of at most ``length`` characters with most of the words, rare ones first.
 
     ``words`` are texts as a person typed them, not tokens. If none is found, the passage is the beginning of
-    the text.
+    the text. ``unfinished``: the last word is the beginning of a word.
     """
     looked = text[:LONGEST_TEXT]
-    spans = _spans(looked, _wanted(words))
+    spans = _spans(looked, SoughtWords.of(words, unfinished))
     start = _best(spans, length) if spans else 0
     start, end = _moved(looked, start, min(len(looked), start + length))
     inside = [(at - start, to - start) for at, to, _ in spans if at >= start and to <= end]
     return Snippet(text[start:end], start, end, _merged(inside))
 
 
-def _wanted(words: Iterable[str]) -> dict[str, int]:
-    """Return the tokens that are searched for, each with its own number."""
-    tokens = dict.fromkeys(token for word in words for token in positioned(word) if token != GAP)
-    return {token: number for number, token in enumerate(tokens)}
+def marks(
+    text: str, words: Sequence[str], parts: Iterable[str] = (), *, unfinished: bool = False
+) -> tuple[tuple[int, int], ...]:
+    """Return the spans of the words in a whole text, at most :data:`MOST_MARKS`.
+
+    ``words`` and ``unfinished`` as in :func:`snippet`. ``parts`` are marked inside of words too.
+    """
+    spans = _spans(text[:LONGEST_TEXT], SoughtWords.of(words, unfinished, parts))
+    return _merged((start, end) for start, end, _ in spans)
 
 
-def _spans(text: str, wanted: dict[str, int]) -> list[tuple[int, int, int]]:
-    """Return the tokens in the original text as (start, end, number), in order."""
+@dataclass(frozen=True, slots=True)
+class SoughtWords:
+    """What is marked: tokens by number, the beginning of tokens, and characters wherever they are."""
+
+    tokens: Mapping[str, int]
+    beginning: str = ""
+    parts: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, words: Iterable[str], unfinished: bool = False, parts: Iterable[str] = ()) -> SoughtWords:
+        """Return what is marked for words as a person typed them.
+
+        Hiragana and a single character of CJK have no token in the middle of a text, so they are parts.
+        """
+        typed = list(words)
+        tokens = dict.fromkeys(token for word in typed for token in positioned(word) if token != GAP)
+        inside = [normalise(part) for part in parts]
+        inside += [token for token in tokens if len(token) == 1 and is_cjk(token)]
+        inside += [run for word in typed for run in _HIRAGANA.findall(normalise(word))]
+        last = _LAST_WORD.search(normalise(typed[0])) if unfinished and typed else None
+        return cls(
+            {token: number for number, token in enumerate(tokens)},
+            last.group() if last else "",
+            tuple(part for part in dict.fromkeys(inside) if part)[:MOST_MARKS],
+        )
+
+    def number(self, token: str) -> int | None:
+        """Return the number of a token; None if it is not marked."""
+        number = self.tokens.get(token)
+        if number is None and self.beginning and token.startswith(self.beginning):
+            return -1
+        return number
+
+
+def _spans(text: str, sought: SoughtWords) -> list[tuple[int, int, int]]:
+    """Return what is marked in the original text as (start, end, number), in order."""
     found: list[tuple[int, int, int]] = []
     folded, places = _folded(text)
     for at, run in placed_runs(folded):
         for offset, size, token in _within(run):
-            number = wanted.get(token)
+            number = sought.number(token)
             if number is not None:
                 first, last = at + offset, at + offset + size - 1
                 found.append((places[first], places[last + 1], number))
+    lowered = folded.lower()
+    if sought.parts and len(lowered) == len(folded):
+        for number, part in enumerate(sought.parts, len(sought.tokens)):
+            found += [
+                (places[each.start()], places[each.end()], number)
+                for each in islice(re.finditer(re.escape(part), lowered), MOST_MARKS)
+            ]
+        found.sort()
     return found
 
 
@@ -194,6 +244,23 @@ def first_sentence(text: str) -> str:
         if end.group()[0] != "." or not _is_abbreviation(gist, end.start(), end.end()):
             return gist[: end.end()]
     return gist
+
+
+def first_sentences(text: str, most: int) -> str:
+    """Return the first sentence of a description and the next ones that fit, on one line.
+
+    The result has at most ``most`` characters, except that the first sentence is not cut. Only the first
+    4,000 characters are read.
+    """
+    line = one_line(text[:_MOST])
+    if len(line) <= most:
+        return line
+    ends = [
+        end.end()
+        for end in _END.finditer(line)
+        if end.group()[0] != "." or not _is_abbreviation(line, end.start(), end.end())
+    ]
+    return line[: max((end for end in ends if end <= most), default=ends[0] if ends else len(line))]
 
 
 def one_line(text: str) -> str:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from tabane.messages import Message
 from tabane.operations import Caller, Face
+from tabane.search.fusion import ScoreParts
 from tabane.search.snippets import Snippet, snippet
 
 T = TypeVar("T")
+
+
+Keywords = Literal["only", "typing"]
+"""A search by keywords alone. ``typing``: the last word may be unfinished, and the answer has to be fast."""
 
 
 class Reference(NamedTuple):
@@ -28,10 +33,14 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """What is searched for, as it was typed. A source may extend it with conditions of its own."""
+    """What is searched for, as it was typed. A source may extend it with conditions of its own.
+
+    Without ``keywords``, the search is by keywords and vectors.
+    """
 
     query: str
     limit: int
+    keywords: Keywords | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +48,29 @@ class SearchHit(Generic[T]):
     """A post, document, page, section or tool that was found. ``score`` is in 0..1 and good for order alone.
 
     ``cosine`` and ``bm25`` are as the engine gave them: None if there was nothing to compare, or no word was
-    found. Only the cosine says how relevant a hit is, whatever else was found.
+    found. Only the cosine says how relevant a hit is, whatever else was found. ``parts`` explain the score.
+    ``covered`` is how much of the query the words of the hit cover, in 0..1, if its source knows it.
     """
 
     item: T
     score: float
     cosine: float | None = None
     bm25: float | None = None
+    parts: ScoreParts | None = None
+    covered: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer(Generic[T]):
-    """Hits, best first. ``terms`` are the words to mark in them; ``warning`` says why hits may be missing."""
+    """Hits, best first. ``terms`` are the words to mark in them; ``warning`` says why hits may be missing.
+
+    ``usual`` is the cosine between unrelated texts by the model of the hits, if it was measured.
+    """
 
     hits: Sequence[SearchHit[T]] = ()
     terms: Sequence[str] = ()
     warning: Message | None = None
+    usual: float | None = field(default=None, kw_only=True)
 
 
 class HitCard(NamedTuple):
@@ -64,6 +80,24 @@ class HitCard(NamedTuple):
     title: str
     text: str
     reference: Reference
+
+
+def explained(hit: SearchHit[Any]) -> dict[str, Any]:
+    """Return why a hit was found, for a program: parts of its score, ranks, and what the engine measured.
+
+    ``words`` and ``meaning`` add up to the score that the hit had before a reranker moved it.
+    """
+    parts = hit.parts or ScoreParts()
+    return {
+        "words": round(parts.words, 4),
+        "meaning": round(parts.meaning, 4),
+        "words_rank": parts.words_rank,
+        "meaning_rank": parts.meaning_rank,
+        "fusion": parts.fusion or None,
+        "rank_before_reranking": parts.ranked,
+        "bm25": None if hit.bm25 is None else round(hit.bm25, 4),
+        "cosine": None if hit.cosine is None else round(hit.cosine, 4),
+    }
 
 
 class SearchSource(Protocol[T]):
@@ -91,9 +125,10 @@ async def shown(source: SearchSource[Any], caller: Caller, request: SearchReques
     hits: list[SearchHit[ShownItem]] = []
     for hit in answer.hits:
         card = source.card(hit.item)
-        item = ShownItem(card, snippet(card.text, answer.terms))
-        hits.append(SearchHit(item, hit.score, hit.cosine, hit.bm25))
-    return SearchAnswer(hits, answer.terms, answer.warning)
+        unfinished = request.keywords == "typing"
+        item = ShownItem(card, snippet(card.text, answer.terms, unfinished=unfinished))
+        hits.append(replace(hit, item=item))
+    return SearchAnswer(hits, answer.terms, answer.warning, usual=answer.usual)
 
 
 class OnDemandSource:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tabane.errors import ModelError
+from tabane.search.embedding.embedder import embed_parts
 from tabane.search.engine import SearchableVectors
 from tabane.search.filters import EVERYTHING, Filter
 from tabane.search.records import EmbeddingSpace, Record, StoredRecord
@@ -14,7 +17,10 @@ if TYPE_CHECKING:
     from tabane.search.embedding.embedder import Embedder
 
 PAGE = 200
-"""Records that are embedded before what they got is on the disk."""
+"""Records that are read at once, at most."""
+
+_FIRST_PAGE, _SHORTEST_PAGE = 32, 4
+_QUICK, _LONG = 1.0, 4.0  # seconds of a page: a new record waits for one before its turn
 
 Told = Callable[[int], None]
 Text = Callable[[Record], str]
@@ -44,25 +50,70 @@ async def fill(
         page = await collection.lacking(space.name, after, PAGE, where)
         if not page:
             return after
-        done += await give_vectors(collection, space, embedder, text, page)
+        given, failed = await _give_vectors(collection, space, embedder, text, page, _after(done, told))
+        if failed is not None:
+            raise failed
+        done += given
         after = page[-1].row
-        told(done)
 
 
-async def give_vectors(
+def _after(done: int, told: Told) -> Told:
+    """Return a function that adds those that were done before."""
+    return lambda given: told(done + given)
+
+
+async def _give_vectors(
     collection: SearchableVectors,
     space: EmbeddingSpace,
     embedder: Embedder,
     text: Text,
     page: Sequence[StoredRecord],
-) -> int:
-    """Embed one page of records and attach their vectors. Return how many records got one."""
+    told: Told,
+) -> tuple[int, ModelError | None]:
+    """Embed one page of records, and attach each vector as soon as it is there.
+
+    ``told`` gets the number of records that got one so far. Returns it, and why others did not. Raises
+    ModelError if none did.
+    """
     texts = {stored.row: meant for stored in page if (meant := text(stored.record))}
-    if not texts:
-        return 0
-    vectors = await embedder.embed(list(texts.values()))
-    made = {row: {space.name: vector} for row, vector in zip(texts, vectors, strict=True)}
-    return await collection.attach(made, space.model, page[0].epoch)
+    rows, given = list(texts), 0
+
+    async def attach(positions: Sequence[int], vectors: Sequence[bytes]) -> None:
+        nonlocal given
+        made = {rows[at]: {space.name: vector} for at, vector in zip(positions, vectors, strict=True)}
+        attached = await collection.attach(made, space.model, page[0].epoch)
+        given += attached  # after the wait: another part may have been attached meanwhile
+        told(given)
+
+    try:
+        if texts:
+            await embed_parts(embedder, list(texts.values()), attach)
+    except ModelError as error:
+        if not given:
+            raise
+        return given, error
+    return given, None
+
+
+class _PageSize:
+    """Records of a page: as many as are embedded in some seconds."""
+
+    def __init__(self) -> None:
+        self.records = _FIRST_PAGE
+        self._began = time.monotonic()
+
+    def next(self) -> int:
+        """Return the size of the next page, which begins now."""
+        self._began = time.monotonic()
+        return self.records
+
+    def over(self) -> None:
+        """Learn how long the page took."""
+        seconds = time.monotonic() - self._began
+        if seconds < _QUICK:
+            self.records = min(2 * self.records, PAGE)
+        elif seconds > _LONG:
+            self.records = max(self.records // 2, _SHORTEST_PAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,20 +141,25 @@ async def fill_newest(
 
     Parameters and errors are those of :func:`fill`. It ends early if the space is replaced meanwhile. Records
     that stay without a vector are passed over: they do not keep it from coming to the others, however often
-    something is written.
+    something is written. An error that concerns only some records of a page is raised at the end.
     """
     done = passed = reached = 0
+    problem: ModelError | None = None
     seen, top = order.written(), False
+    size = _PageSize()
     while space in collection.spaces:
         top = not top and order.written() != seen
         if top:
             seen, reached, passed = order.written(), max(reached, passed), 0
-        page = await collection.waiting(space.name, order.where, order.field, passed, PAGE)
+        page = await collection.waiting(space.name, order.where, order.field, passed, size.next())
         if not page:
-            return
-        given = await give_vectors(collection, space, embedder, text, page)
+            break
+        given, failed = await _give_vectors(collection, space, embedder, text, page, _after(done, told))
+        problem = problem or failed
         passed += len(page) - given
+        size.over()
         if not given:  # nothing new here: back to where it was before the write
             passed = max(passed, reached)
         done += given
-        told(done)
+    if problem is not None:
+        raise problem

@@ -19,7 +19,8 @@ Each setting is taken from the first of these that gives it:
    `~/Library/Application Support/tabane` on macOS), or the file that `--config` or `TABANE_CONFIG` names
 4. its default
 
-`tabane status --settings` shows the value in force and where it came from.
+`tabane settings` shows the value in force and where it came from. `tabane settings set NAME VALUE` changes
+it in `tabane.toml` and keeps the comments there. The [web page](web.md) does the same.
 
 ```toml
 # tabane.toml

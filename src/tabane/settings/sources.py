@@ -21,8 +21,8 @@ from tabane.settings.table import OPTIONS, Settings, SettingSource
 from tabane.text.nearest_names import nearest
 
 PREFIX = "TABANE_"
-ELSEWHERE = ("URL", "TOKEN", "CA", "INSTANCE")
-"""Variables with the prefix that are no settings: for clients of the hub, and in servers that it runs."""
+ELSEWHERE = ("URL", "TOKEN", "CA", "INSTANCE", "TERMINAL")
+"""Variables with the prefix that are no settings: for clients of the hub, a hub, and servers that it runs."""
 
 TABLES = ("limits", "profiles", "tiers")
 """Tables of the file. They have no flags and no variables."""
@@ -31,8 +31,12 @@ _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _BY_NAME = {option.name: option for option in OPTIONS}
 
 
-def load_settings(flags: Mapping[str, object], environ: Mapping[str, str]) -> Settings:
+def load_settings(
+    flags: Mapping[str, object], environ: Mapping[str, str], *, text: str | None = None
+) -> Settings:
     """Return the settings, each from the first of flags, environment and tabane.toml that gives it.
+
+    ``text`` is read instead of the content of tabane.toml, to check it before it is written.
 
     ``flags`` have the names of the fields; None is a flag that was not given. Paths in flags and environment
     are relative to the working directory, and those in tabane.toml to its folder. Raises ConfigurationError
@@ -40,7 +44,9 @@ def load_settings(flags: Mapping[str, object], environ: Mapping[str, str]) -> Se
     """
     reader = _SettingsReader(flags, environ)
     config = reader.take(_BY_NAME["config"]) or config_folder(environ) / "tabane.toml"
-    file = reader.file = _read_file(config, required="config" in reader.sources)
+    if text is None:
+        text = _read_file(config, required="config" in reader.sources)
+    file = reader.file = _parse_file(config, text)
     values = {option.name: reader.take(option) for option in OPTIONS if option.name != "config"}
     given = {name: value for name, value in values.items() if value is not None}
     given.setdefault("servers", config.parent / "mcp-servers.json")
@@ -168,20 +174,25 @@ class _SettingsReader:
         return value
 
 
-def _read_file(path: Path, *, required: bool) -> _SettingsFile:
+def _read_file(path: Path, *, required: bool) -> str:
+    """Return the content of the file, "" if there is none. Raises ConfigurationError."""
     try:
-        data = read_trusted(path)
+        return read_trusted(path).decode("utf-8-sig")
     except FileNotFoundError:
         if required:
             raise ConfigurationError(say("There is no settings file {path}.", path=path)) from None
+        return ""
+    except UnicodeDecodeError:
+        raise ConfigurationError(say("{path} is not UTF-8. Save it as UTF-8.", path=path)) from None
+
+
+def _parse_file(path: Path, text: str) -> _SettingsFile:
+    if not text:
         return _SettingsFile(path, {}, "")
     import tomllib  # needed only if the file exists
 
     try:
-        text = data.decode("utf-8-sig")
         return _SettingsFile(path, tomllib.loads(text), text)
-    except UnicodeDecodeError:
-        raise ConfigurationError(say("{path} is not UTF-8. Save it as UTF-8.", path=path)) from None
     except tomllib.TOMLDecodeError as error:
         detail, where = _place(str(error))
         raise ConfigurationError(

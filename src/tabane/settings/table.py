@@ -69,6 +69,13 @@ class Settings:
         say("mcp-servers.json beside tabane.toml"),
         say("The servers file, which lists the MCP servers."),
     )
+    registry_url: str = option.text(
+        "https://registry.modelcontextprotocol.io",
+        say(
+            "Address of the MCP registry that tabane servers find searches. It must begin with https://, "
+            "or be on this computer. off: no registry is asked."
+        ),
+    )
     mode: Mode = option.choice(
         "search",
         ("search", "light", "full"),
@@ -107,6 +114,13 @@ class Settings:
         "on_demand",
         ("on_demand", "at_start"),
         say("When MCP servers are started: on first use, or together with the hub."),
+    )
+    inherit: tuple[str, ...] = option.texts(
+        say(
+            "Variables of the hub's environment that all MCP servers get besides the usual ones, as patterns "
+            "such as AWS_*. Names with TOKEN, AUTH, SECRET, KEY or PASSWORD are passed only if a pattern "
+            "matches them."
+        )
     )
     list_wait: float = option.seconds(
         2, 0, 60, say("How long a tool search waits for servers that have never listed their tools.")
@@ -154,6 +168,16 @@ class Settings:
     )
     start_timeout: float = option.seconds(
         60, 0.1, 3_600, say("Time limit from the start of a server to its first response.")
+    )
+    download_timeout: float = option.seconds(
+        600, 1, 86_400, say("Time limit for the download of a server's package before its first start.")
+    )
+    downloads: int = option.whole(
+        4,
+        1,
+        64,
+        say("downloads"),
+        say("Maximum number of servers whose packages are downloaded at the same time."),
     )
     probe_timeout: float = option.seconds(
         5,
@@ -270,6 +294,10 @@ class Settings:
             "Require HTTP clients to send the token in the file token of TABANE_HOME. If this "
             "is off, every program and every user of this machine can use the hub."
         ),
+    )
+    web: bool = option.switch(
+        True,
+        say("Serve the web page at the address of the hub. The command tabane open shows it."),
     )
     oauth_issuer: str = option.text(
         "",
@@ -393,8 +421,8 @@ class Settings:
     model: str = option.text(
         "auto",
         say(
-            "Embedding model for semantic search: auto (a small model for English and "
-            "Japanese), none, a name on huggingface.co (org/name, or org/name@revision), or a "
+            "Embedding model for semantic search: auto (the model for 16 languages that is "
+            "installed with Tabane), none, a name on huggingface.co (org/name, or org/name@revision), or a "
             "folder that contains the model. With model_url: the model's name on that server."
         ),
     )

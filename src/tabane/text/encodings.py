@@ -31,6 +31,8 @@ from tabane.text.japanese_encodings import (
 UTF_8: Final = "utf-8"
 _HEAD = 1024  # bytes in which HTML wants its label (WHATWG HTML, 13.2.3.2)
 _COMPARED = 60_000  # bytes around the first that is not ASCII, by which candidates are compared
+_GUESSED = 1 << 17  # bytes at the beginning, from which an encoding is guessed
+_CHINESE = ("gb18030", "big5hkscs")
 _CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -223,11 +225,14 @@ def _candidates(body: bytes, charset: str | None, media: str) -> Iterator[str]:
     label = _XML.search(body[:_HEAD]) or (_META.search(body[:_HEAD]) if _marked_up(media) else None)
     if label and (known := _known(label[1].decode("ascii"))):
         yield known
-    from resiliparse.parse.encoding import detect_encoding
+    import cchardet
 
-    found = detect_encoding(body, html5_compatible=True)
-    if found and (known := _known(found)):
+    found = cchardet.detect(body[:_GUESSED])["encoding"]
+    known = _known(found) if found else None
+    if known:
         yield known
+    if known in _CHINESE:  # in a short text, the guess confuses the two
+        yield from _CHINESE
     yield from ("cp932", "euc_jp")  # what is left unlabelled is mostly Japanese, and short
 
 

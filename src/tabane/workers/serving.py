@@ -74,13 +74,20 @@ def serve(respond: Respond, *, large: int = LARGE, nice: int = 0) -> None:
 def serve_loaded(load: Callable[[bytes], LoadedService]) -> None:
     """Load what the first request says, then answer others until the hub wants no more or nothing is to do.
 
-    Urgent requests are answered beside the others, not after them. What ``load`` or a response raises is
-    sent as a refusal; the process ends only after the former. Arguments and output as for :func:`serve`.
+    Urgent requests are answered beside the others, not after them: the others have a lower priority, and
+    pause when they report progress. What ``load`` or a response raises is sent as a refusal; the process ends
+    only after the former. Arguments and output as for :func:`serve`.
     """
+    sys.setswitchinterval(_SWITCH)
     requests, answers = _pipes()
     _LoadedServer(requests, answers).run(load)
     sys.stdout.flush()
     os._exit(0)
+
+
+_SWITCH = 0.001  # seconds that a thread holds the interpreter while another one waits for it
+_NICE = 5  # of the thread for requests that are not urgent
+_LONGEST_PAUSE = 1.0  # seconds that such a request pauses for urgent ones: it must get on too
 
 
 class _LoadedServer:
@@ -91,7 +98,7 @@ class _LoadedServer:
         self._saying = threading.Lock()
         self._urgent: queue.SimpleQueue[tuple[int, bytes]] = queue.SimpleQueue()
         self._others: queue.SimpleQueue[tuple[int, bytes]] = queue.SimpleQueue()
-        self._unanswered = 0
+        self._unanswered = self._hurried = 0
         self._changed = threading.Condition()
 
     def run(self, load: Callable[[bytes], LoadedService]) -> None:
@@ -106,8 +113,8 @@ class _LoadedServer:
             self._say(_refusal(error), number, AnswerKind.REFUSED)
             return
         self._say(service.greeting, number)
-        for waiting in (self._urgent, self._others):
-            threading.Thread(target=self._work, args=(service, waiting), daemon=True).start()
+        threading.Thread(target=self._work, args=(service, self._urgent, self._progress), daemon=True).start()
+        threading.Thread(target=self._work_patiently, args=(service,), daemon=True).start()
         threading.Thread(target=self._read_all, daemon=True).start()
         self._wait(service.idle)
 
@@ -116,6 +123,7 @@ class _LoadedServer:
             while (taken := _read(self._requests)) is not None:
                 with self._changed:
                     self._unanswered += 1
+                    self._hurried += taken[0].urgent
                 head, body = taken
                 (self._urgent if head.urgent else self._others).put((head.number, body))
         finally:
@@ -130,17 +138,35 @@ class _LoadedServer:
                 elif not self._changed.wait(idle) and not self._unanswered:
                     return
 
-    def _work(self, service: LoadedService, waiting: queue.SimpleQueue[tuple[int, bytes]]) -> None:
+    def _work(
+        self,
+        service: LoadedService,
+        waiting: queue.SimpleQueue[tuple[int, bytes]],
+        progress: Callable[[int, bytes], None],
+    ) -> None:
         while True:
             number, body = waiting.get()
             try:
-                result = service.respond(body, partial(self._progress, number))
+                result = service.respond(body, partial(progress, number))
                 self._say(result, number)
             except Exception as error:  # the library's own kinds; the process can go on
                 self._say(_refusal(error), number, AnswerKind.REFUSED)
             with self._changed:
                 self._unanswered -= 1
-                self._changed.notify()
+                self._hurried -= waiting is self._urgent
+                self._changed.notify_all()
+
+    def _work_patiently(self, service: LoadedService) -> None:
+        """Answer what is not urgent. On Linux, a priority is that of one thread; elsewhere, it stays."""
+        if sys.platform == "linux":
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        self._work(service, self._others, self._progress_patiently)
+
+    def _progress_patiently(self, number: int, told: bytes) -> None:
+        """Report progress, and let urgent requests pass."""
+        self._progress(number, told)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._hurried, _LONGEST_PAUSE)
 
     def _progress(self, number: int, told: bytes) -> None:
         self._say(told, number, AnswerKind.PROGRESS)

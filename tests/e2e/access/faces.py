@@ -129,7 +129,7 @@ class PostTalk:
         if self._modern:
             message, mirrored = modern(message)
             headers |= mirrored
-        answer = await self._peer.post(message, self._path, **headers)
+        answer = await self._peer.begin(message, self._path, **headers)
         body = answer.body
         if answer.streams:
             body = await self._last(message["id"])
@@ -144,7 +144,6 @@ class PostTalk:
             if message.get("id") == number and "method" not in message:
                 while await self._peer.event() is not None:
                     pass
-                self._peer.next_stream()
                 return line
             self.heard += line
 

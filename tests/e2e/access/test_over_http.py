@@ -134,6 +134,7 @@ def test_no_assistant_over_the_network_is_shown_or_reaches_what_is_denied(
 
 @pytest.mark.parametrize("face", PROGRAMS)
 @EXAMPLES
+@example(policy=Policy(allow=("*",), profile=Policy(allow=("forge1__*",))))
 @example(policy=NARROW)
 @example(policy=READING)
 @example(policy=NOTHING)

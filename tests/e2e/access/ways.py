@@ -147,7 +147,8 @@ def program_ways(thing: Thing) -> Iterator[Way]:
         yield Way("call_tool", _tool(name), (name,), reaches=True)
         yield Way("call_readonly_tool", _tool(name), (name,), reaches=not thing.changes)
         yield Way("execute_parallel", {"requests": [_tool(name), _tool("nobody")]}, (name,), reaches=True)
-        yield Way("get_tool", {"name": name}, (name,), reaches=True)
+        # It also tells the server's own name of the tool, which is part of the name that was asked for.
+        yield Way("get_tool", {"name": name}, (name, thing.own), reaches=True)
         yield Way("describe_tools", {"names": [name]}, (name,), reaches=True)
     yield Way("call_tool", _tool(thing.shown, {"wrong": 1}), (thing.shown,))
     for name in near(thing.shown):

@@ -115,7 +115,7 @@ def test_call_readonly_tool_takes_read_only_tools_alone(tmp_path: Path) -> None:
             line = await here.connect()
             tools = {tool["name"]: tool for tool in (await line.result("tools/list"))["tools"]}
             assert tools["call_readonly_tool"]["annotations"]["readOnlyHint"] is True
-            assert "annotations" not in tools["call_tool"]
+            assert tools["call_tool"]["annotations"] == {"destructiveHint": True}
             read = await line.call("call_readonly_tool", name="up__echo", arguments={"n": 1})
             assert read["structuredContent"] == {"n": 1}
             write = await line.call("call_readonly_tool", name="up__count", arguments={})

@@ -9,6 +9,7 @@ import pytest
 
 from tabane.operations import Caller, Face
 from tabane.wire import json
+from tests.e2e.protocol.ways_to_call import found_names
 from tests.harness.patience import run, until
 from tests.harness.running_hub import RunningHub, child, running_hub, text
 
@@ -54,6 +55,30 @@ def test_they_are_found_read_and_called_through_the_tools_that_disclose(tmp_path
             assert "Coffee at dawn" in text(result)
             assert [post["content"] for post in result["structuredContent"]["results"]] == ["Coffee at dawn"]
             assert (await line.call("search_posts_by_text", search_term="coffee")) == result
+
+    run(scenario)
+
+
+def test_tools_with_nothing_to_work_on_are_left_out_of_searches_until_there_is_something(
+    tmp_path: Path,
+) -> None:
+    async def scenario() -> None:
+        async with running_hub(tmp_path, {"up": child()}) as here:
+            line = await here.connect()
+
+            async def named(query: str) -> list[str]:
+                found = text(await line.call("search_tools", query=query, limit=50))
+                return sorted(found_names(found))
+
+            assert not {"search_similar", "search_posts_by_text"} & set(await named("search posts"))
+            assert "search_documents" not in await named("search documents")
+            assert "put_document" in await named("keep a text in a document")
+            assert "search_term" in text(await line.call("describe_tools", names=["search_posts_by_text"]))
+            await taken_in(here, archive(tmp_path, "Coffee at dawn"))
+            assert {"search_similar", "search_posts_by_text"} <= set(await named("search posts"))
+            assert "search_documents" not in await named("search documents")
+            await line.call("put_document", filepath="a.md", text="A note.")
+            assert "search_documents" in await named("search documents")
 
     run(scenario)
 

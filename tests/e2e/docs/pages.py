@@ -38,6 +38,23 @@ def blocks(mark: str | None = None) -> list[Block]:
     return [block for block in found if mark is None or block.mark == mark]
 
 
+def shape(page: Path) -> tuple[list[tuple[str, str | None, str]], list[int], list[int]]:
+    """What a page and its translation share: blocks, levels of headings, columns of each table row.
+
+    The text of a block counts without comments, which are translated.
+    """
+    text = page.read_text(encoding="utf-8")
+    found = [
+        (block.kind, block.mark, re.sub(r" +(#|//) .*", "", block.text))
+        for block in blocks()
+        if block.page == page
+    ]
+    prose = _BLOCK.sub("", text)
+    levels = [len(marks) for marks in re.findall(r"^(#+) ", prose, re.MULTILINE)]
+    columns = [row.count(" | ") for row in re.findall(r"^\|.*\|$", prose, re.MULTILINE)]
+    return found, levels, columns
+
+
 def links(page: Path) -> list[str]:
     return [match["target"] for match in _LINK.finditer(page.read_text(encoding="utf-8"))]
 

@@ -1,4 +1,4 @@
-"""docs/documents.md is true: its commands do what the page says, and every tool has an example."""
+"""docs/documents.md and its Japanese version: their commands do what they say; each tool has an example."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.docs.pages import ROOT, blocks
+from tests.e2e.docs.pages import ROOT, blocks, shape
 from tests.e2e.docs.test_models import typed
 
-PAGE = ROOT / "docs" / "documents.md"
+PAGES = [ROOT / "docs" / "documents.md", ROOT / "docs" / "documents.ja.md"]
 TOOLS = {
     "put_document", "put_documents", "put_file", "search_documents", "get_document", "hello",
     "get_documents_by_prefix", "list_documents", "delete_document", "get_document_stats",
 }  # fmt: skip
 
 
+def test_both_pages_type_the_same() -> None:
+    english, japanese = map(shape, PAGES)
+    assert japanese == english
+
+
 def test_the_first_try_is_answered(tmp_path: Path) -> None:
-    (block,) = blocks("documents:begin")
+    block = blocks("documents:begin")[0]  # the same on both pages
     text = block.text.replace("$(mktemp -d)", str(tmp_path / "other"))
     assert text != block.text
     out = typed(tmp_path, 'model = "none"\n', f"cd '{tmp_path}'\n{text}").splitlines()
@@ -36,7 +41,7 @@ def test_the_first_try_is_answered(tmp_path: Path) -> None:
 
 
 def test_the_example_of_every_tool_works(tmp_path: Path) -> None:
-    (block,) = blocks("documents:tools")
+    block = blocks("documents:tools")[0]  # the same on both pages
     calls = [(call["name"], call["arguments"]) for call in json.loads(block.text)]
     out = called(tmp_path, calls)
     assert "We chose the blue one." in out

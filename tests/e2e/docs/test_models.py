@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tabane.search.embedding.universal_encoder import MODEL as USE
 from tabane.settings import load_settings
 from tests.e2e.docs.pages import Block, blocks
 from tests.harness.home import Home
-from tests.search.embedding import tiny
 from tests.search.embedding.servers import FakeHub, FakeService
 
-DEFAULT = "hotchpotch/bekko-embedding-v1-a25m"
 SETTINGS = [block for mark in ("models", "models:ollama") for block in blocks(mark) if block.kind == "toml"]
 
 
@@ -42,9 +41,8 @@ def test_a_server_is_used_as_the_page_says(tmp_path: Path) -> None:
     assert service.asked[-1]["model"] == "bge-m3"
 
 
-def test_the_first_commands_fetch_and_try_the_default_model(tmp_path: Path) -> None:
+def test_the_first_commands_try_the_default_model_and_download_nothing(tmp_path: Path) -> None:
     fake = FakeHub()
-    fake.add(DEFAULT, tiny.make(tmp_path / "source"))
     (commands,) = blocks("models:begin")
 
     async def run() -> str:
@@ -52,8 +50,9 @@ def test_the_first_commands_fetch_and_try_the_default_model(tmp_path: Path) -> N
             return await asyncio.to_thread(typed, tmp_path, "", commands.text, HF_ENDPOINT=url)
 
     out = asyncio.run(run())
-    assert f"{DEFAULT} is in " in out
-    assert f"{DEFAULT}#" in out
+    assert f"{USE} is in " in out
+    assert f"{USE}#" in out
+    assert fake.asked == []
 
 
 def written(folder: Path, text: str) -> str:
@@ -77,6 +76,7 @@ def typed(folder: Path, settings: str, commands: str, **variables: str) -> str:
         "HF_HUB_OFFLINE": "0",
         **variables,
     }
+    del environment["TABANE_MODEL"]  # the settings say it
     try:
         done = subprocess.run(
             ["sh", "-ec", commands], env=environment, capture_output=True, text=True, timeout=90, check=False

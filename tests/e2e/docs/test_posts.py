@@ -1,4 +1,4 @@
-"""docs/posts.md is true: its commands do what the page says, on the sample archive."""
+"""docs/posts.md and its Japanese version: their commands do what the pages say, on the sample archive."""
 
 from __future__ import annotations
 
@@ -6,15 +6,22 @@ import csv
 import re
 from pathlib import Path
 
+import pytest
+
 from tabane.cli.posts.shell_settings import SETTINGS, QuerySettings
-from tests.e2e.docs.pages import ROOT, blocks
+from tests.e2e.docs.pages import ROOT, blocks, shape
 from tests.e2e.docs.test_models import typed
 
-PAGE = ROOT / "docs" / "posts.md"
+PAGES = [ROOT / "docs" / "posts.md", ROOT / "docs" / "posts.ja.md"]
+
+
+def test_both_pages_type_the_same() -> None:
+    english, japanese = map(shape, PAGES)
+    assert japanese == english
 
 
 def test_the_first_try_is_answered(tmp_path: Path) -> None:
-    (block,) = blocks("posts:begin")
+    block = blocks("posts:begin")[0]  # the same on both pages
     text = block.text.replace("$(mktemp -d)", str(tmp_path / "other"))
     assert text != block.text
     out = typed(tmp_path, 'model = "none"\n', f"cd '{tmp_path}'\n{text}")
@@ -26,8 +33,11 @@ def test_the_first_try_is_answered(tmp_path: Path) -> None:
         assert {row[1].split("/")[3] for row in csv.reader(file)} == {"sample_leo"}
 
 
-def test_what_is_typed_at_the_prompt_is_understood() -> None:
-    table = PAGE.read_text().partition("## At a prompt")[2]
+@pytest.mark.parametrize(
+    ("page", "heading"), [(PAGES[0], "## At a prompt"), (PAGES[1], "## プロンプトで使う")], ids=["en", "ja"]
+)
+def test_what_is_typed_at_the_prompt_is_understood(page: Path, heading: str) -> None:
+    table = page.read_text("utf-8").partition(heading)[2]
     lines = [span.split() for span in re.findall(r"`(/\w+ [^`]+)`", table)]
     assert len(lines) >= 12
     for name, *words in lines:
@@ -35,7 +45,8 @@ def test_what_is_typed_at_the_prompt_is_understood() -> None:
             assert isinstance(SETTINGS[name].apply(QuerySettings(), words), QuerySettings)
 
 
-def test_every_mode_and_every_command_of_the_prompt_is_named() -> None:
-    page = PAGE.read_text()
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_mode_and_every_command_of_the_prompt_is_named(page: Path) -> None:
+    text = page.read_text("utf-8")
     for name in (*SETTINGS, "/next", "/details", "/help", "/exit"):
-        assert f"`{name}" in page, name
+        assert f"`{name}" in text, name

@@ -1,20 +1,27 @@
-"""docs/reader.md is true: its commands do what the page says, on pages of this machine."""
+"""docs/reader.md and its Japanese version: their commands do what they say, on pages of this machine."""
 
 from __future__ import annotations
 
 import socket
 from pathlib import Path
 
+import pytest
+
 from tabane.reader.paging import FORMATS
 from tabane.reader.parameters import ReadUrl
-from tests.e2e.docs.pages import ROOT, blocks
+from tests.e2e.docs.pages import ROOT, blocks, shape
 from tests.e2e.docs.test_models import typed
 
-PAGE = ROOT / "docs" / "reader.md"
+PAGES = [ROOT / "docs" / "reader.md", ROOT / "docs" / "reader.ja.md"]
+
+
+def test_both_pages_type_the_same() -> None:
+    english, japanese = map(shape, PAGES)
+    assert japanese == english
 
 
 def test_the_first_try_is_answered(tmp_path: Path) -> None:
-    (block,) = blocks("reader:begin")
+    block = blocks("reader:begin")[0]  # the same on both pages
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -28,7 +35,8 @@ def test_the_first_try_is_answered(tmp_path: Path) -> None:
     assert f"tabane read http://127.0.0.1:{port}/notes.md" in out
 
 
-def test_every_parameter_and_format_is_explained() -> None:
-    page = PAGE.read_text()
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_parameter_and_format_is_explained(page: Path) -> None:
+    text = page.read_text("utf-8")
     for name in (*ReadUrl.__struct_fields__[1:], *FORMATS):
-        assert f"`{name}" in page, name
+        assert f"`{name}" in text, name

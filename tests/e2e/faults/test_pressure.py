@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from tabane.gateway.server_operations import server_row
 from tests.harness.patience import run, until
-from tests.harness.running_hub import Json, SocketClient, child, running_hub, text
+from tests.harness.running_hub import Json, RunningHub, SocketClient, child, running_hub, text
 
 BULKY = str(Path(__file__).parents[2] / "servers" / "bulky.py")
 LONG = 60.0
@@ -72,13 +73,19 @@ def test_a_client_that_does_not_read_holds_up_nobody_else_of_its_server(tmp_path
     run(scenario)
 
 
+def _died(here: RunningHub, times: int) -> bool:
+    return here.hub.gateway.instances("up")[0].vitals.deaths > times
+
+
 def test_a_server_that_dies_after_a_large_answer_has_answered(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_hub(tmp_path, {"up": bulky("--once")}, outbox=4 << 20) as here:
             line = await here.connect()
-            for _ in range(3):
+            for number in range(3):
                 answer = await asyncio.wait_for(begin(line, "up", 8 << 20), LONG)
                 assert len(text(answer["result"])) == 8 << 20
+                # a call that reaches the dying server before the hub knows of it fails, rightly
+                await until(partial(_died, here, number), "its death is noticed")
 
     run(scenario)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tabane.gateway.server_operations import server_row
 from tabane.operations import Caller, Face
 from tabane.wire import json as wire
 from tests.harness.patience import run, until
@@ -276,6 +277,28 @@ def test_a_server_of_a_folder_runs_once_for_each_and_not_without_one(tmp_path: P
             refused = await nowhere.through("up__environment")
             assert refused["isError"] is True
             assert "folder" in text(refused)
+
+    run(scenario)
+
+
+def test_the_cause_that_a_server_wrote_is_in_its_row_and_in_the_answer_to_a_search(tmp_path: Path) -> None:
+    broken = tmp_path / "server.sh"
+    broken.write_text('#!/bin/sh\necho "Error: NOTES_API_KEY is not set" >&2\necho bye >&2\nexit 1\n')
+    broken.chmod(0o700)
+
+    async def scenario() -> None:
+        async with running_hub(tmp_path, {"notes": {"command": str(broken)}}, restart_first=20) as here:
+            line = await here.connect()
+            assert (await line.through("notes__search"))["isError"] is True
+            await until(lambda: state(here, "notes") == "waiting", "the start failed")
+            refused = text(await line.call("search_tools", query="notes"))
+            assert "Error: NOTES_API_KEY is not set (it ended with exit status 1)" in refused
+            assert "tabane secrets set NOTES_API_KEY" in refused
+            gateway = here.hub.gateway
+            row = server_row(gateway, gateway.servers["notes"], "en")
+            assert row["cause"]["kind"] == "variable"
+            assert row["cause"]["line"] == "Error: NOTES_API_KEY is not set"
+            assert "tabane secrets set NOTES_API_KEY" in row["cause"]["fix"]
 
     run(scenario)
 

@@ -95,7 +95,7 @@ def test_search_is_found_by_its_name_and_stands_on_no_list(
     else:
         result = client.call("search", query="red house")
     assert "/docs/red.md" in result["content"][0]["text"]
-    assert client.text("describe_tools", names=["search"]).startswith("search [read-only]")
+    assert client.text("describe_tools", names=["search"]).startswith("[read-only] Search")
     assert client.ask("tools/get", name="search")["result"]["tool"]["name"] == "search"
     listed = client.text("search_tools", query="search kept documents")
     assert "search_documents(" in listed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from itertools import count
@@ -122,7 +123,7 @@ async def _got(user: User, name: str) -> bool:
 
 async def _described(user: User, name: str) -> bool:
     result = await user.line.call("describe_tools", names=[name])
-    return not result.get("isError") and text(result).startswith(name)
+    return not result.get("isError")  # whoever asks for one tool is not told its name again
 
 
 def query(name: str, match: str) -> str:
@@ -132,10 +133,15 @@ def query(name: str, match: str) -> str:
     return words[match]
 
 
+def found_names(said: str) -> set[str]:
+    """The names of tools in the text of a search, below its head."""
+    return set(re.findall(r"[\w-]+", "\n".join(said.splitlines()[1:])))
+
+
 def _searched(match: str) -> Sight:
     async def seen(user: User, name: str) -> bool:
         result = await user.line.call("search_tools", query=query(name, match), match=match, limit=50)
-        return any(f" {name}(" in line for line in text(result).splitlines())
+        return name in found_names(text(result))
 
     return seen
 

@@ -118,7 +118,10 @@ def test_a_certificate_that_nobody_vouches_for_is_refused_with_a_word(tmp_path: 
     run(scenario)
 
 
-def test_the_bundle_of_the_environment_is_trusted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "variable", ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"]
+)
+def test_the_bundle_of_the_environment_is_trusted(tmp_path: Path, variable: str) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "bundle.pem"))
 
@@ -126,8 +129,23 @@ def test_the_bundle_of_the_environment_is_trusted(tmp_path: Path) -> None:
         async with (
             raw(modern, tls=tls(authority, "127.0.0.1")) as server,
             place_in(
-                tmp_path / "home", {"web": {"url": server.url}}, SSL_CERT_FILE=str(tmp_path / "bundle.pem")
+                tmp_path / "home", {"web": {"url": server.url}}, **{variable: str(tmp_path / "bundle.pem")}
             ) as hub,
+        ):
+            assert text(await (await hub.connect()).call("web__echo")) == "done"
+
+    run(scenario)
+
+
+def test_a_bundle_of_another_program_that_is_gone_does_no_harm(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "bundle.pem"))
+    named = {"SSL_CERT_FILE": str(tmp_path / "bundle.pem"), "NODE_EXTRA_CA_CERTS": str(tmp_path / "gone.pem")}
+
+    async def scenario() -> None:
+        async with (
+            raw(modern, tls=tls(authority, "127.0.0.1")) as server,
+            place_in(tmp_path / "home", {"web": {"url": server.url}}, **named) as hub,
         ):
             assert text(await (await hub.connect()).call("web__echo")) == "done"
 

@@ -176,7 +176,7 @@ def test_what_is_not_there_and_what_cannot_be_done_is_told(tmp_path: Path) -> No
     async def scenario() -> None:
         async with http_hub(tmp_path) as here:
             peer = await here.peer()
-            for path in ("/", "/mcp/", "/mcp/other", "/rpc/x", "/%2e%2e/mcp", "/mcp%00"):
+            for path in ("/nothing", "/mcp/", "/mcp/other", "/rpc/x", "/%2e%2e/mcp", "/mcp%00"):
                 answer = await peer.get(path)
                 assert (answer.status, json.loads(answer.body)["error"]["code"]) == (404, -32600)
             peer.send("POST", "/healthz", {})

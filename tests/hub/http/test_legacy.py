@@ -82,7 +82,7 @@ def test_what_comes_before_the_answer_makes_it_a_stream_with_ids(tmp_path: Path)
         async with http_hub(tmp_path, SERVERS) as here:
             peer = await here.peer()
             session = await here.session(peer)
-            answer = await peer.post(progress(7), **session)
+            answer = await peer.begin(progress(7), **session)
             assert answer.streams
             prime = await peer.event()
             assert prime is not None
@@ -101,7 +101,7 @@ def test_clients_before_2025_11_25_get_no_event_without_data(tmp_path: Path) -> 
         async with http_hub(tmp_path, SERVERS) as here:
             peer = await here.peer()
             session = await here.session(peer, "2025-06-18")
-            assert (await peer.post(progress(7), **session)).streams
+            assert (await peer.begin(progress(7), **session)).streams
             first = await peer.event()
             assert first is not None
             assert first.data
@@ -117,7 +117,7 @@ def test_a_slow_answer_becomes_a_stream_that_can_be_resumed(tmp_path: Path) -> N
         async with http_hub(tmp_path, SERVERS) as here:
             peer, again = await here.peer(), await here.peer()
             session = await here.session(peer)
-            answer = await peer.post(call("c__wait", 7, seconds=2.5), **session)
+            answer = await peer.begin(call("c__hang", 7), **session)
             assert answer.streams
             prime = await peer.event()
             assert prime is not None
@@ -126,6 +126,9 @@ def test_a_slow_answer_becomes_a_stream_that_can_be_resumed(tmp_path: Path) -> N
                 "/mcp/full", accept="text/event-stream", last_event_id=prime.id, **session
             )
             assert resumed.streams
+            assert here.hub.status()["in_flight"] == 1
+            note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+            assert (await (await here.peer()).post(note, **session)).status == 202
             assert (await again.message())["id"] == 7
             assert await again.event() is None
 
@@ -137,7 +140,7 @@ def test_a_stream_that_broke_gives_what_came_after_the_last_event_seen(tmp_path:
         async with http_hub(tmp_path, SERVERS) as here:
             peer, again = await here.peer(), await here.peer()
             session = await here.session(peer)
-            await peer.post(progress(7, 3), **session)
+            await peer.begin(progress(7, 3), **session)
             events = [await peer.event() for _ in range(5)]
             assert await peer.event() is None
             for seen in range(5):
@@ -147,7 +150,6 @@ def test_a_stream_that_broke_gives_what_came_after_the_last_event_seen(tmp_path:
                     "/mcp/full", accept="text/event-stream", last_event_id=event.id, **session
                 )
                 assert answer.streams
-                again.next_stream()
                 got = []
                 while (one := await again.event()) is not None:
                     got.append(one)
@@ -188,14 +190,13 @@ def test_a_cancelled_request_ends_its_response(tmp_path: Path) -> None:
             await until(lambda: here.hub.status()["in_flight"] == 1, "the call is in flight")
             note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
             await other.post(note, **session)
-            answer = await peer.answer()
+            answer = await peer.whole()
             assert (answer.status, answer.json["id"], answer.code) == (200, 1, -32800)
 
     run(scenario)
 
 
 async def listen(peer: HttpClient, session: dict[str, str], **headers: str) -> int:
-    peer.next_stream()
     return (await peer.get("/mcp/full", accept="text/event-stream", **session, **headers)).status
 
 
@@ -232,7 +233,7 @@ def test_a_question_comes_on_the_stream_of_the_request_it_belongs_to(tmp_path: P
             asked = call(
                 "c__ask", 5, method="sampling/createMessage", params={"messages": [], "maxTokens": 1}
             )
-            assert (await peer.post(asked, **session)).streams
+            assert (await peer.begin(asked, **session)).streams
             question = await peer.message()
             assert question["method"] == "sampling/createMessage"
             said = {"role": "assistant", "content": {"type": "text", "text": "42"}, "model": "m"}
@@ -259,7 +260,7 @@ def test_a_batch_is_answered_together_where_the_version_has_batches(tmp_path: Pa
             answer = await peer.post(batch, **old)
             assert answer.status == 200
             assert {one["id"] for one in answer.json} == {1, "two"}
-            streamed = await peer.post([progress(3), request("ping", number=4)], **old)
+            streamed = await peer.begin([progress(3), request("ping", number=4)], **old)
             assert streamed.streams
             ids = [m["id"] for m in [await peer.message() for _ in range(4)] if "id" in m]
             assert sorted(ids) == [3, 4]
@@ -280,7 +281,7 @@ def test_an_id_in_use_is_refused_and_the_first_request_answered(tmp_path: Path) 
             peer.send_message(call("c__wait", 1, seconds=0.5), **session)
             await until(lambda: here.hub.status()["in_flight"] == 1, "the call is in flight")
             assert (await other.post(request("ping", number=1), **session)).status == 400
-            assert (await peer.answer()).json["id"] == 1
+            assert (await peer.reply())["id"] == 1  # a stream where the machine is slow
 
     run(scenario)
 
@@ -392,7 +393,7 @@ def test_an_answer_larger_than_the_outbox_is_given_whole(tmp_path: Path) -> None
             session = await here.session(peer)
             answer = await peer.post(call("c__huge", 1, bytes=5 << 20), **session)
             assert len(answer.json["result"]["content"][0]["text"]) == 5 << 20
-            streamed = await peer.post(
+            streamed = await peer.begin(
                 call("c__huge", 2, bytes=5 << 20), **session, accept="text/event-stream"
             )
             assert streamed.streams

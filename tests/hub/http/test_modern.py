@@ -37,7 +37,7 @@ def test_what_comes_before_the_answer_makes_it_a_stream(tmp_path: Path) -> None:
         async with http_hub(tmp_path, SERVERS) as here:
             peer = await here.peer()
             message, headers = modern(call("c__progress", 5, steps=2), progressToken="t")
-            answer = await peer.post(message, **headers)
+            answer = await peer.begin(message, **headers)
             assert answer.status == 200
             assert answer.streams
             assert answer.headers["x-accel-buffering"] == "no"
@@ -71,7 +71,7 @@ def test_a_client_that_takes_events_alone_is_answered_with_one(tmp_path: Path) -
         async with http_hub(tmp_path, SERVERS) as here:
             peer = await here.peer()
             message, headers = modern(call("c__echo", 5))
-            answer = await peer.post(message, **headers, accept="text/event-stream")
+            answer = await peer.begin(message, **headers, accept="text/event-stream")
             assert answer.streams
             assert (await peer.message())["id"] == 5
             assert await peer.event() is None
@@ -104,7 +104,7 @@ def test_a_subscription_is_a_stream_of_what_changes(tmp_path: Path) -> None:
             peer, other = await here.peer(), await here.peer()
             wanted = {"notifications": {"toolsListChanged": True}}
             message, headers = modern(request("subscriptions/listen", wanted, "sub"))
-            answer = await peer.post(message, **headers)
+            answer = await peer.begin(message, **headers)
             assert answer.streams
             acknowledged = await peer.message()
             assert acknowledged["method"] == "notifications/subscriptions/acknowledged"

@@ -39,6 +39,12 @@ class Process:
     def end(self, why: str) -> None:
         raise NotImplementedError
 
+    def sign_in_link(self) -> str:
+        raise NotImplementedError
+
+    def restart(self) -> None:
+        raise NotImplementedError
+
     def keep(self) -> None:
         raise NotImplementedError
 

@@ -302,7 +302,7 @@ def test_the_hub_that_asks_loads_no_parser() -> None:
     async def whole() -> bytes:
         script = (
             "import sys, tabane.reader.conversion\n"
-            "heavy = {'lxml', 'PIL', 'pypdfium2', 'resiliparse', 'trafilatura'}\n"
+            "heavy = {'lxml', 'PIL', 'pypdfium2', 'cchardet', 'trafilatura'}\n"
             "print(sorted(heavy & sys.modules.keys()))"
         )
         child = await asyncio.create_subprocess_exec(

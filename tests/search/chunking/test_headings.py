@@ -111,6 +111,8 @@ def agrees(text: str) -> None:
 @given(st.lists(LINES, max_size=12))
 @example(["- a", "", "# b"])
 @example(["> a", "==="])
+@example(["a | b", "--- | ---", "-", "text", "==="])
+@example(["a | b", "--- | ---", "    # code", "text", "==="])
 def test_headings_are_found_where_a_parser_finds_them(lines: list[str]) -> None:
     agrees("\n".join(["Start.", "", *lines]))  # what begins with dashes would be front matter
 

@@ -131,7 +131,10 @@ class FakeHub:
 
 
 class FakeService:
-    """An embedding service; a vector is the text's length, its first character, and its number of texts."""
+    """An embedding service; a vector is the text's length, its first character, and 1.
+
+    It needs ``seconds`` for each text. ``begun`` is set when a request has come.
+    """
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
@@ -139,6 +142,10 @@ class FakeService:
         self.faults: list[tuple[int, dict[str, str]]] = []
         self.most = 1000
         self.silent = False
+        self.seconds = 0.0  # for each text of a request
+        self.stuck: set[str] = set()  # texts that are never answered
+        self.refused: set[str] = set()  # texts that are no valid request
+        self.begun = asyncio.Event()
         self.answer: Callable[[list[str]], Any] = self.vectors
 
     def serving(self) -> contextlib.AbstractAsyncContextManager[str]:
@@ -164,7 +171,11 @@ class FakeService:
         self.asked.append(asked)
         if len(asked["input"]) > self.most:
             return web.Response(status=413)
-        if self.silent:
+        if self.refused & {*asked["input"]}:
+            return web.Response(status=400, text="too long")
+        self.begun.set()
+        await asyncio.sleep(self.seconds * len(asked["input"]))
+        if self.silent or self.stuck & {*asked["input"]}:
             await asyncio.Event().wait()
         answer = self.answer(asked["input"])
         return web.Response(body=answer) if isinstance(answer, bytes) else web.json_response(answer)

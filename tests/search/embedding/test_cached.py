@@ -67,12 +67,22 @@ def test_queries_are_not_kept() -> None:
     assert kept.vectors == {}
 
 
-def test_progress_is_told_until_all_texts_are_done() -> None:
-    told: list[int] = []
+def test_vectors_are_handed_over_part_by_part() -> None:
+    taken: list[tuple[int, bytes]] = []
+    parts: list[int] = []
+
+    async def take(positions: Sequence[int], vectors: Sequence[bytes]) -> None:
+        parts.append(len(positions))
+        taken.extend(zip(positions, vectors, strict=True))
+
     texts = [f"{number % 900}" for number in range(1000)]
-    asyncio.run(CachedEmbedder(Counting(), Kept()).embed(texts, done=told.append))
-    assert sum(told) == 1000
-    assert len(told) > 3
+    kept = Kept()
+    for _ in range(2):  # the second time from the cache
+        asyncio.run(CachedEmbedder(Counting(), kept).embed_parts(texts, take))
+        assert sorted(taken) == [(at, f"document {text}".encode()) for at, text in enumerate(texts)]
+        assert len(parts) > 3
+        taken.clear()
+        parts.clear()
 
 
 def test_what_was_kept_before_a_failure_is_not_embedded_again() -> None:

@@ -18,7 +18,7 @@ from tabane.search.embedding.embedding_service import EmbeddingService
 from tabane.search.embedding.model_families import ModelTraits, Pooling
 from tabane.search.embedding.model_files import HubPlace, running_files, sentence_transformers_files
 from tabane.search.embedding.model_finder import (
-    DEFAULT,
+    FORMER,
     MINILM,
     FoundModel,
     ModelChoice,
@@ -27,6 +27,8 @@ from tabane.search.embedding.model_finder import (
 )
 from tabane.search.embedding.model_hub import DownloadProgress, ModelHub
 from tabane.search.embedding.recipe import DESCRIBING
+from tabane.search.embedding.universal_encoder import MODEL as USE
+from tabane.search.embedding.universal_encoder import REVISION
 from tabane.search.embedding.worker.bert import WeightsFile, bert_graph
 from tests.search.embedding import tiny
 from tests.search.embedding.servers import FakeHub, FakeService
@@ -58,7 +60,12 @@ def _run(tmp_path: Path, work: Work, fake: FakeHub | None = None, **more: Any) -
             made = ModelHub(place, pause=0.01, attempts=2, expected=DESCRIBING)
             try:
                 await work(
-                    ModelFinder(made, str(tmp_path / "kept"), **{"package": lambda: None, **more}), hub
+                    ModelFinder(
+                        made,
+                        str(tmp_path / "kept"),
+                        **{"package": lambda: None, "universal": lambda: None, **more},
+                    ),
+                    hub,
                 )
             finally:
                 await made.close()
@@ -139,31 +146,53 @@ def test_a_model_that_onnxruntime_cannot_run_is_missing_before_its_weights_are_f
     _run(tmp_path, work, fake)
 
 
-def test_auto_is_the_default_model_from_the_hub_and_then_from_the_cache(tmp_path: Path) -> None:
+def test_auto_is_the_model_of_the_package_and_asks_nobody(tmp_path: Path) -> None:
     fake = FakeHub()
-    fake.add(DEFAULT, _published(tmp_path / "source"))
+    fake.add(FORMER, _published(tmp_path / "source"))
+
+    async def work(finder: ModelFinder, hub: FakeHub) -> None:
+        found = await finder.find(ModelChoice(quantisation="int8"))
+        assert isinstance(found, FoundModel)
+        assert (found.recipe.model, found.recipe.quantisation) == (USE, "none")
+        assert found.spec is not None
+        assert (found.spec.loader, found.spec.folder) == ("use", "/package")
+        assert hub.asked == []
+
+    _run(tmp_path, work, fake, universal=lambda: "/package")
+    _run(tmp_path, work, fake, universal=lambda: "/package", installed=lambda name: False)
+
+
+def test_auto_stays_with_the_model_that_an_earlier_version_downloaded(tmp_path: Path) -> None:
+    fake = FakeHub()
+    fake.add(FORMER, _published(tmp_path / "source"))
+
+    async def earlier(finder: ModelFinder, hub: FakeHub) -> None:
+        await finder.find(ModelChoice(FORMER))
 
     async def work(finder: ModelFinder, hub: FakeHub) -> None:
         found = await finder.find(ModelChoice())
         assert isinstance(found, FoundModel)
-        assert found.recipe.model == DEFAULT
+        assert found.recipe.model == FORMER
         assert found.recipe.pooling is Pooling.CLS
+        assert hub.asked == []
 
-    _run(tmp_path, work, fake)
-    _run(tmp_path, work, FakeHub(), offline=True)
+    _run(tmp_path, earlier, fake)
+    _run(tmp_path, work, universal=lambda: "/package")
 
 
-def test_auto_is_minilm_of_its_package_where_the_hub_is_away(tmp_path: Path) -> None:
-    folder = str(tiny.make(tmp_path / "package"))
-
+def test_the_universal_encoder_by_its_name_is_that_of_its_package(tmp_path: Path) -> None:
     async def work(finder: ModelFinder, hub: FakeHub) -> None:
-        hub.faults = [(503, {})] * 10
-        found = await finder.find(ModelChoice())
-        assert isinstance(found, FoundModel)
-        assert (found.recipe.model, found.recipe.revision) == (MINILM, "c" * 64)
-        assert (found.recipe.max_tokens, found.recipe.pooling) == (256, Pooling.MEAN)
+        for name in (USE, f"{USE}@{REVISION}"):
+            found = await finder.find(ModelChoice(name))
+            assert isinstance(found, FoundModel)
+            assert (found.recipe.model, found.recipe.revision) == (USE, REVISION)
+        with pytest.raises(ModelMissing):
+            await finder.find(ModelChoice(f"{USE}@{'d' * 40}"))
+        with pytest.raises(ConfigurationError, match="int8"):
+            await finder.find(ModelChoice(USE, quantisation="int8"))
+        assert hub.asked == []
 
-    _run(tmp_path, work, package=lambda: (folder, "c" * 64))
+    _run(tmp_path, work, universal=lambda: "/package")
 
 
 def test_minilm_by_its_name_is_that_of_its_package_at_that_checksum(tmp_path: Path) -> None:
@@ -181,23 +210,16 @@ def test_minilm_by_its_name_is_that_of_its_package_at_that_checksum(tmp_path: Pa
     _run(tmp_path, work, package=lambda: (folder, "c" * 64))
 
 
-def test_auto_without_anything_is_none_and_says_why(tmp_path: Path) -> None:
+def test_auto_without_anything_is_none_and_says_what_to_do(tmp_path: Path) -> None:
     async def work(finder: ModelFinder, hub: FakeHub) -> None:
         found = await finder.find(ModelChoice())
         assert isinstance(found, NoModel)
-        assert f"has no {DEFAULT}" in found.reason.render("en")
+        assert "Reinstall Tabane" in found.reason.render("en")
+        with pytest.raises(ModelMissing, match="Reinstall Tabane"):
+            await finder.find(ModelChoice(USE))
+        assert hub.asked == []
 
     _run(tmp_path, work)
-
-
-def test_auto_without_the_packages_that_run_models_asks_nobody(tmp_path: Path) -> None:
-    async def work(finder: ModelFinder, hub: FakeHub) -> None:
-        found = await finder.find(ModelChoice())
-        assert isinstance(found, NoModel)
-        assert "tabane[models]" in found.reason.render("en")
-        assert hub.tokens == []
-
-    _run(tmp_path, work, installed=lambda name: False, package=lambda: ("/nowhere", ""))
 
 
 def test_a_model_that_was_named_is_never_replaced_by_another(tmp_path: Path) -> None:

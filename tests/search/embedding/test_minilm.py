@@ -56,7 +56,7 @@ def _with(kept: Path, texts: list[str], wanted: ModelChoice) -> tuple[tiny.Array
 
 
 def _embedded(kept: Path, texts: list[str], quantisation: str = "none") -> tiny.Array:
-    wanted = ModelChoice(quantisation="int8" if quantisation == "int8" else "none", threads=2)
+    wanted = ModelChoice(MINILM, quantisation="int8" if quantisation == "int8" else "none", threads=2)
     return _with(kept, texts, wanted)[0]
 
 
@@ -146,7 +146,7 @@ def test_a_text_has_the_same_vector_alone_and_among_others(kept: Path) -> None:
         backwards = tiny.floats(await embedder.embed(texts[::-1]))[::-1]
         return together, np.stack(alone), backwards
 
-    together, alone, backwards = _opened(kept, ModelChoice(threads=2), run)
+    together, alone, backwards = _opened(kept, ModelChoice(MINILM, threads=2), run)
     assert np.abs(together - alone).max() < 1e-5
     assert np.abs(together - backwards).max() < 1e-5
 
@@ -188,6 +188,6 @@ def test_int8_stays_near(kept: Path) -> None:
 
 
 def test_it_says_what_it_is(kept: Path) -> None:
-    found, embedder = _with(kept, ["a"], ModelChoice(threads=1))
+    found, embedder = _with(kept, ["a"], ModelChoice(MINILM, threads=1))
     assert embedder.dimension == found.shape[1] == 384
     assert embedder.fingerprint.startswith(f"{MINILM}#")

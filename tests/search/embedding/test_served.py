@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from email.utils import formatdate, parsedate_to_datetime
 from typing import Any
 
@@ -43,13 +43,15 @@ def _expected(texts: list[str]) -> tiny.Array:
 
 def test_texts_go_out_in_batches_and_come_back_in_their_order() -> None:
     async def work(embedder: ServedEmbedder, fake: FakeService) -> None:
-        texts = [chr(97 + number % 26) * (number % 50 + 1) for number in range(150)]
+        texts = [chr(97 + number % 26) * (number % 50 + 1) for number in range(600)]
         assert np.abs(tiny.floats(await embedder.embed(texts)) - _expected(texts)).max() < 1e-6
         assert embedder.dimension == 3
 
     fake = _run(work)
-    # Batches are in flight together, so the order in which they arrive is not fixed.
-    assert sorted(len(asked["input"]) for asked in fake.asked[1:]) == [22] + [32] * 4
+    sizes = [len(asked["input"]) for asked in fake.asked[1:]]
+    assert sum(sizes) == 600
+    assert sizes[0] == 4
+    assert sorted(sizes)[-8:] == [32] * 8
     assert {(asked["model"], asked["encoding_format"]) for asked in fake.asked} == {("bge-m3", "float")}
 
 
@@ -157,6 +159,68 @@ def test_batches_that_are_too_large_for_the_server_are_halved() -> None:
             await embedder.embed(["x" * 7])
 
     _run(work)
+
+
+def test_a_slow_server_gets_smaller_batches_until_all_texts_have_a_vector() -> None:
+    texts = [f"text {number}" for number in range(8)]
+    taken: dict[int, bytes] = {}
+    steps: list[int] = []
+
+    async def take(positions: Sequence[int], vectors: Sequence[bytes]) -> None:
+        taken.update(zip(positions, vectors, strict=True))
+        steps.append(len(positions))
+
+    async def work(embedder: ServedEmbedder, fake: FakeService) -> None:
+        fake.seconds = 0.2
+        await embedder.embed_parts(texts, take)
+
+    fake = _run(work, timeout=0.7)
+    sizes = [len(asked["input"]) for asked in fake.asked[1:]]
+    assert sizes[:2] == [4, 2]  # four texts take .8 seconds, two .4
+    assert set(sizes[2:]) == {1}
+    assert sum(sizes) == 4 + len(texts)  # only what was not answered is asked again
+    assert steps == sizes[1:]
+    assert sorted(taken) == list(range(len(texts)))
+
+
+def test_a_query_does_not_wait_for_the_texts_of_a_slow_server() -> None:
+    async def work(embedder: ServedEmbedder, fake: FakeService) -> None:
+        fake.stuck = {"text"}
+        fake.begun.clear()
+        texts = asyncio.create_task(embedder.embed(["text"]))
+        await fake.begun.wait()
+        assert len(await embedder.embed(["q"], "query")) == 1
+        assert not texts.done()
+        texts.cancel()
+
+    _run(work)
+
+
+@pytest.mark.parametrize("fault", ["stuck", "refused"])
+def test_one_text_that_cannot_be_embedded_keeps_no_other_from_its_vector(fault: str) -> None:
+    texts = [f"text {number}" for number in range(20)]
+    taken: set[int] = set()
+
+    async def take(positions: Sequence[int], vectors: Sequence[bytes]) -> None:
+        taken.update(positions)
+
+    async def work(embedder: ServedEmbedder, fake: FakeService) -> None:
+        setattr(fake, fault, {"text 7"})
+        with pytest.raises(ModelError):
+            await embedder.embed_parts(texts, take)
+        assert taken == {*range(20)} - {7}
+
+    _run(work, timeout=0.5, attempts=2)
+
+
+def test_a_server_that_stays_away_is_not_asked_for_each_text() -> None:
+    async def work(embedder: ServedEmbedder, fake: FakeService) -> None:
+        fake.faults = [(503, {})] * 100
+        with pytest.raises(ModelUnavailable):
+            await embedder.embed([f"text {number}" for number in range(100)])
+        assert len(fake.faults) >= 100 - 2 * 2
+
+    _run(work, attempts=2)
 
 
 @pytest.mark.parametrize(

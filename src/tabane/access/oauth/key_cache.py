@@ -13,6 +13,7 @@ from tabane.access.oauth.fetching import AuthorizationServerRequests, FetchFaile
 from tabane.access.oauth.issuer import OAuthIssuer
 from tabane.access.oauth.refusals import AuthorizationServerUnavailable, TokenRefused, quoted
 from tabane.access.oauth.signing_keys import SigningKey, SigningKeys, parse_signing_keys
+from tabane.extras import extra_command
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +30,6 @@ UNKNOWN_KEY = 60.0
 
 RETRY = 5.0
 """Least seconds between two fetches while there are no keys."""
-
-INSTALL = "the packages of tabane[oauth] are missing. Run: pip install 'tabane[oauth]'"
 
 
 class SigningKeyCache:
@@ -139,7 +138,9 @@ class SigningKeyCache:
         except ValueError as error:
             raise FetchFailed(f"{url} has no JWKS: {error}") from None
         except ImportError:
-            raise FetchFailed(INSTALL) from None
+            raise FetchFailed(
+                f"the packages of tabane[oauth] are missing. Run: {extra_command('oauth')}"
+            ) from None
         if not len(keys):
             raise FetchFailed(
                 f"{url} has no key for signatures by {', '.join(sorted(self._issuer.algorithms))}"

@@ -19,17 +19,14 @@ from typing import Any
 import click
 
 from tabane import __version__
+from tabane.bench.assistant import Assistant, NoAnswer
+from tabane.bench.marked_processes import MARK, kill, marked, wait_until_gone
 from tabane.cli.demo.archive_steps import DocumentsChapter, PostsChapter
-from tabane.cli.demo.assistant import Assistant, NoAnswer
 from tabane.cli.demo.page_steps import DemoSite, PagesChapter
 from tabane.cli.demo.sample_servers import (
-    MARK,
     SampleServer,
     fetch,
-    kill,
-    marked,
     sample_servers,
-    wait_until_gone,
     write_samples,
     write_servers_file,
 )
@@ -94,7 +91,7 @@ class Demo:
         if not samples:
             self._page.failed("PyPI, npm", say("No server could be started, so there is nothing to show."))
             return
-        write_servers_file(self._folder / "mcp-servers.json", samples, self._environ, self._mark)
+        write_servers_file(self._folder / "mcp-servers.json", samples, self._mark)
         try:
             with DemoSite() as site:
                 self._allow(site)

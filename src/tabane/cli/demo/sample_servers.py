@@ -1,4 +1,4 @@
-"""Real servers for the demo: their versions, sample data and download, and the processes of the demo."""
+"""Real servers for the demo: their versions, sample data and download."""
 
 from __future__ import annotations
 
@@ -14,76 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from tabane.bench.marked_processes import MARK
 from tabane.messages import Message, say
-
-MARK = "DEMO_OF_TABANE"
-"""The variable that marks all processes of the demo.
-
-Children inherit it. A process keeps it when it changes its group, session or parent.
-"""
-
-
-def marked(mark: str) -> dict[int, str]:
-    """Return the processes with ``mark`` except this one: pid to program name."""
-    found = _from_proc(mark) if sys.platform == "linux" else _from_ps(mark)
-    found.pop(os.getpid(), None)
-    return found
-
-
-def wait_until_gone(mark: str, seconds: float) -> dict[int, str]:
-    """Wait until no process has ``mark``. Return those that are left after ``seconds``."""
-    deadline = time.monotonic() + seconds
-    while left := marked(mark):
-        if time.monotonic() >= deadline:
-            return left
-        time.sleep(0.05)
-    return {}
-
-
-def kill(processes: dict[int, str]) -> None:
-    """Kill processes that :func:`marked` returned. Those that have ended are skipped."""
-    for pid in processes:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue
-
-
-def _from_proc(mark: str) -> dict[int, str]:
-    wanted = f"{MARK}={mark}".encode()
-    found = {}
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{entry}/environ", "rb") as environ:
-                if wanted not in environ.read().split(b"\0"):
-                    continue
-            with open(f"/proc/{entry}/comm", encoding="utf-8", errors="replace") as name:
-                found[int(entry)] = name.read().strip()
-        except OSError:
-            continue  # it has ended, or belongs to another user
-    return found
-
-
-def _from_ps(mark: str) -> dict[int, str]:
-    table = subprocess.run(
-        ["ps", "-axwwE", "-o", "pid=,command="], capture_output=True, text=True, errors="replace", check=True
-    )
-    rows = (line.split(None, 1) for line in table.stdout.splitlines() if f"{MARK}={mark}" in line.split())
-    return {int(pid): command.split()[0] for pid, command in rows}
-
-
-PASSED_ON = (
-    "UV_",
-    "XDG_",
-    "NPM_CONFIG_",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "SSL_CERT_",
-    "NODE_EXTRA_CA",
-)
-"""Beginnings of variables that npx and uvx need to find again what they downloaded before. A server
-gets none of the hub's environment that its configuration does not name."""
 
 COMMITS = ("Plant the first seeds", "Water the garden")
 
@@ -197,16 +129,13 @@ def _make_repository(folder: Path) -> None:
         git("commit", "--quiet", "--message", message)
 
 
-def write_servers_file(
-    file: Path, samples: list[SampleServer], environ: Mapping[str, str], mark: str
-) -> None:
+def write_servers_file(file: Path, samples: list[SampleServer], mark: str) -> None:
     """Write mcp-servers.json as a user would have it, with each server marked as the demo's."""
-    passed = {name: f"${{{name}}}" for name in sorted(environ) if name.upper().startswith(PASSED_ON)}
     servers = {
         sample.name: {
             "command": sample.command[0],
             "args": list(sample.command[1:]),
-            "env": {**passed, **(sample.env or {}), MARK: mark},
+            "env": {**(sample.env or {}), MARK: mark},
             "tags": list(sample.tags),
         }
         for sample in samples

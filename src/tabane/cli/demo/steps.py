@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from tabane.cli.demo.assistant import AssistantReply, NoAnswer
+from tabane.bench.assistant import AssistantReply, NoAnswer
 from tabane.cli.terminal_text import cells, fitted
 from tabane.messages import Lang, Message, say
 

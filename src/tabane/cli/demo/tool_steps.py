@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tabane.cli.demo.assistant import Assistant, AssistantReply, NoAnswer
+from tabane.bench.assistant import Assistant, AssistantReply, NoAnswer
 from tabane.cli.demo.sample_servers import COMMITS
 from tabane.cli.demo.steps import DemoPage, StepFunction, duration, lacking, step
 from tabane.messages import Message, say
@@ -140,7 +140,8 @@ class ToolsChapter:
 
     def _describe(self, name: str) -> Callable[[], tuple[Message, float]]:
         def run() -> tuple[Message, float]:
-            answer = self._assistant.ask("describe_tools", {"names": [name]})
+            # Asked by its other name, because the page of a tool does not repeat the name that was asked.
+            answer = self._assistant.ask("describe_tools", {"names": [name.replace("__", ".", 1)]})
             if name not in answer.text:
                 raise lacking(name, answer)
             self._page.aside(answer.text)

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import resources
 from typing import IO, Any
 
 import click
@@ -21,9 +20,6 @@ from tabane.posts.parameters import ExportPosts
 
 SHOWN = 10
 """How many of the rows that could not be used are shown."""
-
-SAMPLE = ("twilog.csv", "results.jsonl")
-"""Files of the sample archive: a few hundred posts by people who do not exist."""
 
 _KINDS: dict[str, Message] = {
     "twilog.csv": say("posts (CSV)"),
@@ -64,18 +60,12 @@ _KINDS: dict[str, Message] = {
 def import_(
     terminal: Terminal, /, files: Sequence[str], prune: bool, sample: bool, **paths: str | None
 ) -> None:
-    named = [*files, *(sample_files() if sample else [])]
-    wanted: dict[str, Any] = {"files": [absolute_path(file) for file in named], "prune": prune}
+    wanted: dict[str, Any] = {"files": [absolute_path(file) for file in files], "prune": prune}
+    wanted |= {"sample": True} if sample else {}
     wanted |= {name: absolute_path(path) for name, path in paths.items() if path}
     report = follow(terminal, "import_posts", wanted)
     terminal.show(report, lambda: show_report(terminal, report))
     tell_of_embedding(terminal, report)
-
-
-def sample_files() -> list[str]:
-    """Return the paths of the sample archive."""
-    folder = resources.files("tabane.posts") / "sample"
-    return [str(folder / name) for name in SAMPLE]
 
 
 def show_report(terminal: Terminal, report: dict[str, Any]) -> None:

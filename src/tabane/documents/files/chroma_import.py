@@ -18,6 +18,7 @@ from tabane.documents.document import Draft
 from tabane.documents.files.file_sources import DocumentWriting, FilesReport, joined
 from tabane.documents.parameters import ImportChroma
 from tabane.errors import BadArguments, HubError, ModelError, StoreError, TabaneError
+from tabane.extras import extra_command
 from tabane.messages import say
 from tabane.operations import Caller, Progress
 
@@ -112,8 +113,8 @@ def _total(first: Mapping[str, Any], params: ImportChroma) -> int:
             return int(first["total"])
         case "missing":
             message = say(
-                "Tabane needs the Chroma library to read its files. Install it with: pip install "
-                "'tabane[chroma]'"
+                "Tabane needs the Chroma library to read its files. Install it with: {command}",
+                command=extra_command("chroma"),
             )
         case "none":
             message = say("{path} has no chroma.sqlite3. Give the folder that contains it.", path=params.path)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from msgspec import Raw
 
 from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.aliases import AliasMap
+from tabane.gateway.tools.aliases import AliasMap, other_names
 from tabane.gateway.tools.tool import by_key, original_name
 from tabane.wire.json import fields, join, quote
 
@@ -18,12 +18,16 @@ MOST = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One prompt: ``name`` is its server's own, ``alias`` the public one, as in ``definition``."""
+    """One prompt: ``name`` is its server's own, ``alias`` the public one, as in ``definition``.
+
+    ``others`` are further names that patterns of permissions match.
+    """
 
     server: str
     name: str
     alias: str
     definition: bytes
+    others: tuple[str, ...] = ()
 
 
 class PromptCatalog:
@@ -51,7 +55,8 @@ class PromptCatalog:
             alias = self.aliases.alias_of(server.name, server.namespace, name)
             if alias is not None:
                 renamed = join({**fields(definition), "name": Raw(quote(alias))})
-                prompts.append(Prompt(server.name, name, alias, renamed))
+                others = other_names(server.name, server.namespace, name, alias)
+                prompts.append(Prompt(server.name, name, alias, renamed, others))
         return self._set(server.name, tuple(prompts))
 
     def remove(self, server: str) -> bool:

@@ -11,6 +11,7 @@ import os
 import shlex
 
 from tabane.gateway.processes.launch import candidates
+from tabane.gateway.processes.program_hints import how_to_install
 from tabane.messages import Message, say
 
 
@@ -75,6 +76,15 @@ def _missing(command: bytes, env: dict[bytes, bytes], cwd: bytes | None) -> Mess
         )
     if b"/" in command:
         return say("The command {command} does not exist. Fix it in the servers file.", command=name)
+    hint = how_to_install(name)
+    if hint is not None:
+        return say(
+            "The command {command} was not found on PATH ({path}). {hint}. Or write its full path in the "
+            "servers file.",
+            command=name,
+            path=os.fsdecode(env.get(b"PATH", os.defpath.encode())),
+            hint=hint,
+        )
     return say(
         "The command {command} was not found on PATH ({path}). Install it, or write its "
         "full path in the servers file.",

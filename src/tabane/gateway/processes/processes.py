@@ -25,23 +25,11 @@ from tabane.messages import Message, say
 
 _T = TypeVar("_T")
 
-INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
-"""Variables of the hub's that a child's environment gets, besides those in its configuration."""
-
 GRACE = 2.0
 """Seconds from end of file to SIGTERM, and from there to SIGKILL."""
 
 SLACK = 3.0
 """Seconds, beyond what the signals are given, in which a keeper has to report the end."""
-
-
-def child_environment(hub_env: Mapping[str, str], configured: Mapping[str, str]) -> dict[str, str]:
-    """Return a child's environment: six variables of the hub's own, and what the configuration names.
-
-    A value of the hub's that begins with ``()`` is a function exported by a shell, and is left out.
-    """
-    inherited = {name: hub_env[name] for name in INHERITED if name in hub_env}
-    return {name: value for name, value in inherited.items() if not value.startswith("()")} | dict(configured)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from binascii import crc32
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from tabane.gateway.processes.log_files import RotatingFile, last_lines
+from tabane.gateway.processes.log_files import LinesAfter, RotatingFile, last_lines, lines_after, log_end
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ FILE_LIMIT = 1 << 20
 LINE_LIMIT = 4096
 """Characters of a line that are kept."""
 
-KEPT_LINES = 50
+KEPT_LINES = 100
 """Lines that are held in memory."""
 
 RATE, BURST = 256 << 10, 1 << 20
@@ -159,11 +159,19 @@ class ServerLogFile:
 
     def last(self, count: int) -> list[str]:
         """Return the last ``count`` lines, also from the predecessor if this file has fewer."""
-        lines: list[str] = []
-        for path in (self.path, f"{self.path}.1"):
-            with contextlib.suppress(OSError):
-                lines = last_lines(path, count - len(lines))[0] + lines
-        return lines
+        return self.end(count).lines
+
+    def end(self, count: int) -> LinesAfter:
+        """Return the last ``count`` lines, and the cursor behind them."""
+        found = log_end(self.path, count)
+        with contextlib.suppress(OSError):
+            before = last_lines(f"{self.path}.1", count - len(found.lines))[0]
+            found = found._replace(lines=before + found.lines)
+        return found
+
+    def after(self, cursor: str, count: int) -> LinesAfter:
+        """Return at most ``count`` lines behind a cursor."""
+        return lines_after(self.path, cursor, count)
 
     def _make_folder(self) -> None:
         """Create logs/servers if it is missing. A home that was deleted is not created again."""

@@ -11,12 +11,18 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tabane.errors import ConfigurationError
 from tabane.gateway.servers.commented_json import JsonDocument, JsonMember, JsonSyntaxError, read_document
 from tabane.gateway.servers.server import Server
 from tabane.gateway.servers.server_keys import is_plain
-from tabane.gateway.servers.server_parser import DefinitionSource, read_server
+from tabane.gateway.servers.server_parser import (
+    DefinitionSource,
+    ServerProblem,
+    problems_of,
+    read_server,
+)
 from tabane.gateway.servers.variables import Variables
 from tabane.messages import Message, say
 from tabane.settings.files import read_trusted
@@ -70,6 +76,17 @@ def configuration_of(
     return _configured(path, read_document(json.dumps({TABLES[0]: definitions})), variables)
 
 
+def check_definition(
+    path: str | os.PathLike[str], name: str, definition: object, variables: Variables
+) -> tuple[tuple[ServerProblem, ...], tuple[Message, ...]]:
+    """Return the problems and the warnings of a definition that is to be written to the file at ``path``."""
+    document = read_document(json.dumps({TABLES[0]: {name: definition}}))
+    place = DefinitionSource(os.path.abspath(path), document)
+    (table,) = document.members()
+    (member,) = document.members(table.start)
+    return problems_of(member, place, variables)
+
+
 def why_disabled(server: Server) -> Message | None:
     """Return why the server may not be started, without file and line; None if it may."""
     why = server.disabled.fields.get("why") if server.disabled else None
@@ -85,6 +102,19 @@ def open_document(path: Path, read: Callable[[Path], bytes] = read_trusted) -> J
         raise _broken(path, *_place_of_byte(data, error.start), say("expected UTF-8")) from None
     except JsonSyntaxError as broken:
         raise _broken(path, broken.line, broken.column, broken.expected) from None
+
+
+def written_definitions(path: Path) -> dict[str, Any]:
+    """Return the servers of the file as written, by name. Of a repeated name, the last counts.
+
+    Empty if the file does not exist. Raises ConfigurationError.
+    """
+    try:
+        document = open_document(path)
+    except FileNotFoundError:
+        return {}
+    tables = server_tables(path, document)
+    return {entry.key: entry.value for table in tables for entry in document.members(table.start)}
 
 
 def server_tables(path: Path, document: JsonDocument) -> tuple[JsonMember, ...]:

@@ -1,4 +1,4 @@
-"""Changes to the servers file by the commands `tabane servers add|remove|enable|disable`.
+"""Changes to the servers file by the commands `tabane servers …` and by the hub.
 
 The file is replaced in one step, with mode 0600, and a backup is saved as ``….bak``. Keys keep their order,
 also unknown ones. In a file with comments, only the changed text is replaced. If that is impossible without a
@@ -20,7 +20,13 @@ from typing import Any
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
 from tabane.gateway.servers.commented_json import JsonDocument, read_document
 from tabane.gateway.servers.configuration import TABLES, open_document, server_tables
-from tabane.gateway.servers.json_edits import NotAnObject, UnsafeJsonEdit, with_member, without_member
+from tabane.gateway.servers.json_edits import (
+    NotAnObject,
+    UnsafeJsonEdit,
+    has_comments,
+    with_member,
+    without_member,
+)
 from tabane.gateway.servers.server_keys import is_plain
 from tabane.messages import Message, say
 from tabane.settings.files import write_private
@@ -60,6 +66,23 @@ def check_addable(path: str | os.PathLike[str], definitions: Mapping[str, Mappin
     except FileNotFoundError:
         document = read_document(_EMPTY)
     _refuse_loss(target, document, _additions(definitions)(_table(target, document)))
+
+
+def change_server(
+    path: str | os.PathLike[str], name: str, edit: Callable[[Table], Mapping[str, Any]], shown: object
+) -> None:
+    """Replace the definition of a server by what ``edit`` makes of the written one.
+
+    ``shown`` is the new definition as a person may see it. Raises UnknownName, what ``edit`` raises, and as
+    :func:`edit_servers`.
+    """
+
+    def change(table: Table) -> Message:
+        table[name] = dict(edit(copy.deepcopy(_known(table, name))))
+        entry = f"{_quoted(name)}: {_formatted(shown)}"
+        return say("change the server {name} to: {entry}", name=name, entry=entry)
+
+    edit_servers(path, change)
 
 
 def remove_server(path: str | os.PathLike[str], name: str) -> None:
@@ -158,10 +181,16 @@ def _spliced(path: Path, previous: bytes, key: str, before: Table, after: Table,
     text = previous.decode("utf-8-sig")
     try:
         for place, value in _differences((key,), before, after):
-            text = without_member(text, place) if value is _GONE else with_member(text, place, value)
+            text = without_member(text, place) if value is _GONE else _with_value(text, place, value)
     except (NotAnObject, UnsafeJsonEdit):
         raise _lost(path, by_hand) from None
     return text.encode()
+
+
+def _with_value(text: str, place: tuple[str, ...], value: Any) -> str:
+    if has_comments(text, place):
+        raise UnsafeJsonEdit("/".join(place))
+    return with_member(text, place, value)
 
 
 def _differences(path: tuple[str, ...], before: Table, after: Table) -> Iterator[tuple[tuple[str, ...], Any]]:

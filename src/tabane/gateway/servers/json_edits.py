@@ -69,6 +69,22 @@ def without_member(text: str, path: Sequence[str]) -> str:
     return text
 
 
+def has_comments(text: str, path: Sequence[str]) -> bool:
+    """Return whether the value at ``path`` contains a comment; False if there is no value."""
+    source = _JsonText(text)
+    place = source.root
+    for depth, key in enumerate(path, 1):
+        found = place.last(key)
+        if found is None:
+            return False
+        if depth == len(path):
+            return source.has_comments(found)
+        if not isinstance(found.value, dict):
+            return False
+        place = source.inner(place, found)
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class _ObjectSpan:
     """An object in a text: the positions of its brackets, and the layout of its members.
@@ -116,6 +132,9 @@ class _JsonText:
         else:
             margin = None if place.margin is None else outer + self._unit
         return _ObjectSpan(member.start, member.end - 1, members, margin, outer)
+
+    def has_comments(self, member: JsonMember) -> bool:
+        return self.text[member.start : member.end] != self._bare[member.start : member.end]
 
     def added(self, place: _ObjectSpan, key: str, value: Any) -> str:
         written = f"{json.dumps(key, ensure_ascii=not _encodes(key))}: {self._formatted(value, place.margin)}"

@@ -111,6 +111,7 @@ def fingerprint(transport: str, values: Mapping[str, Any]) -> str:
         _masked_url(values.get("url")),
         _masked(values.get("headers", {})),
         *(part for key in ("ca", "proxy", "cert") if (part := _masked_url(values.get(key)))),
+        *([["inherit", *values["inherit"]]] if values.get("inherit") else ()),
     ]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from tabane.gateway.servers.server_keys import ToolHints
 from tabane.gateway.servers.variables import with_folder
 from tabane.messages import Message, say
 
@@ -19,11 +20,16 @@ class Server:
     """One upstream server of mcp-servers.json, variables expanded.
 
     ``disabled`` is why it may not be started (by the user, a missing variable, a key that is not supported
-    yet …); None means it may. ``secrets`` are the values that came from variables or have a name such as
-    API_KEY. They are redacted wherever text about this server is shown or logged. ``fingerprint`` is a hash
-    of all that decides what the server lists (command, arguments, environment, url) as it is written, so
-    never of a secret. ``timeout`` is in seconds. If ``max_result_tokens`` is None, the setting
-    ``result_tokens`` applies.
+    yet …); None means it may. ``switched_off``: the user did that with a key. ``secrets`` are the values that
+    came from variables or have a name such as API_KEY. They are redacted wherever text about this server is
+    shown or logged. ``fingerprint`` is a hash of all that decides what the server lists (command, arguments,
+    environment, url) as it is written, so never of a secret. ``timeout`` is in seconds. If
+    ``max_result_tokens`` is None, the setting ``result_tokens`` applies.
+
+    ``inherit`` are patterns of variables of the hub that the process gets besides the usual ones.
+
+    ``description``, ``tags``, ``category``, ``keywords``, ``examples`` (of queries) and ``hints`` (about
+    single tools) are the user's words for searching.
 
     ``ca`` is the path of a file of authorities that are trusted besides the system's. ``cert`` and ``key``
     are the files of the certificate that the server is shown. ``verify`` is whether its own certificate is
@@ -42,6 +48,7 @@ class Server:
     command: str = ""
     args: tuple[str, ...] = field(default=(), repr=False)
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    inherit: tuple[str, ...] = ()
     cwd: str | None = None
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -54,6 +61,9 @@ class Server:
     description: str = ""
     tags: tuple[str, ...] = ()
     category: str = ""
+    keywords: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+    hints: tuple[ToolHints, ...] = ()
     pin: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
@@ -64,6 +74,7 @@ class Server:
     max_concurrency: int = 64
     max_result_tokens: int | None = None
     disabled: Message | None = None
+    switched_off: bool = False
     secrets: tuple[str, ...] = field(default=(), repr=False)
     fingerprint: str = ""
     needs_folder: bool = False
@@ -104,7 +115,8 @@ class Server:
 
 
 _PROCESS = (
-    *("transport", "transport_given", "command", "args", "env", "cwd", "url", "headers", "ca", "proxy"),
+    *("transport", "transport_given", "command", "args", "env", "inherit", "cwd", "url"),
+    *("headers", "ca", "proxy"),
     *("cert", "key", "verify"),
     *("share", "needs_folder", "roots", "capabilities"),
 )

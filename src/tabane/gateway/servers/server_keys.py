@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, TypeVar
 
 from tabane.messages import Message, say
 from tabane.text.nearest_names import nearest
+
+Checked = TypeVar("Checked")
 
 TRANSPORTS = {
     "stdio": "stdio",
@@ -79,6 +83,65 @@ def tls(value: object) -> Mapping[str, Any]:
     return {**found, "verify": verify}
 
 
+MOST_HINTS = 50
+"""Texts of one list of hints."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolHints:
+    """What a person says of the tools that ``pattern`` matches, for searching: never shown to an assistant.
+
+    ``unknown`` are members of the object that have no meaning.
+    """
+
+    pattern: str
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+    examples: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    def fits(self, name: str) -> bool:
+        """Return whether it is about the tool that its server calls by that name."""
+        return fnmatchcase(name, self.pattern)
+
+
+def hints(value: object) -> tuple[str, ...]:
+    """Return a list of texts that are searched, without empty ones."""
+    found = texts(value)
+    if len(found) > MOST_HINTS:
+        raise InvalidKeyValue(say("a list of at most {most} texts", most=MOST_HINTS))
+    return tuple(text for text in found if text.strip())
+
+
+def tool_hints(value: object) -> tuple[ToolHints, ...]:
+    """Return the object "tools". A list of names is another program's key, and has no effect."""
+    if isinstance(value, list):
+        return ()
+    if not isinstance(value, dict):
+        raise InvalidKeyValue(say("an object of the server's own names of tools"))
+    return tuple(_hints_of(name, given) for name, given in value.items())
+
+
+def _hints_of(pattern: str, given: object) -> ToolHints:
+    if not isinstance(given, dict):
+        raise InvalidKeyValue(say("an object with description, tags, keywords or examples"), f".{pattern}")
+    found = {
+        key: _inside(f".{pattern}.{key}", check, given[key])
+        for key, check in _HINTS.items()
+        if given.get(key) is not None
+    }
+    return ToolHints(pattern, unknown=tuple(key for key in given if key not in _HINTS), **found)
+
+
+_HINTS: Mapping[str, Callable[[object], Any]] = {
+    "description": text,
+    "tags": hints,
+    "keywords": hints,
+    "examples": hints,
+}
+
+
 def switch(value: object) -> bool:
     if isinstance(value, bool):
         return value
@@ -120,6 +183,7 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
     "command": text,
     "args": texts,
     "env": texts_by_name,
+    "inherit": texts,
     "cwd": text,
     "url": text,
     "headers": texts_by_name,
@@ -131,6 +195,9 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
     "description": text,
     "tags": texts,
     "category": text,
+    "keywords": hints,
+    "examples": hints,
+    "tools": tool_hints,
     "pin": texts,
     "allow": texts,
     "deny": texts,
@@ -158,9 +225,13 @@ ELSEWHERE = {
 """Other programs' keys for one of ours. In our own file they cause a warning, and have no effect."""
 
 
-def unknown_key(key: str) -> Message:
-    """Return the warning about a key that is none of ours, with the one that may have been meant."""
-    near = (ELSEWHERE[key],) if key in ELSEWHERE else nearest(key, KEYS)
+def unknown_key(key: str, inside: str = "") -> Message:
+    """Return the warning about a key that is none of ours, with the one that may have been meant.
+
+    ``inside`` are the keys that it is in, such as ``tools.search.``.
+    """
+    near = (ELSEWHERE[key],) if key in ELSEWHERE and not inside else nearest(key, _HINTS if inside else KEYS)
+    key = inside + key
     if not near:
         return say('the key "{key}" is unknown and is ignored.', key=key)
     return say(
@@ -168,7 +239,7 @@ def unknown_key(key: str) -> Message:
     )
 
 
-def _inside(where: str, check: Callable[[object], str], value: object) -> str:
+def _inside(where: str, check: Callable[[object], Checked], value: object) -> Checked:
     try:
         return check(value)
     except InvalidKeyValue as wrong:

@@ -50,16 +50,39 @@ def read_server(
     if problem is None:
         server, problem = _with_variables(server, found, variables)
     if problem is not None:
-        server = replace(server, disabled=found.disabled(problem), needs_folder=False)
+        off = found.switched_off() is not None
+        server = replace(server, disabled=found.disabled(problem), switched_off=off, needs_folder=False)
     return server, tuple(found.warnings)
 
 
+def problems_of(
+    member: JsonMember, place: DefinitionSource, variables: Variables
+) -> tuple[tuple[ServerProblem, ...], tuple[Message, ...]]:
+    """Return all problems of a definition, also of a server that is switched off, and the warnings.
+
+    Variables are looked up only if everything else is right.
+    """
+    found = _DefinitionReader(member, place)
+    found.read()
+    problems = found.problems()
+    if not problems:
+        _, unresolved = _with_variables(found.described(), found, variables)
+        problems = [unresolved] if unresolved else []
+    warnings = (warning.fields.get("what") for warning in found.warnings)
+    return tuple(problems), tuple(what for what in warnings if isinstance(what, Message))
+
+
 @dataclass(frozen=True, slots=True)
-class _ServerProblem:
-    """Why a server may not be started, and the line."""
+class ServerProblem:
+    """Why a server may not be started, the line, and the key that has to be changed; empty if it is none.
+
+    ``unset``: the definition is right, but a variable in it has no value.
+    """
 
     line: int
     why: Message
+    key: str = ""
+    unset: bool = False
 
 
 @dataclass(slots=True)
@@ -70,13 +93,13 @@ class _DefinitionReader:
     place: DefinitionSource
     values: dict[str, Any] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
-    mistyped: list[_ServerProblem] = field(default_factory=list)
+    mistyped: list[ServerProblem] = field(default_factory=list)
     warnings: list[Message] = field(default_factory=list)
 
     def read(self) -> None:
         if not isinstance(self.member.value, dict):
             why = say("expected an object with command or url.")
-            self.mistyped.append(_ServerProblem(self.member.line, why))
+            self.mistyped.append(ServerProblem(self.member.line, why))
             return
         for entry in self.place.document.members(self.member.start):
             self._read_key(entry)
@@ -96,13 +119,26 @@ class _DefinitionReader:
         self.values.pop(key, None)
         if entry.value is not None:
             self._check(key, entry)
+        if key == "tools":
+            self._warn_of_tools(entry)
 
     def _check(self, key: str, entry: JsonMember) -> None:
         try:
             self.values[key] = KEYS[key](entry.value)
         except InvalidKeyValue as wrong:
             why = say('"{key}" must be {allowed}.', key=entry.key + wrong.inside, allowed=wrong.allowed)
-            self.mistyped.append(_ServerProblem(entry.line, why))
+            self.mistyped.append(ServerProblem(entry.line, why, key))
+
+    def _warn_of_tools(self, entry: JsonMember) -> None:
+        if isinstance(entry.value, list):
+            what = say(
+                '"tools" as a list is ignored: here it is an object of descriptions and examples. To choose '
+                'which tools may be used, write "allow".'
+            )
+            self._warn(entry.line, what)
+        for tool in self.values.get("tools", ()):
+            for key in tool.unknown:
+                self._warn(entry.line, unknown_key(key, f"tools.{tool.pattern}."))
 
     def _settle_timeout(self) -> None:
         given = self.values.get("timeout", 0)
@@ -148,7 +184,7 @@ class _DefinitionReader:
     def line(self, key: str) -> int:
         return self.lines.get(key, self.member.line)
 
-    def disabled(self, problem: _ServerProblem) -> Message:
+    def disabled(self, problem: ServerProblem) -> Message:
         return say(
             "The server {server} is disabled ({path}:{line}): {why}",
             server=self.member.key,
@@ -157,34 +193,38 @@ class _DefinitionReader:
             why=problem.why,
         )
 
-    def problem(self) -> _ServerProblem | None:
+    def problem(self) -> ServerProblem | None:
         """Return why it may not be started, as far as the definition shows; None if it may."""
-        off = self._switched_off()
-        if off or self.mistyped:
-            return off or self.mistyped[0]
-        for key, why in _NOT_BUILT.items():
-            if self.values.get(key):
-                return _ServerProblem(self.line(key), why)
-        return self._without_transport()
+        return self.switched_off() or next(iter(self.problems()), None)
 
-    def _switched_off(self) -> _ServerProblem | None:
+    def problems(self) -> list[ServerProblem]:
+        """Return everything in the definition that has to be changed."""
+        found = [*self.mistyped]
+        found += [
+            ServerProblem(self.line(key), why, key) for key, why in _NOT_BUILT.items() if self.values.get(key)
+        ]
+        if not found and (untransported := self._without_transport()):
+            found.append(untransported)
+        return found
+
+    def switched_off(self) -> ServerProblem | None:
+        """Return the key with which the user disabled it; None if it is enabled."""
         why = say(
             "it is disabled in the servers file. Enable it with: tabane servers enable {name}",
             name=self.member.key,
         )
         if self.values.get("enabled") is False:
-            return _ServerProblem(self.line("enabled"), why)
-        return _ServerProblem(self.line("disabled"), why) if self.values.get("disabled") else None
+            return ServerProblem(self.line("enabled"), why)
+        return ServerProblem(self.line("disabled"), why) if self.values.get("disabled") else None
 
-    def _without_transport(self) -> _ServerProblem | None:
+    def _without_transport(self) -> ServerProblem | None:
         command, url, kind = (self.values.get(key) for key in ("command", "url", "type"))
         if command and url and not kind:
-            return _ServerProblem(
-                self.line("url"), say('it has both command and url; set "type" to choose one.')
-            )
+            why = say('it has both command and url; set "type" to choose one.')
+            return ServerProblem(self.line("url"), why, "url")
         if not (url if self.transport != "stdio" else command):
             what = "command" if self.transport == "stdio" else "url"
-            return _ServerProblem(self.member.line, say("it has no {key}.", key=what))
+            return ServerProblem(self.member.line, say("it has no {key}.", key=what), what)
         return None
 
     @property
@@ -205,6 +245,7 @@ class _DefinitionReader:
             command=values.get("command", ""),
             args=values.get("args", ()),
             env=values.get("env", {}),
+            inherit=values.get("inherit", ()),
             cwd=values.get("cwd"),
             url=values.get("url", ""),
             headers=values.get("headers", {}),
@@ -217,6 +258,9 @@ class _DefinitionReader:
             description=values.get("description", ""),
             tags=values.get("tags", ()),
             category=values.get("category", ""),
+            keywords=values.get("keywords", ()),
+            examples=values.get("examples", ()),
+            hints=values.get("tools", ()),
             pin=values.get("pin", ()),
             allow=values.get("allow", ()),
             deny=deny,
@@ -233,14 +277,15 @@ class _DefinitionReader:
 
 def _with_variables(
     server: Server, found: _DefinitionReader, variables: Variables
-) -> tuple[Server, _ServerProblem | None]:
+) -> tuple[Server, ServerProblem | None]:
     """Return the server with its variables expanded, or unchanged with the reason for failing."""
     texts = {key: _texts_of(found.values.get(key)) for key in _EXPANDED}
     expanded = {key: [expand(text, variables) for text in texts[key]] for key in _EXPANDED}
     for key, parts in expanded.items():
         why = _unresolved(parts)
         if why is not None:
-            return server, _ServerProblem(found.line(key), why)
+            unset = not any(part.faults for part in parts)
+            return server, ServerProblem(found.line(key), why, key, unset)
     every = [part for parts in expanded.values() for part in parts]
     needs_folder = any(part.needs_folder for part in every)
     done = {
@@ -266,7 +311,7 @@ def _with_variables(
     if server.transport != "stdio":
         fault = unusable(filled, done["headers"])
         if fault is not None:
-            return filled, _ServerProblem(found.line(fault.key), fault.why)
+            return filled, ServerProblem(found.line(fault.key), fault.why, fault.key)
     return (_by_roots(filled, found) if needs_folder else filled), None
 
 
@@ -284,9 +329,10 @@ def _unresolved(parts: list[Expansion]) -> Message | None:
     if not missing:
         return None
     return say(
-        "not set: {names}. Add it to secrets.env in Tabane's home folder, or set it in the "
-        "environment in which the hub is started.",
+        "not set: {names}. Run: tabane secrets set {first}. Or set it in the environment in which the hub is "
+        "started.",
         names=", ".join(missing),
+        first=next(iter(missing)),
     )
 
 

@@ -11,20 +11,20 @@ Anything else after ``${`` is a mistake that is named, never passed on silently.
 braces is plain text.
 
 Values come from TABANE_HOME/secrets.env, the system's keyring if the setting is on, and the environment.
-secrets.env has lines ``NAME=value``, with comments after ``#``, an optional ``export`` before the name, and
-values bare, in single quotes (verbatim) or in double quotes (with ``\\n``, ``\\t``, ``\\r``, ``\\"``,
-``\\\\`` and ``\\$``). A quoted value may span several lines. Nothing is expanded in that file.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from typing import Any
 
 from tabane.errors import ConfigurationError
+from tabane.extras import this_copy
+from tabane.gateway.servers.secrets_file import decoded_secrets, parse_secrets
 from tabane.messages import Message, say
 from tabane.settings.files import home_folder, read_private
 
@@ -133,6 +133,17 @@ def expand(text: str, variables: Variables) -> Expansion:
     )
 
 
+def names_in(value: Any) -> Iterator[str]:
+    """Yield the names of the variables in a text, or in the texts of an object or list."""
+    if isinstance(value, str):
+        for found in _PATTERN.finditer(value):
+            if reference := _REFERENCE.fullmatch(found.group(1) or ""):
+                yield reference[1]
+    elif isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from names_in(part)
+
+
 def escaped(text: str) -> str:
     """``text`` so that :func:`expand` and :func:`with_folder` give it back unchanged."""
     return text.replace("${", "$${")
@@ -204,15 +215,6 @@ Lookup = Callable[[str], str | None]
 SERVICE = "tabane"
 """The name under which the keyring holds Tabane's secrets."""
 
-_ENTRY = re.compile(
-    r"""[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)[ \t]*=[ \t]*
-    (?: '(?P<single>[^']*)' | "(?P<double>(?:[^"\\]|\\.)*)" | (?P<bare>(?!['"])(?:(?![ \t]\#)[^\n])*?) )
-    [ \t]*(?:(?:(?<=[ \t='"])\#)[^\n]*)?(?:\n|\Z)""",
-    re.VERBOSE | re.DOTALL,
-)
-_NOTHING = re.compile(r"[ \t]*(?:\#[^\n]*)?(?:\n|\Z)")
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$"}
-
 
 def load_variables(
     home: str | os.PathLike[str], environ: Mapping[str, str], keyring: Lookup | None = None
@@ -223,36 +225,10 @@ def load_variables(
     """
     path = os.path.join(home, "secrets.env")
     try:
-        secrets = parse_secrets(_decoded(path, read_private(path)), path)
+        secrets = parse_secrets(decoded_secrets(path, read_private(path)), path)
     except FileNotFoundError:
         secrets = {}
     return Variables(environ, secrets, keyring)
-
-
-def parse_secrets(text: str, path: str) -> dict[str, str]:
-    """Return the entries of a secrets file. If a name occurs twice, the last counts.
-
-    Raises ConfigurationError with the line of the first that cannot be read, and without its content.
-    """
-    text = text.replace("\r\n", "\n").removeprefix("\ufeff")
-    entries: dict[str, str] = {}
-    position = 0
-    while position < len(text):
-        if nothing := _NOTHING.match(text, position):
-            position = nothing.end()
-            continue
-        entry = _ENTRY.match(text, position)
-        if entry is None:
-            raise ConfigurationError(
-                say(
-                    "{path}:{line}: expected NAME=value. Put a value with # or line breaks in quotes.",
-                    path=path,
-                    line=text.count("\n", 0, position) + 1,
-                )
-            )
-        entries[entry["name"]] = _value(entry)
-        position = entry.end()
-    return entries
 
 
 def keyring_lookup() -> Lookup:
@@ -267,7 +243,8 @@ def keyring_lookup() -> Lookup:
         raise ConfigurationError(
             say(
                 "The setting keyring is on, but the Python package keyring is not installed. "
-                "Install it in the environment of tabane, or turn the setting off."
+                "Turn the setting off, or run: {command}",
+                command=this_copy().with_package("keyring"),
             )
         ) from None
 
@@ -281,18 +258,3 @@ def keyring_lookup() -> Lookup:
         return None if found is None else str(found)
 
     return lookup
-
-
-def _value(entry: re.Match[str]) -> str:
-    if entry["single"] is not None:
-        return entry["single"]
-    if entry["double"] is not None:
-        return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[0]), entry["double"], flags=re.DOTALL)
-    return entry["bare"].rstrip()
-
-
-def _decoded(path: str, data: bytes) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        raise ConfigurationError(say("{path} is not UTF-8. Save it as UTF-8.", path=path)) from None

@@ -2,8 +2,9 @@
 
 Clients accept different names, so aliases use only what all of them accept: a letter, then at most 47
 letters, digits, ``_`` or ``-``. A name that fits is used unchanged; any other is made safe and gets a short
-hash of the original. Assigned names are kept, so that they never change between starts. They are looked up,
-never split.
+hash of the original. In a name that is too long, the part of the server is abbreviated. The tool's own name
+is cut only if it is too long alone, and only at its end. Assigned names are kept, so that they never change
+between starts. They are looked up, never split.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import hashlib
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping
 
-LONGEST = 48
-"""Characters of an alias: a client that prefixes it with the hub's own name stays within 64."""
+from tabane.gateway.tools.abbreviation import abbreviated
+from tabane.gateway.tools.host_names import LONGEST
 
 SEPARATOR = "__"
 MOST = 20_000
@@ -25,6 +26,11 @@ Entry = tuple[str, str, str]
 _VALID = re.compile(rf"[A-Za-z][A-Za-z0-9_-]{{0,{LONGEST - 1}}}")
 _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 _HASH = 6
+_SERVER_HASH = 4
+_SHORT_SERVER = 8  # characters of the server's part, if the tool's name has to be cut
+_LEAST_SERVER = 2
+_LONGEST_BEFORE = 48  # of the names that versions before 0.7.0 cut in the middle
+_CUT_IN_THE_MIDDLE = re.compile(r"_[0-9a-f]{6}_")
 
 
 def is_alias(name: str) -> bool:
@@ -42,14 +48,31 @@ def alias(namespace: str, original: str, taken: Container[str], owner: str | Non
     plain = namespace + SEPARATOR + original if namespace else original
     if is_alias(plain) and plain not in taken and _splits_back(plain, namespace):
         return plain
-    safe = _safe(namespace, original)
     attempt = 0
     while True:
-        digits = _digest(namespace if owner is None else owner, namespace, original, str(attempt))
-        name = _fitted(safe, digits)
+        name = _made(namespace, original, namespace if owner is None else owner, attempt)
         if name not in taken:
             return name
         attempt += 1
+
+
+def other_names(server: str, namespace: str, original: str, name: str) -> tuple[str, ...]:
+    """Return what else the tool with that alias may be called in a pattern of permissions.
+
+    These are the whole name ``server__tool``, the alias that versions before 0.7.0 gave, and the alias that a
+    new installation gives. Empty if the alias is the whole name.
+    """
+    plain = namespace + SEPARATOR + original
+    if name == plain or not namespace or SEPARATOR in namespace:
+        return ()
+    others = (plain, _made_before(namespace, original, server), _made(namespace, original, server, 0))
+    return tuple(dict.fromkeys(other for other in others if other != name))
+
+
+def may_belong(name: str, server: str, namespace: str) -> bool:
+    """Return whether a tool of that name may be one of a server that never listed its tools."""
+    begins = (namespace + SEPARATOR, server + ".")
+    return name.startswith(begins) or f"-{_server_digits(server, namespace)}{SEPARATOR}" in name
 
 
 class AliasMap:
@@ -60,7 +83,7 @@ class AliasMap:
     original name, namespace), the oldest first.
     """
 
-    __slots__ = ("_by_parts", "_given", "entries", "reserved")
+    __slots__ = ("_by_parts", "_given", "_renamed", "entries", "reserved")
 
     def __init__(self, entries: Mapping[str, Entry] | None = None, reserved: Iterable[str] = ()) -> None:
         self.reserved = frozenset(reserved)
@@ -69,6 +92,7 @@ class AliasMap:
         }
         self._given = {entry: name for name, entry in self.entries.items()}
         self._by_parts: dict[tuple[str, str], str] | None = None
+        self._renamed: dict[str, str] | None = None
 
     def with_names(self, server: str, namespace: str, originals: Iterable[str]) -> AliasMap:
         """Return the map in which these tools of the server have aliases; earlier aliases stay unchanged."""
@@ -99,7 +123,8 @@ class AliasMap:
         """Return the alias that a person or a model meant; None if no tool has that name.
 
         Accepted are the alias itself, and ``server__tool`` and ``server.tool`` with the server's own names,
-        even if the alias differs.
+        even if the alias differs. A tool whose alias is from before 0.7.0 is also found by the name that a
+        new installation gives it.
         """
         if name in self.entries:
             return name
@@ -108,7 +133,9 @@ class AliasMap:
         for parts in _splits(name):
             if parts in self._by_parts:
                 return self._by_parts[parts]
-        return None
+        if self._renamed is None:
+            self._renamed = _renamed(self.entries)
+        return self._renamed.get(name)
 
 
 def _by_parts(entries: Mapping[str, Entry]) -> dict[tuple[str, str], str]:
@@ -116,6 +143,15 @@ def _by_parts(entries: Mapping[str, Entry]) -> dict[tuple[str, str], str]:
     found = {(namespace, original): name for name, (_, original, namespace) in entries.items()}
     found.update({(server, original): name for name, (server, original, _) in entries.items()})
     return found
+
+
+def _renamed(entries: Mapping[str, Entry]) -> dict[str, str]:
+    """Map the name that a new installation gives to each alias that was cut in the middle."""
+    return {
+        _made(namespace, original, server, 0): name
+        for name, (server, original, namespace) in entries.items()
+        if len(name) >= _LONGEST_BEFORE - 1 and _CUT_IN_THE_MIDDLE.search(name)
+    }
 
 
 def _splits(name: str) -> Iterator[tuple[str, str]]:
@@ -131,23 +167,66 @@ def _splits_back(plain: str, namespace: str) -> bool:
     return not namespace or plain.find(SEPARATOR) == len(namespace)
 
 
-def _safe(namespace: str, original: str) -> str:
-    """Return a readable name of what is left of both in plain letters, not yet unique."""
+def _made(namespace: str, original: str, owner: str, attempt: int) -> str:
+    """Return the name for a tool whose plain name cannot be used. Of two attempts, one is free.
+
+    A hash in the server's part stands for the server, one at the end for server and tool.
+    """
     tool = _plain(original) or "tool"
-    name = f"{_plain(namespace) or 'server'}{SEPARATOR}{tool}" if namespace else tool
+    digits = _digest(owner, namespace, original, str(attempt))
+    safe = _safe(namespace, tool)
+    if len(safe) + 1 + len(digits) <= LONGEST:
+        return f"{safe}_{digits}"
+    if not namespace:
+        return _joined(_with_letter(tool), digits, LONGEST)
+    of_server = _server_digits(owner, namespace, attempt)
+    room = LONGEST - len(tool) - len(SEPARATOR) - 1 - len(of_server)
+    if tool == original and room >= _LEAST_SERVER:
+        return f"{_server_part(namespace, tool, room)}-{of_server}{SEPARATOR}{tool}"
+    room = max(_SHORT_SERVER, LONGEST - len(tool) - len(SEPARATOR) - 1 - len(digits))
+    server = _server_part(namespace, tool, room)
+    return f"{server}{SEPARATOR}{_joined(tool, digits, LONGEST - len(server) - len(SEPARATOR))}"
+
+
+def _server_digits(owner: str, namespace: str, attempt: int = 0) -> str:
+    return _digest(owner, namespace, str(attempt))[:_SERVER_HASH]
+
+
+def _server_part(namespace: str, tool: str, room: int) -> str:
+    plain = _plain(namespace) or "server"
+    if plain[0].isalpha():
+        return abbreviated(plain, tool, room)
+    if room > len("s-"):
+        return "s-" + abbreviated(plain, tool, room - len("s-"))
+    return "s"
+
+
+def _joined(tool: str, digits: str, room: int) -> str:
+    """Return the name of a tool with its hash at the end, cut to that many characters."""
+    return f"{tool[: room - 1 - len(digits)].rstrip('_-')}_{digits}"
+
+
+def _made_before(namespace: str, original: str, owner: str) -> str:
+    """Return the name that versions before 0.7.0 gave: a long one was cut in the middle."""
+    safe = _safe(namespace, _plain(original) or "tool")
+    digits = _digest(owner, namespace, original, "0")
+    if len(safe) + 1 + len(digits) <= _LONGEST_BEFORE:
+        return f"{safe}_{digits}"
+    half = (_LONGEST_BEFORE - len(digits) - 2) // 2
+    return f"{safe[:half]}_{digits}_{safe[-half:]}"
+
+
+def _safe(namespace: str, tool: str) -> str:
+    """Return a readable name of what is left of both in plain letters, not yet unique."""
+    return _with_letter(f"{_plain(namespace) or 'server'}{SEPARATOR}{tool}" if namespace else tool)
+
+
+def _with_letter(name: str) -> str:
     return name if name[0].isalpha() else f"t_{name}"
 
 
 def _plain(part: str) -> str:
     return _ODD.sub("_", part).strip("_-")
-
-
-def _fitted(safe: str, digits: str) -> str:
-    """Return the safe name with its hash at the end, or in the middle if it is too long."""
-    if len(safe) + 1 + len(digits) <= LONGEST:
-        return f"{safe}_{digits}"
-    half = (LONGEST - len(digits) - 2) // 2
-    return f"{safe[:half]}_{digits}_{safe[-half:]}"
 
 
 def _digest(*parts: str) -> str:

@@ -1,11 +1,12 @@
 """Tools as text for a model: a line for choosing one, and a page for calling it, in few tokens.
 
 Pure: takes tools and hits, returns text, JSON values or JSON bytes. A line reads ``server__tool(arg: type,
-opt?: type) [read-only]: first sentence``; a search leaves out the types of optional arguments.
+opt?: type) [read-only]: first sentence``. The lines of a search are shorter: they leave out the type string,
+the types of optional arguments, and these if any is required.
 
-A page has the description, then one line for each parameter, as in TypeScript. ``path: string — Absolute
-path.`` is required, ``limit?: integer 1..1000 = 100 — …`` is optional with its range and default. Members of
-objects are indented below them.
+A page has the description, then one line for each parameter. ``path — Absolute path.`` is a required string,
+``limit?: integer 1..1000 = 100 — …`` is optional with its range and default. Members of objects are indented
+below them.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from tabane.gateway.tools.schemas import (
     SchemaParameter,
     SchemaRoot,
     TypeDetail,
-    literal,
     parameters,
     resolved,
     type_of,
+    word_or_literal,
 )
 from tabane.messages import say
-from tabane.search.snippets import first_sentence, one_line
+from tabane.search.snippets import first_sentence, first_sentences, one_line
 from tabane.text.cutting import shortened
 from tabane.text.nearest_names import nearest_qualified
 from tabane.wire.json import InvalidJson, decode, encode, fields
@@ -42,7 +43,12 @@ __all__ = ["describe", "light_definition", "search_text", "signature"]
 
 _MOST_REQUIRED = 8
 _MOST_OPTIONAL = 4
+_FULL_SHARE = 0.6  # of the tools that a search finds: the others are only named
 _SENTENCE = 160
+_CLAUSE = 60  # characters of a sentence that is shown whole in a search
+_LEAST_CLAUSE = 30
+_LONGEST_CLAUSE = 90
+_CLAUSE_MARKS = (", ", "; ", ": ", " (", " — ", " - ", "、", "，", "；", "（")
 _LIGHT_SENTENCE = 140
 _MOST_NAMES = 12
 _QUERY = 80
@@ -52,10 +58,12 @@ _MOST_FAILED, _FAILURE = 3, 400
 def signature(tool: Tool, *, typed: bool = True) -> str:
     """Describe a tool in one line. Required arguments come first; after four optional ones comes ``…``.
 
-    If ``typed`` is False, the types of optional arguments are left out, because nobody needs them to choose
-    a tool.
+    If ``typed`` is False, the line is as short as it can be to choose a tool: without the type string,
+    types of optional arguments, and optional arguments if any is required.
     """
     sentence = shortened(first_sentence(tool.description) or tool.title, _SENTENCE)
+    if not typed:
+        sentence = _main_clause(sentence)
     return f"{tool.alias}({_arguments(tool, typed)}){_marks(tool)}{': ' if sentence else ''}{sentence}"
 
 
@@ -75,12 +83,12 @@ def search_text(
     ``waiting`` are servers that are starting; ``failed`` is why others have listed nothing.
     """
     if found:
-        head = say("{shown} of {total} matching tools:", shown=len(found), total=total)
+        head = say("{shown} of {total}:", shown=len(found), total=total)
     elif near:
         head = _unfit(query, near)
     else:
         head = _nothing(query, nearest_qualified(query, names))
-    lines = [head.render(lang), *(f"{score:.2f} {signature(tool, typed=False)}" for tool, score in found)]
+    lines = [head.render(lang), *_found_lines([tool for tool, _ in found], lang)]
     if waiting:
         servers = _listed(sorted(waiting))
         lines.append(
@@ -90,11 +98,14 @@ def search_text(
     return "\n".join(lines)
 
 
-def describe(tool: Tool, detail: Literal["compact", "full"] = "compact") -> str:
-    """Return all that is needed to call a tool: as a page, or as the upstream's definition."""
+def describe(tool: Tool, detail: Literal["compact", "full"] = "compact", *, named: bool = True) -> str:
+    """Return all that is needed to call a tool: as a page, or as the upstream's definition.
+
+    A page that is not ``named`` begins with the description: whoever asked for one tool knows its name.
+    """
     if detail == "full":
         return tool.definition.decode("utf-8", "replace")
-    return tool_page(tool)
+    return tool_page(tool, named=named)
 
 
 def light_definition(tool: Tool) -> bytes:
@@ -108,6 +119,23 @@ def light_definition(tool: Tool) -> bytes:
     )
 
 
+def _found_lines(tools: Sequence[Tool], lang: Lang) -> list[str]:
+    """Return a line for each of the better tools, and one line with the names of the others."""
+    best = max(1, round(len(tools) * _FULL_SHARE))
+    lines = [signature(tool, typed=False) for tool in tools[:best]]
+    if others := ", ".join(tool.alias for tool in tools[best:]):
+        lines.append(say("Also: {names}", names=others).render(lang))
+    return lines
+
+
+def _main_clause(sentence: str) -> str:
+    """Return a sentence, or the beginning of a long one, which ends with a clause if possible."""
+    if len(sentence) <= _CLAUSE:
+        return sentence
+    end = max(sentence.rfind(mark, _LEAST_CLAUSE, _CLAUSE) for mark in _CLAUSE_MARKS)
+    return sentence[:end].rstrip() if end > 0 else shortened(sentence, _LONGEST_CLAUSE)
+
+
 def _marks(tool: Tool) -> str:
     """Return what a caller must know before calling: `` [read-only]``, `` [destructive]`` or nothing."""
     return " [read-only]" if tool.read_only else " [destructive]" if tool.destructive else ""
@@ -118,11 +146,9 @@ def _arguments(tool: Tool, typed: bool) -> str:
     found = parameters(tool.schema, root)
     required = [parameter for parameter in found if parameter.required]
     optional = [parameter for parameter in found if not parameter.required]
-    shown = [
-        _argument(parameter, root, typed)
-        for parameter in required[:_MOST_REQUIRED] + optional[:_MOST_OPTIONAL]
-    ]
-    if len(required) > _MOST_REQUIRED or len(optional) > _MOST_OPTIONAL:
+    most = 0 if required and not typed else _MOST_OPTIONAL
+    shown = [_argument(parameter, root, typed) for parameter in required[:_MOST_REQUIRED] + optional[:most]]
+    if len(required) > _MOST_REQUIRED or len(optional) > most > 0:
         shown.append("…")
     return ", ".join(shown)
 
@@ -130,7 +156,8 @@ def _arguments(tool: Tool, typed: bool) -> str:
 def _argument(parameter: SchemaParameter, root: SchemaRoot, typed: bool) -> str:
     # An optional enum is shown by its first value: to choose a tool, it is enough that there is a choice.
     if parameter.required:
-        return f"{parameter.name}: {type_of(parameter.schema, root, BRIEF)}"
+        kind = type_of(parameter.schema, root, BRIEF)
+        return parameter.name if kind == "string" and not typed else f"{parameter.name}: {kind}"
     if not typed:
         return f"{parameter.name}?"
     return f"{parameter.name}?: {type_of(parameter.schema, root, BRIEFEST)}"
@@ -138,7 +165,8 @@ def _argument(parameter: SchemaParameter, root: SchemaRoot, typed: bool) -> str:
 
 def _unfit(query: str, near: Sequence[str]) -> Message:
     return say(
-        "No tool fits “{query}”. The closest tools do something else: {names}",
+        "No tool fits “{query}”. The closest tools do something else: {names}. Search with other words; if "
+        "that finds nothing, tell the user that no tool does this.",
         query=shortened(one_line(query), _QUERY),
         names=", ".join(near),
     )
@@ -147,8 +175,12 @@ def _unfit(query: str, near: Sequence[str]) -> Message:
 def _nothing(query: str, near: Sequence[str]) -> Message:
     wanted = shortened(one_line(query), _QUERY)
     if near:
-        return say("No tool matches “{query}”. Similar names: {names}", query=wanted, names=", ".join(near))
-    return say("No tool matches “{query}”. Try other words for what it should do.", query=wanted)
+        return say(
+            "No tool matches “{query}”. Similar names: {names}. Call describe_tools with the one you mean.",
+            query=wanted,
+            names=", ".join(near),
+        )
+    return say("No tool matches “{query}”. Search with other words for what it should do.", query=wanted)
 
 
 def _listed(names: list[str]) -> str:
@@ -157,7 +189,8 @@ def _listed(names: list[str]) -> str:
 
 # -- the page of a tool ------------------------------------------------------------------------------
 
-_DESCRIPTION = 1500
+_DESCRIPTION = 300
+_READING = 120  # the same of a read-only tool, of which a wrong call does no harm
 _HINT = 180
 _LONGEST_HINT = 4_000
 _BRIEF_HINT = 90  # of a tool with many parameters, and of nested members
@@ -170,18 +203,29 @@ _LONGEST_RESULT = 100_000  # bytes of JSON that are read for it
 # Generators write JavaScript's largest safe integer for "no limit".
 _SAFE_INTEGER = 2**53 - 1
 _MORE = "(more: detail full)"
+_FAR = 10  # a limit so many times the default is not reached by accident
+_LONG = 1_000  # the same for characters of a text
 
 
-def tool_page(tool: Tool) -> str:
-    """Return a tool as text, some 150 tokens: what a model needs to call it right the first time."""
-    lines = [f"{tool.alias}{_traits(tool)}"]
+def tool_page(tool: Tool, *, named: bool = True) -> str:
+    """Return a tool as text, some 100 tokens: what a model needs to call it right the first time."""
+    traits = _traits(tool)
+    lines = [f"{tool.alias}{traits}"] if named else []
     if description := one_line(tool.description or tool.title):
-        whole = len(description) <= _DESCRIPTION
-        lines.append(description if whole else f"{shortened(description, _DESCRIPTION)} {_MORE}")
+        beginning = _beginning(description, _READING if tool.read_only else _DESCRIPTION)
+        lines.append(beginning if named else f"{traits} {beginning}".strip())
+    elif not named and traits:
+        lines.append(traits.strip())
     lines.extend(_parameter_lines(tool.schema))
     if result := _result(tool):
         lines.append(result)
     return "\n".join(lines)
+
+
+def _beginning(description: str, most: int) -> str:
+    """Return the first sentences of a description, and how to read the others."""
+    kept = shortened(first_sentences(description, most), _DESCRIPTION)
+    return kept if kept == description else f"{kept} {_MORE}"
 
 
 def _parameter_lines(schema: Schema) -> list[str]:
@@ -233,9 +277,11 @@ def _kind(schema: Schema, root: SchemaRoot, inner: Schema | None, detail: TypeDe
 
 def _line(parameter: SchemaParameter, kind: str, most: int) -> str:
     schema = parameter.schema
-    text = f"{parameter.name}{'' if parameter.required else '?'}: {kind}{limits(schema)}"
-    if schema.get("default") is not None:
-        text += f" = {literal(schema['default'])}"
+    usual = schema.get("default")
+    form = f"{kind}{limits(schema)}"
+    text = f"{parameter.name}{'' if parameter.required else '?'}{'' if form == 'string' else f': {form}'}"
+    if usual is not None:
+        text += f" = {word_or_literal(usual)}"
     hint = schema.get("description")
     hint = shortened(one_line(hint[:_LONGEST_HINT]), most) if isinstance(hint, str) else ""
     return f"{text} — {hint}" if hint else text
@@ -244,9 +290,9 @@ def _line(parameter: SchemaParameter, kind: str, most: int) -> str:
 def limits(schema: Schema) -> str:
     """Return the limits: `` 1..1000``, `` ≥ 0``, `` (≤ 40000 chars)``, `` /^[A-Z]{2}$/``, `` <uri>``."""
     found = [
-        _range(schema.get("minimum"), schema.get("maximum")),
+        _range(*_reached(schema)),
         _range(schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum"), strict=True),
-        _counted(schema.get("minLength"), schema.get("maxLength"), "chars"),
+        _counted(_of_texts(schema.get("minLength")), _reached_length(schema.get("maxLength")), "chars"),
         _counted(schema.get("minItems"), schema.get("maxItems"), "items"),
     ]
     if isinstance(step := schema.get("multipleOf"), int | float) and abs(step) < _SAFE_INTEGER:
@@ -256,6 +302,23 @@ def limits(schema: Schema) -> str:
     if isinstance(form := schema.get("format"), str):
         found.append(f"<{shortened(form, 40)}>")
     return "".join(f" {part}" for part in found if part)
+
+
+def _reached(schema: Schema) -> tuple[Any, Any]:
+    """Return minimum and maximum, without one that is so far from the default that nobody comes near."""
+    low, high, usual = schema.get("minimum"), schema.get("maximum"), schema.get("default")
+    if isinstance(usual, bool) or not isinstance(usual, int | float):
+        return low, high
+    far = isinstance(high, int | float) and high >= max(usual, 1) * _FAR
+    return None if low in (0, 1) else low, None if far else high
+
+
+def _of_texts(least: Any) -> Any:
+    return None if least == 1 else least
+
+
+def _reached_length(most: Any) -> Any:
+    return None if isinstance(most, int | float) and most >= _LONG else most
 
 
 def _range(low: Any, high: Any, *, strict: bool = False) -> str:

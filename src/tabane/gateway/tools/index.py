@@ -1,107 +1,68 @@
-"""The searchable index of all tools: FTS5 over our own tokens, in a small file that may be deleted.
+"""The searchable index of all tools, in a small file that may be deleted.
 
-FTS5 keeps the postings; they are read through its vocabulary table and scored in
-:mod:`tabane.gateway.tools.ranking`, because bm25() has no weight per term, counts a word that half of a
-small catalog contains as worthless, and took two to four times as long.
+It has the postings of our own tokens, and vectors of the definitions as far as there are any. FTS5 has no
+weight for each term, counts a word that half of a small catalog contains as worthless, and is slower.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
-import os
-import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+from tabane.gateway.tools.folding import ToolFacts, folded
+from tabane.gateway.tools.index_file import open_index
+from tabane.gateway.tools.match_terms import ToolMatches
+from tabane.gateway.tools.postings import (
+    TermPostings,
+    delete_tool_postings,
+    read_postings,
+    write_postings,
+)
+from tabane.gateway.tools.queries import Match, ToolHit, ToolHits, ToolQuery
 from tabane.gateway.tools.ranking import (
-    FIELDS,
     LOOKED_AT,
     ToolRanking,
-    field_weights,
     fits_query,
+    is_short,
     name_similarity,
+    tool_postings,
 )
-from tabane.gateway.tools.schemas import texts
-from tabane.search.analysis import identifier_tokens, is_cjk, normalise, tokens
+from tabane.gateway.tools.score_fusion import ToolScore, best_by_words, explained, fits, fused
+from tabane.gateway.tools.tool_words import digest_of, storable, tool_words
+from tabane.gateway.tools.vector_table import (
+    NOT_COMPARED,
+    ToolComparison,
+    ToolVectors,
+    gist_key,
+    gist_of,
+)
+from tabane.search.analysis import is_cjk, normalise
 from tabane.search.concepts import concepts
 from tabane.search.glossary import glossary
-from tabane.search.snippets import first_sentence
-from tabane.search.source import SearchRequest
 
 if TYPE_CHECKING:
     from tabane.gateway.tools.tool import Tool
+    from tabane.search.concepts import Concept
     from tabane.text.nearest_names import Similarity
 
-Match = Literal["relevance", "partial", "prefix", "exact", "fuzzy"]
+__all__ = ["Match", "ToolHit", "ToolHits", "ToolIndex", "ToolQuery"]
 
-# Raised whenever tokens or tables change: an index of another version is rebuilt.
-_VERSION = 2
-_MOST_TEXT = 4000
-_MOST_HINT = 400
-_MOST_NAME = 128
-_MOST_TOKENS = 800
 _MOST_NEAREST = 2
+_MOST_LOOKED_AT = 5
+_LONGEST_NAME = 128
 
-_TABLES = (
-    "CREATE TABLE servers (name TEXT PRIMARY KEY, hash BLOB NOT NULL) WITHOUT ROWID",
-    "CREATE TABLE tools (number INTEGER PRIMARY KEY, alias TEXT NOT NULL UNIQUE, server TEXT NOT NULL,"
-    " name TEXT NOT NULL, title TEXT NOT NULL, category TEXT NOT NULL, tags TEXT NOT NULL,"
-    " name_parts INTEGER NOT NULL, lengths TEXT NOT NULL, japanese INTEGER NOT NULL)",
-    "CREATE INDEX tools_of ON tools (server)",
-    # ascii: what is not ASCII is part of a token; with _ # + no token of ours is cut.
-    f"CREATE VIRTUAL TABLE words USING fts5({', '.join(FIELDS)}, detail=column, columnsize=0,"
-    " tokenize=\"ascii tokenchars '_#+'\")",
-    f"PRAGMA user_version={_VERSION}",
-)
-_POSTINGS = "CREATE VIRTUAL TABLE temp.postings USING fts5vocab(main, words, instance)"
+
+Vectors = Mapping[str, Sequence[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class ToolQuery(SearchRequest):
-    """A search for tools. ``tags`` are met by any of them; ``match`` other than relevance is by name.
+class _IndexedTools:
+    """All tools by number: public names, and the number of words in their names."""
 
-    ``names`` are those of the tools that may be found; None: all.
-
-    One matching tag is enough. Each ``match`` other than relevance compares names. A relevance query without
-    any word lists the tools that match the filters, by alias.
-    """
-
-    limit: int = 5
-    server: str | None = None
-    tags: tuple[str, ...] = ()
-    category: str | None = None
-    match: Match = "relevance"
-    names: frozenset[str] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ToolHit:
-    """A tool that was found. ``score`` is in 0..1; in a relevance query, how much of it the tool covers."""
-
-    alias: str
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
-class ToolHits:
-    """The best hits in order, ties by alias, and the total number of tools that matched.
-
-    ``nearest``: no tool fits the query, and these are the nearest. Then there are no hits.
-    """
-
-    hits: tuple[ToolHit, ...]
-    total: int
-    nearest: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _IndexFigures:
-    """The figures for scoring, by tool number."""
-
-    weights: dict[int, tuple[float, ...]]
+    aliases: dict[int, str]
     name_parts: dict[int, int]
     japanese: bool
 
@@ -114,16 +75,16 @@ class ToolIndex:
     """
 
     def __init__(self, path: str) -> None:
-        self._db = _open_database(path)
-        self._db.execute(_POSTINGS)
-        self._figures: _IndexFigures | None = None
+        self._db = open_index(path)
+        self._known: _IndexedTools | None = None
+        self.vectors = ToolVectors(self._db)
 
     def close(self) -> None:
         self._db.close()
 
     def replace(self, server: str, tools: Sequence[Tool]) -> bool:
         """Make these the only tools of a server. Return False if they already were."""
-        digest = _digest(tools)
+        digest = digest_of(tools)
         row = self._db.execute("SELECT hash FROM servers WHERE name = ?", (server,)).fetchone()
         if row and row[0] == digest:
             return False
@@ -131,8 +92,12 @@ class ToolIndex:
         with self._changing():
             self._delete(server)
             self._db.execute("INSERT INTO servers VALUES (?, ?)", (server, digest))
-            for tool in tools:
-                self._insert(server, tool, memo)
+            found = {tool.alias: tool for tool in tools}
+            words = {alias: tool_words(tool, memo) for alias, tool in found.items()}
+            numbers = {alias: self._insert(server, tool, words[alias]) for alias, tool in found.items()}
+            write_postings(
+                self._db, server, ((numbers[alias], tool_postings(words[alias])) for alias in found)
+            )
         return True
 
     def remove(self, server: str) -> None:
@@ -144,36 +109,78 @@ class ToolIndex:
         """Return the servers that the index knows, also those without tools."""
         return frozenset(name for (name,) in self._db.execute("SELECT name FROM servers"))
 
-    def search(self, query: ToolQuery) -> ToolHits:
-        """Return the tools that match, best first."""
+    def search(self, query: ToolQuery, vectors: Vectors | None = None) -> ToolHits:
+        """Return the tools that match, best first. ``vectors`` are those of the query, by model:
+
+        of the whole query first, then of its sentences if it has several.
+        """
         if query.match == "relevance":
-            return self._relevant(query)
+            return self._relevant(query, vectors or {})
         return _best(self._match_names(query, name_similarity(query.match)), query.limit)
 
-    def _relevant(self, query: ToolQuery) -> ToolHits:
-        allowed = {number: alias for alias, number in self._select("alias, number", query)}
-        figures = self._read_figures()
-        asked = concepts(_storable(query.query), glossary(), japanese=figures.japanese)
-        if not asked:
-            return _best([ToolHit(alias, 0.0) for alias in allowed.values()], query.limit)
-        ranking = ToolRanking(self._postings, figures.weights, figures.name_parts)
-        scores = ranking.scores(asked)
-        called = [number for number in self._named_exactly(query.query) if number in allowed]
-        scores.update((number, 1.0) for number in called)
-        # Rounded before they are sorted: the order is that of the scores a reader sees.
-        found = {ToolHit(allowed[n], round(score, 3)): n for n, score in scores.items() if n in allowed}
-        best = _best(found, max(query.limit, LOOKED_AT))
-        if called or fits_query(ranking, asked, [(found[hit], hit.score) for hit in best.hits]):
-            return ToolHits(best.hits[: query.limit], best.total)
-        return ToolHits((), 0, tuple(hit.alias for hit in best.hits[:_MOST_NEAREST]))
+    def _relevant(self, query: ToolQuery, vectors: Vectors) -> ToolHits:
+        tools, among = self._read_tools(), self._among(query)
+        asked = concepts(storable(query.query), glossary(), japanese=tools.japanese)
+        if not asked and not vectors:
+            aliases = tools.aliases.values() if among is None else [tools.aliases[n] for n in among]
+            return _best([ToolHit(alias, 0.0) for alias in aliases], query.limit)
+        ranking = ToolRanking(self._postings, tools.name_parts)
+        words = ranking.scores(asked)
+        if among is not None:
+            words = {number: score for number, score in words.items() if number in among}
+        compared = self.vectors.compare(vectors, among, best_by_words(words)) if vectors else NOT_COMPARED
+        scores = fused(words, compared)
+        called = [n for n in self._named_exactly(query.query) if among is None or n in among]
+        scores |= {n: replace(scores.get(n, ToolScore(1.0, 1.0)), score=1.0) for n in called}
+        best = _leading(scores, tools.aliases, max(_MOST_LOOKED_AT, query.limit * (1 + 2 * query.folded)))
+        if not called and not self._fits(ranking, asked, words, compared):
+            nearest = tuple(tools.aliases[number] for number in best[:_MOST_NEAREST])
+            return ToolHits((), 0, nearest, compared.models > 0, bool(compared.missing))
+        same = self._folded(query, best, called) if query.folded else {}
+        kept = [number for number in best if number not in same][: query.limit]
+        hits = [
+            _hit(tools.aliases[n], scores[n], [tools.aliases[m] for m in same if same[m] == n]) for n in kept
+        ]
+        if query.explain:
+            matches = ToolMatches(ranking, self._postings, asked).terms(kept, called)
+            hits = [
+                replace(hit, terms=matches[n] if n in called else explained(scores[n], matches[n]))
+                for n, hit in zip(kept, hits, strict=True)
+            ]
+        total = len(words.keys() | scores.keys())
+        return ToolHits(tuple(hits), total, (), compared.models > 0, bool(compared.missing))
+
+    def _fits(
+        self,
+        ranking: ToolRanking,
+        asked: Sequence[Concept],
+        words: Mapping[int, float],
+        compared: ToolComparison,
+    ) -> bool:
+        leading = heapq.nlargest(LOOKED_AT, words.items(), key=lambda item: item[1])
+        return fits(fits_query(ranking, asked, leading), is_short(asked), words, compared)
+
+    def _folded(self, query: ToolQuery, numbers: Sequence[int], called: Sequence[int]) -> dict[int, int]:
+        if query.server is not None or not numbers:
+            return {}
+        marks = ", ".join("?" * len(numbers))
+        rows = self._db.execute(
+            f"SELECT number, server, name, gist FROM tools WHERE number IN ({marks})", list(numbers)
+        )
+        facts = {number: ToolFacts(server, name, gist) for number, server, name, gist in rows}
+        return folded(query.query, numbers, facts, self.vectors.similarity, called)
 
     def _named_exactly(self, query: str) -> list[int]:
-        """Return the tools whose name equals the query."""
-        wanted = _storable(query).strip()
-        rows = self._db.execute(
-            "SELECT number FROM tools WHERE alias = ?1 OR name = ?1 OR server || '.' || name = ?1", (wanted,)
-        )
-        return [number for (number,) in rows]
+        """Return the tools whose name equals the query: ``alias``, ``name`` or ``server.name``."""
+        wanted = storable(query).strip()
+        found = self._db.execute(
+            "SELECT number FROM tools WHERE alias = ?1 OR name = ?1", (wanted,)
+        ).fetchall()
+        for dot in [place for place, letter in enumerate(wanted[:_LONGEST_NAME]) if letter == "."]:
+            found += self._db.execute(
+                "SELECT number FROM tools WHERE name = ? AND server = ?", (wanted[dot + 1 :], wanted[:dot])
+            ).fetchall()
+        return [number for (number,) in found]
 
     def _match_names(self, query: ToolQuery, likeness: Similarity) -> list[ToolHit]:
         wanted = normalise(query.query).strip()
@@ -198,23 +205,32 @@ class ToolIndex:
             clauses.append("(" + " OR ".join(["instr(tags, ?)"] * len(query.tags)) + ")")
             values.extend(f"\n{normalise(tag)}\n" for tag in query.tags)
         statement = f"SELECT {columns} FROM tools WHERE {' AND '.join(clauses)} ORDER BY alias"
-        rows = self._db.execute(statement, [_storable(value) for value in values]).fetchall()
+        rows = self._db.execute(statement, [storable(value) for value in values]).fetchall()
         if query.names is None:
             return rows
         return [row for row in rows if row[0] in query.names]
 
-    def _postings(self, token: str) -> Iterable[tuple[int, str]]:
-        return self._db.execute("SELECT doc, col FROM temp.postings WHERE term = ?", (token,))
+    def _among(self, query: ToolQuery) -> frozenset[int] | None:
+        """Return the numbers of the tools that pass the query's filters; None if there are no filters."""
+        if query.names is None and query.server is None and query.category is None and not query.tags:
+            return None
+        if query.server is None and query.category is None and not query.tags:
+            names = query.names or frozenset()
+            return frozenset(n for n, alias in self._read_tools().aliases.items() if alias in names)
+        return frozenset(number for _, number in self._select("alias, number", query))
 
-    def _read_figures(self) -> _IndexFigures:
-        if self._figures is None:
-            rows = self._db.execute("SELECT number, name_parts, lengths, japanese FROM tools").fetchall()
-            self._figures = _IndexFigures(
-                {number: field_weights(json.loads(lengths)) for number, _, lengths, _ in rows},
-                {number: parts for number, parts, _, _ in rows},
+    def _postings(self, token: str) -> TermPostings:
+        return read_postings(self._db, token)
+
+    def _read_tools(self) -> _IndexedTools:
+        if self._known is None:
+            rows = self._db.execute("SELECT number, alias, name_parts, japanese FROM tools").fetchall()
+            self._known = _IndexedTools(
+                {number: alias for number, alias, _, _ in rows},
+                {number: parts for number, _, parts, _ in rows},
                 any(japanese for *_, japanese in rows),
             )
-        return self._figures
+        return self._known
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
@@ -226,119 +242,62 @@ class ToolIndex:
             self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
-        self._figures = None
+        self._known = None
+        self.vectors.changed()
 
     def _delete(self, server: str) -> None:
-        self._delete_tools("server = ?", server)
+        for table in ("tools", "postings"):
+            self._db.execute(f"DELETE FROM {table} WHERE server = ?", (server,))
         self._db.execute("DELETE FROM servers WHERE name = ?", (server,))
 
-    def _delete_tools(self, condition: str, value: str) -> None:
-        self._db.execute(
-            f"DELETE FROM words WHERE rowid IN (SELECT number FROM tools WHERE {condition})", (value,)
-        )
-        self._db.execute(f"DELETE FROM tools WHERE {condition}", (value,))
+    def _delete_alias(self, alias: str) -> None:
+        rows = self._db.execute("SELECT number, server FROM tools WHERE alias = ?", (alias,)).fetchall()
+        for number, server in rows:
+            delete_tool_postings(self._db, server, number)
+            self._db.execute("DELETE FROM tools WHERE number = ?", (number,))
 
-    def _insert(self, server: str, tool: Tool, memo: dict[str, list[str]]) -> None:
-        words = _words(tool, memo)
+    def _insert(self, server: str, tool: Tool, words: Mapping[str, Sequence[str]]) -> int:
         # An alias belongs to one tool: the one that was listed last.
-        self._delete_tools("alias = ?", tool.alias)
+        self._delete_alias(tool.alias)
+        gist = storable(gist_of(tool))
         row = (
             tool.alias,
             server,
-            _storable(tool.name),
-            _storable(tool.title),
+            storable(tool.name),
+            storable(tool.title),
             normalise(tool.category),
             "".join(f"\n{normalise(tag)}\n" for tag in tool.tags),
             # The last token of a name with several parts is the whole name, and not a part.
             max(1, len(words["name"]) - (len(words["name"]) > 1)),
-            json.dumps([len(words[field]) for field in FIELDS]),
             any(is_cjk(token) for found in words.values() for token in found),
+            gist_key(gist),
+            gist,
         )
         number = self._db.execute(f"INSERT INTO tools VALUES (NULL{', ?' * len(row)})", row).lastrowid
-        self._db.execute(
-            f"INSERT INTO words (rowid, {', '.join(FIELDS)}) VALUES (?{', ?' * len(FIELDS)})",
-            (number, *(" ".join(words[field]) for field in FIELDS)),
-        )
+        assert number is not None
+        return number
 
 
-def _words(tool: Tool, memo: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Return the tokens of each field. ``memo`` holds those of texts that a server's tools share."""
-    lead = first_sentence(tool.description)
-    named = list(texts(tool.schema))
-    words = {
-        "name": identifier_tokens(tool.name[:_MOST_NAME]),
-        "title": tokens(tool.title),
-        "lead": tokens(lead),
-        "rest": tokens(tool.description[len(lead) : _MOST_TEXT]),
-        "params": [token for name, _ in named for token in identifier_tokens(name[:_MOST_NAME])],
-        "hints": [token for _, text in named for token in _remembered(text[:_MOST_HINT], memo)],
-        "place": [
-            *identifier_tokens(" ".join((tool.server, *tool.tags, tool.category))),
-            *_remembered(tool.about[:_MOST_HINT], memo),
-        ],
-    }
-    return {field: _fit(found) for field, found in words.items()}
+def _hit(alias: str, score: ToolScore, same: list[str]) -> ToolHit:
+    # Rounded before anybody sees it: the order is that of the scores that are shown.
+    return ToolHit(
+        alias,
+        round(score.score, 3),
+        cosine=score.cosine,
+        relevance=score.relevance,
+        words=score.covered,
+        same=tuple(sorted(same)),
+    )
 
 
-def _remembered(text: str, memo: dict[str, list[str]]) -> list[str]:
-    found = memo.get(text)
-    if found is None:
-        found = memo[text] = tokens(text)
-    return found
-
-
-def _fit(found: list[str]) -> list[str]:
-    return _storable(" ".join(found[:_MOST_TOKENS])).split()
-
-
-def _storable(text: str) -> str:
-    """Return the text without lone surrogates, which upstreams emit and SQLite refuses."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+def _leading(scores: Mapping[int, ToolScore], aliases: Mapping[int, str], most: int) -> list[int]:
+    """Return the best numbers in the order of the rounded scores, ties by alias."""
+    values = [score.score for score in scores.values()]
+    least = round(heapq.nlargest(most, values)[-1], 3) - 0.001 if len(values) > most else 0.0
+    chosen = [number for number, score in scores.items() if score.score >= least]
+    return sorted(chosen, key=lambda number: (-round(scores[number].score, 3), aliases[number]))[:most]
 
 
 def _best(found: Iterable[ToolHit], limit: int) -> ToolHits:
     ranked = sorted(found, key=lambda hit: (-hit.score, hit.alias))
     return ToolHits(tuple(ranked[:limit]), len(ranked))
-
-
-def _digest(tools: Sequence[Tool]) -> bytes:
-    digest = hashlib.blake2b(digest_size=16)
-    for tool in tools:
-        for part in (
-            tool.alias.encode(),
-            tool.definition,
-            repr((tool.tags, tool.category, tool.about)).encode(),
-        ):
-            digest.update(len(part).to_bytes(8, "big") + part)
-    return digest.digest()
-
-
-def _open_database(path: str) -> sqlite3.Connection:
-    """Return the database with its tables. One that cannot be read, or of another version, is rebuilt."""
-    try:
-        db = _connected(path)
-        (version,) = db.execute("PRAGMA user_version").fetchone()
-        (health,) = db.execute("PRAGMA quick_check(1)").fetchone()
-        if version == _VERSION and health == "ok":
-            return db
-        db.close()
-    except sqlite3.OperationalError:
-        # Locked, or a folder that cannot be written to: rebuilding would not help.
-        raise
-    except sqlite3.DatabaseError:
-        pass
-    for ending in ("", "-journal"):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path + ending)
-    db = _connected(path)
-    for statement in _TABLES:
-        db.execute(statement)
-    return db
-
-
-def _connected(path: str) -> sqlite3.Connection:
-    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    # Derived data: if a power cut breaks it, quick_check finds that and it is rebuilt.
-    db.execute("PRAGMA synchronous=OFF")
-    db.execute("PRAGMA cache_size=-512")
-    return db

@@ -37,6 +37,7 @@ CREATE TABLE IF NOT EXISTS learned(server TEXT PRIMARY KEY, fingerprint TEXT, sh
 CREATE TABLE IF NOT EXISTS alias(alias TEXT PRIMARY KEY, server TEXT, name TEXT, namespace TEXT);
 CREATE TABLE IF NOT EXISTS prompt_alias(
   alias TEXT PRIMARY KEY, server TEXT, name TEXT, namespace TEXT);
+CREATE TABLE IF NOT EXISTS used(holder TEXT, tool TEXT, weight REAL, PRIMARY KEY (holder, tool));
 """
 
 # Additions of later versions are in separate tables, so that older versions can still read the file.
@@ -145,6 +146,16 @@ class ListingsFile:
                 f"INSERT OR IGNORE INTO {_ALIASES[of]} VALUES (?,?,?,?)",
                 [(alias, *entry) for alias, entry in aliases.items()],
             )
+
+    def used(self) -> list[tuple[str, str, float]]:
+        """Return how much each holder used each tool, as it was kept."""
+        return list(self._database.execute("SELECT holder, tool, weight FROM used"))
+
+    def keep_used(self, used: Iterable[tuple[str, str, float]]) -> None:
+        """Keep only this."""
+        with self._database:
+            self._database.execute("DELETE FROM used")
+            self._database.executemany("INSERT INTO used VALUES (?,?,?)", used)
 
     def close(self) -> None:
         self._database.close()

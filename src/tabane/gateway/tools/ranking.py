@@ -8,9 +8,11 @@ within a factor of two. What matters is the glossary, and that a concept counts 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
+from tabane.gateway.tools.postings import TermPostings
 from tabane.search.concepts import Concept, Variant
 from tabane.text.nearest_names import Similarity, similarity
 
@@ -24,6 +26,7 @@ FIELDS: Mapping[str, tuple[float, float, float]] = {
     "params": (0.5, 0.5, 6.0),
     "hints": (0.15, 0.5, 60.0),
     "place": (0.5, 0.3, 3.0),
+    "notes": (1.0, 0.3, 12.0),
 }
 _K1 = 1.5
 _UNKNOWN_WORD = 1.5  # synonyms count more if no tool has the word itself
@@ -32,8 +35,8 @@ _FULL = 2.2  # the score of a word in name, first sentence and parameters, divid
 _FAINT = 0.02
 _RELATIVE = 0.08
 
-Postings = Callable[[str], Iterable[tuple[int, str]]]
-"""Token → every tool number and field that has it, each pair once."""
+PostingsOf = Callable[[str], TermPostings]
+"""Token → the tools that have it."""
 
 
 def field_weights(lengths: Sequence[int]) -> tuple[float, ...]:
@@ -44,20 +47,47 @@ def field_weights(lengths: Sequence[int]) -> tuple[float, ...]:
     )
 
 
+def tool_postings(words: Mapping[str, Sequence[str]]) -> dict[str, tuple[float, int]]:
+    """Return token → score and fields for one tool, from the tokens of each field.
+
+    The score is what the token adds to the tool's score, divided by the rarity (idf) of the token.
+    """
+    weights = field_weights([len(words[name]) for name in FIELDS])
+    found: dict[str, tuple[float, int]] = {}
+    for place, name in enumerate(FIELDS):
+        for token in dict.fromkeys(words[name]):
+            frequency, mask = found.get(token, (0.0, 0))
+            found[token] = frequency + weights[place], mask | 1 << place
+    return {token: ((_K1 + 1) * f / (f + _K1), mask) for token, (f, mask) in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ScorePart:
+    """A part of a tool's score: its best variant of a concept; without one, the match of its name."""
+
+    score: float
+    concept: Concept | None = None
+    variant: Variant | None = None
+
+
+class _VariantScores(NamedTuple):
+    """A variant, its idf and weight, its score by tool number, and the tools that have it in their names."""
+
+    variant: Variant
+    idf: float
+    weight: float
+    scores: dict[int, float]
+    names: set[int]
+
+
 class ToolRanking:
     """Scores the tools of one collection for one query.
 
-    ``weights`` are :func:`field_weights` by tool number, ``name_parts`` how many words each name has.
+    ``name_parts`` is how many words the name of each tool has, by number, for all tools of the collection.
     """
 
-    def __init__(
-        self,
-        postings: Postings,
-        weights: Mapping[int, Sequence[float]],
-        name_parts: Mapping[int, int],
-    ) -> None:
+    def __init__(self, postings: PostingsOf, name_parts: Mapping[int, int]) -> None:
         self._postings = postings
-        self._weights = weights
         self._name_parts = name_parts
         self._terms: dict[str, tuple[float, dict[int, float], set[int]]] = {}
 
@@ -76,6 +106,26 @@ class ToolRanking:
         for number, hits in named.items():
             sums[number] *= 1 + _NAME * min(1.0, hits / max(1, self._name_parts[number]))
         return _normalised(sums, possible * _FULL)
+
+    def parts(self, concepts: Sequence[Concept], number: int) -> list[ScorePart]:
+        """Return what the score of one tool consists of: a part for each concept that it has, then its name.
+
+        The sum is the score of :meth:`scores`, if that is not cut at 1.
+        """
+        possible = _FULL * sum(concept.weight * self._concept(concept)[2] for concept in concepts)
+        found: list[ScorePart] = []
+        named = 0.0
+        for concept in concepts:
+            having = [each for each in self._matching(concept) if number in each.scores]
+            if having:
+                best = max(having, key=lambda each: each.scores[number] * each.weight)
+                score = concept.weight * best.scores[number] * best.weight / possible
+                found.append(ScorePart(score, concept, best.variant))
+                named += max((each.weight for each in having if number in each.names), default=0.0)
+        if named:
+            raised = _NAME * min(1.0, named / max(1, self._name_parts[number]))
+            found.append(ScorePart(raised * sum(part.score for part in found)))
+        return found
 
     def covered(self, concept: Concept, number: int) -> float:
         """Return how well one tool covers a concept, in 0..1: by the weight of its best variant there.
@@ -96,6 +146,15 @@ class ToolRanking:
         """Return each tool's best variant, the best one in its name, and the concept's idf."""
         best: dict[int, float] = {}
         in_name: dict[int, float] = {}
+        rarity = 0.0
+        for found in self._matching(concept):
+            rarity = rarity or found.idf
+            _raise(best, {number: score * found.weight for number, score in found.scores.items()})
+            _raise(in_name, dict.fromkeys(found.names, found.weight))
+        return best, in_name, rarity or self._idf(0)
+
+    def _matching(self, concept: Concept) -> Iterator[_VariantScores]:
+        """Yield the variants that any tool has, with their weights. The first is the reference."""
         reference, boost = 0.0, 1.0
         for variant in concept.variants:
             idf, scores, names = self._variant(variant)
@@ -105,9 +164,7 @@ class ToolRanking:
                 reference, boost = idf, min(_UNKNOWN_WORD, 1 / variant.weight)
             # A rare synonym counts no more than the nearest word that occurs.
             weight = variant.weight * boost * min(1.0, reference / idf)
-            _raise(best, {number: score * weight for number, score in scores.items()})
-            _raise(in_name, dict.fromkeys(names, weight))
-        return best, in_name, reference or self._idf(0)
+            yield _VariantScores(variant, idf, weight, scores, names)
 
     def _variant(self, variant: Variant) -> tuple[float, dict[int, float], set[int]]:
         if len(variant.tokens) == 1:
@@ -130,24 +187,14 @@ class ToolRanking:
         return known
 
     def _score_term(self, token: str) -> tuple[float, dict[int, float], set[int]]:
-        frequencies: dict[int, float] = {}
-        names: set[int] = set()
-        for number, field in self._postings(token):
-            worth = self._weights[number][_PLACE[field]]
-            frequencies[number] = frequencies.get(number, 0.0) + worth
-            if field == "name":
-                names.add(number)
-        if not frequencies:
-            return 0.0, {}, names
-        idf = self._idf(len(frequencies))
-        rise = idf * (_K1 + 1)
-        return idf, {number: rise * f / (f + _K1) for number, f in frequencies.items()}, names
+        found = self._postings(token)
+        if not found.scores:
+            return 0.0, {}, found.names
+        idf = self._idf(len(found.scores))
+        return idf, {number: idf * score for number, score in found.scores.items()}, found.names
 
     def _idf(self, having: int) -> float:
-        return math.log(1 + (len(self._weights) - having + 0.5) / (having + 0.5))
-
-
-_PLACE = {field: place for place, field in enumerate(FIELDS)}
+        return math.log(1 + (len(self._name_parts) - having + 0.5) / (having + 0.5))
 
 
 def _raise(best: dict[int, float], others: dict[int, float]) -> None:
@@ -175,9 +222,18 @@ _COVERED = 0.2  # the share of them that one of the hits has to cover
 _FAINT_SCORE = 0.08  # a score that means nothing for a hit that covers at most half
 
 
+def is_short(asked: Sequence[Concept]) -> bool:
+    """Return whether a query has so few words that each of them matters."""
+    return len(_objects(asked)) <= _SHORT
+
+
+def _objects(asked: Sequence[Concept]) -> Sequence[Concept]:
+    return [concept for concept in asked if not concept.general] or asked
+
+
 def fits_query(ranking: ToolRanking, asked: Sequence[Concept], hits: Sequence[tuple[int, float]]) -> bool:
     """Return whether the best hits, as number and score, fit a query of these concepts."""
-    objects = [concept for concept in asked if not concept.general] or asked
+    objects = _objects(asked)
     if len(objects) > _SHORT or not hits:
         return True
     covered = max(_covered(ranking, objects, number) for number, _ in hits[:LOOKED_AT])

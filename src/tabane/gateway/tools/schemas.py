@@ -8,6 +8,7 @@ every part that is read counts (:class:`SchemaRoot`), and nothing more is read a
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -26,6 +27,10 @@ _DEEPEST = 4
 _MOST_INLINE = 12
 _MOST_ALTERNATIVES = 8
 
+_is_word = re.compile(r"[^\W\d][\w./-]{0,39}", re.ASCII).fullmatch
+_TAKEN = frozenset(
+    ("any", "array", "boolean", "false", "integer", "null", "number", "object", "string", "true")
+)
 
 MOST_STEPS = 20_000
 """Steps in which one schema is read: a few milliseconds."""
@@ -58,18 +63,20 @@ class SchemaParameter:
 class TypeDetail:
     """How much of a type is written out: so many values of an enum, objects so many levels deep.
 
-    ``null`` False leaves out that a value may be null: to leave an argument out says the same.
+    ``null`` False leaves out that a value may be null: to leave an argument out says the same. ``quoted``
+    False: words of an enum are written without quotation marks.
     """
 
     values: int
     levels: int
     null: bool = True
+    quoted: bool = True
 
 
 BRIEF = TypeDetail(values=4, levels=0, null=False)
 BRIEFEST = TypeDetail(values=1, levels=0, null=False)
-WHOLE = TypeDetail(values=60, levels=2)
-FLAT = TypeDetail(values=60, levels=0)
+WHOLE = TypeDetail(values=60, levels=2, quoted=False)
+FLAT = TypeDetail(values=60, levels=0, quoted=False)
 
 
 def resolved(node: Any, root: SchemaRoot) -> Schema:
@@ -134,7 +141,7 @@ def _types(node: Schema, root: SchemaRoot, detail: TypeDetail, level: int) -> li
     if not root.spend(1):
         return ["…"]
     if "const" in node:
-        return [literal(node["const"])]
+        return [_value(node["const"], detail)]
     if isinstance(values := node.get("enum"), list):
         return _values(values, detail)
     options = node.get("anyOf") or node.get("oneOf")
@@ -194,8 +201,17 @@ def _member(member: SchemaParameter, root: SchemaRoot, detail: TypeDetail, level
 
 def _values(values: list[Any], detail: TypeDetail) -> list[str]:
     wanted = (value for value in values if detail.null or value is not None)
-    shown = [literal(value) for value in islice(wanted, detail.values)]
+    shown = [_value(value, detail) for value in islice(wanted, detail.values)]
     return [*shown, "…"] if len(values) > detail.values else shown
+
+
+def _value(value: Any, detail: TypeDetail) -> str:
+    return literal(value) if detail.quoted else word_or_literal(value)
+
+
+def word_or_literal(value: Any) -> str:
+    """Format a JSON value; a text that is a word, and nothing else in a schema, without quotation marks."""
+    return value if isinstance(value, str) and _is_word(value) and value not in _TAKEN else literal(value)
 
 
 def _inferred_type(node: Schema) -> str:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw
 
 from tabane.errors import AnswerTooLong, BadArguments, CallerError, TabaneError
+from tabane.gateway.tools.aliases import other_names
 from tabane.messages import Lang, say
 from tabane.operations import CallTarget
 from tabane.wire.json import InvalidJson, Members, decode, encode, fields, join, member, quote
@@ -42,8 +43,9 @@ class Tool:
     ``alias`` is the public name (``server__tool``, unique, at most 48 characters), ``name`` the upstream's
     own. The remaining fields are read from the definition for searching and listing. ``schema`` is the
     decoded inputSchema ({} if it is not an object). ``tags``, ``category`` and ``about`` are the user's words
-    about its server. ``mirrored`` are the arguments that are repeated in headers if the tool is called over
-    HTTP. ``target`` is the tool as what a caller wants to call.
+    about its server, ``notes`` and ``examples`` (of queries) those about the tool. ``mirrored`` are the
+    arguments that are repeated in headers if the tool is called over HTTP. ``target`` is the tool as what a
+    caller wants to call.
     """
 
     alias: str
@@ -58,6 +60,8 @@ class Tool:
     tags: tuple[str, ...] = ()
     category: str = ""
     about: str = ""
+    notes: str = ""
+    examples: tuple[str, ...] = ()
     idempotent: bool = False
     mirrored: tuple[HeaderMirror, ...] = ()
     target: CallTarget = field(default=_NOTHING, compare=False, repr=False)
@@ -105,6 +109,7 @@ def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
     hints = annotations if isinstance(annotations, dict) else {}
     read_only = hints.get("readOnlyHint") is True
     definition = join(members)
+    said = [hints for hints in server.hints if hints.fits(name)]
     return Tool(
         alias=alias,
         server=server.name,
@@ -116,16 +121,28 @@ def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
         read_only=read_only,
         # MCP gives destructiveHint a meaning only if the tool is not read-only.
         destructive=hints.get("destructiveHint") is True and not read_only,
-        tags=server.tags,
+        tags=tuple(dict.fromkeys((*server.tags, *(tag for hints in said for tag in hints.tags)))),
         category=server.category,
-        about=server.description,
+        about=_texts(server.description, *server.keywords, *server.examples),
+        notes=_texts(*(text for hints in said for text in (hints.description, *hints.keywords))),
+        examples=tuple(example for hints in said for example in hints.examples),
         idempotent=hints.get("idempotentHint") is True,
         mirrored=mirrors(definition),
+        target=CallTarget(
+            alias,
+            server.name,
+            changes=not read_only,
+            others=other_names(server.name, server.namespace, name, alias),
+        ),
     )
 
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _texts(*texts: str) -> str:
+    return "\n".join(text for text in texts if text)
 
 
 # -- definitions of any kind ------------------------------------------------------------------------

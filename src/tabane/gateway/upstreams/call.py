@@ -14,6 +14,7 @@ from tabane.wire.era import Era
 from tabane.wire.json import Members
 
 if TYPE_CHECKING:
+    from tabane.operations import CallMarks
     from tabane.wire.headers import HeaderMirror
 
 
@@ -91,13 +92,15 @@ class Call:
     ``unsent`` tells how many bytes of earlier answers its client has not read yet.
     ``session`` names the client it is made for, ``holder`` the identity of the client: calls that wait take
     turns between holders. ``mirrored`` are the arguments that HTTP repeats in
-    headers. A ``safe`` call may be sent again if its answer was lost.
+    headers. A ``safe`` call may be sent again if its answer was lost. ``marks`` takes the times of a call
+    that is watched.
     """
 
     __slots__ = (
         "deadline",
         "done",
         "holder",
+        "marks",
         "meta",
         "method",
         "mirrored",
@@ -129,11 +132,12 @@ class Call:
         mirrored: tuple[HeaderMirror, ...] = (),
         safe: bool = False,
         unsent: Callable[[], int] = lambda: 0,
+        marks: CallMarks | None = None,
     ) -> None:
         self.method, self.params, self.meta = method, params, meta
         self.on_reply, self.on_notice, self.on_question = on_reply, on_notice, on_question
         self.timeout, self.session, self.holder = timeout, session, holder
-        self.mirrored, self.safe, self.unsent = mirrored, safe, unsent
+        self.mirrored, self.safe, self.unsent, self.marks = mirrored, safe, unsent, marks
         self.deadline = 0.0
         self.number = 0
         self.done = self.taken = False
@@ -148,9 +152,17 @@ class Call:
         """Give the reply, once; later replies are dropped."""
         if not self.done:
             self.done = True
+            if self.marks is not None:
+                self.marks.answered(_body(reply))
             self.on_reply(reply)
             if self.owner is not None:
                 self.owner.freed(reply)
+
+
+def _body(reply: UpstreamReply) -> memoryview | None:
+    """Return the JSON of a reply; None for a failure."""
+    body = reply.result if reply.result is not None else reply.error
+    return memoryview(body) if body is not None else None
 
 
 class InputBacklogFull(Exception):

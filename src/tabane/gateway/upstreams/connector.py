@@ -10,8 +10,15 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from msgspec import Raw
 
+from tabane.gateway.launchers.failure_causes import failed_start
+from tabane.gateway.launchers.package_downloads import PackageDownloads
+from tabane.gateway.processes.child_environment import (
+    EnvironmentNames,
+    child_environment,
+    environment_names,
+)
 from tabane.gateway.processes.launch_errors import obstacle
-from tabane.gateway.processes.processes import ChildProcess, ChildProcesses, child_environment
+from tabane.gateway.processes.processes import ChildProcess, ChildProcesses
 from tabane.gateway.processes.stderr import StderrLog
 from tabane.gateway.servers.redaction import Redactor
 from tabane.gateway.servers.server import Server
@@ -37,7 +44,8 @@ class Connector:
 
     ``environment`` is the hub's own: child processes get a few of its variables, and it names proxies.
     ``logs`` is the folder for the stderr of child processes, ``max_line`` the limit for the bytes of a
-    message.
+    message. ``downloads`` returns the time for one download in seconds, and how many may run at the same
+    time. ``preparation`` makes servers ready to be started.
     """
 
     def __init__(
@@ -48,9 +56,11 @@ class Connector:
         logs: Path,
         environment: Mapping[str, str],
         max_line: int,
+        downloads: Callable[[], tuple[float, int]],
     ) -> None:
         self._loop, self._batch, self._processes = loop, batch, processes
         self._logs, self._environment, self._max_line = logs, environment, max_line
+        self.preparation = PackageDownloads(loop, processes, logs, environment, downloads)
 
     def obstacle(self, server: Server) -> Message | None:
         """Return why the server cannot be started, as far as that is known without a start. Blocks.
@@ -60,8 +70,14 @@ class Connector:
         """
         if server.transport != "stdio" or (server.needs_folder and "${" in f"{server.command}{server.cwd}"):
             return None
-        environment = child_environment(self._environment, server.env)
+        environment = child_environment(self._environment, server.env, server.inherit)
         return obstacle(server.command, environment, server.cwd)
+
+    def passed(self, server: Server) -> EnvironmentNames:
+        """Return which variables of the hub the server gets. None for a server at a URL."""
+        if server.transport != "stdio":
+            return EnvironmentNames()
+        return environment_names(self._environment, server.env, server.inherit)
 
     async def __call__(
         self, server: Server, on_notice: Callable[[str, Raw], None], on_closed: Callable[[str], None]
@@ -77,9 +93,8 @@ class Connector:
     async def _start(
         self, server: Server, on_notice: Callable[[str, Raw], None], on_closed: Callable[[str], None]
     ) -> StdioConnection:
-        child = await self._processes.spawn(
-            [server.command, *server.args], child_environment(self._environment, server.env), server.cwd
-        )
+        environment = child_environment(self._environment, server.env, server.inherit)
+        child = await self._processes.spawn([server.command, *server.args], environment, server.cwd)
         redact = Redactor(server.secrets).text
         stderr = StderrLog(self._loop, child.stderr_fd, self._logs, server.name, redact)
         conversation = self._conversation(server, on_notice, on_closed)
@@ -88,7 +103,7 @@ class Connector:
         # The keeper reports the end too: a grandchild may hold stdout open. What the child wrote before its
         # end is still read.
         child.exited.add_done_callback(lambda exit: channel.finish(str(exit.result())))
-        return StdioConnection(conversation, child, stderr)
+        return StdioConnection(server, conversation, child, stderr, redact)
 
     def _channel(self, child: ChildProcess, conversation: Conversation) -> LineChannel:
         channel = LineChannel(
@@ -150,9 +165,16 @@ class Connector:
 class StdioConnection:
     """A running child process with its conversation and its stderr."""
 
-    def __init__(self, conversation: Conversation, child: ChildProcess, stderr: StderrLog) -> None:
+    def __init__(
+        self,
+        server: Server,
+        conversation: Conversation,
+        child: ChildProcess,
+        stderr: StderrLog,
+        redact: Callable[[str], str],
+    ) -> None:
         self.conversation = conversation
-        self._child, self._stderr = child, stderr
+        self._server, self._child, self._stderr, self._redact = server, child, stderr, redact
 
     @property
     def pid(self) -> int:
@@ -166,8 +188,15 @@ class StdioConnection:
         self._stderr.close()
         return exit.describe()
 
-    def last_words(self) -> str:
-        return self._stderr.last_words()
+    async def failure(self, how: Message) -> Message:
+        """Return how it ended, with the cause that its stderr and what it wrote instead of MCP show."""
+        server = self._server
+        said = [self._redact(line) for line in self.conversation.strange_lines]
+        lines = self._stderr.lines()
+        # Dozens of patterns over a hundred lines take longer than the loop may be held.
+        return await asyncio.to_thread(
+            failed_start, how, server.name, server.command, server.args, lines, said
+        )
 
 
 class HttpUpstreamTransport(UpstreamTransport, Protocol):
@@ -200,5 +229,5 @@ class RemoteConnection:
         await self._client.close()
         return transport.problem or say("the connection was closed")
 
-    def last_words(self) -> str:
-        return ""
+    async def failure(self, how: Message) -> Message:
+        return how

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -28,6 +29,9 @@ log = logging.getLogger(__name__)
 
 MOST_SAID = 1000
 """Characters of a malformed error that are shown."""
+
+STRANGE_LINES, STRANGE_LENGTH = 5, 4096
+"""Lines that are no messages, and bytes of each, that are kept: they may say why a start failed."""
 
 LARGE = 1 << 20
 """Bytes of a message above which it is read in a thread, and only answers and requests are accepted."""
@@ -70,6 +74,7 @@ class Conversation:
         self._reading: set[asyncio.Task[None]] = set()
         self.peer: Peer | None = None
         self.garbage = 0
+        self.strange_lines: deque[str] = deque(maxlen=STRANGE_LINES)
 
     async def open(self, known: Era | None, probe_timeout: float) -> Peer:
         """Settle the era and introduce the hub, see :class:`Handshake`. Raises UpstreamError."""
@@ -139,6 +144,8 @@ class Conversation:
             meta = {**meta, "progressToken": Raw(b"%d" % number)}
         call.number = number
         call.deadline = self._loop.time() + call.timeout
+        if call.marks is not None:
+            call.marks.sent()
         calls[number] = call
         line = json.request_line(number, b'"%b"' % call.method, eras.with_meta(call.params, meta))
         try:
@@ -367,6 +374,8 @@ class Conversation:
 
     def _skip(self, line: bytes, reason: str) -> None:
         self.garbage += 1
+        if b'"jsonrpc"' not in line[: json.HEAD]:
+            self.strange_lines.append(line[:STRANGE_LENGTH].decode("utf-8", "replace"))
         # The line may contain anything, also secrets: only its length is logged.
         if self.garbage <= 10:
             log.warning("%s: skipped a line of %d bytes: %s", self._name, len(line), reason)
@@ -420,7 +429,8 @@ class Conversation:
         return UpstreamDied(say(
 
                 "{server} ended during the call ({why}). It is not known whether the call took "
-                "effect. The server is being restarted.", server=self._name, why=why))  # fmt: skip
+                "effect: check before you call again. The server is being restarted.",
+                server=self._name, why=why))  # fmt: skip
 
     def _timed_out(self, seconds: float) -> UpstreamTimeout:
         return UpstreamTimeout(say(

@@ -38,11 +38,11 @@ READ_SIZE = 8 << 10
 
 
 class HttpUnreachable(Exception):
-    """No connection could be made, so nothing was sent."""
+    """No connection could be made, so nothing was sent. ``untrusted``: the certificate is not trusted."""
 
-    def __init__(self, problem: Message) -> None:
+    def __init__(self, problem: Message, *, untrusted: bool = False) -> None:
         super().__init__(problem)
-        self.problem = problem
+        self.problem, self.untrusted = problem, untrusted
 
 
 class HttpConnectionBroken(Exception):
@@ -218,7 +218,8 @@ def _failure(error: Exception, url: URL) -> HttpUnreachable | HttpConnectionBrok
             say("no connection to {host} within {seconds:g} s", host=host, seconds=CONNECT_TIMEOUT)
         )
     if isinstance(error, http.ClientConnectorError):
-        return HttpUnreachable(_unreached(error, host))
+        untrusted = isinstance(error, http.ClientConnectorCertificateError)
+        return HttpUnreachable(_unreached(error, host), untrusted=untrusted)
     if isinstance(error, http.InvalidURL):
         return HttpUnreachable(say("the URL cannot be used"))
     if isinstance(error, http.ClientResponseError):

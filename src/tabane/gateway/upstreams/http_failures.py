@@ -64,7 +64,7 @@ def broken_in_flight(server: str, why: Message) -> UpstreamDied:
     """Return the error of a call whose connection broke before its answer arrived."""
     return UpstreamDied(say(
         "The connection to {server} broke during the call ({why}). It is not known whether "
-"the call took effect.", server=server, why=why))  # fmt: skip
+"the call took effect: check before you call again.", server=server, why=why))  # fmt: skip
 
 
 def cannot_connect(server: str, why: Message) -> UpstreamUnavailable:

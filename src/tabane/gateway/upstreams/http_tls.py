@@ -21,6 +21,9 @@ log = logging.getLogger(__name__)
 LOOK = 1.0
 """Seconds between two looks at the files."""
 
+_NAMED = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "SSL_CERT_DIR")
+"""Variables of files and folders of authorities. Each is set for some programs, and applies here too."""
+
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 
 _Stamps = tuple[tuple[int, int, int] | None, ...]
@@ -34,8 +37,8 @@ class UpstreamTls:
 
     def __init__(self, server: Server, environment: Mapping[str, str]) -> None:
         self._server, self._environment = server, environment
-        named = (environment.get("SSL_CERT_FILE"), server.ca, server.cert, server.key)
-        self._files = [path for path in named if path]
+        own = [path for path in (server.ca, server.cert, server.key) if path]
+        self._files = [*_named(environment), *own]
         self._stamps = self._seen()
         self._context = context(server, environment)
         self._looked = time.monotonic()
@@ -64,14 +67,19 @@ class UpstreamTls:
 
 
 def context(server: Server, environment: Mapping[str, str]) -> SSLContext:
-    """Return the TLS context: it trusts the system's authorities, ``SSL_CERT_FILE``, and the server's ``ca``.
+    """Return the TLS context: it trusts the system's authorities, the environment's, and the server's ``ca``.
 
-    Raises UpstreamUnavailable if a file cannot be read.
+    Raises UpstreamUnavailable if ``ca`` or ``SSL_CERT_FILE`` cannot be read. Other variables may be about
+    another program, and what cannot be read of them is logged.
     """
     import ssl
 
     trusted = ssl.create_default_context()
-    own = [path for path in (environment.get("SSL_CERT_FILE"), server.ca) if path]
+    given = environment.get("SSL_CERT_FILE")
+    own = [path for path in (given, server.ca) if path]
+    for path in _named(environment):
+        if path not in own:
+            _trust_if_readable(trusted, path)
     if not trusted.cert_store_stats()["x509_ca"]:
         # A Python that was built elsewhere does not know where this system keeps them.
         own += [path for path in _BUNDLES if os.path.exists(path)][:1]
@@ -88,6 +96,25 @@ def context(server: Server, environment: Mapping[str, str]) -> SSLContext:
     if server.cert:
         _show_certificate(trusted, server.cert, server.key or server.cert)
     return trusted
+
+
+def _named(environment: Mapping[str, str]) -> list[str]:
+    """Return the files and folders of authorities that the environment names, each once."""
+    values = [environment.get(name, "") for name in _NAMED]
+    paths = [path for value in values for path in value.split(os.pathsep) if os.path.isabs(path)]
+    return list(dict.fromkeys(paths))
+
+
+def _trust_if_readable(trusted: SSLContext, path: str) -> None:
+    import ssl
+
+    try:
+        if os.path.isdir(path):
+            trusted.load_verify_locations(capath=path)
+        else:
+            trusted.load_verify_locations(cafile=path)
+    except (OSError, ssl.SSLError) as error:
+        log.warning("the certificates in %s cannot be read: %s", path, error.strerror or error)
 
 
 def _show_certificate(trusted: SSLContext, certificate: str, key: str) -> None:

@@ -1,7 +1,7 @@
 """A supervised instance of an upstream server: start, queue, restart with back-off, circuit breaker.
 
-States: idle → starting → ready → (died) → waiting → starting …. After too many failures in a row the circuit
-opens, and the first call after a while is the trial that closes it. Stopped means: by the user.
+States: idle → (downloading →) starting → ready → (died) → waiting → starting …. After too many failures in a
+row the circuit opens, and the first call after a while is the trial that closes it. A user stops a server.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -26,6 +27,7 @@ from tabane.errors import (
     UpstreamTimeout,
     UpstreamUnavailable,
 )
+from tabane.gateway.launchers.package_downloads import PackageProgress, PreparedStart, StartPreparation
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.call import Call, UpstreamReply
 from tabane.gateway.upstreams.conversation import Conversation
@@ -40,12 +42,16 @@ log = logging.getLogger(__name__)
 TICK = 0.25
 """Seconds between checks of deadlines while calls are in flight."""
 
+DOWNLOAD_WAIT = 5.0
+"""Seconds that a call waits for a download. After that its answer says how far the download is."""
+
 STABLE = 30.0
 """Seconds of running after which earlier failures no longer count."""
 
 
 class UpstreamState(Enum):
     IDLE = "idle"
+    DOWNLOADING = "downloading"
     STARTING = "starting"
     READY = "ready"
     WAITING = "waiting"
@@ -65,8 +71,8 @@ class UpstreamConnection(Protocol):
         """Close its input, then send signals, until nothing is left of it. Return how it ended."""
         ...
 
-    def last_words(self) -> str:
-        """Return the last lines of its stderr, for an error message; empty if there are none."""
+    async def failure(self, how: Message) -> Message:
+        """Return how it ended together with the cause and the fix, as far as its output shows them."""
         ...
 
 
@@ -83,6 +89,7 @@ class UpstreamLimits:
     """
 
     start_timeout: float = 60.0
+    download_timeout: float = 600.0
     probe_timeout: float = 1.5
     restart_first: float = 1.0
     restart_max: float = 30.0
@@ -98,16 +105,21 @@ class UpstreamLimits:
 
 @dataclass
 class UpstreamHealth:
-    """Health of an instance, for list_servers and status."""
+    """Health of an instance, for list_servers and status.
+
+    ``since`` is when it became ready, by the clock of the event loop, ``ready_at`` by that of the computer.
+    """
 
     starts: int = 0
     deaths: int = 0
     failures: int = 0
     error: Message | None = None
+    calls: int = 0
     failed_calls: int = 0
     last_failure: Message | None = None
     healthy: bool = True
     since: float = 0.0
+    ready_at: float | None = None
     used: float = 0.0
 
 
@@ -117,7 +129,8 @@ class Upstream:
     ``connect`` starts the process and returns its connection; ``on_listed`` is given each of its lists
     whenever it was taken; ``starts`` bounds how many start at the same time; ``era`` is the era it had
     last time, if that is known; ``on_asked`` is given the method of each question whose client it could
-    not name, ``on_log`` the parameters of each log message that belongs to no call.
+    not name, ``on_log`` the parameters of each log message that belongs to no call. ``on_state`` is called
+    when its state or its error has changed. ``preparation`` downloads what the server runs, if it has to be.
     """
 
     def __init__(
@@ -131,12 +144,16 @@ class Upstream:
         era: Era | None = None,
         on_asked: Callable[[str], None] = lambda method: None,
         on_log: Callable[[Raw], None] = lambda params: None,
+        on_state: Callable[[], None] = lambda: None,
+        preparation: StartPreparation | None = None,
     ) -> None:
         self.server = server
         self.state = UpstreamState.IDLE
         self.vitals = UpstreamHealth(used=loop.time())
         self._loop, self._connect, self.limits = loop, connect, limits
         self._on_asked, self._on_log, self._starts = on_asked, on_log, starts
+        self._on_state, self._preparation = on_state, preparation
+        self.download: PackageProgress | None = None
         self._lists = UpstreamLists(
             server.name,
             loop,
@@ -163,6 +180,9 @@ class Upstream:
         """Send a call, or queue it until there is room or the server has started. It is always answered."""
         connection = self._connection
         call.owner = self
+        if call.marks is not None:
+            call.marks.submitted()
+        self.vitals.calls += 1
         self.vitals.used = now = self._loop.time()
         if (
             self.state is UpstreamState.READY
@@ -175,6 +195,8 @@ class Upstream:
             call.deadline = now + call.timeout + (0 if connection else self.limits.start_timeout)
             self._queue.add(call.holder, call)
             self._start()
+            if self.state is UpstreamState.DOWNLOADING:
+                self._loop.call_later(DOWNLOAD_WAIT, self._refuse_while_downloading)
         self._tick()
 
     def cancel(self, call: Call, reason: str) -> None:
@@ -237,6 +259,16 @@ class Upstream:
         call.answer(UpstreamReply(failure=failure))
         return True
 
+    def _refuse_while_downloading(self) -> None:
+        """Answer the calls that have waited long enough for a download: it may take minutes."""
+        failure = self.still_downloading
+        if failure is None:
+            return
+        limit = self._loop.time() + self.limits.start_timeout - DOWNLOAD_WAIT + TICK
+        for call in [call for call in self._queue if call.deadline <= limit + call.timeout]:
+            self._queue.discard(call.holder, call)
+            call.answer(UpstreamReply(failure=failure))
+
     def _advance(self) -> None:
         connection = self._connection
         while self._queue and connection and self.state is UpstreamState.READY and self._has_room(connection):
@@ -265,8 +297,11 @@ class Upstream:
 
     # -- life ------------------------------------------------------------------------------------
 
-    async def ensure(self) -> None:
-        """Start the server if it is not running, and wait. Raises UpstreamError if it does not start."""
+    async def ensure(self, *, patient: bool = False) -> None:
+        """Start the server if it is not running, and wait. Raises UpstreamError if it does not start.
+
+        Unless the caller is ``patient``, a download that takes longer than a few seconds is an error too.
+        """
         if self.server.disabled:
             raise UpstreamUnavailable(self.server.disabled)
         if self._connection:
@@ -275,14 +310,21 @@ class Upstream:
         if self.state in (UpstreamState.OPEN, UpstreamState.WAITING) and self._resume_at > now:
             raise self._unavailable(self._resume_at - now)
         self._start()
-        if self._starting:
-            # asyncio.wait, not await: a canceled start must not cancel those who wait for it.
-            await asyncio.wait([self._starting])
+        await self._started(patient=patient)
         if self._connection is None:
-            raise self._unavailable(self._resume_at - self._loop.time())
+            raise self.still_downloading or self._unavailable(self._resume_at - self._loop.time())
+
+    async def _started(self, *, patient: bool) -> None:
+        """Wait until a start has ended. Who is not patient waits for a download a few seconds only."""
+        end = self._loop.time() + DOWNLOAD_WAIT
+        while starting := self._starting:
+            # asyncio.wait, not await: a canceled start must not cancel those who wait for it.
+            await asyncio.wait([starting], timeout=None if patient else 1.0)
+            if not patient and self.state is UpstreamState.DOWNLOADING and self._loop.time() > end:
+                return
 
     async def listed(self, name: str = "tools") -> None:
-        """Wait until that list was read, or the start failed."""
+        """Wait until that list was read, or the start failed; also for a download, however long it takes."""
         self._start()
         if self._starting:
             await asyncio.wait([self._starting])
@@ -295,7 +337,7 @@ class Upstream:
         self.vitals.failures = 0
         if self.state in (UpstreamState.STOPPED, UpstreamState.OPEN, UpstreamState.WAITING):
             self._set(UpstreamState.IDLE)
-        await self.ensure()
+        await self.ensure(patient=True)
 
     async def stop(self) -> None:
         """Stop at the request of the user, until :meth:`start`. Waiting calls are refused."""
@@ -323,6 +365,18 @@ class Upstream:
         return len(self._queue) + (self._connection.conversation.in_flight if self._connection else 0)
 
     @property
+    def uptime(self) -> float | None:
+        """Return the seconds since it became ready; None if it is not."""
+        return None if self._connection is None else self._loop.time() - self.vitals.since
+
+    @property
+    def retry_in(self) -> float | None:
+        """Return the seconds until the next start, or the trial of an open circuit; None if none waits."""
+        if self.state not in (UpstreamState.WAITING, UpstreamState.OPEN):
+            return None
+        return max(0.0, self._resume_at - self._loop.time())
+
+    @property
     def connection(self) -> UpstreamConnection | None:
         return self._connection
 
@@ -332,15 +386,26 @@ class Upstream:
         name, why = self.server.name, self.vitals.error
         if self.state is UpstreamState.STOPPED:
             return say("{server} is stopped. Start it with: tabane servers start {server}", server=name)
+        if self.download is not None:
+            return say("{server}: {progress}", server=name, progress=self.download.describe())
         if why is None or self.state in (UpstreamState.IDLE, UpstreamState.STARTING):
             return None
         if self.state is UpstreamState.READY:
             return say("{server} runs, but does not list its tools: {why}", server=name, why=why)
         return say(
-            "{server} failed to start. Fix the cause, then run: tabane servers test {server}. Cause: {why}",
+            "{server} failed to start: {why}\nThen test it: tabane servers test {server}",
             server=name,
             why=why,
         )
+
+    @property
+    def still_downloading(self) -> UpstreamUnavailable | None:
+        """Return the error for who cannot wait for a download; None if none runs."""
+        if self.download is None:
+            return None
+        return UpstreamUnavailable(say(
+            "{server} is being installed for its first start: {progress} Try again in a minute.",
+            server=self.server.name, progress=self.download.describe()))  # fmt: skip
 
     @property
     def _awaits_answer(self) -> bool:
@@ -366,24 +431,51 @@ class Upstream:
         self._start()
 
     async def _begin(self) -> None:
+        patience = self.limits.start_timeout
         try:
-            async with self._starts:
-                await self._open()
+            start = await self._prepared()
+            patience = self.limits.download_timeout if start.downloads else self.limits.start_timeout
+            if start.downloads and self.download is not None:
+                # The start itself downloads: it takes no place of those that only start.
+                await self._open(start.server, patience)
+            else:
+                self._set_download(None)
+                async with self._starts:
+                    await self._open(start.server, patience)
         except TabaneError as error:
             self._failed(error.message)
         except TimeoutError:
-            self._failed(say("it did not answer within {seconds:g} s", seconds=self.limits.start_timeout))
+            self._failed(_no_answer(patience))
         except OSError as error:
             self._failed(say("{error}", error=error.strerror or error))
         finally:
+            self.download = None
             self._starting = None
 
-    async def _open(self) -> None:
+    async def _prepared(self) -> PreparedStart:
+        if self._preparation is None:
+            return PreparedStart(self.server)
+        return await self._preparation.prepare(self.server, self._set_download)
+
+    def _set_download(self, progress: PackageProgress | None) -> None:
+        """Show how far a download is; None: there is none, or it has finished."""
+        self.download = progress
+        if progress is None:
+            self._set(UpstreamState.STARTING)
+            return
+        if self.state is UpstreamState.STARTING:
+            self._set(UpstreamState.DOWNLOADING)
+            if self._queue:
+                self._loop.call_later(DOWNLOAD_WAIT, self._refuse_while_downloading)
+        else:
+            self._on_state()
+
+    async def _open(self, server: Server, patience: float) -> None:
         self.vitals.starts += 1
         self._lists.starting()
-        connection = await self._connect(self.server, self._noticed, self._over)
+        connection = await self._connect(server, self._noticed, self._over)
         try:
-            async with asyncio.timeout(self.limits.start_timeout):
+            async with asyncio.timeout(patience):
                 peer = await connection.conversation.open(self._era, self.limits.probe_timeout)
         except BaseException as error:
             if _may_be_era(error) and self._era is None:
@@ -391,14 +483,18 @@ class Upstream:
                 self._era = Era.LEGACY
             ended = await asyncio.shield(connection.stop())
             if isinstance(error, UpstreamDied):
-                raise UpstreamError(_last_words(ended, connection)) from None
+                raise UpstreamError(await connection.failure(ended)) from None
             if isinstance(error, TabaneError):
-                raise UpstreamError(_last_words(error.message, connection)) from None
+                raise UpstreamError(await connection.failure(error.message)) from None
+            if isinstance(error, TimeoutError):
+                raise UpstreamError(await connection.failure(_no_answer(patience))) from None
             raise
         self._era = peer.era
         self._connection = connection
-        self.vitals.since = self._loop.time()
+        self.vitals.since, self.vitals.ready_at = self._loop.time(), time.time()
         self.vitals.error, self.vitals.healthy = None, True
+        self.download = None
+        self._note_end(None)
         self._set(UpstreamState.READY)
         self._advance()
         self._lists.open(connection.conversation)
@@ -411,10 +507,16 @@ class Upstream:
         if self.state is UpstreamState.STOPPED or self._closed:
             return
         log.warning("%s did not start: %s", self.server.name, why)
+        self.download = None
+        self._note_end(why)
         self._back_off()
         self._refuse_waiting(self._unavailable(self._resume_at - self._loop.time()))
         if self.state is UpstreamState.WAITING:
             self._start_later(self._resume_at - self._loop.time())
+
+    def _note_end(self, failure: Message | None) -> None:
+        if self._preparation is not None:
+            self._preparation.ended(self.server, failure)
 
     def _back_off(self) -> None:
         limits, failures = self.limits, self.vitals.failures
@@ -452,10 +554,11 @@ class Upstream:
 
     async def _reap(self, connection: UpstreamConnection) -> None:
         """Stop the rest of a process that ended, and note how it ended."""
-        said = _last_words(await connection.stop(), connection)
+        said = await connection.failure(await connection.stop())
         log.warning("%s: %s; it will be restarted", self.server.name, said)
         if self._connection is None and self.state in (UpstreamState.WAITING, UpstreamState.OPEN):
             self.vitals.error = said
+            self._on_state()
 
     async def _end(self, refusal: TabaneError) -> None:
         self._refuse_waiting(refusal)
@@ -492,6 +595,7 @@ class Upstream:
         if state is not self.state:
             log.debug("%s: %s → %s", self.server.name, self.state.value, state.value)
             self.state = state
+            self._on_state()
 
     # -- what it offers --------------------------------------------------------------------------
 
@@ -548,6 +652,7 @@ class Upstream:
 
     def _note(self, fault: Message) -> None:
         self.vitals.error = fault
+        self._on_state()
 
     def _catch_up(self) -> None:
         """Read all lists again, because changes were not announced for a while."""
@@ -593,9 +698,8 @@ def _may_be_era(error: BaseException) -> bool:
     return isinstance(error, UpstreamError) and not isinstance(error, UpstreamUnavailable)
 
 
-def _last_words(what: Message, connection: UpstreamConnection) -> Message:
-    words = connection.last_words()
-    return say("{what}; it said: {words}", what=what, words=words) if words else what
+def _no_answer(seconds: float) -> Message:
+    return say("it did not answer within {seconds:g} s", seconds=seconds)
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

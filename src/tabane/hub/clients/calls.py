@@ -214,6 +214,7 @@ class ClientCalls:
             mirrored=mirrored,
             safe=safe,
             unsent=lambda: session.unsent,
+            marks=opened.marks,
         )
         self._in_flight[key] = (call, upstream, opened)
         upstream.submit(call)

@@ -1,7 +1,9 @@
 """Instructions and lists of tools for an assistant, by mode. Lists are kept as bytes.
 
-The list of mode *search* is fixed by settings, not by data: the disclosure tools, then the pinned tools.
-It is the same for every client and over time, which also keeps clients' prompt caches valid.
+The list of mode *search* costs tokens in every conversation. So it leaves out parameters that are seldom
+used, which ``describe_tools`` and mode *full* show. It is fixed by settings, not by data: the disclosure
+tools, then the pinned tools. It is the same for every client and over time, which also keeps clients' prompt
+caches valid.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ from tabane.gateway.tools.disclosure import light_definition
 from tabane.gateway.tools.tool import OWN, Tool, read_tool
 from tabane.gateway.visibility import visible_tools
 from tabane.operations import Access, Face, Operation, OperationTable, input_schema
+from tabane.search.snippets import one_line
 from tabane.settings import Mode
+from tabane.text.cutting import shortened
 from tabane.wire import json
 
 DISCLOSING = ("search_tools", "describe_tools", "call_tool", "call_readonly_tool", "read_more")
@@ -28,8 +32,27 @@ LISTED = (*DISCLOSING, "search_everything", "read_url_content", "put_document")
 MOST_LISTS = 32
 """Lists of restricted identities that are kept."""
 
-MOST_NAMED = 40
-"""Servers that the instructions name."""
+MOST_NAMED = 6
+"""Servers that the instructions name: more do not help to decide whether to search."""
+
+_ABOUT = 60
+"""Characters of a server's description in the instructions."""
+
+
+_INSTRUCTIONS: dict[Mode, str] = {
+    "search": "Search before saying that you cannot: search_tools finds MCP tools of the user "
+    "(server__tool); then describe_tools, then call_tool.",
+    "light": "Look here before saying that you cannot: these are the user's MCP tools (server__tool), with "
+    "their descriptions cut. Read one with describe_tools before you call it.",
+    "full": "Look here before saying that you cannot: these are the user's MCP tools (server__tool).",
+}
+
+_OWN = {
+    "search_everything": "The user's posts, documents and pages: search_everything",
+    "put_document": "remember something: put_document",
+    "read_url_content": "open a link: read_url_content",
+}
+"""When to use the most important of the hub's own tools, as the instructions say it."""
 
 
 class Disclosure:
@@ -39,6 +62,9 @@ class Disclosure:
         self._gateway = gateway
         operations = [each for each in table.with_face(Face.MCP) if not each.alias_of]
         self._definitions = {each.name: json.encode(definition(each)) for each in operations}
+        self._listed = {
+            each.name: json.encode(definition(each, brief=True)) for each in operations if each.name in LISTED
+        }
         self._targets = {each.name: each.target for each in operations}
         self._lists: dict[tuple[Hashable, ...], bytes] = {}
 
@@ -48,18 +74,23 @@ class Disclosure:
         return found if found is not None and access.allows(self._targets[name]) else None
 
     def instructions(self, mode: Mode, access: Access) -> str:
-        """Return the instructions for a model: how to find the tools, and which servers have them."""
-        if mode == "full":
+        """Return the instructions for a model: when and how to find tools, and which servers have them.
+
+        A client may show only the first 512 characters. What comes last are names of servers.
+        """
+        own = [how for name, how in _OWN.items() if self.built_in(name, access) is not None]
+        own_tools = f" {'; '.join(own)}." if own else ""
+        return f"{_INSTRUCTIONS[mode]}{own_tools}{self._servers(access)}"
+
+    def _servers(self, access: Access) -> str:
+        """Name a few servers for a model, first those that a person described."""
+        seen = [each for each in self._gateway.servers.values() if self._gateway.sees(access, each)]
+        servers = sorted((each for each in seen if not each.disabled), key=lambda each: not each.description)
+        if not servers:
             return ""
-        servers_seen = (each for each in self._gateway.servers.values() if self._gateway.sees(access, each))
-        names = [server.name for server in servers_seen if not server.disabled]
-        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-        servers = f" Servers: {', '.join(names[:MOST_NAMED])}{more}." if names else ""
-        if mode == "light":
-            return f"Read a tool's parameters with describe_tools before calling it.{servers}"
-        return (
-            f"More tools are found with search_tools, read with describe_tools, run with call_tool.{servers}"
-        )
+        named = ", ".join(_introduced(server) for server in servers[:MOST_NAMED])
+        more = f" and {len(servers) - MOST_NAMED} more" if len(servers) > MOST_NAMED else ""
+        return f" Servers: {named}{more}."
 
     def list_is_ready(self, mode: Mode) -> bool:
         """Return whether no enabled server's tools are missing from the list of that mode."""
@@ -107,7 +138,11 @@ class Disclosure:
         """Return name and definition of each tool of the list that this access may call."""
         catalogue = self._gateway.catalogue
         if mode == "search":
-            listed = [(name, found) for name in LISTED if (found := self.built_in(name, access)) is not None]
+            listed = [
+                (name, self._listed[name])
+                for name in LISTED
+                if name in self._listed and access.allows(self._targets[name])
+            ]
             pinned = visible_tools(access, self._gateway.pinned_tools())
             return listed + [(tool.alias, tool.definition) for tool in pinned]
         tools = visible_tools(access, (*catalogue.own, *catalogue.tools))
@@ -119,12 +154,17 @@ class Disclosure:
     def _parts(self, mode: Mode) -> list[bytes]:
         if mode == "search":
             return [
-                *(self._definitions[name] for name in LISTED if name in self._definitions),
+                *(self._listed[name] for name in LISTED if name in self._listed),
                 self._gateway.pinned(),
             ]
         if mode == "light":
             return [self._definitions["describe_tools"], self._gateway.catalogue.light()]
         return [self._gateway.catalogue.full()]
+
+
+def _introduced(server: Server) -> str:
+    about = shortened(one_line(server.description), _ABOUT).rstrip(".")
+    return f"{server.name} ({about})" if about else server.name
 
 
 def own_tools(table: OperationTable) -> list[Tool]:
@@ -147,43 +187,53 @@ def _tools(operations: Iterable[Operation]) -> list[Tool]:
     return [replace(tool, target=target) for tool, target in found if tool is not None]
 
 
-def definition(operation: Operation) -> dict[str, object]:
-    """Return an operation as a tool of MCP."""
+def definition(operation: Operation, *, brief: bool = False) -> dict[str, object]:
+    """Return an operation as a tool of MCP. ``brief``: without the parameters that are seldom used."""
     shown: dict[str, object] = {
         "name": operation.name,
+        "title": operation.label or operation.name.replace("_", " ").capitalize(),
         "description": operation.description,
-        "inputSchema": _for_models(input_schema(operation.params)),
+        "inputSchema": _for_models(input_schema(operation.params), _UNLISTED if brief else _UNSHOWN),
     }
-    if operation.label:
-        shown["title"] = operation.label
     annotations = {"readOnlyHint": True} if operation.read_only else {}
     if annotations or operation.annotations:
         shown["annotations"] = {**annotations, **operation.annotations}
     return shown
 
 
-_SILENT = frozenset({"minLength", "maxLength", "minItems", "maxItems"})
+_SILENT = frozenset({"minLength", "maxLength", "minItems", "maxItems", "seldom"})
+_UNSHOWN = frozenset({"programs"})
+_UNLISTED = frozenset({"programs", "seldom"})
+_FAR = 10
+"""A limit so many times the default, or so small a part of it, is not reached by accident."""
+
 _ENDLESS = 1_000_000
 
 
-def _for_models(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema without what a model does not go by: it reads the list at each start, token by token.
+def _for_models(schema: dict[str, Any], left_out: frozenset[str]) -> dict[str, Any]:
+    """Return the schema without what a model does not need: the list costs tokens in every conversation.
 
-    Lengths that nobody reaches by accident, a least of one, defaults that are the same as nothing, and that
-    no other parameter is taken: the door holds to all of it and says so.
+    Left out are parameters with one of these marks, limits that nobody reaches by accident, defaults that are
+    the same as nothing, and that no other parameter is accepted. The door checks all of it and says so.
     """
-    properties = {name: _part(part) for name, part in schema["properties"].items()}
+    properties = {
+        name: _part(part) for name, part in schema["properties"].items() if left_out.isdisjoint(part)
+    }
     return {key: value for key, value in schema.items() if key != "additionalProperties"} | {
         "properties": properties
     }
 
 
 def _part(part: dict[str, Any]) -> dict[str, Any]:
+    usual = part.get("default")
+    most, least = _ENDLESS, 1.0
+    if isinstance(usual, int) and not isinstance(usual, bool):
+        most, least = usual * _FAR, max(usual / _FAR, least)
     return {
         key: value
         for key, value in part.items()
         if key not in _SILENT
         and not (key == "default" and (value is False or value == {}))
-        and not (key == "maximum" and value >= _ENDLESS)
-        and not (key == "minimum" and value in (0, 1))
+        and not (key == "maximum" and value >= most)
+        and not (key == "minimum" and value <= least)
     }

@@ -11,6 +11,7 @@ from tabane.access.oauth.discovery import discover_jwks_url
 from tabane.access.oauth.fetching import AuthorizationServerHttp, FetchFailed
 from tabane.access.profile_file import read_profiles
 from tabane.errors import TabaneError
+from tabane.extras import extra_command
 from tabane.hub.collector import NoTracing, check_installed
 from tabane.hub.doctor.files import closing
 from tabane.hub.doctor.installation import DoctorFinding, Installation, fault, note, ok, warning
@@ -80,7 +81,7 @@ def oauth(installation: Installation) -> Iterator[DoctorFinding]:
     if not all(find_spec(package) for package in ("jwt", "cryptography")):
         yield fault(
             say("oauth_issuer is set, but the packages of tabane[oauth] are missing"),
-            say("Install them: pip install 'tabane[oauth]'"),
+            say("Install them: {command}", command=extra_command("oauth")),
         )
     if settings.oauth_introspection_url and settings.oauth_client_secret:
         try:
@@ -98,7 +99,7 @@ def traces(installation: Installation) -> Iterator[DoctorFinding]:
     except NoTracing:
         yield warning(
             say("otel_endpoint is set, but the packages of tabane[otel] are missing: no spans are sent"),
-            say("Install them: pip install 'tabane[otel]'"),
+            say("Install them: {command}", command=extra_command("otel")),
         )
 
 

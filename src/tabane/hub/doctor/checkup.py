@@ -6,7 +6,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from tabane.errors import TabaneError
-from tabane.hub.doctor import access, audit, certificates, configuration, files, process, server_starts
+from tabane.hub.doctor import (
+    access,
+    assistants,
+    audit,
+    certificates,
+    configuration,
+    environment,
+    files,
+    process,
+    server_starts,
+)
 from tabane.hub.doctor.installation import DoctorFinding, Installation
 from tabane.messages import Message, say
 
@@ -38,6 +48,7 @@ SECTIONS = (
             configuration.urls,
         ),
     ),
+    DoctorSection("environment", say("Environment"), (environment.passed, environment.recorded)),
     DoctorSection("files", say("Files"), (files.permissions, files.disk, files.caches, files.stores)),
     DoctorSection(
         "access",
@@ -46,7 +57,7 @@ SECTIONS = (
     ),
     DoctorSection("documents", say("Documents"), (files.roots, files.watched)),
     DoctorSection("models", say("Semantic search"), (files.model,)),
-    DoctorSection("assistants", say("Assistants"), (configuration.assistants,)),
+    DoctorSection("assistants", say("Assistants"), (assistants.assistants,)),
 )
 """The checks that take no time."""
 
@@ -87,6 +98,28 @@ def repair(look: Callable[[], Installation]) -> tuple[Installation, DoctorRepair
                 failed[str(finding.title)] = finding, reason
         installation = look()
     return installation, DoctorRepairs(tuple(done), tuple(failed.values()))
+
+
+def repaired(found: Iterable[DoctorFinding]) -> DoctorRepairs:
+    """Apply the fixes of findings that were already made, each once."""
+    done, failed = [], []
+    for finding in found:
+        if finding.fix is not None:
+            reason = _fixed(finding)
+            if reason is None:
+                done.append(finding)
+            else:
+                failed.append((finding, reason))
+    return DoctorRepairs(tuple(done), tuple(failed))
+
+
+def repair_one(installation: Installation, wanted: Callable[[DoctorFinding], bool]) -> DoctorRepairs:
+    """Apply the fix of the first finding that is wanted; nothing if there is none any more."""
+    finding = next((each for each in _fixable(installation) if wanted(each)), None)
+    if finding is None:
+        return DoctorRepairs()
+    reason = _fixed(finding)
+    return DoctorRepairs((finding,)) if reason is None else DoctorRepairs((), ((finding, reason),))
 
 
 def _fixable(installation: Installation) -> Iterator[DoctorFinding]:

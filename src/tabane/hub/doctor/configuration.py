@@ -1,25 +1,15 @@
-"""Checks of the configuration: settings, servers file, variables, commands, and the assistants' own files."""
+"""Checks of the configuration: settings, servers file, variables and commands."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from tabane.errors import TabaneError
-from tabane.gateway.processes.processes import child_environment
-from tabane.gateway.servers.clients import CLIENTS
+from tabane.gateway.processes.child_environment import child_environment
 from tabane.gateway.servers.configuration import why_disabled
-from tabane.gateway.servers.importing import (
-    ImportCandidate,
-    ImportSource,
-    adopted,
-    is_tabane,
-    joined,
-    sources,
-)
 from tabane.gateway.servers.server import Server, exposes_secrets
 from tabane.gateway.servers.variables import PLAIN
 from tabane.hub.doctor.files import closing
@@ -33,10 +23,7 @@ from tabane.hub.doctor.installation import (
     read_servers,
     warning,
 )
-from tabane.hub.local.endpoint import here
-from tabane.hub.servers import recorded_path
 from tabane.messages import Message, say
-from tabane.settings.files import home_folder
 
 _INSTALLERS = {
     "npx": say("Install Node.js: https://nodejs.org"),
@@ -173,8 +160,6 @@ def commands(installation: Installation) -> Iterator[DoctorFinding]:
         )
     if local and not missing:
         yield ok(say("The commands of all servers are found ({count})", count=len(local)))
-    if recorded_path(installation.settings.home):
-        yield ok(say("PATH is recorded for hubs that an assistant starts"))
 
 
 def urls(installation: Installation) -> Iterator[DoctorFinding]:
@@ -199,81 +184,7 @@ def has_command(installation: Installation, server: Server) -> bool:
     """Return whether the command of that server can be found."""
     if server.needs_folder and "${" in server.command:
         return True
-    environ = child_environment(installation.children, server.env)
+    environ = child_environment(installation.children, server.env, server.inherit)
     if "/" in server.command:
         return os.access(os.path.join(server.cwd or "/", server.command), os.X_OK)
     return shutil.which(server.command, path=environ.get("PATH", os.defpath)) is not None
-
-
-def assistants(installation: Installation) -> Iterator[DoctorFinding]:
-    """Check each assistant's file that exists."""
-    looked = _looked(installation.environ)
-    for source in looked:
-        if source.problem:
-            yield warning(say("{title}: {problem}", title=source.title, problem=source.problem))
-            continue
-        ours = [found for found in source.servers if is_tabane(found.definition)]
-        for found in ours:
-            yield _entry(found, installation.environ)
-        if ours:
-            yield from _twice(source, installation.written)
-    if not any(is_tabane(found.definition) for source in looked for found in source.servers):
-        yield note(
-            say("None of the assistants that Tabane knows is set up to use it"),
-            say("Set one up: tabane install {names}", names="|".join(client.name for client in CLIENTS)),
-        )
-
-
-def _looked(environ: Mapping[str, str]) -> Sequence[ImportSource]:
-    config = environ.get("XDG_CONFIG_HOME", "")
-    return list(
-        sources(
-            CLIENTS,
-            sys.platform,
-            Path(home_folder(environ)),
-            Path(here()),
-            Path(config) if os.path.isabs(config) else None,
-        )
-    )
-
-
-def _entry(found: ImportCandidate, environ: Mapping[str, str]) -> DoctorFinding:
-    command = str(found.definition.get("command", ""))
-    origin = next((client.name for client in CLIENTS if client.title == found.title), None)
-    again = say("Set it up again: tabane install {name}", name=origin) if origin else None
-    if shutil.which(command, path=environ.get("PATH")) is None:
-        title = say(
-            "{title} starts Tabane as {command}, which does not exist", title=found.title, command=command
-        )
-        return fault(title, again or say("Fix it in {path}", path=found.path))
-    if not os.path.isabs(command):
-        title = say(
-            "{title} starts Tabane as {command}, which it may not find on its PATH",
-            title=found.title,
-            command=command,
-        )
-        return note(title, again)
-    return ok(say("{title} uses Tabane: {path}", title=found.title, path=found.path))
-
-
-def _twice(source: ImportSource, written: Mapping[str, object]) -> Iterator[DoctorFinding]:
-    """Report servers that an assistant with Tabane also starts itself: it sees their tools twice."""
-    for found in source.servers:
-        if is_tabane(found.definition) or found.definition.get("disabled"):
-            continue
-        definition, _ = adopted(found)
-        same = (
-            name
-            for name, ours in written.items()
-            if isinstance(ours, dict) and joined(ours, definition) is not None
-        )
-        for name in same:
-            yield warning(
-                say(
-                    "{title} has the server {name} twice: through Tabane, and as {own} in its own file",
-                    title=found.title,
-                    name=name,
-                    own=found.name,
-                ),
-                say("Remove {own} from {path}", own=found.name, path=found.path),
-            )

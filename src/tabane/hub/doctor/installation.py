@@ -14,14 +14,14 @@ from typing import Any, Literal
 from tabane.errors import HubError, TabaneError
 from tabane.gateway.servers.configuration import (
     ServersConfiguration,
-    open_document,
     read_configuration,
-    server_tables,
+    written_definitions,
 )
 from tabane.gateway.servers.server import Server
 from tabane.hub.local.client import CONNECT_LIMIT, HubClient
 from tabane.hub.local.endpoint import Endpoint, home_of
-from tabane.hub.servers import variables_of, with_recorded_path
+from tabane.hub.recorded_environment import with_recorded
+from tabane.hub.servers import secret_of, variables_of, with_inherited
 from tabane.messages import Message
 from tabane.settings import Settings, load_settings
 from tabane.settings.files import config_folder
@@ -98,7 +98,11 @@ class Installation:
 
     @property
     def children(self) -> Mapping[str, str]:
-        return with_recorded_path(self.environ, self.settings.home)
+        return with_recorded(
+            self.environ,
+            self.settings.home,
+            lambda name: secret_of(self.settings, self.environ, name),
+        )
 
     @property
     def servers_path(self) -> Path:
@@ -174,27 +178,18 @@ def examine(environ: Mapping[str, str], hub: HubClient | None, hub_problem: HubE
 def read_servers(installation: Installation, environ: Mapping[str, str]) -> ServersConfiguration:
     """Read the servers file with the variables of an environment. Raises TabaneError."""
     required = "servers" in installation.settings.sources
-    return read_configuration(
-        installation.servers_path, variables_of(installation.settings, environ), required=required
-    )
+    settings = installation.settings
+    found = read_configuration(installation.servers_path, variables_of(settings, environ), required=required)
+    return with_inherited(found, settings, environ)
 
 
 def _with_configuration(installation: Installation) -> Installation:
     try:
         configuration = read_servers(installation, installation.environ)
-        written = _definitions(installation.servers_path)
+        written = written_definitions(installation.servers_path)
     except TabaneError as error:
         return replace(installation, configuration_problem=error.message)
     return replace(installation, configuration=configuration, written=written)
-
-
-def _definitions(path: Path) -> dict[str, Any]:
-    try:
-        document = open_document(path)
-    except FileNotFoundError:
-        return {}
-    tables = server_tables(path, document)
-    return {entry.key: entry.value for table in tables for entry in document.members(table.start)}
 
 
 def _settings(environ: Mapping[str, str]) -> tuple[Settings, Message | None]:

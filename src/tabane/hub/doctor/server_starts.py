@@ -13,11 +13,14 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tabane.errors import TabaneError
+from tabane.errors import TabaneError, UpstreamError
+from tabane.gateway.launchers.failure_causes import cause_in
+from tabane.gateway.launchers.npx_cache import in_use, npx_entry, remove
+from tabane.gateway.launchers.package_run import package_run
+from tabane.gateway.processes.child_environment import child_environment
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.connector import Connector
-from tabane.gateway.upstreams.upstream import Connect
 from tabane.hub.doctor.configuration import has_command
 from tabane.hub.doctor.installation import DoctorFinding, Installation, Row, fault, note, ok, warning
 from tabane.hub.local.endpoint import here
@@ -79,6 +82,7 @@ async def _all(installation: Installation, servers: Sequence[Server]) -> list[Do
             Path(logs),
             installation.children,
             installation.settings.max_line,
+            lambda: (installation.settings.download_timeout, installation.settings.downloads),
         )
         try:
             return list(await asyncio.gather(*(_one(installation, s, connect, places) for s in servers)))
@@ -87,16 +91,14 @@ async def _all(installation: Installation, servers: Sequence[Server]) -> list[Do
 
 
 async def _one(
-    installation: Installation, server: Server, connect: Connect, places: asyncio.Semaphore
+    installation: Installation, server: Server, connect: Connector, places: asyncio.Semaphore
 ) -> DoctorFinding:
     async with places:
         began = time.monotonic()
         try:
             found = await try_server(server.in_folder(here()), connect, limits_of(installation.settings))
         except TabaneError as error:
-            return fault(
-                error.message, say("Test it again: tabane servers test {server}", server=server.name)
-            )
+            return await _failed(installation, server, error)
         seconds = time.monotonic() - began
     count = len(found["tools"])
     trouble = _trouble(installation, server)
@@ -110,6 +112,38 @@ async def _one(
     return _works(
         say("{server} starts in {seconds} s: {count} {count:tool|tools}, protocol {version}", **words)
     )
+
+
+async def _failed(installation: Installation, server: Server, error: TabaneError) -> DoctorFinding:
+    """Return why a server does not start, what to do, and the repair of its npx cache if that is broken."""
+    found = cause_in(error.message)
+    if found is None or found.cause.fix is None:
+        advice = say("Read all it writes: tabane servers test {server}, then tabane servers logs {server}",
+                     server=server.name)  # fmt: skip
+        return fault(error.message, advice)
+    title = say("{server} does not work: {line} ({how})", server=server.name,
+                line=found.cause.line.rstrip(" .:"), how=found.how)  # fmt: skip
+    if found.cause.kind != "cache":
+        return fault(title, found.cause.fix)
+    entry = await asyncio.to_thread(_cache_entry, installation, server)
+    return fault(title, found.cause.fix, None if entry is None else lambda: _repair(entry))
+
+
+def _cache_entry(installation: Installation, server: Server) -> Path | None:
+    """Return the entry of npx's cache that the server runs from, if it exists. Blocks."""
+    run = package_run(server.command, server.args)
+    if run is None:
+        return None
+    environment = child_environment(installation.children, server.env, server.inherit)
+    entry = npx_entry(run, environment, server.cwd)
+    return entry if entry is not None and entry.is_dir() else None
+
+
+def _repair(entry: Path) -> None:
+    """Remove an entry of npx's cache: npx installs it again. Raises UpstreamError if it is in use."""
+    if in_use(entry):
+        raise UpstreamError(say("{path} is in use. Stop what runs from there, then try again.", path=entry))
+    remove(entry)
 
 
 def _works(title: Message) -> DoctorFinding:

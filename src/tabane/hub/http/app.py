@@ -25,7 +25,9 @@ from tabane.hub.http.request import (
     refusal,
 )
 from tabane.hub.http.sessions import HttpSessions
+from tabane.hub.http.web_pages import WebPages
 from tabane.settings import Mode, Settings
+from tabane.web.paths import is_web_path
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
@@ -87,11 +89,13 @@ class HttpApp:
         modern: SingleRequests,
         programs: HttpPrograms,
         metrics: HttpMetrics,
+        web: WebPages,
         draining: Callable[[], bool],
         touch: Callable[[], None],
     ) -> None:
         self._settings, self._gate, self._draining, self._touch = settings, gate, draining, touch
         self._sessions, self._modern, self._programs, self._counts = sessions, modern, programs, metrics
+        self._web = web
         self._pages: dict[str, Callable[[HttpRequest], Awaitable[HttpReply]]] = {
             "/healthz": self._healthz,
             "/readyz": self._readyz,
@@ -124,6 +128,7 @@ class HttpApp:
         self._sessions.close()
         self._modern.close()
         self._programs.close()
+        await self._web.close()
 
     # -- where it goes ---------------------------------------------------------------------------
 
@@ -139,6 +144,10 @@ class HttpApp:
             return
         if request.path == RPC:
             await self._rpc(request)
+            return
+        if self._settings().web and is_web_path(request.path):
+            request.era = "web"
+            await self._web.answer(request)
             return
         page = self._pages.get(request.path) or self._metadata_at(request.path)
         if page is None:

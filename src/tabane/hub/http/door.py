@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from tabane.errors import ConfigurationError, TabaneError
+from tabane.errors import ConfigurationError, HubError, TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.hub.audit import HubAudit
 from tabane.hub.clients.sessions import ClientSessions
@@ -29,6 +29,8 @@ from tabane.messages import Message, say
 from tabane.operations import Door, OperationTable
 from tabane.settings import Settings
 from tabane.settings.listening import is_this_machine
+from tabane.web.paths import SIGN_IN
+from tabane.web.sign_in_links import SignInLinks
 
 if TYPE_CHECKING:
     from tabane.hub.http.tls import TlsFiles
@@ -147,6 +149,8 @@ class HttpDoor:
         """The port that should be listened at and cannot be."""
         self.used = self.loop.time()
         self._started = time.monotonic()
+        self.links = SignInLinks(self.loop.time)
+        """The links that sign a browser in to the web page."""
         self._listening: socket.socket | None = None
         self._server: LoadedServer | None = None
         self._loading: asyncio.Task[None] | None = None
@@ -215,6 +219,16 @@ class HttpDoor:
             return None
         host, scheme = self.settings.host, "https" if self.tls else "http"
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/mcp"
+
+    def sign_in_link(self) -> str:
+        """Return a URL that signs one browser in to the web page. Raises HubError if that is not served."""
+        if not self.settings.web:
+            raise HubError(say("The web page is turned off by the setting web."))
+        url = self.url
+        if url is None:
+            raise HubError(self.problem or say("The hub does not serve HTTP (the setting http)."))
+        root = self.settings.public_url.rstrip("/") or url.removesuffix("/mcp")
+        return f"{root}{SIGN_IN}#{self.links.make()}"
 
     @property
     def uptime(self) -> float:

@@ -24,6 +24,7 @@ from tabane.operations import Caller, Face
 from tabane.operations.access import LOCAL, METRICS, Access
 from tabane.settings import Settings
 from tabane.settings.listening import WILDCARDS, networks
+from tabane.web.paths import is_web_path
 from tabane.wire.http import allowed_host, allowed_origin, bearer, offered, own_origin
 
 log = logging.getLogger(__name__)
@@ -66,8 +67,8 @@ class HttpGate:
 
     There are three kinds of pages. A *listed* page (setting ``origins``) may read what is public, and needs
     a token or key for everything else. The hub's *own* page, whose origin is the host of the request, needs
-    one for everything; a session that signed in, with a header against forged requests, will count as the
-    token in :meth:`_is_own_page` once there is such a page. All other pages are refused.
+    one for everything too, except at the paths of the web page: that has sessions of its own. All other pages
+    are refused, except that they may link to the web page, which shows nothing before its script has run.
 
     ``token_path`` is the file of the hub's token, ``lang`` the value of the variable LANG.
     """
@@ -134,11 +135,12 @@ class HttpGate:
         site = request.headers.get("sec-fetch-site")
         request.page = origin is not None or site is not None
         if origin is None:
-            if site not in _NO_OTHER_PAGE:
+            if site not in _NO_OTHER_PAGE and not self._is_link(request):
                 # An image, a script, a frame or a link: browsers send no origin for these.
                 raise refusal(403, "Sec-Fetch-Site: other pages may not use this hub in that way")
             return
-        if not (allowed_origin(origin, self._settings().origins) or self._is_own_page(request)):
+        listed = not self._is_web(request) and allowed_origin(origin, self._settings().origins)
+        if not (listed or self._is_own_page(request)):
             raise refusal(
                 403, "Origin: pages from there may not use this hub; the setting origins allows them"
             )
@@ -148,6 +150,8 @@ class HttpGate:
         """Return whether a page of the hub itself asks, with a token or key. The host was checked already."""
         if not own_origin(request.headers.get("origin"), request.origin.host, tls=request.origin.tls):
             return False
+        if self._is_web(request):
+            return True
         shown = token_in(request)
         if self._authenticator.token is None:
             return request.origin.local
@@ -157,6 +161,16 @@ class HttpGate:
             return True
         self._authenticator.attempts.note(source_of(request.origin.address), "token")
         return False
+
+    def _is_web(self, request: HttpRequest) -> bool:
+        """Return whether a request is one for the web page. A WebSocket at the same path is a program."""
+        return self._settings().web and is_web_path(request.path) and "upgrade" not in request.headers
+
+    def _is_link(self, request: HttpRequest) -> bool:
+        """Return whether a link of another page leads to the web page, in a tab of its own."""
+        headers = request.headers
+        opens = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+        return request.method == "GET" and opens and self._is_web(request)
 
     # -- who it is -------------------------------------------------------------------------------
 
@@ -264,11 +278,11 @@ class HttpGate:
     def caller(self, request: HttpRequest, session: str, access: Access) -> Caller:
         """Return the caller of an MCP client over HTTP."""
         looks = self._only_looks(request)
-        return Caller(access.holder, Face.MCP, session, self._lang(request), looks=looks, access=access)
+        return Caller(access.holder, Face.MCP, session, self.language(request), looks=looks, access=access)
 
     def program(self, request: HttpRequest, session: str, access: Access | None) -> Caller:
         """Return the caller of a program over TCP. Without an access, it is a program of this machine."""
-        lang = self._lang(request)
+        lang = self.language(request)
         if access is not None:
             looks = self._only_looks(request)
             return Caller(access.holder, Face.RPC, session, lang, looks=looks, access=access)
@@ -295,7 +309,8 @@ class HttpGate:
         """Return whether a web page without a token asks a hub without a token: it may change nothing."""
         return request.page and self._authenticator.token is None
 
-    def _lang(self, request: HttpRequest) -> Lang:
+    def language(self, request: HttpRequest) -> Lang:
+        """Return the language of an answer: that of the settings, else the one that the client prefers."""
         first = request.headers.get("accept-language", "").partition(",")[0].partition(";")[0].strip()
         return language(self._settings().lang, first, self._default_lang)
 

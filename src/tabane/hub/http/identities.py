@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 
-from tabane.operations.access import Access
+from tabane.operations.access import LOCAL, Access
 
 
 class KeyFinder(Protocol):
@@ -39,12 +39,19 @@ def _unheard(source: str, reason: str) -> None:
     return
 
 
+def only_local(holder: str) -> Access | None:
+    """Return the access of the local user, and of nobody else."""
+    return LOCAL if holder == LOCAL.holder else None
+
+
 @dataclass(frozen=True, slots=True)
 class HttpIdentities:
     """What the hub knows of identities besides its own token.
 
     ``exist`` returns whether there is any key, or OAuth is configured: without, nobody could come in from
     another machine. ``on_refused`` is called with the source and the reason of each failed attempt.
+    ``restore`` returns the access of a holder whose key was shown before, None if it has ended.
+    ``on_signed_in`` is called with the holder and the source of a browser that signed in.
     ``resource_metadata`` returns the OAuth metadata of the hub as a URL and a JSON document; None without
     OAuth.
     """
@@ -55,3 +62,5 @@ class HttpIdentities:
     exist: Callable[[], bool] = lambda: False
     on_refused: Callable[[str, str], None] = _unheard
     resource_metadata: Callable[[], tuple[str, bytes] | None] = lambda: None
+    restore: Callable[[str], Access | None] = only_local
+    on_signed_in: Callable[[str, str], None] = _unheard

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
@@ -18,6 +18,7 @@ from tabane.wire.trace_context import TRACEPARENT, TRACESTATE
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
+AsgiApp = Callable[[Any, Any, Any], Awaitable[None]]
 HeaderList = list[tuple[bytes, bytes]]
 
 JSON_HEAD: HeaderList = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
@@ -187,6 +188,19 @@ class HttpRequest:
             parts.append(part)
             if not message["more_body"]:
                 return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    async def pass_to(self, app: AsgiApp, more: Mapping[str, Any]) -> None:
+        """Let another application answer. ``more`` is added to the scope."""
+
+        async def send(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                self.status = message["status"]
+                message = {**message, "headers": [*message.get("headers", ()), *self.extra]}
+            else:
+                self.sent += len(message.get("body", b""))
+            await self._send(message)
+
+        await app({**self.scope, **more}, self._receive, send)
 
     async def reply(self, reply: HttpReply) -> None:
         """Send a whole answer."""

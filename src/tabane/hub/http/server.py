@@ -22,6 +22,7 @@ from tabane.hub.http.request import HttpRequest
 from tabane.hub.http.sessions import HttpSessions
 from tabane.hub.http.stream import Pulse
 from tabane.hub.http.tls_entrance import TlsEntrance
+from tabane.hub.http.web_pages import WebPages
 from tabane.settings import Settings
 
 KEEP_ALIVE = 75
@@ -70,6 +71,7 @@ class HttpServer:
             self._refusals,
         )
         self._attempts = attempts
+        self._web = WebPages(door, gate, authenticator, lambda: hub.sessions.draining, hub.environment)
         self._app = HttpApp(
             settings,
             gate,
@@ -77,6 +79,7 @@ class HttpServer:
             self._modern,
             self._programs,
             metrics,
+            self._web,
             lambda: hub.sessions.draining,
             door.touch,
         )
@@ -130,7 +133,7 @@ class HttpServer:
     @property
     def busy(self) -> bool:
         """Return whether there is any client: a session, or a request that is not answered yet."""
-        return bool(len(self._sessions) or self._modern.in_flight or self._programs.here)
+        return bool(len(self._sessions) or self._modern.in_flight or self._programs.here or self._web.streams)
 
     def drain(self) -> None:
         """Begin nothing new for programs: requests that come now are answered with an error."""

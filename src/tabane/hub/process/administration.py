@@ -7,8 +7,9 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from tabane.errors import Forbidden
 from tabane.messages import Lang, say
-from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.operations import LOCAL, Caller, Face, Operation, Privilege
 from tabane.settings import Settings
 
 FACES = frozenset({Face.RPC, Face.CLI})
@@ -53,6 +54,14 @@ class AdministeredHub(Protocol):
         """Begin to end. Return at once; requests in flight are finished first."""
         ...
 
+    def sign_in_link(self) -> str:
+        """Return a URL that signs one browser in to the web page. Raises HubError."""
+        ...
+
+    def restart(self) -> None:
+        """Have another process end this hub and start the next one. Raises HubError if that is impossible."""
+        ...
+
     def keep(self) -> None:
         """Treat the hub as started by hand from now on: it does not end when idle."""
         ...
@@ -84,7 +93,24 @@ class HubAdministration:
                 public=True,
                 source="hub",
             ),
+            Operation(
+                "sign_in_link",
+                "A URL that signs one browser in to the web page, with everything that the user may do. It "
+                "works once, for two minutes.",
+                NoAdministrationParameters,
+                self.sign_in_link,
+                FACES,
+                admin,
+            ),
             Operation("stop_server", "End the hub.", StopServer, self.stop, FACES, admin),
+            Operation(
+                "restart_hub",
+                "End the hub, and start it again with the same flags.",
+                NoAdministrationParameters,
+                self.restart,
+                FACES,
+                admin,
+            ),
             Operation(
                 "keep_server", "Do not end when idle.", NoAdministrationParameters, self.keep, FACES, admin
             ),
@@ -106,6 +132,16 @@ class HubAdministration:
         # The connection that asks is among those in flight, so its answer goes out before the end.
         self._hub().end("restart" if params.restart else "stop")
         return {"status": "stopping", "message": say("The hub is stopping.").render(caller.lang)}
+
+    async def sign_in_link(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, str]:
+        if caller.access is not LOCAL:
+            raise Forbidden(say("Only the user of this machine can make a link that signs in as that user."))
+        return {"url": self._hub().sign_in_link()}
+
+    async def restart(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, str]:
+        """Restart the hub. Assistants and pages connect to the next one by themselves."""
+        self._hub().restart()
+        return {"status": "restarting", "message": say("The hub is restarting.").render(caller.lang)}
 
     async def keep(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, str]:
         self._hub().keep()

@@ -7,6 +7,8 @@ import contextlib
 import logging
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,7 +25,9 @@ from tabane.hub.local.endpoint import Endpoint
 from tabane.hub.local.handshake import Hello, HelloRefused, Welcome
 from tabane.hub.local.listener import HubIdentity, HubListener
 from tabane.hub.local.lock import HomeLock, LockHolder
+from tabane.hub.process import model_use
 from tabane.hub.process.administration import HubAdministration, settings_report
+from tabane.hub.process.check_up_operations import environment_of
 from tabane.hub.process.home_version import write_stamp
 from tabane.hub.process.identities import HubIdentities
 from tabane.hub.process.logs import HubLogs
@@ -53,11 +57,13 @@ CLOSING = 20.0
 class LaunchOrigin:
     """How this hub was started: by whom, with which flags.
 
-    ``asked`` is whether a user waits for this start, and sees its failures.
+    ``asked`` is whether a user waits for this start, and sees its failures. ``detached`` is whether it is a
+    process of its own, which another process can start again in the same way.
     """
 
     def __init__(self, started_by: str, flags: Sequence[str], *, asked: bool = False) -> None:
         self.started_by, self.flags, self.asked = started_by, tuple(flags), asked
+        self.detached = False
 
 
 class Daemon:
@@ -87,6 +93,7 @@ class Daemon:
         self.http: HttpDoor | None = None
         """Where HTTP is wanted, whether or not it could be."""
         self._identities: HubIdentities | None = None
+        self._restarter: subprocess.Popen[bytes] | None = None
         self.homeless = False
         """Whether the home was deleted or replaced under this hub: what is at its paths is not its own."""
 
@@ -109,6 +116,7 @@ class Daemon:
         self.http = self._http()
         write_stamp(self._endpoint.home)
         self.hub.open()
+        model_use.resume(self.hub)
         self._listener = self._listening()
         self._reloaded()  # The token must not appear in the log either.
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -257,6 +265,7 @@ class Daemon:
             "log": self._endpoint.log,
             "stuck": self._stuck,
             "started_by": self._origin.started_by,
+            "restartable": self._origin.detached,
             "flags": list(self._origin.flags),
             "uptime": round(time.time() - self._started, 1),
             "memory_mb": _memory(),
@@ -277,6 +286,23 @@ class Daemon:
     def beginning(self, caller: Caller) -> dict[str, Any] | None:
         opening = self.hub.posts.beginning
         return opening.state(caller.lang) if opening else None
+
+    def sign_in_link(self) -> str:
+        if self.http is None:
+            raise HubError(say("The hub does not serve HTTP (the setting http)."))
+        return self.http.sign_in_link()
+
+    def restart(self) -> None:
+        if not self._origin.detached:
+            raise HubError(
+                say(
+                    "This hub cannot restart itself, because it runs in the foreground or in the process of "
+                    "an assistant. Restart it there."
+                )
+            )
+        if self._restarter is None or self._restarter.poll() is not None:
+            log.info("the hub is asked to restart")
+            self._restarter = start_restart(environment_of(self.settings, self._environment))
 
     def keep(self) -> None:
         if self._origin.started_by == locks.BRIDGE:
@@ -453,6 +479,23 @@ def held_by(endpoint: Endpoint) -> Message:
         home=endpoint.home,
         pid=holder.pid if holder else "?",
     )
+
+
+def start_restart(environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start `tabane restart` as a process that outlives this one. Raises HubError."""
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "tabane", "restart"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environ,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise HubError(
+            say("The hub cannot be restarted: {why}. Run: tabane restart", why=error.strerror)
+        ) from None
 
 
 def _memory() -> float | None:

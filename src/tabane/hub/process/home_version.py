@@ -13,6 +13,7 @@ import msgspec
 
 from tabane.build import this_build
 from tabane.errors import ConfigurationError, HubError
+from tabane.extras import this_copy
 from tabane.hub.local.handshake import newer
 from tabane.messages import Message, say
 from tabane.settings.files import read_trusted, write_private
@@ -38,8 +39,9 @@ class HomeDowngrade(NamedTuple):
     def message(self) -> Message:
         return say(
             "{home} was last used by Tabane {theirs}. This is Tabane {ours}, which is older, so it "
-            "does not start there and changes nothing. Update Tabane (uv tool upgrade tabane, or pip "
-            "install --upgrade tabane), or set TABANE_HOME to another folder.",
+            "does not start there and changes nothing. Update Tabane ({command}), or set TABANE_HOME to "
+            "another folder.",
+            command=this_copy().update(),
             theirs=self.theirs,
             home=self.home,
             ours=this_build().name,

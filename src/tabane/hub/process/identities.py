@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 from tabane.errors import TabaneError
 from tabane.hub.access import HubAccess
-from tabane.hub.http.identities import HttpIdentities
+from tabane.hub.http.identities import HttpIdentities, only_local
 from tabane.hub.hub import Hub
 from tabane.hub.oauth import HubOAuth
 from tabane.operations import Access
@@ -29,6 +29,8 @@ class HubIdentities:
             exist=self._exist,
             on_refused=self._refused,
             resource_metadata=self._oauth.metadata,
+            restore=self._restore,
+            on_signed_in=self._signed_in,
         )
 
     async def close(self) -> None:
@@ -39,6 +41,18 @@ class HubIdentities:
             return self._oauth.active or self._hub.access.keys.exist()
         except TabaneError:
             return False  # the file of keys cannot be used, so no key is known
+
+    def _restore(self, holder: str) -> Access | None:
+        local = only_local(holder)
+        if local is not None or not holder.startswith("key:"):
+            return local
+        try:
+            return self._hub.access.keys.with_id(holder.removeprefix("key:"))
+        except TabaneError:
+            return None  # the file of keys cannot be used, so no key is known
+
+    def _signed_in(self, holder: str, source: str) -> None:
+        self._hub.audit.event("access", "sign_in", "ok", "web", holder=holder, source=source)
 
     def _refused(self, source: str, reason: str) -> None:
         self._hub.audit.event("access", "sign_in", "refused", reason, holder="", source=source)

@@ -24,6 +24,7 @@ from tabane.hub.local.stdio import waits
 from tabane.hub.process.daemon import Daemon, LaunchOrigin, held_by, open_logs, prepare_home
 from tabane.hub.process.home_version import refuse_downgrade
 from tabane.hub.process.logs import HubLogs
+from tabane.hub.process.readiness import report_ready
 from tabane.messages import say
 from tabane.settings import OPTIONS, Settings, load_settings
 
@@ -58,7 +59,7 @@ def run_foreground(flags: Mapping[str, object]) -> int:
     if lock is None:
         raise HubError(held_by(endpoint))
     origin = LaunchOrigin(locks.HAND, settings.as_flags(), asked=True)
-    _run(settings, lock, origin, aloud=True)
+    _run(settings, lock, origin, aloud=True, then=lambda _: report_ready(os.environ))
     return 0
 
 
@@ -167,6 +168,7 @@ def _detached(started_by: str, flags: Sequence[str], voice: _LaunchReport) -> in
         os.ftruncate(2, 0)
     own = LaunchOrigin(started_by, flags, asked=started_by == locks.HAND)
     origin = inherited(own, last)
+    origin.detached = True
     settings = load_settings(flags_of(origin.flags), os.environ)
     _prepared(settings)
     ready = LaunchOutcome(READY, {}, os.getpid())

@@ -11,7 +11,11 @@ import msgspec
 
 from tabane.hub.hub import Hub
 from tabane.hub.process.administration import HubAdministration
+from tabane.hub.process.check_up_operations import CheckUpOperations
+from tabane.hub.process.model_use import ModelUse
+from tabane.hub.process.settings_operations import SettingsOperations
 from tabane.hub.rpc.permission import OF_THE_USER
+from tabane.messages import Message
 from tabane.operations import Face, Operation, OperationTable, Privilege
 from tabane.operations.parameter_errors import describe_range
 from tabane.settings import load_settings
@@ -67,7 +71,9 @@ def _row(name: str, part: dict[str, Any], required: bool) -> str:
     kinds = " or ".join(dict.fromkeys(_kind(option) for option in options))
     default = "required" if required else _default(_usual(part, options))
     fits = "; ".join(str(fits) for fits in map(describe_range, options) if fits is not None)
-    return f"| `{name}` | {kinds} | {default} | {fits} |"
+    what = next((each["description"] for each in (part, *options) if each.get("description")), "")
+    said = ". ".join(filter(None, (fits, what.replace("|", "\\|"))))
+    return f"| `{name}` | {kinds} | {default} | {said} |"
 
 
 def _usual(part: dict[str, Any], options: list[dict[str, Any]]) -> Any:
@@ -93,7 +99,18 @@ def _kind(part: dict[str, Any]) -> str:
 
 def table_of(hub: Hub, administration: HubAdministration) -> OperationTable:
     """Return the operations of a hub that runs as a process."""
-    return OperationTable([*hub.table, *administration.table()])
+    settings = SettingsOperations(lambda: hub, lambda: _reloaded(hub))
+    check_ups = CheckUpOperations(lambda: hub)
+    use = ModelUse(hub, settings)
+    return OperationTable(
+        [*hub.table, *administration.table(), *settings.table(), *use.table(), *check_ups.table()]
+    )
+
+
+def _reloaded(hub: Hub) -> Message | None:
+    """Read the files again, and return why they are not in force."""
+    hub.follower.now()
+    return hub.follower.problem
 
 
 async def whole_table() -> OperationTable:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 
 from tabane.errors import BadArguments
 from tabane.messages import say
@@ -19,9 +20,18 @@ from tabane.posts.post import SPACES
 PLACES = {"content": "embeddings", "reasoning": "batch/reasoning", "summary": "batch/summary"}
 """Where the original twilog keeps the vectors of each text. The options -e, -r and -s name other folders."""
 
+SAMPLE = ("twilog.csv", "results.jsonl")
+"""Files of the sample archive: a few hundred posts by people who do not exist."""
+
 _CSV = "twilog.csv"
 _RESULTS = "batch/results.jsonl"
 _LISTS = ("tweets.js", "tweet.js", "like.js")
+
+
+def sample_files() -> list[str]:
+    """Return the paths of the sample archive."""
+    folder = resources.files("tabane.posts") / "sample"
+    return [str(folder / name) for name in SAMPLE]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import importlib.util
 import re
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
@@ -106,7 +107,8 @@ class Decompressor(Protocol):
 
 def accepted() -> str:
     """Return the value of Accept-Encoding: the encodings that can be decompressed here."""
-    return "gzip, deflate, br" + (", zstd" if _zstd() is not None else "")
+    brotli = ", br" if importlib.util.find_spec("brotli") else ""  # not imported before it is needed
+    return f"gzip, deflate{brotli}" + (", zstd" if _zstd() is not None else "")
 
 
 def unpacking(encoding: str) -> Decompressor | None:
@@ -118,8 +120,8 @@ def unpacking(encoding: str) -> Decompressor | None:
         return _Gzip()
     if names == ["deflate"]:
         return _Deflate()
-    if names == ["br"]:
-        return _Brotli()
+    if names == ["br"] and (brotli := _brotli()) is not None:
+        return _Brotli(brotli)
     if names == ["zstd"] and (zstd := _zstd()) is not None:
         return _Zstd(zstd)
     raise UnknownEncoding(", ".join(names)[:80])
@@ -180,9 +182,7 @@ def _inflated(state: Any, data: bytes) -> Iterator[bytes]:
 
 
 class _Brotli:
-    def __init__(self) -> None:
-        import brotli
-
+    def __init__(self, brotli: Any) -> None:
         self._state, self._broken, self._begun = brotli.Decompressor(), brotli.error, False
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
@@ -235,9 +235,18 @@ class _Zstd:
         return self._zstd.ZstdDecompressor(options=widest)
 
 
+def _brotli() -> Any | None:
+    """Return the module of the extra ``brotli``, if it is installed."""
+    return _module("brotli")
+
+
 def _zstd() -> Any | None:
     """Return the standard library's module (Python 3.14 and later), or its backport if that is installed."""
-    for name in ("compression.zstd", "backports.zstd"):
+    return _module("compression.zstd", "backports.zstd")
+
+
+def _module(*names: str) -> Any | None:
+    for name in names:
         try:
             return importlib.import_module(name)
         except ImportError:

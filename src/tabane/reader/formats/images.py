@@ -1,12 +1,18 @@
-"""Images, scaled down to what a model accepts."""
+"""Images, scaled down to what a model accepts.
+
+Pillow scales them. Without it, an image that is small enough is passed on as it is.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import io
 from typing import TYPE_CHECKING
 
 from tabane.errors import ReadError
+from tabane.extras import extra_command
 from tabane.messages import say
+from tabane.reader.formats.image_headers import image_header
 from tabane.reader.formats.text import broken, too_large
 from tabane.reader.markdown import escaping
 from tabane.reader.page import Page, Picture
@@ -15,6 +21,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _SIDE = 1568  # pixels of the longer side: models scale down larger ones
+_WIDEST = 8000  # pixels that models accept, and scale down themselves
 _BYTES = 1_000_000
 _PIXELS = 50_000_000  # of an image that is decoded whole: 200 MB
 _PASSED = {"PNG": "image/png", "JPEG": "image/jpeg", "GIF": "image/gif", "WEBP": "image/webp"}
@@ -25,6 +32,8 @@ def image_page(body: bytes, url: str, name: str) -> Page:
     """Return the image as a picture, its size in the text. Raises ReadError ``large`` for one that would
     not fit.
     """
+    if importlib.util.find_spec("PIL") is None:
+        return unscaled_page(body, url, name)
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -38,16 +47,41 @@ def image_page(body: bytes, url: str, name: str) -> Page:
         raise ReadError(say("Images of this type cannot be read."), "type") from None
     except (OSError, SyntaxError, ValueError) as error:
         raise broken(_IMAGE, error) from None
+    return _page(url, name, f"{form}, {wide} × {high}", Image.MIME.get(form, "image/*"), picture)
+
+
+def unscaled_page(body: bytes, url: str, name: str) -> Page:
+    """Return the image as it is, without Pillow. Raises ReadError if it would have to be scaled down."""
+    header = image_header(body)
+    if header is None:
+        raise ReadError(
+            say(
+                "Reading {type} needs an extra package. Install it with: {command}",
+                type=say("images of this type"),
+                command=extra_command("images"),
+            ),
+            "type",
+        )
+    size = f"{header.wide} × {header.high}"
+    if max(header.wide, header.high) > _WIDEST or len(body) > _BYTES:
+        raise ReadError(
+            say(
+                "The image is too large to pass on as it is: {size}, {bytes:,} bytes. To scale images "
+                "down, install an extra package: {command}",
+                size=size,
+                bytes=len(body),
+                command=extra_command("images"),
+            ),
+            "large",
+        )
+    media_type = _PASSED[header.form]
+    return _page(url, name, f"{header.form}, {size}", media_type, Picture(media_type, body))
+
+
+def _page(url: str, name: str, facts: str, media_type: str, picture: Picture) -> Page:
     words = escaping.label(escaping.inline(name))
-    text = f"![{words}]({url})\n\n{form}, {wide} × {high}"
-    return Page(
-        url,
-        text,
-        title=name or None,
-        way="image",
-        media_type=Image.MIME.get(form, "image/*"),
-        pictures=(picture,),
-    )
+    text = f"![{words}]({url})\n\n{facts}"
+    return Page(url, text, title=name or None, way="image", media_type=media_type, pictures=(picture,))
 
 
 _IMAGE = say("image")

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from lxml import etree, html
 
 from tabane.errors import ReadError
+from tabane.extras import extra_command
 from tabane.messages import Message, say
 from tabane.reader.formats.data_files import table
 from tabane.reader.formats.text import LONGEST, bounded, broken, too_large
@@ -184,7 +185,7 @@ def _library(name: str, kind: str) -> ModuleType:
             say(
                 "Reading {type} needs an extra package. Install it with: {command}",
                 type=kind,
-                command="pip install 'tabane[office]'",
+                command=extra_command("office"),
             ),
             "type",
         ) from None

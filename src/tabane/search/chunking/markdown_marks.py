@@ -113,9 +113,14 @@ def table_at(lines: Sequence[str], at: int) -> int:
     ):
         return 0
     here = at + 2
-    while here < len(lines) and (bare := lines[here].strip()) and not interrupts(lines[here], bare):
+    while here < len(lines) and (bare := lines[here].strip()) and not _ends_table(lines[here], bare):
         here += 1
     return here
+
+
+def _ends_table(line: str, bare: str) -> bool:
+    """Return whether a line is no row: unlike a paragraph, any list item and indented code end a table."""
+    return indent_of(line) >= 4 or interrupts(line, bare) or item_of(line) is not None
 
 
 def _cells(row: str) -> int:

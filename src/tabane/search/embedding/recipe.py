@@ -138,6 +138,6 @@ def _prompt(prompts: Any, *names: str) -> str | None:
 def _object(content: bytes | None) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(content or b"{}")
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from tabane.errors import ModelMissing
+from tabane.extras import extra_command
 from tabane.messages import say
 from tabane.search.embedding.batching import slices
 from tabane.search.embedding.embedder import clean, together
@@ -99,7 +100,7 @@ async def find(finder: ModelFinder, wanted: RerankerChoice, told: Told | None = 
     Raises ModelMissing, ModelUnavailable and ModelError if it is not available.
     """
     if not finder.runs():
-        raise ModelMissing(say("To run embedding models, install tabane[models]."))
+        raise ModelMissing(say("To run embedding models, run: {command}", command=extra_command("models")))
     name = DEFAULT_RERANKER if wanted.model == "auto" else wanted.model
     if PurePath(name).is_absolute():
         if not await asyncio.to_thread(os.path.isdir, name):

@@ -24,6 +24,7 @@ from tabane.search.embedding.embedder import clean
 from tabane.search.embedding.model_families import reads
 from tabane.search.embedding.process_requests import TokenizerSpec
 from tabane.search.embedding.recipe import Recipe
+from tabane.search.embedding.universal_encoder import VOCABULARY
 from tabane.workers.resident import RequestRefused, ResidentWorker
 from tabane.workers.worker import Program, module
 
@@ -40,6 +41,8 @@ _TEXTS, _CHARACTERS = 4096, 500_000  # of a part
 class TokenCounter:
     """Counts with the tokenizer in this file. The process is started on demand, and ends by itself.
 
+    ``kept`` is the folder where a vocabulary that had to be parsed is stored.
+
     Several threads may use it, with or without an event loop of their own: the process is watched on a thread
     of the counter. ``errors`` is the descriptor its stderr goes to.
     """
@@ -50,11 +53,12 @@ class TokenCounter:
         environ: Mapping[str, str],
         errors: int | None = None,
         *,
+        kept: str = "",
         idle: float = IDLE,
         silence: float = _SILENCE,
     ) -> None:
         environ = {**environ, "RAYON_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-        opening = msgspec.msgpack.encode(TokenizerSpec(tokenizer, idle))
+        opening = msgspec.msgpack.encode(TokenizerSpec(tokenizer, idle, kept))
         self._resident = ResidentWorker(Program(PROGRAM, environ, errors=errors), opening, silence=silence)
         self._turn = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -126,7 +130,10 @@ _TITLE = 16  # for the name of what it is from, which is embedded with it
 _FAR = 4  # capacities: what is estimated to have more is cut anyway, and not worth counting
 
 _RULES = 1
-"""Counts up when texts are counted or cut in another way: part of every measure's name."""
+"""Counts up when texts are cut in another way: part of the name of each measure with a tokenizer."""
+
+_ESTIMATE_RULES = 2
+"""The same for estimates. It also counts up when the estimate changes, which moves few cuts of the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,13 +182,13 @@ def room_of(recipe: Recipe) -> int:
 def estimated(recipe: Recipe | None) -> Estimate:
     """Return the estimate for a model whose tokenizer is not here, or for keyword search without a model."""
     capacity = room_of(recipe) if recipe else TARGET
-    return Estimate(capacity, f"{_RULES}:estimate/{capacity}")
+    return Estimate(capacity, f"{_ESTIMATE_RULES}:estimate/{capacity}")
 
 
 def tokenizer_in(folder: str) -> str | None:
     """Return the tokenizer beside a model; None if its format needs the model's own code."""
-    path = os.path.join(folder, "tokenizer.json")
-    return path if os.path.isfile(path) else None
+    paths = (os.path.join(folder, name) for name in ("tokenizer.json", VOCABULARY))
+    return next(filter(os.path.isfile, paths), None)
 
 
 def exact(recipe: Recipe, counter: TokenCounter) -> TokenizerMeasure:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from tabane.search import substrings
 from tabane.search.analysis import GAP, groups, is_cjk, is_mixed, normalise, positioned, stem, units
 from tabane.search.engine import LexicalQuery, Mode
+from tabane.search.function_words import content
 from tabane.search.japanese import Japanese, kana_words
 from tabane.search.records import Shape
 
@@ -112,10 +113,11 @@ class LexicalPlanner:
         """Return the plan of a query; :data:`NOTHING` if it has no word. Raises BadArguments."""
         names = self._shape.text_names(query.fields)
         found = groups(query.text)[:MOST_TERMS]
-        tokens = list(dict.fromkeys(token for group in found for token in group if token != GAP))[:MOST_TERMS]
-        leaves = tuple(self._leaves(query.text, tokens, names))
+        text = content(query.text) if query.mode is Mode.ANY else query.text
+        tokens = list(dict.fromkeys(token for token in positioned(text) if token != GAP))[:MOST_TERMS]
+        leaves = tuple(self._leaves(text, tokens, names))
         if leaves and query.mode is Mode.ANY and not self._japanese:
-            leaves += tuple(self._kana(query.text, names))
+            leaves += tuple(self._kana(text, names))
         prefixes = (*self._prefixes(query, found, names), *self._characters(tokens, names))
         required = [phrase for text in query.phrases for phrase in self._phrase(text, names)]
         required += self._required(query, found, names)

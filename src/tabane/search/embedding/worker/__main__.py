@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from tabane.search.embedding.batching import batches
+from tabane.search.embedding.batching import MOST_TEXTS, batches
 from tabane.search.embedding.process_requests import EmbeddingRequest, ModelSpec
 from tabane.workers.serving import LoadedService, ReportProgress, serve_loaded
+
+_FLAT = 1 << 24  # tokens, of the longest text times the number of texts
 
 
 def load(opening: bytes) -> LoadedService:
@@ -22,7 +24,9 @@ def load(opening: bytes) -> LoadedService:
         asked = requests.decode(body)
         tokens = model.tokens(asked.texts, asked.query)
         found = bytearray(len(tokens) * width)
-        for batch in batches([len(text) for text in tokens], spec.budget):
+        # A model that pads nothing makes batches of its own.
+        budget, most = (spec.budget, MOST_TEXTS) if model.pads else (_FLAT, len(tokens))
+        for batch in batches([len(text) for text in tokens], budget, most):
             progress(b"")
             rows = model.vectors([tokens[position] for position in batch])
             for position, row in zip(batch, rows, strict=True):

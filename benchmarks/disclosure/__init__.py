@@ -1,0 +1,1 @@
+"""Tool disclosure: what `tabane bench disclosure` measures, as a section of docs/performance.md."""

@@ -1,0 +1,1 @@
+"""Measurements of the web page, as a browser meets it."""

@@ -1,0 +1,59 @@
+"""The web page: python -m benchmarks.web [--write] puts it into docs/performance.md."""
+
+from __future__ import annotations
+
+import sys
+
+from benchmarks.report import Goal, goals, machine, megabytes, publish, table
+from benchmarks.web import feed, first_view, typing
+from benchmarks.web.first_view import PageFigures
+
+
+def main(arguments: list[str]) -> None:
+    found = first_view.measure()
+    if found is None:
+        print("no browser is installed (chromium), so the page is not measured", file=sys.stderr)
+        return
+    publish("web", page(found), write="--write" in arguments)
+
+
+def page(found: PageFigures) -> list[str]:
+    """Return the parts of the section."""
+    followed = feed.rows()
+    keys = typing.rows()
+    resident = {step: memory[0] for step, memory in found.memory.items()}
+    grown = resident["after the first page"] - resident["after a request over HTTP"]
+    reached = [
+        Goal("first view, transferred", found.median("bytes") / 1000, 100, " KB", limit_digits=0),
+        Goal("first view, until interactive", found.median("ready"), 300, " ms"),
+        Goal("content that moves in the first view (CLS)", found.median("shift"), 0.1, "", 3, limit_digits=1),
+        Goal("memory of the hub by the first page", grown, 12, " MB", 1, limit_digits=0),
+        *feed.reached(followed),
+        *typing.reached(keys),
+    ]
+    ready = sorted(view.ready for view in found.views)
+    views = [
+        ("until interactive", f"{found.median('ready'):.0f} ms ({ready[0]:.0f} to {ready[-1]:.0f})"),
+        ("largest paint", f"{found.median('paint'):.0f} ms"),
+        ("main thread blocked (TBT)", f"{found.median('blocked'):.0f} ms"),
+        ("requests", f"{found.median('requests'):.0f}"),
+        ("bytes", f"{found.median('bytes'):,.0f}"),
+    ]
+    return [
+        "## The web page",
+        machine("python -m benchmarks.web"),
+        goals(reached),
+        f"The home page in {len(found.views)} new browsers with an empty cache, headless Chromium on this "
+        "machine:",
+        table(("", "median"), views),
+        "Memory of the hub with four servers and 115 tools, and what of it is no page of a mapped file:",
+        table(("", "MB"), ((step, megabytes(memory)) for step, memory in found.memory.items())),
+        f"Open pages that follow the hub, while an assistant calls a tool {feed.RATE} times a second:",
+        table(feed.HEADS, (row.texts for row in followed)),
+        f"Search as somebody types, a request for each key, among {typing.POSTS:,} posts:",
+        table(typing.HEADS, (row.texts for row in keys)),
+    ]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,300 @@
+"""Servers of the registry as commands use them: asked for, chosen, and completed with the user's values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tabane.cli.output import Terminal, text
+from tabane.errors import BadArguments
+from tabane.gateway.registry.declared_inputs import DeclaredInput, InputTemplate
+from tabane.gateway.registry.entries import RegistryServer
+from tabane.gateway.registry.runs import RegistryRun, command_of, variable_for
+from tabane.messages import Message, say
+from tabane.settings import Settings
+from tabane.text.nearest_names import nearest
+
+if TYPE_CHECKING:
+    from tabane.gateway.registry.finding import Registry
+
+Found = TypeVar("Found")
+
+KeepSecret = Callable[[str, str], None]
+"""Keeps a secret: the name of its variable, and its value."""
+
+
+def ask_registry(
+    terminal: Terminal, settings: Settings, work: Callable[[Registry], Awaitable[Found]]
+) -> Found:
+    """Return what ``work`` finds in the registry of the settings. Raises its errors."""
+    # on first use: other commands of servers need no event loop
+    import asyncio
+
+    from tabane.gateway.registry.finding import open_registry
+
+    async def asked() -> Found:
+        async with open_registry(settings.registry_url, os.environ, settings.home) as registry:
+            return await work(registry)
+
+    with terminal.working(say("Asking the registry")):
+        return asyncio.run(asked())
+
+
+@dataclass(frozen=True)
+class GivenValues:
+    """Values of the command line as ``NAME=VALUE`` or ``NAME``, and the kind of package to use."""
+
+    env: Sequence[str] = ()
+    headers: Sequence[str] = ()
+    inputs: Sequence[str] = ()
+    using: str | None = None
+
+
+@dataclass(frozen=True)
+class RegistryChoice:
+    """A server as it will be added: its name for the servers file, and its definition."""
+
+    server: RegistryServer
+    name: str
+    definition: dict[str, Any]
+
+
+def choose(
+    terminal: Terminal,
+    settings: Settings,
+    wanted: str,
+    name: str | None,
+    given: GivenValues,
+    keep_secret: KeepSecret | None,
+) -> RegistryChoice:
+    """Look a server up, show what it runs, and return its definition with the user's values.
+
+    ``wanted`` is its name, with ``@VERSION`` for a certain version. Missing values are asked for on a
+    terminal. Raises BadArguments if one is missing and nobody can be asked, UnknownName, and
+    RegistryUnavailable.
+    """
+    listed, _, version = wanted.partition("@")
+
+    async def look(registry: Registry) -> tuple[RegistryServer, tuple[Message, ...]]:
+        return await registry.get(listed, version or "latest")
+
+    server, notes = ask_registry(terminal, settings, look)
+    for note in notes:
+        terminal.note(note)
+    if server.status == "deprecated":
+        why = server.status_message
+        said = say("{name} is deprecated: {why}", name=server.name, why=why)
+        terminal.note(said if why else say("{name} is deprecated.", name=server.name))
+    run = with_own(chosen_run(server, given.using), given)
+    own = name or server.short_name
+    answers = dict(_answers(run, given))
+    answers |= dict(_kept(terminal, run, answers, own, keep_secret))
+    if not terminal.json:
+        _introduce(terminal, server, run)
+    answers |= _missing(terminal, run, answers, own, keep_secret)
+    definition = run.definition({key: _absolute(run, key, value) for key, value in answers.items()})
+    if server.description:
+        definition["description"] = server.description
+    if not terminal.json:
+        terminal.note(say("It runs: {command}", command=command_of(definition)))
+    return RegistryChoice(server, own, definition)
+
+
+def _introduce(terminal: Terminal, server: RegistryServer, run: RegistryRun) -> None:
+    about = [server.title, server.description, server.repository]
+    terminal.note(f"{server.name} {server.version}")
+    for line in (line for line in about if line):
+        terminal.note(f"  {line}")
+    others = list(dict.fromkeys(each.kind for each in server.usable_runs if each.kind != run.kind))
+    if others:
+        terminal.note(say("  Other ways to run it: {kinds} (--using)", kinds=", ".join(others)))
+    for line in needs_of(run):
+        terminal.note(f"  {line}")
+
+
+def needs_of(run: RegistryRun) -> Iterator[str]:
+    """Yield a line for each input of a server: its option, whether it is required, and what it is."""
+    for each in run.inputs:
+        kinds = [say("required") if each.required else say("optional")]
+        kinds += [say("secret")] if each.secret else []
+        facts = ", ".join(text(kind) for kind in kinds)
+        more = [each.description] if each.description else []
+        more += [text(say("one of {choices}", choices=", ".join(each.choices)))] if each.choices else []
+        more += [text(say("default {value}", value=each.default))] if each.default is not None else []
+        more += [text(say("such as {value}", value=each.example))] if each.example else []
+        yield f"{option_of(each)} ({facts}){': ' if more else ''}{'; '.join(more)}"
+
+
+def option_of(wanted: DeclaredInput) -> str:
+    """Return how a value is given on the command line."""
+    options = {"env": "--env", "header": "--header"}
+    option = "--input" if wanted.nested else options.get(wanted.place, "--input")
+    return f"{option} {wanted.name}"
+
+
+# -- choosing --------------------------------------------------------------------------------------
+
+
+def chosen_run(server: RegistryServer, using: str | None) -> RegistryRun:
+    """Return the way to run a server: the wanted kind, else the first whose program is installed.
+
+    Raises BadArguments if there is none.
+    """
+    runs = server.usable_runs
+    if not runs:
+        why = next((run.why_not for run in server.runs if run.why_not), None)
+        raise BadArguments(
+            say("{name} cannot be added: {why}", name=server.name, why=why)
+            if why
+            else say("{name} cannot be added: its entry says nothing about how to run it.", name=server.name)
+        )
+    if using:
+        found = next((run for run in runs if using in (run.kind, run.program)), None)
+        if found is None:
+            kinds = ", ".join(dict.fromkeys(run.kind for run in runs))
+            raise BadArguments(
+                say("{name} cannot be run with {using}. It can be run with: {kinds}",
+                    name=server.name, using=using, kinds=kinds), "--using"
+            )  # fmt: skip
+        return found
+    from shutil import which
+
+    return next((run for run in runs if not run.program or which(run.program)), runs[0])
+
+
+def with_own(run: RegistryRun, given: GivenValues) -> RegistryRun:
+    """Return the run with variables and headers that the user gives and the registry does not declare."""
+
+    def extended(
+        declared: tuple[tuple[str, InputTemplate], ...], pairs: Sequence[str], place: Any
+    ) -> tuple[tuple[str, InputTemplate], ...]:
+        names = {pair.partition("=")[0] for pair in pairs} - {""}
+        known = {each.name for each in run.inputs}
+        kept = [(name, t) for name, t in declared if name not in names or name in known]
+        fresh = sorted(names - known)
+        return (*kept, *((name, InputTemplate((DeclaredInput(name, place),))) for name in fresh))
+
+    if run.url is not None and given.env:
+        raise BadArguments(say("--env applies to a command, and this server is at a URL."), "--env")
+    if run.url is None and given.headers:
+        raise BadArguments(say("--header applies to a URL, and this server is a command."), "--header")
+    return replace(
+        run,
+        env=extended(run.env, given.env, "env"),
+        headers=extended(run.headers, given.headers, "header"),
+    )
+
+
+def _answers(run: RegistryRun, given: GivenValues) -> Iterator[tuple[str, str]]:
+    known = {each.name: each for each in run.inputs}
+    for option, pairs in (("--env", given.env), ("--header", given.headers), ("--input", given.inputs)):
+        for pair in pairs:
+            name, found, value = pair.partition("=")
+            if name not in known:
+                near = nearest(name, known)
+                raise BadArguments(
+                    say("It has no input {name}. Did you mean {near}?", name=name, near=", ".join(near))
+                    if near
+                    else say("It has no input {name}.", name=name),
+                    option,
+                )
+            yield name, value if found else f"${{{name}}}"
+
+
+def _kept(
+    terminal: Terminal,
+    run: RegistryRun,
+    answers: Mapping[str, str],
+    name: str,
+    keep_secret: KeepSecret | None,
+) -> Iterator[tuple[str, str]]:
+    """Keep secrets that were given as they are, and yield the variables instead."""
+    for each in run.inputs:
+        answer = answers.get(each.name, "")
+        if not each.secret or not answer or "${" in answer:
+            continue
+        variable = variable_for(each, name)
+        if keep_secret is None:
+            terminal.note(
+                say("{input} is a secret, and is written into the servers file. Better write "
+                    "{variable}=… into secrets.env in Tabane's home, and give {option}.",
+                    input=each.name, variable=variable, option=_given_as(each, name))
+            )  # fmt: skip
+        else:
+            keep_secret(variable, each.checked(answer))
+            yield each.name, f"${{{variable}}}"
+
+
+def _missing(
+    terminal: Terminal,
+    run: RegistryRun,
+    answers: Mapping[str, str],
+    name: str,
+    keep_secret: KeepSecret | None,
+) -> dict[str, str]:
+    """Ask for what is required and was not given. Raises BadArguments if nobody can be asked."""
+    wanted = [each for each in run.inputs if each.required and each.name not in answers]
+    if not terminal.asks:
+        needed = [each for each in wanted if each.is_missing]
+        if needed:
+            lines = "\n".join(f"  {_given_as(each, name)}" for each in needed)
+            raise BadArguments(
+                say("{name} needs values for:\n{lines}",
+                    name=name, lines=lines)
+            )  # fmt: skip
+        return {}
+    asked = {each.name: _asked(terminal, each, name, keep_secret) for each in wanted}
+    return {name: answer for name, answer in asked.items() if answer is not None}
+
+
+def _given_as(wanted: DeclaredInput, name: str) -> str:
+    """Return an option to be completed. A secret is given by the name of its variable."""
+    if not wanted.secret:
+        return f"{option_of(wanted)}={wanted.example or '…'}"
+    variable = variable_for(wanted, name)
+    return option_of(wanted) if variable == wanted.name else f"{option_of(wanted)}='${{{variable}}}'"
+
+
+def _asked(
+    terminal: Terminal, wanted: DeclaredInput, name: str, keep_secret: KeepSecret | None
+) -> str | None:
+    """Return the answer for the servers file; None if the user takes the default."""
+    question = wanted.name + (f" ({wanted.description})" if wanted.description else "")
+    if wanted.secret and keep_secret is None:
+        variable = variable_for(wanted, name)
+        terminal.note(say("{question}: add {variable}=… to secrets.env in Tabane's home, or set it in the "
+                          "environment of the hub.", question=question, variable=variable))  # fmt: skip
+        return f"${{{variable}}}"
+    while True:
+        answer = _prompted(question, wanted)
+        if answer == wanted.default:
+            return None  # the publisher's text, which reads no variables
+        try:
+            checked = wanted.checked(answer)
+        except BadArguments as wrong:
+            terminal.note(wrong.message)
+            continue
+        if not wanted.secret or keep_secret is None or checked.startswith("${"):
+            return checked
+        variable = variable_for(wanted, name)
+        keep_secret(variable, checked)
+        return f"${{{variable}}}"
+
+
+def _prompted(question: str, wanted: DeclaredInput) -> str:
+    kind: Any = click.Choice(wanted.choices) if wanted.choices else str
+    return str(
+        click.prompt(question, default=wanted.default, hide_input=wanted.secret, type=kind, err=True)
+    ).strip()
+
+
+def _absolute(run: RegistryRun, key: str, value: str) -> str:
+    """Return the value; a path of this folder as an absolute one, since the server has another folder."""
+    wanted = next(each for each in run.inputs if each.name == key)
+    if wanted.format != "filepath" or value.startswith("${") or not value:
+        return value
+    return os.path.abspath(os.path.expanduser(value))

@@ -1,0 +1,110 @@
+"""`tabane settings`: the settings of the running hub, listed and changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from tabane.cli.options import hub_options, option
+from tabane.cli.output import Group, Terminal, examples
+from tabane.messages import say
+from tabane.settings import OPTIONS
+
+
+def setting_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a setting for the shell."""
+    return [each.name for each in OPTIONS if each.in_file and each.name.startswith(incomplete)]
+
+
+@click.group(
+    "settings",
+    cls=Group,
+    invoke_without_command=True,
+    help=say("List the settings, and change them in tabane.toml. Default command: list."),
+)
+@hub_options
+@click.pass_context
+def settings(ctx: click.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_)
+
+
+_name = click.argument("name", metavar="NAME", shell_complete=setting_names)
+
+
+@settings.command(
+    "list",
+    help=say("List each setting with its value and its source."),
+    epilog=examples("tabane settings list", "tabane settings list --changed", "tabane settings list --json"),
+)
+@option("--changed", is_flag=True, help=say("Only those that are not the default."))
+@hub_options
+@click.pass_obj
+def list_(terminal: Terminal, changed: bool = False) -> None:
+    found = terminal.hub().call("list_settings")
+    if changed:
+        found["results"] = [row for row in found["results"] if row["source"] != "default"]
+    terminal.show(found, lambda: _print(terminal, found))
+
+
+@settings.command(
+    "set",
+    help=say("Set a setting in tabane.toml. Comments and everything else in the file stay."),
+    epilog=examples("tabane settings set list_wait 5", "tabane settings set log_size '64 MiB'"),
+)
+@_name
+@click.argument("value", metavar="VALUE")
+@hub_options
+@click.pass_obj
+def set_(terminal: Terminal, name: str, value: str) -> None:
+    _change(terminal, name, value)
+
+
+@settings.command(
+    "unset",
+    help=say("Remove a setting from tabane.toml, so that its default applies."),
+    epilog=examples("tabane settings unset list_wait"),
+)
+@_name
+@hub_options
+@click.pass_obj
+def unset(terminal: Terminal, name: str) -> None:
+    _change(terminal, name, None)
+
+
+def _change(terminal: Terminal, name: str, value: str | None) -> None:
+    done = terminal.hub().call("change_setting", {"name": name, "value": value})
+    terminal.show(done, lambda: _print_change(terminal, done))
+
+
+def _print_change(terminal: Terminal, done: dict[str, Any]) -> None:
+    name, value = done["setting"]["name"], done["setting"].get("pending", done["setting"]["value"])
+    if done["applies"] == "unchanged":
+        terminal.say(say("{name} is {value} already.", name=name, value=value))
+    elif done["problem"]:
+        terminal.note(say("The change was written, but is not in use: {problem}", problem=done["problem"]))
+    elif done["applies"] == "restart":
+        terminal.say(
+            say("{name} is {value} from the next start of the hub on: tabane restart", name=name, value=value)
+        )
+    else:
+        terminal.say(say("{name} is {value} now.", name=name, value=value))
+
+
+def _print(terminal: Terminal, found: dict[str, Any]) -> None:
+    terminal.table(
+        [say("setting"), say("value"), say("source"), say("next start")],
+        [
+            (row["name"], _with_unit(row), " ".join(filter(None, (row["source"], row["where"]))),
+             row.get("pending"))
+            for row in found["results"]
+        ],
+    )  # fmt: skip
+    if found["problem"]:
+        terminal.note(found["problem"])
+
+
+def _with_unit(row: dict[str, Any]) -> str:
+    unit = row["unit"] if row["kind"] != "bytes" else None
+    return " ".join(filter(None, (row["value"], unit)))

@@ -1,0 +1,373 @@
+"""Import of servers from other programs: their files are read, merged, and converted to ours."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tabane.errors import ConfigurationError
+from tabane.gateway.assistants.client import Client, ClientFile, Form, Scope, ServersPlace, UserMachine
+from tabane.gateway.assistants.entries import definition as definition_of
+from tabane.gateway.assistants.formats import FormatSyntaxError, at_path, format_of
+from tabane.gateway.assistants.table import CLIENTS
+from tabane.gateway.servers.configuration import TABLES, open_document, server_tables
+from tabane.gateway.servers.replaced_servers import replacement_for
+from tabane.gateway.servers.server import is_hub
+from tabane.gateway.servers.server_keys import ELSEWHERE, KEYS, SYNONYMS, is_plain
+from tabane.messages import Message, say
+from tabane.settings.files import read_owned
+
+LIMIT = 64 * 1024 * 1024
+"""Bytes of another program's file: Claude Code keeps its history beside its servers."""
+
+Definition = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportCandidate:
+    """A server in a file of another program. ``title`` is the program's own name.
+
+    ``origin`` is the short word that distinguishes it from others; ``folder`` is its project, if it has one.
+    ``client`` is the program's name in the table; empty for a file that was named by hand.
+    """
+
+    name: str
+    definition: Definition = field(repr=False)
+    title: str
+    origin: str
+    path: Path
+    folder: Path | None = None
+    client: str = ""
+    scope: Scope = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class ImportSource:
+    """A file that was read: its servers, or why it could not be read."""
+
+    title: str
+    path: Path
+    servers: tuple[ImportCandidate, ...] = ()
+    problem: Message | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedServer:
+    """A server to be added, where it was found, and the keys that are not imported."""
+
+    name: str
+    definition: Definition = field(repr=False)
+    titles: tuple[str, ...]
+    left: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedServer:
+    """A server that is not added, and why."""
+
+    name: str
+    title: str
+    why: Message
+
+
+@dataclass(frozen=True, slots=True)
+class ServerImportPlan:
+    """What an import would do."""
+
+    taken: tuple[ImportedServer, ...] = ()
+    skipped: tuple[SkippedServer, ...] = ()
+
+    @property
+    def definitions(self) -> dict[str, Definition]:
+        return {taken.name: taken.definition for taken in self.taken}
+
+
+# -- reading -------------------------------------------------------------------------------------
+
+
+def sources(clients: Iterable[Client], machine: UserMachine, cwd: Path) -> Iterator[ImportSource]:
+    """Yield the existing files of the clients. A broken one has an error, and the others are read."""
+    seen: set[tuple[Path, tuple[str, ...]]] = set()
+    broken: set[Path] = set()
+    for client in clients:
+        for file in client.files(machine, cwd):
+            path = Path(os.path.realpath(file.path))
+            # one file may have servers under two keys
+            if (path, file.place.key) in seen or path in broken or not path.exists():
+                continue
+            seen.add((path, file.place.key))
+            source = _of_client(client, file, cwd)
+            if source.problem:
+                broken.add(path)
+            yield source
+
+
+def source_of(path: Path) -> ImportSource:
+    """Return one named file. It belongs to no project, since it may be a copy from anywhere."""
+    if not path.exists():
+        return ImportSource(path.name, path, problem=say("There is no file {path}.", path=path))
+    origin = _name_part(path.stem)
+    try:
+        found = [
+            ImportCandidate(name, value, path.name, origin, path) for name, value in _of_any_program(path)
+        ]
+        projects = _of_projects(_value(path, "json"), path.name, path) if _form(path) == "json" else ()
+    except ConfigurationError as error:
+        return ImportSource(path.name, path, problem=error.message)
+    return ImportSource(path.name, path, (*found, *projects))
+
+
+def broken_file(path: Path, broken: FormatSyntaxError) -> ConfigurationError:
+    """Return the error of a file that is not in its format."""
+    if not broken.line:
+        return ConfigurationError(say("{path}: {expected}.", path=path, expected=broken.expected))
+    return ConfigurationError(
+        say(
+            "{path}:{line}:{column}: {expected}.",
+            path=path,
+            line=broken.line,
+            column=broken.column,
+            expected=broken.expected,
+        )
+    )
+
+
+def _of_client(client: Client, file: ClientFile, cwd: Path) -> ImportSource:
+    folder = cwd if file.scope == "project" else None
+    try:
+        found = [
+            ImportCandidate(
+                name, value, client.title, client.name, file.path, folder, client.name, file.scope
+            )
+            for name, value in _entries(file.path, file.place)
+        ]
+        if client.per_project and folder is None:
+            found += _of_projects(_value(file.path, file.place.form), client.title, file.path, client.name)
+    except ConfigurationError as error:
+        return ImportSource(client.title, file.path, problem=error.message)
+    except FileNotFoundError:
+        return ImportSource(client.title, file.path)
+    return ImportSource(client.title, file.path, tuple(found))
+
+
+def _of_any_program(path: Path) -> Iterator[tuple[str, Definition]]:
+    """Yield the servers of a file under the keys that the programs of the table use in this format."""
+    form = _form(path)
+    seen: set[tuple[str, ...]] = {(key,) for key in TABLES} if form == "json" else set()
+    if form == "json":
+        yield from _entries(path, ServersPlace(()))
+    value = _value(path, form)
+    for client in CLIENTS:
+        for place in (client.user, client.project, *client.also):
+            if place is None or _family(place.form) != form or place.key in seen:
+                continue
+            if at_path(value, place.key) is not None:
+                seen.add(place.key)
+                yield from _entries(path, place)
+
+
+def _entries(path: Path, place: ServersPlace) -> Iterator[tuple[str, Definition]]:
+    if _family(place.form) == "json" and place.key[0] in TABLES:
+        # by members, so that an error has a line, and a key that is there twice counts twice
+        document = open_document(path, lambda path: read_owned(path, LIMIT))
+        tables = [member.value for member in server_tables(path, document)]
+    else:
+        tables = [_table(at_path(_value(path, place.form), place.key), place)]
+    for table in tables:
+        yield from _usable(table, place)
+
+
+def _usable(table: Mapping[str, Any], place: ServersPlace) -> Iterator[tuple[str, Definition]]:
+    for name, entry in table.items():
+        found = definition_of(place.shape, entry) if isinstance(name, str) else None
+        if name and found is not None and is_plain(name):
+            yield name, found
+
+
+def _table(value: Any, place: ServersPlace) -> Mapping[str, Any]:
+    if place.listed:
+        items = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+        return {
+            item["name"]: {key: part for key, part in item.items() if key != "name"}
+            for item in items
+            if isinstance(item.get("name"), str)
+        }
+    return value if isinstance(value, dict) else {}
+
+
+def _value(path: Path, form: Form) -> Any:
+    try:
+        return format_of(form).value(read_owned(path, LIMIT).decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise ConfigurationError(say("{path} is not UTF-8. Save it as UTF-8.", path=path)) from None
+    except FormatSyntaxError as broken:
+        raise broken_file(path, broken) from None
+
+
+def _form(path: Path) -> Form:
+    forms: Mapping[str, Form] = {".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
+    return forms.get(path.suffix.lower(), "json")
+
+
+def _family(form: Form) -> Form:
+    return "json" if form == "jsonc" else form
+
+
+def _of_projects(root: Any, title: str, path: Path, client: str = "") -> Iterator[ImportCandidate]:
+    projects = root.get("projects") if isinstance(root, dict) else None
+    for name, project in projects.items() if isinstance(projects, dict) else ():
+        table = project.get("mcpServers") if isinstance(project, dict) else None
+        folder = Path(name)
+        for server, definition in _usable(table if isinstance(table, dict) else {}, ServersPlace(())):
+            yield ImportCandidate(
+                server, definition, f"{title} ({folder.name})", _name_part(folder.name), path, folder, client
+            )
+
+
+# -- planning ------------------------------------------------------------------------------------
+
+
+def plan(
+    found: Iterable[ImportCandidate], ours: Mapping[str, Any], *, forced: bool = False
+) -> ServerImportPlan:
+    """Return what to add to ``ours``, the servers that the file already contains.
+
+    Pure, except that project folders are read to resolve relative paths. The same command, arguments and URL
+    are one server, unless their environments contradict each other. If a name is taken, the other server
+    gets the client's name as a suffix. Servers whose tools the hub already has are left out, unless
+    ``forced``.
+    """
+    planning = _ServerImportPlanner(ours, forced)
+    for server in found:
+        planning.take(server)
+    return ServerImportPlan(tuple(planning.taken.values()), tuple(planning.skipped))
+
+
+class _ServerImportPlanner:
+    def __init__(self, ours: Mapping[str, Any], forced: bool) -> None:
+        self._forced = forced
+        self._ours = {name: written for name, written in ours.items() if isinstance(written, dict)}
+        self._names = set(ours)
+        self.taken: dict[str, ImportedServer] = {}
+        self.skipped: list[SkippedServer] = []
+
+    def take(self, found: ImportCandidate) -> None:
+        if is_tabane(found.definition):
+            self._skip(found, say("this is Tabane itself"))
+            return
+        needless = None if self._forced else replacement_for(found.name, found.definition)
+        if needless is not None:
+            self._skip(found, needless)
+            return
+        definition, left = adopted(found)
+        if not definition.get("command") and not definition.get("url"):
+            self._skip(found, say("it has neither command nor url"))
+            return
+        for name, written in self._ours.items():
+            if joined(written, definition) is not None:
+                self._skip(found, say("it already exists as {name}", name=name))
+                return
+        if not self._fold(found, definition, left):
+            name = self._free_name(found)
+            self._names.add(name)
+            self.taken[name] = ImportedServer(name, definition, (found.title,), left)
+
+    def _fold(self, found: ImportCandidate, definition: Definition, left: tuple[str, ...]) -> bool:
+        for name, taken in self.taken.items():
+            whole = joined(taken.definition, definition)
+            if whole is not None:
+                titles = tuple(dict.fromkeys((*taken.titles, found.title)))
+                kept = tuple(dict.fromkeys((*taken.left, *left)))
+                self.taken[name] = replace(taken, definition=whole, titles=titles, left=kept)
+                return True
+        return False
+
+    def _free_name(self, found: ImportCandidate) -> str:
+        candidates = [found.name, f"{found.name}-{found.origin}"]
+        candidates += [f"{candidates[1]}-{number}" for number in range(2, len(self._names) + 3)]
+        return next(name for name in candidates if name not in self._names)
+
+    def _skip(self, found: ImportCandidate, why: Message) -> None:
+        self.skipped.append(SkippedServer(found.name, found.title, why))
+
+
+def adopted(found: ImportCandidate) -> tuple[Definition, tuple[str, ...]]:
+    """Return the definition with only the keys that Tabane knows, and the names of the others.
+
+    A project's server still runs in its folder, if that makes a difference.
+    """
+    definition: Definition = {}
+    left = []
+    for key, value in found.definition.items():
+        known = ELSEWHERE.get(key) or SYNONYMS.get(key) or key
+        if key == "tools" and isinstance(value, list):
+            known = "allow"
+        if known not in KEYS:
+            left.append(key)
+        elif known not in definition and value is not None:
+            definition[known] = value
+    folder = _folder(found, definition)
+    return (definition | {"cwd": folder} if folder else definition), tuple(left)
+
+
+def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> Definition | None:
+    """Return both definitions as one if they are the same server; None if they are not."""
+    if _identity(one) != _identity(other):
+        return None
+    whole = dict(one)
+    for key in ("env", "headers"):
+        both = one.get(key) or {}, other.get(key) or {}
+        if not all(isinstance(part, dict) for part in both):
+            return None
+        mine, theirs = both
+        if any(mine[name] != theirs[name] for name in mine.keys() & theirs.keys()):
+            return None
+        if mine or theirs:
+            whole[key] = {**mine, **theirs}
+    return whole
+
+
+def is_tabane(definition: Mapping[str, Any]) -> bool:
+    """Return whether a definition is this hub: importing it would make the hub call itself."""
+    if is_hub(_url(definition)):
+        return True
+    args = definition.get("args")
+    words = [definition.get("command"), *(args if isinstance(args, list) else ())]
+    plain = [word for word in words if isinstance(word, str)]
+    at = next((index for index, word in enumerate(plain) if _TABANE.fullmatch(word)), None)
+    return at is not None and "mcp" in plain[at + 1 :]
+
+
+def _folder(found: ImportCandidate, definition: Definition) -> str | None:
+    if found.folder is None or not definition.get("command"):
+        return None
+    given = definition.get("cwd")
+    if isinstance(given, str):
+        return given if given.startswith(("~", "${")) else os.path.normpath(found.folder / given)
+    args = definition.get("args")
+    words = [definition["command"], *(args if isinstance(args, list) else ())]
+    relative = (word for word in words if isinstance(word, str) and word and not os.path.isabs(word))
+    return str(found.folder) if any(os.path.exists(found.folder / word) for word in relative) else None
+
+
+def _identity(definition: Mapping[str, Any]) -> tuple[Any, ...]:
+    url = _url(definition)
+    args = definition.get("args") or []
+    cwd = definition.get("cwd") or None
+    return definition.get("command") or None, args, url.rstrip("/") or None, cwd
+
+
+def _url(definition: Mapping[str, Any]) -> str:
+    return str(definition.get("url") or definition.get("serverUrl") or definition.get("httpUrl") or "")
+
+
+def _name_part(text: str) -> str:
+    """Return a text in a form that fits into a server's name."""
+    return re.sub(r"[^\w.-]+", "-", text).strip("-.") or "2"
+
+
+_TABANE = re.compile(r"(?:.*[/\\])?tabane(?:\.exe)?(?:[@=~<>!].*)?")

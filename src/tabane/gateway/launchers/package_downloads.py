@@ -1,0 +1,458 @@
+"""Downloads of packages before their servers start: one at a time for each package, a few in parallel."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from tabane.errors import UpstreamUnavailable
+from tabane.gateway.launchers import npx_cache
+from tabane.gateway.launchers.download_journal import DownloadJournal, JournalState, journal_folder
+from tabane.gateway.launchers.download_steps import (
+    download_command,
+    is_exact,
+    offline_args,
+    present_command,
+)
+from tabane.gateway.launchers.failure_causes import cause_in, failed_start
+from tabane.gateway.launchers.package_run import PackageRun, package_run
+from tabane.gateway.processes.child_environment import (
+    child_environment,
+    download_environment,
+    has_credentials,
+)
+from tabane.gateway.processes.processes import ChildProcess, ChildProcesses
+from tabane.gateway.processes.stderr import StderrLog
+from tabane.gateway.processes.variable_names import VariableKind, kind_of
+from tabane.gateway.servers.redaction import Redactor
+from tabane.gateway.servers.server import Server
+from tabane.messages import Message, say
+
+log = logging.getLogger(__name__)
+
+DOWNLOADS = 4
+"""Downloads at the same time."""
+
+LOOK = 0.2
+"""Seconds between two looks at a lock that another holds, and at a cache entry that is in use."""
+
+SETTLE = 8.0
+"""Seconds to wait until nothing uses an entry that is to be removed: npm's lock outlives npm by five."""
+
+STOP_GRACE = 0.5
+"""Seconds from end of file to SIGTERM, and from there to SIGKILL: a download reads no input."""
+
+LINE_LIMIT = 200
+"""Characters of the last line of a launcher's output."""
+
+CURRENT = 86_400.0
+"""Seconds after which a package is looked for again that its start, without the secrets, cannot look for."""
+
+_USER = re.compile(r"://[^/?#\s]*@")
+
+_CACHES = (
+    "HOME",
+    "XDG_CACHE_HOME",
+    "NPM_CONFIG_CACHE",
+    "UV_CACHE_DIR",
+    "UV_PYTHON",
+    "DENO_DIR",
+    "DOCKER_HOST",
+)
+"""Variables that decide where a launcher keeps its packages."""
+
+
+@dataclass
+class PackageProgress:
+    """A download that runs. ``began`` is by the monotonic clock, ``written`` in bytes, None if unknown.
+
+    ``waits``: it waits for a free place, or until another start of the same package has downloaded it.
+    """
+
+    package: str
+    began: float = field(default_factory=time.monotonic)
+    waits: bool = True
+    written: int | None = None
+    line: str = ""
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.began
+
+    def describe(self) -> Message:
+        """Return a sentence about how far it is."""
+        words: dict[str, Any] = {"package": self.package, "seconds": self.seconds}
+        if self.waits:
+            return say("{package} waits for other downloads ({seconds:.0f} s so far).", **words)
+        if self.written:
+            return say("{package} is being downloaded ({seconds:.0f} s, {size:.0f} MB so far).",
+                       **words, size=self.written / 1e6)  # fmt: skip
+        return say("{package} is being downloaded ({seconds:.0f} s so far).", **words)
+
+
+@dataclass(frozen=True)
+class PreparedStart:
+    """A server as it is to be started now. ``downloads``: the start itself downloads, and may take long."""
+
+    server: Server
+    downloads: bool = False
+
+
+OnProgress = Callable[[PackageProgress], None]
+
+
+class StartPreparation(Protocol):
+    """Makes a server ready to be started. Times are in seconds."""
+
+    async def prepare(self, server: Server, on_progress: OnProgress) -> PreparedStart:
+        """Download what the server runs, unless it is there. ``on_progress`` is called once it has to be.
+
+        Raises UpstreamUnavailable if it takes longer than the time for a download. A step that fails
+        otherwise raises nothing: the start itself shows whether the package can be had.
+        """
+        ...
+
+    def ended(self, server: Server, failure: Message | None) -> None:
+        """Note how the start went that was prepared; None if the server works."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Package:
+    """A run with its environments, its journal and, for npx, its entry of the cache."""
+
+    run: PackageRun
+    journal: DownloadJournal
+    entry: Path | None
+    cwd: str | None
+    shared: dict[str, str]
+    private: dict[str, str]
+
+    @property
+    def withheld(self) -> dict[str, str]:
+        """Return the credentials that only the download gets."""
+        return {
+            name: value
+            for name, value in self.private.items()
+            if name not in self.shared and has_credentials(name, value)
+        }
+
+    @property
+    def has_secrets(self) -> bool:
+        return bool(self.withheld)
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Return the addresses of registries without users and passwords: caches are filed under them."""
+        found = {
+            name: _USER.sub("://", value)
+            for name, value in self.withheld.items()
+            if kind_of(name) is VariableKind.ADDRESS
+        }
+        return {name: value for name, value in found.items() if "?" not in value and "@" not in value}
+
+
+class PackageDownloads:
+    """Downloads packages in child processes of their own, with what only registries may see.
+
+    ``environment`` is the hub's. ``logs`` is the folder of the servers' logs. ``limits`` returns the time for
+    one download in seconds, and how many may run at the same time.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        processes: ChildProcesses,
+        logs: Path,
+        environment: Mapping[str, str],
+        limits: Callable[[], tuple[float, int]] = lambda: (600.0, DOWNLOADS),
+    ) -> None:
+        self._loop, self._processes, self._logs = loop, processes, logs
+        self._environment, self._limits = environment, limits
+        self._running = 0
+        self._freed = asyncio.Condition()
+
+    async def prepare(self, server: Server, on_progress: OnProgress) -> PreparedStart:
+        if not _downloads(server):
+            return PreparedStart(server)
+        try:
+            package = await asyncio.to_thread(self._package, server)
+            if package is None:
+                return PreparedStart(server)
+            there = await asyncio.to_thread(_is_there, package)
+            if there:
+                return self._prepared(server, package, fresh=False)
+            return await self._downloaded(server, package, on_progress)
+        except OSError as error:
+            # Without its journal a download is not protected, but the server may well start.
+            log.warning("%s: the download cannot be prepared: %s", server.name, error)
+            return PreparedStart(server, downloads=True)
+
+    def ended(self, server: Server, failure: Message | None) -> None:
+        if _downloads(server):
+            self._loop.run_in_executor(None, self._note_end, server, failure)
+
+    def _note_end(self, server: Server, failure: Message | None) -> None:
+        package = self._package(server)
+        if package is not None:
+            _note_end(package, failure)
+
+    def _package(self, server: Server) -> _Package | None:
+        """Return what the server runs; None if it is not known where that is kept. Blocks."""
+        run = package_run(server.command, server.args)
+        folder = journal_folder(self._environment)
+        if run is None or folder is None:
+            return None
+        shared = child_environment(self._environment, server.env, server.inherit)
+        private = download_environment(self._environment, server.env, server.inherit)
+        entry = npx_cache.npx_entry(run, shared, server.cwd)
+        caches = {name: value for name, value in shared.items() if name.upper() in _CACHES}
+        what: list[object] = [run.runner, run.program, run.options, run.package, run.others, caches]
+        identity = [str(entry)] if entry else what
+        return _Package(run, DownloadJournal(folder, identity), entry, server.cwd, shared, private)
+
+    def _prepared(self, server: Server, package: _Package, *, fresh: bool) -> PreparedStart:
+        """Return the start of a package that is there. With a fresh one, no registry is asked again.
+
+        Nor with an exact version, which never changes, and if only the step has the registry's secrets.
+        """
+        exact = package.run.runner == "npx" and is_exact(package.run)
+        if _runs_without_download(package) or not (fresh or exact or package.has_secrets):
+            return PreparedStart(server)
+        addresses = package.addresses if package.has_secrets else {}
+        args = tuple(offline_args(package.run))
+        return PreparedStart(replace(server, args=args, env={**addresses, **server.env}))
+
+    async def _downloaded(self, server: Server, package: _Package, on_progress: OnProgress) -> PreparedStart:
+        progress = PackageProgress(package.run.package)
+        on_progress(progress)
+        patience, _ = self._limits()
+        try:
+            async with asyncio.timeout(patience), self._locked(package.journal):
+                if await asyncio.to_thread(_is_there, package):
+                    return self._prepared(server, package, fresh=False)
+                await self._repair(package)
+                await asyncio.to_thread(package.journal.write, "downloading")
+                async with self._place():
+                    progress.waits, progress.began = False, time.monotonic()
+                    on_progress(progress)
+                    finished = await self._run_step(server, package, progress, on_progress)
+                if finished:
+                    await asyncio.to_thread(package.journal.write, "done")
+                    return self._prepared(server, package, fresh=True)
+        except TimeoutError:
+            raise UpstreamUnavailable(say(
+                "{package} was not downloaded within {seconds:g} s. If your connection is slow, raise the "
+                "setting download_timeout. The launcher said: {line}",
+                package=package.run.package, seconds=patience, line=progress.line or "–",
+            )) from None  # fmt: skip
+        return PreparedStart(server, downloads=True)
+
+    @contextlib.asynccontextmanager
+    async def _locked(self, journal: DownloadJournal) -> AsyncIterator[None]:
+        while not journal.lock():  # noqa: ASYNC110  another process holds it, which sends no event
+            await asyncio.sleep(LOOK)
+        try:
+            yield
+        finally:
+            journal.release()
+
+    @contextlib.asynccontextmanager
+    async def _place(self) -> AsyncIterator[None]:
+        """Wait for one of the places. Their number may change while the hub runs."""
+        async with self._freed:
+            await self._freed.wait_for(lambda: self._running < self._limits()[1])
+            self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+            async with self._freed:
+                self._freed.notify_all()
+
+    async def _repair(self, package: _Package) -> None:
+        """Remove what a download that was cut off has left, once nothing uses it."""
+        entry = package.entry
+        if entry is None:
+            return
+        for _ in range(round(SETTLE / LOOK)):
+            if not await asyncio.to_thread(_needs_removal, package, entry):
+                return
+            if not await asyncio.to_thread(npx_cache.in_use, entry):
+                log.warning("Removing a broken entry of npx's cache, to download it again: %s", entry.name)
+                await asyncio.to_thread(npx_cache.remove, entry)
+                return
+            await asyncio.sleep(LOOK)
+
+    async def _run_step(
+        self, server: Server, package: _Package, progress: PackageProgress, on_progress: OnProgress
+    ) -> bool:
+        """Download the package. Return whether that worked; False also if the launcher has no such step."""
+        present = present_command(package.run)
+        if present is not None and await self._succeeds(server, package, present):
+            return True
+        command = download_command(package.run)
+        return command is not None and await self._succeeds(server, package, command, progress, on_progress)
+
+    async def _succeeds(
+        self,
+        server: Server,
+        package: _Package,
+        command: Sequence[str],
+        progress: PackageProgress | None = None,
+        on_progress: OnProgress = lambda progress: None,
+    ) -> bool:
+        child = await self._processes.spawn(command, package.private, package.cwd)
+        os.close(child.stdin_fd)
+        redact = Redactor(server.secrets).text
+        name = server.name if progress else f"{server.name}.image"
+        stderr = StderrLog(self._loop, child.stderr_fd, self._logs, name, redact)
+        drain = _Drain(self._loop, child.stdout_fd)
+        try:
+            while not child.exited.done():
+                await asyncio.wait([child.exited], timeout=1.0)
+                if progress is not None:
+                    lines = stderr.last_words().splitlines()
+                    progress.line = lines[-1][:LINE_LIMIT] if lines else redact(drain.line)
+                    progress.written = await asyncio.to_thread(_written, child.pid)
+                    on_progress(progress)
+            ended = child.exited.result()
+            if ended.code != 0 and progress is not None:
+                await asyncio.sleep(0)
+                if _is_final(stderr.last_words()):
+                    how, lines = ended.describe(), stderr.lines()
+                    asked = server.name, server.command, server.args
+                    raise UpstreamUnavailable(await asyncio.to_thread(failed_start, how, *asked, lines, ()))
+                log.info("%s: the download step failed (%s); the server is started all the same",
+                         server.name, ended)  # fmt: skip
+            return ended.code == 0
+        finally:
+            await asyncio.shield(_end(child))
+            drain.close()
+            stderr.close()
+
+
+def _downloads(server: Server) -> bool:
+    return server.transport == "stdio" and package_run(server.command, server.args) is not None
+
+
+class _Drain:
+    """Reads what a download writes to its stdout, and keeps the last line."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, fd: int) -> None:
+        self._loop, self._fd, self.line = loop, fd, ""
+        loop.add_reader(fd, self._read)
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._fd, 1 << 14)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._loop.remove_reader(self._fd)
+        elif lines := data[-4096:].decode(errors="replace").split():
+            text = data[-4096:].decode(errors="replace").splitlines()[-1]
+            self.line = (text if text.strip() else lines[-1])[:LINE_LIMIT]
+
+    def close(self) -> None:
+        self._loop.remove_reader(self._fd)
+        os.close(self._fd)
+
+
+def _is_final(words: str) -> bool:
+    """Return whether a registry was reached and refused, or was not trusted: the start would fail likewise.
+
+    Anything else may be the fault of the step, which an old launcher does not understand, or of a network
+    that a program which is installed already does not need.
+    """
+    return bool(
+        re.search(
+            r"npm (?:error|ERR!) code (?:E4\d\d|ETARGET|EINTEGRITY|\w*(?:CERT|SIGNATURE)\w*)"
+            r"|invalid peer certificate|was not found in the package registry|No solution found",
+            words,
+        )
+    )
+
+
+def _runs_without_download(package: _Package) -> bool:
+    """Return whether npx finds the program among those installed in a folder above, or beside itself."""
+    name = package.run.executable
+    if package.run.runner != "npx" or name != package.run.package or "/" in name or "@" in name:
+        return False
+    folder = Path(package.cwd or os.curdir).resolve()
+    places = [above / "node_modules" / ".bin" for above in (folder, *folder.parents)]
+    import shutil  # heavy, and needed for downloads alone
+
+    npx = shutil.which(package.run.program, path=package.shared.get("PATH"))
+    places += [Path(npx).parent] if npx else []
+    return any((place / name).exists() for place in places)
+
+
+async def _end(child: ChildProcess) -> None:
+    """End all of it, also what a finished launcher has left."""
+    await child.stop(STOP_GRACE)
+
+
+def _is_there(package: _Package) -> bool:
+    """Return whether the package is in the cache, as far as files show."""
+    if _runs_without_download(package):
+        return True
+    state: JournalState = package.journal.state()
+    if state in ("downloading", "suspect"):
+        return False
+    if package.has_secrets and not is_exact(package.run) and package.journal.age() > CURRENT:
+        return False
+    if package.entry is not None:
+        return npx_cache.is_whole(package.entry)
+    return state == "done" and _cache_exists(package)
+
+
+def _cache_exists(package: _Package) -> bool:
+    """Return whether the cache of uv was not deleted since; for other launchers that is not known."""
+    if package.run.runner != "uvx":
+        return True
+    home, base = package.shared.get("HOME", ""), package.shared.get("XDG_CACHE_HOME")
+    given = package.run.option("cache-dir") or package.shared.get("UV_CACHE_DIR")
+    cache = Path(given) if given else Path(base or Path(home, ".cache")) / "uv"
+    return (Path(package.cwd or os.curdir) / cache / "CACHEDIR.TAG").exists()
+
+
+def _needs_removal(package: _Package, entry: Path) -> bool:
+    if not entry.exists():
+        return False
+    return package.journal.state() in ("downloading", "suspect") or not npx_cache.is_whole(entry)
+
+
+def _note_end(package: _Package, failure: Message | None) -> None:
+    """Note in the journal how a start went. A failure because of a missing file makes the entry suspect."""
+    with contextlib.suppress(OSError):
+        if failure is None:
+            if package.journal.state() != "done":
+                package.journal.note("done")
+        elif package.entry is None:
+            # What was there may have been removed since: the next start looks again.
+            if package.journal.state() == "done":
+                package.journal.note("none")
+        elif ((found := cause_in(failure)) and found.cause.kind == "cache") or any(
+            entry.name == package.entry.name for entry in npx_cache.broken_entries(str(failure))
+        ):
+            package.journal.note("suspect")
+
+
+def _written(pid: int) -> int | None:
+    """Return how many bytes a process has written so far; None if that is not known."""
+    with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/io", "rb") as file:
+        for line in file:
+            if line.startswith(b"wchar:"):
+                return int(line.split()[1])
+    return None

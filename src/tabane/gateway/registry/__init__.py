@@ -1,0 +1,1 @@
+"""The MCP registry: servers that can be added, as its API lists them."""

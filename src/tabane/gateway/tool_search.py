@@ -1,0 +1,211 @@
+"""Search of tools: their search source, and the operation over it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace as replace_fields
+
+from tabane.gateway.gateway import Gateway
+from tabane.gateway.lookup import UnlistedServers
+from tabane.gateway.parameters import SearchTools
+from tabane.gateway.time_slices import TimeSlices
+from tabane.gateway.tool_rows import explained_row, tokens, tool_row
+from tabane.gateway.tool_steps import fused_steps, most_hits, same_text, steps_text
+from tabane.gateway.tools.disclosure import search_text, signature
+from tabane.gateway.tools.queries import ToolHit, ToolQuery
+from tabane.gateway.tools.tool import Tool
+from tabane.gateway.visibility import visible_names, visible_tools
+from tabane.messages import Lang, Message, say
+from tabane.operations import Caller
+from tabane.search.source import HitCard, Reference, SearchAnswer, SearchHit, SearchRequest
+
+Found = SearchHit[Tool]
+
+_STARTING = say("Semantic search is starting; these results match keywords only.")
+_INCOMPLETE = say("Semantic search is still indexing the tools; some results match keywords only.")
+
+MOST_TOOLS = 50
+"""Tools that one search finds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAnswer(SearchAnswer[Tool]):
+    """The best tools, and how many match in all.
+
+    ``nearest``: no tool fits, and these are the nearest. ``waiting`` are servers that are starting,
+    ``failed`` is why others have listed nothing. ``found`` has the index's hits by public name.
+    ``starting``: vectors of the query or of tools are still being made. ``compared``: some were there.
+    """
+
+    total: int = 0
+    nearest: Sequence[str] = ()
+    waiting: Sequence[str] = ()
+    failed: Mapping[str, Message] = field(default_factory=dict)
+    found: Mapping[str, ToolHit] = field(default_factory=dict)
+    starting: bool = False
+    compared: bool = False
+
+
+class ToolSource:
+    """Search of tools by words and meaning of their definitions, ranked by the index of the catalog."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def search(self, caller: Caller, request: SearchRequest) -> ToolAnswer:
+        query = ToolQuery(
+            request.query, min(request.limit, MOST_TOOLS), keywords=request.keywords, folded=True
+        )
+        return await self.find(caller, query, waits=request.keywords != "typing")
+
+    async def find(self, caller: Caller, request: ToolQuery, *, waits: bool = True) -> ToolAnswer:
+        """Return the best tools. ``waits``, at most two seconds, for servers that never listed theirs."""
+        unlisted = await self._gateway.wait_listed(caller) if waits else UnlistedServers()
+        catalogue, asked = self._gateway.catalogue, request.server
+        if not caller.access.everything:
+            request = replace(request, names=frozenset(visible_names(caller.access, catalogue)))
+        ranked = await self._gateway.search(request, caller.access.holder)
+        hits = [
+            SearchHit(tool, hit.score, hit.cosine, covered=hit.words)
+            for hit in ranked.hits
+            if (tool := catalogue.get(hit.alias))
+        ]
+        failed = {name: why for name, why in unlisted.failed.items() if asked in (None, name)}
+        waiting = [name for name in unlisted.starting if asked in (None, name)]
+        warning = next(iter(failed.values()), None)
+        found = {hit.alias: hit for hit in ranked.hits}
+        return ToolAnswer(
+            hits,
+            (),
+            warning,
+            ranked.total,
+            ranked.nearest,
+            waiting,
+            failed,
+            found,
+            ranked.starting,
+            ranked.compared,
+        )
+
+    def card(self, item: Tool) -> HitCard:
+        return HitCard(item.alias, signature(item), "", Reference("describe_tools", {"names": [item.alias]}))
+
+
+class ToolSearchResult(Struct, frozen=True):
+    """The result of a search. ``waiting`` names servers that are starting, ``failed`` why others failed.
+
+    ``nearest``: no tool fits, and these are the nearest tools. ``tokens`` are those of ``text``, and of
+    the definitions of all tools that the caller may use; only with an explanation. ``starting``: some
+    results match keywords alone, because semantic search is starting. A row has ``query`` if there were
+    several, and ``same`` if other servers have the same tool.
+    """
+
+    results: list[dict[str, Any]]
+    total: int
+    waiting: list[str]
+    text: str
+    nearest: list[str] = []
+    failed: dict[str, str] = {}
+    tokens: dict[str, int] | UnsetType = UNSET
+    starting: bool = False
+
+
+class ToolSearch:
+    """The operation that finds tools, for one query or for the steps of a task."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._source = ToolSource(gateway)
+
+    async def search(self, caller: Caller, params: SearchTools) -> ToolSearchResult:
+        """Return ranked tools. Waits at most two seconds for servers that never listed theirs."""
+        steps = params.steps()
+        most = most_hits(params.limit, len(steps), MOST_TOOLS)
+        queries = [_query(params, step, most) for step in steps]
+        first = await self._source.find(caller, queries[0])
+        others = (self._source.find(caller, query, waits=False) for query in queries[1:])
+        answers = [first, *await asyncio.gather(*others)]
+        chosen = fused_steps([[hit.item.alias for hit in answer.hits] for answer in answers], most)
+        found = [(answers[step].hits[rank], step) for step, rank in chosen]
+        catalogue = self._gateway.catalogue
+        nearest = dict.fromkeys(name for answer in answers for name in answer.nearest if catalogue.get(name))
+        answer = ToolSearchResult(
+            [self._found_row(hit, answers[step], steps, step) for hit, step in found],
+            max(answer.total for answer in answers),
+            list(first.waiting),
+            self._text(caller, steps, answers, found),
+            list(nearest),
+            rendered(first.failed, caller.lang),
+            starting=any(answer.starting for answer in answers),
+        )
+        return await self._explained(caller, answer, steps, answers, found) if params.explain else answer
+
+    def _text(
+        self, caller: Caller, steps: list[str], answers: list[ToolAnswer], found: list[tuple[Found, int]]
+    ) -> str:
+        names, first, texts = visible_names(caller.access, self._gateway.catalogue), answers[0], []
+        for step, (query, answer) in enumerate(zip(steps, answers, strict=True)):
+            last = step + 1 == len(steps)
+            waiting, failed = (first.waiting, [*first.failed.values()]) if last else ((), [])
+            pairs = [(hit.item, hit.score) for hit, of in found if of == step]
+            text = search_text(
+                pairs, answer.total, query, names, waiting, caller.lang, answer.nearest, failed
+            )
+            texts.append(text if pairs or not answer.hits else "")
+        if len(steps) > 1:
+            shown = {hit.item.alias: step for hit, step in found}
+            best = [answer.hits[0].item.alias if answer.hits else None for answer in answers]
+            texts = [steps_text(steps, texts, best, shown, caller.lang)]
+        same = {hit.item.alias: answers[step].found[hit.item.alias].same for hit, step in found}
+        texts.append(same_text(same, caller.lang))
+        if any(answer.starting for answer in answers):
+            compared = all(answer.compared for answer in answers)
+            texts.append((_INCOMPLETE if compared else _STARTING).render(caller.lang))
+        return "\n".join(text for text in texts if text)
+
+    async def _explained(
+        self,
+        caller: Caller,
+        answer: ToolSearchResult,
+        steps: list[str],
+        answers: list[ToolAnswer],
+        found: list[tuple[Found, int]],
+    ) -> ToolSearchResult:
+        turns, rows = TimeSlices(), []
+        for row, (hit, step) in zip(answer.results, found, strict=True):
+            await turns.pause()
+            terms = answers[step].found[hit.item.alias].terms
+            rows.append(row | explained_row(hit.item, steps[step], terms))
+        every = visible_tools(caller.access, self._gateway.catalogue.tools)
+        sizes = {"text": tokens(answer.text), "definitions": sum(tokens(tool.definition) for tool in every)}
+        return replace_fields(answer, results=rows, tokens=sizes)
+
+    def _found_row(self, hit: Found, answer: ToolAnswer, steps: list[str], step: int) -> dict[str, Any]:
+        same = answer.found[hit.item.alias].same
+        row = tool_row(hit.item, self._gateway.servers.get(hit.item.server)) | {"score": round(hit.score, 3)}
+        if len(steps) > 1:
+            row["query"] = steps[step]
+        return row | ({"same": list(same)} if same else {})
+
+
+def _query(params: SearchTools, query: str, limit: int) -> ToolQuery:
+    return ToolQuery(
+        query,
+        limit,
+        params.server,
+        tuple(params.tags or ()),
+        params.category,
+        params.match,
+        explain=params.explain,
+        folded=True,
+    )
+
+
+def rendered(failed: Mapping[str, Message], lang: Lang) -> dict[str, str]:
+    """Return why servers have listed nothing, in a language."""
+    return {name: why.render(lang) for name, why in failed.items()}

@@ -1,0 +1,109 @@
+"""What happens in a hub, for those who watch it. Nothing is recorded before somebody does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from tabane.hub.live import parameters as given
+from tabane.operations import Access, Face, Operation, Privilege
+
+if TYPE_CHECKING:
+    from tabane.gateway.gateway import Gateway
+    from tabane.hub.jobs import Jobs
+    from tabane.hub.live.event_feed import LiveEvent
+    from tabane.hub.live.operations import LiveOperations
+    from tabane.hub.live.recording import LiveRecording
+    from tabane.hub.metering import HubMeter
+
+_FACES = frozenset({Face.RPC, Face.CLI})
+
+
+class DocumentClients(Protocol):
+    """Those who hear of changed documents besides."""
+
+    def document_changed(self, key: str, listed: bool) -> None: ...
+
+
+class HubLive:
+    """The events of a hub, its last calls and their figures.
+
+    ``secret_names`` are further names of members whose values are not shown.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        meter: HubMeter,
+        gateway: Gateway,
+        jobs: Jobs,
+        secret_names: tuple[str, ...] = (),
+    ) -> None:
+        self._loop, self._meter, self._gateway, self._jobs = loop, meter, gateway, jobs
+        self._secret_names = secret_names
+        self._hidden: tuple[Iterable[str], Callable[[str], str]] = (), str
+        self._recording: LiveRecording | None = None
+        self._operations: LiveOperations | None = None
+
+    @property
+    def recording(self) -> LiveRecording | None:
+        """Return the recording; None before it has begun."""
+        return self._recording
+
+    def attach(self) -> LiveRecording:
+        """Begin to record if that has not begun, and return the recording."""
+        if self._recording is None:
+            from tabane.hub.live.recording import LiveRecording
+
+            self._recording = LiveRecording(self._loop, self._meter, self._gateway, self._jobs)
+        return self._recording
+
+    def follow(self, after: str | None, access: Access) -> AsyncIterator[list[LiveEvent]]:
+        """Yield events as :meth:`EventFeed.follow` does. Recording begins with this call."""
+        return self.attach().feed.follow(after, access)
+
+    def hide(self, secrets: Iterable[str], replaced: Callable[[str], str]) -> None:
+        """Hide these secrets in arguments and results, wherever they appear."""
+        self._hidden = secrets, replaced
+
+    def document_changed(self, clients: DocumentClients, key: str, listed: bool) -> None:
+        """Tell clients, and note, that a document has changed, also without a call: its file has."""
+        clients.document_changed(key, listed)
+        if self._recording is not None:
+            self._recording.document_changed()
+
+    def settings_changed(self) -> None:
+        """Note that the settings or the servers file were read again."""
+        if self._recording is not None:
+            self._recording.settings_changed()
+
+    def table(self) -> list[Operation]:
+        return [
+            _look(
+                "list_live_calls", "Calls that run and the last ones that ended, the latest first. Calls are "
+                "recorded from the first use of this operation or of the web page on.",
+                given.ListLiveCalls, lambda c, p: self._handlers().calls(c, p),
+            ),
+            _look(
+                "show_live_call", "One of these calls: arguments and result without secrets, and its times.",
+                given.ShowLiveCall, lambda c, p: self._handlers().show(c, p),
+            ),
+            _look(
+                "get_activity", "Calls by the second: their number, failures and times.",
+                given.GetActivity, lambda c, p: self._handlers().activity(c, p),
+            ),
+        ]  # fmt: skip
+
+    def _handlers(self) -> LiveOperations:
+        if self._operations is None:
+            from tabane.hub.live.operations import LiveOperations
+
+            self._operations = LiveOperations(self.attach(), self._secret_names, lambda: self._hidden)
+        return self._operations
+
+
+def _look(name: str, description: str, params: type, handler: object) -> Operation:
+    return Operation(
+        name, description, params, handler, _FACES, Privilege.READ, read_only=True, source="admin"  # type: ignore[arg-type]
+    )  # fmt: skip

@@ -1,0 +1,66 @@
+"""The hub's own tools that are of use: those that have something to work on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from tabane.documents import document
+from tabane.posts import post
+from tabane.reader import page
+
+LIMITS = "limits"
+"""The limits of callers as something that tools work on."""
+
+Holds = Callable[[str], bool]
+"""Returns whether there is anything of a domain (or of the limits), without opening its store."""
+
+_POSTS, _DOCUMENTS = (post.DOMAIN,), (document.DOMAIN,)
+
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    "search_similar": _POSTS,
+    "search_posts_by_text": _POSTS,
+    "get_user_stats": _POSTS,
+    "get_database_stats": _POSTS,
+    "suggest_users": _POSTS,
+    "get_post": _POSTS,
+    "delete_document": _DOCUMENTS,
+    "search_documents": _DOCUMENTS,
+    "get_document": _DOCUMENTS,
+    "list_documents": _DOCUMENTS,
+    "get_document_stats": _DOCUMENTS,
+    "search_everything": (post.DOMAIN, document.DOMAIN, page.DOMAIN),
+    "get_rate_limit_stats": (LIMITS,),
+}
+"""What a tool works on, any of these. Tools that add something, such as put_document, need nothing."""
+
+_NEVER = frozenset({"hello", "get_status", "embed_text", "put_documents", "get_documents_by_prefix"})
+"""Tools for programs that know them by name. A model has a better one for each request of a user."""
+
+
+class KeptDomains(Protocol):
+    """Knows without opening a store whether anything of a domain was ever stored."""
+
+    def holds(self, domain: str) -> bool: ...
+
+
+class CallerLimits(Protocol):
+    """Knows whether there are callers with limits."""
+
+    @property
+    def limiting(self) -> bool: ...
+
+
+def held(domain: str, stores: KeptDomains, limits: CallerLimits) -> bool:
+    """Return whether there is anything of a domain, or for :data:`LIMITS`, any limit."""
+    return limits.limiting if domain == LIMITS else stores.holds(domain)
+
+
+def idle(names: Iterable[str], holds: Holds) -> frozenset[str]:
+    """Return the own tools that a search leaves out now. They can still be called and described."""
+    return frozenset(name for name in names if not _useful(name, holds))
+
+
+def _useful(name: str, holds: Holds) -> bool:
+    needed = _NEEDED.get(name)
+    return name not in _NEVER and (needed is None or any(map(holds, needed)))

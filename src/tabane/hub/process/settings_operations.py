@@ -1,0 +1,383 @@
+"""Operations on the settings file: each setting with its source, and changes of settings and profiles.
+
+The file is replaced in one step with mode 0600. Comments, order and everything else in it stay, and the
+previous content is saved beside it as ``….bak``. A change is refused if a hub could not start with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Protocol
+
+from msgspec import Meta, Struct
+
+from tabane.access.parameters import Patterns
+from tabane.errors import BadArguments, ConfigurationError, TabaneError, UnknownName
+from tabane.hub.servers import FIXED
+from tabane.messages import Lang, Message, say
+from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.settings import OPTIONS, SettingOption, Settings, load_settings
+from tabane.settings.files import read_trusted, write_private
+from tabane.settings.option import InvalidSetting, allowed, shown
+from tabane.text.nearest_names import nearest
+
+_FACES = frozenset({Face.RPC, Face.CLI})
+_BY_NAME = {option.name: option for option in OPTIONS}
+
+SettingName = Annotated[str, Meta(min_length=1, max_length=64)]
+ProfileName = Annotated[str, Meta(min_length=1, max_length=64)]
+TextValue = Annotated[str, Meta(max_length=10_000)]
+
+
+class ListSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class ChangeSetting(Struct, frozen=True, forbid_unknown_fields=True):
+    """``value`` is what a person writes, such as "64 MiB"; none removes the setting from the file."""
+
+    name: SettingName
+    value: bool | int | float | TextValue | Annotated[list[TextValue], Meta(max_length=1000)] | None = None
+
+
+class SaveProfile(Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole profile. Without ``allow``, it narrows by ``deny`` and ``read_only`` alone."""
+
+    name: ProfileName
+    allow: Patterns = []
+    deny: Patterns = []
+    read_only: bool = False
+    description: Annotated[str, Meta(max_length=500)] = ""
+
+
+class RemoveProfile(Struct, frozen=True, forbid_unknown_fields=True):
+    name: ProfileName
+
+
+class SettledHub(Protocol):
+    """What changes of the settings need of a hub."""
+
+    @property
+    def settings(self) -> Settings: ...
+
+    @property
+    def environment(self) -> Mapping[str, str]: ...
+
+
+Edit = Callable[[str], str]
+"""Changes the text of the settings file."""
+
+
+class SettingsOperations:
+    """Lists and changes settings, and changes profiles.
+
+    ``reload`` puts the files in force, and returns why they are not, None if they are.
+    """
+
+    def __init__(self, hub: Callable[[], SettledHub], reload: Callable[[], Message | None]) -> None:
+        self._hub, self._reload = hub, reload
+        self._changing = asyncio.Lock()
+
+    def table(self) -> list[Operation]:
+        admin = Privilege.ADMIN
+        return [
+            Operation(
+                "list_settings",
+                "Each setting: its value, where that comes from, and what it may be.",
+                ListSettings,
+                self.settings,
+                _FACES,
+                Privilege.READ,
+                read_only=True,
+            ),
+            Operation(
+                "change_setting",
+                "Change a setting in tabane.toml, or remove it from there.",
+                ChangeSetting,
+                self.change,
+                _FACES,
+                admin,
+            ),
+            Operation(
+                "save_profile",
+                "Create a profile in tabane.toml, or replace it.",
+                SaveProfile,
+                self.save,
+                _FACES,
+                admin,
+            ),
+            Operation(
+                "remove_profile",
+                "Remove a profile from tabane.toml.",
+                RemoveProfile,
+                self.remove,
+                _FACES,
+                admin,
+            ),
+        ]
+
+    async def settings(self, caller: Caller, params: ListSettings) -> dict[str, Any]:
+        """List the settings. ``pending`` is the value that the next start uses, if that is another one."""
+        hub = self._hub()
+        problem: str | None = None
+        try:
+            later = await asyncio.to_thread(_load, hub.settings, hub.environment, None)
+        except TabaneError as error:
+            later, problem = hub.settings, error.text(caller.lang)
+        rows = [_row(option, hub.settings, later, caller.lang) for option in OPTIONS]
+        return {
+            "results": rows,
+            "file": str(hub.settings.config),
+            "problem": problem,
+            "restart_needed": any("pending" in row for row in rows),
+        }
+
+    async def change(self, caller: Caller, params: ChangeSetting) -> dict[str, Any]:
+        """Change one setting. ``applies`` is ``now``, ``restart``, or ``unchanged``."""
+        option = self.changeable(params.name)
+        if params.value is None:
+            path = (option.name,)
+            edit, by_hand = _removal(path), say("remove the line {line}", line=option.name)
+        else:
+            edit, by_hand = _setting(option, params.value)
+        changed, problem = await self._edited(edit, by_hand, caller.lang)
+        hub = self._hub()
+        later = await asyncio.to_thread(_load, hub.settings, hub.environment, None)
+        row = _row(option, hub.settings, later, caller.lang)
+        applies = "unchanged" if not changed else "restart" if "pending" in row else "now"
+        return {"setting": row, "applies": applies, "problem": problem}
+
+    async def save(self, caller: Caller, params: SaveProfile) -> dict[str, Any]:
+        """Create or replace a profile. It applies at once, in open sessions too."""
+        from tabane.access.patterns import EVERY_TOOL
+        from tabane.access.permissions import PermissionPatterns
+        from tabane.access.profile_file import is_profile_name
+
+        if not is_profile_name(params.name):
+            raise BadArguments(
+                say(
+                    "{name} is not the name of a profile: use 1 to 64 letters, digits, - and _.",
+                    name=ascii(params.name),
+                ),
+                "name",
+            )
+        PermissionPatterns.checked(params.allow or [EVERY_TOOL], params.deny, read_only=params.read_only)
+        given = {
+            "description": params.description,
+            "allow": params.allow,
+            "deny": params.deny,
+            "read_only": params.read_only,
+        }
+        table = {key: value for key, value in given.items() if value or key == "allow"}
+        if not params.allow:
+            table["allow"] = [EVERY_TOOL]
+        edit, by_hand = _profile(params.name, table)
+        _, problem = await self._edited(edit, by_hand, caller.lang)
+        return {"status": "saved", "name": params.name, "problem": problem}
+
+    async def remove(self, caller: Caller, params: RemoveProfile) -> dict[str, Any]:
+        """Remove a profile. Who uses it may do nothing from now on."""
+        path = ("profiles", params.name)
+        by_hand = say("remove the table [profiles.{name}]", name=params.name)
+        changed, problem = await self._edited(_removal(path), by_hand, caller.lang)
+        if not changed:
+            raise UnknownName(
+                say("There is no profile {name}. List them with: tabane profiles list", name=params.name)
+            )
+        return {"status": "removed", "name": params.name, "problem": problem}
+
+    def changeable(self, name: str) -> SettingOption:
+        """Return the setting. Raises UnknownName, and BadArguments if a change would have no effect."""
+        option = _BY_NAME.get(name)
+        if option is None:
+            near = nearest(name, (each.name for each in OPTIONS if each.in_file))
+            raise UnknownName(
+                say("There is no setting {name}. Did you mean {near}?", name=name, near=", ".join(near))
+                if near
+                else say("There is no setting {name}. List them with: tabane settings list", name=name),
+                near,
+            )
+        if not option.in_file:
+            raise BadArguments(
+                say(
+                    "{name} cannot be set in tabane.toml. Use {flag} or {variable}.",
+                    name=name,
+                    flag=option.flag,
+                    variable=option.environment,
+                ),
+                "name",
+            )
+        source = self._hub().settings.sources.get(name)
+        if source is not None and source.kind == "flag":
+            raise BadArguments(
+                say(
+                    "{name} is set by the flag {where} of the running hub, which comes before tabane.toml. "
+                    "Restart the hub without it: tabane stop, then tabane start",
+                    name=name,
+                    where=source.where,
+                ),
+                "name",
+            )
+        if source is not None and source.kind == "environment":
+            raise BadArguments(
+                say(
+                    "{name} is set by the environment variable {where}, which comes before tabane.toml. "
+                    "Remove the variable, then run: tabane restart",
+                    name=name,
+                    where=source.where,
+                ),
+                "name",
+            )
+        return option
+
+    async def _edited(self, edit: Edit, by_hand: Message, lang: Lang) -> tuple[bool, str | None]:
+        """Edit the file and put it in force. Return whether it changed, and why it is not in force."""
+        async with self._changing:
+            hub = self._hub()
+            changed = await asyncio.to_thread(_write, hub.settings, hub.environment, edit, by_hand)
+            problem = self._reload() if changed else None
+        return changed, problem.render(lang) if problem else None
+
+
+def _setting(option: SettingOption, given: object) -> tuple[Edit, Message]:
+    from tabane.settings.editing import file_value, with_value
+
+    try:
+        value = file_value(option, given)
+    except InvalidSetting as unfit:
+        raise BadArguments(
+            say("{name} must be {allowed}.", name=option.name, allowed=unfit.allowed), "value"
+        ) from None
+    by_hand = say("set {name} to {value}", name=option.name, value=str(value))
+    return lambda text: with_value(text, (option.name,), value), by_hand
+
+
+def _profile(name: str, table: Mapping[str, Any]) -> tuple[Edit, Message]:
+    from tabane.settings.editing import with_value
+
+    by_hand = say("write the table [profiles.{name}]", name=name)
+    return lambda text: with_value(text, ("profiles", name), table), by_hand
+
+
+def _removal(path: tuple[str, ...]) -> Edit:
+    from tabane.settings.editing import without_value
+
+    def remove(text: str) -> str:
+        try:
+            return without_value(text, path)
+        except KeyError:
+            return text  # it is not there
+
+    return remove
+
+
+def _write(settings: Settings, environment: Mapping[str, str], edit: Edit, by_hand: Message) -> bool:
+    """Change the file while nobody else does. Return whether it changed. Raises TabaneError."""
+    from tabane.gateway.servers.editing import folder_lock
+
+    path = Path(os.path.realpath(settings.config))
+    try:
+        os.makedirs(path.parent, mode=0o700, exist_ok=True)
+        with folder_lock(path):
+            return _replace(path, settings, environment, edit, by_hand)
+    except OSError as error:
+        raise ConfigurationError(
+            say("{path} cannot be written: {reason}.", path=path, reason=error.strerror)
+        ) from None
+
+
+def _replace(
+    path: Path, settings: Settings, environment: Mapping[str, str], edit: Edit, by_hand: Message
+) -> bool:
+    import tomllib
+
+    from tabane.settings.editing import UnsafeTomlEdit
+
+    previous = _content(path)
+    text = _decoded(path, previous)
+    try:
+        changed = edit(text)
+    except (UnsafeTomlEdit, tomllib.TOMLDecodeError):
+        _load(settings, environment, text)  # says what is wrong with the file
+        raise ConfigurationError(
+            say(
+                "{path} cannot be changed without loss. Edit it yourself: {change}", path=path, change=by_hand
+            )
+        ) from None
+    if changed == text:
+        return False
+    _check(settings, environment, changed)
+    if previous is not None:
+        write_private(f"{path}.bak", previous)
+    mark = b"\xef\xbb\xbf" if previous is not None and previous.startswith(b"\xef\xbb\xbf") else b""
+    write_private(path, mark + changed.encode())
+    return True
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return read_trusted(path)
+    except FileNotFoundError:
+        return None
+
+
+def _decoded(path: Path, content: bytes | None) -> str:
+    try:
+        return (content or b"").decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigurationError(say("{path} is not UTF-8. Save it as UTF-8.", path=path)) from None
+
+
+def _check(settings: Settings, environment: Mapping[str, str], text: str) -> None:
+    """Raise ConfigurationError if no hub could start with this file."""
+    from tabane.access.profile_file import profiles_in
+
+    _load(settings, environment, text)
+    profiles_in(settings.config, text)
+
+
+def _load(current: Settings, environment: Mapping[str, str], text: str | None) -> Settings:
+    """Return the settings that a restarted hub has. Raises ConfigurationError."""
+    flags = {
+        name: getattr(current, name) for name, source in current.sources.items() if source.kind == "flag"
+    }
+    return load_settings(flags, environment, text=text)
+
+
+def _row(option: SettingOption, settings: Settings, later: Settings, lang: Lang) -> dict[str, Any]:
+    """Return a setting for a form. ``value`` and ``default`` are as a person writes them."""
+    source = settings.sources.get(option.name) or later.sources.get(option.name)
+    kind = source.kind if source else "default"
+    value, next_value = getattr(settings, option.name), getattr(later, option.name)
+    row = {
+        "name": option.name,
+        "value": _shown(option, value),
+        "default": option.default.render(lang)
+        if isinstance(option.default, Message)
+        else _shown(option, option.default),
+        "kind": option.kind,
+        "choices": list(option.choices),
+        "allowed": allowed(option).render(lang),
+        "unit": option.unit.render(lang) if option.unit else None,
+        "source": kind,
+        "where": source.where if source else "",
+        "help": option.help.render(lang),
+        "flag": option.flag,
+        "variable": option.environment,
+        "changeable": option.in_file and kind in ("file", "default"),
+        "restart": option.name in FIXED,
+    }
+    if option.kind in ("whole", "number", "bytes"):
+        row |= {"lowest": shown(option, option.lowest), "highest": shown(option, option.highest)}
+    if value != next_value:
+        row["pending"] = _shown(option, next_value)
+    return row
+
+
+def _shown(option: SettingOption, value: object) -> str:
+    if option.kind == "bytes" and isinstance(value, int):
+        return shown(option, value)
+    return "" if value is None else shown(option, value)

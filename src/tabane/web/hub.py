@@ -1,0 +1,93 @@
+"""What the web page uses of a hub."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from tabane.messages import Lang
+from tabane.operations import Access, Door
+from tabane.web.sessions import WebSessions
+from tabane.web.sign_in_links import SignInLinks
+
+if TYPE_CHECKING:
+    from tabane.web.markdown import MarkdownRenderer
+
+
+class HubEvent(Protocol):
+    """Something that has happened in the hub. ``data`` is JSON. ``id`` is unique, also over restarts."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def data(self) -> bytes: ...
+
+
+class LiveFeed(Protocol):
+    """The newest events of the hub."""
+
+    def follow(self, after: str | None, access: Access) -> AsyncIterator[Sequence[HubEvent]]:
+        """Yield the events after the one with that id which the identity may see, in batches.
+
+        Yields an event of the topic ``reset`` first if some of them are no longer known.
+        """
+        ...
+
+
+class WebHub(Protocol):
+    """The hub behind the page."""
+
+    @property
+    def door(self) -> Door: ...
+
+    @property
+    def feed(self) -> LiveFeed: ...
+
+    @property
+    def sessions(self) -> WebSessions: ...
+
+    @property
+    def links(self) -> SignInLinks: ...
+
+    @property
+    def markdown(self) -> MarkdownRenderer: ...
+
+    @property
+    def cookie(self) -> str:
+        """Return the name of the cookie. It has the port: cookies are shared by all ports of a host."""
+        ...
+
+    @property
+    def version(self) -> str: ...
+
+    async def identify(self, credential: str, source: str) -> Access:
+        """Return the access of a key or the hub's token. Raises Unauthorized and RateLimited."""
+        ...
+
+    def signed_in(self, access: Access, source: str) -> None:
+        """Record that somebody signed in."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What is known of a request to the page besides HTTP.
+
+    ``source`` is the address it comes from. ``secure``: it came over TLS. ``open``: it comes from this
+    machine, of whose programs the hub requires no token. ``ended`` tells whether the hub ends its streams.
+    """
+
+    source: str
+    lang: Lang
+    secure: bool
+    open: bool
+    ended: Callable[[], bool]
+
+
+VISIT = "tabane.visit"
+"""Key of the :class:`Visit` in the scope of a request."""

@@ -1,0 +1,52 @@
+"""The routes of all pages."""
+
+from __future__ import annotations
+
+from tabane.web.page import PageRoute
+from tabane.web.pages import (
+    activity,
+    audit,
+    documents,
+    health,
+    home,
+    jobs,
+    keys,
+    palette,
+    posts,
+    posts_import,
+    preferences,
+    profiles,
+    reader,
+    search,
+    servers,
+    settings,
+    tools,
+    usage,
+)
+
+AREAS = (
+    home,
+    search,
+    activity,
+    servers,
+    tools,
+    posts_import,
+    posts,
+    documents,
+    reader,
+    jobs,
+    usage,
+    audit,
+    keys,
+    profiles,
+    settings,
+    health,
+    preferences,
+    palette,
+)
+"""The modules with pages, in the order in which their routes are tried."""
+
+
+def page_routes() -> tuple[PageRoute, ...]:
+    """Return the routes of all areas."""
+    return tuple(route for area in AREAS for route in area.ROUTES)

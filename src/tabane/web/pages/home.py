@@ -1,0 +1,314 @@
+"""Home: one search over everything, what runs, what needs attention, and what to do first."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from tabane.errors import TabaneError
+from tabane.messages import Message, say
+from tabane.web.page import Fragment, PageRequest, PageRoute, WholePage
+from tabane.web.pages.document_calls import document_url
+from tabane.web.pages.marked_text import TextPart, cut, text_parts
+
+FOUND = 24
+"""Results of all kinds together."""
+
+LEAST_PART, MOST_NAMED = 2, 6
+"""Characters from which on the names of tools are searched for what is typed, and tools found by it."""
+
+MOST_TEXT = 240
+"""Characters of a passage that are shown."""
+
+MOST_LISTED = 8
+"""Servers, and things that need attention, that are listed. The pages behind have all."""
+
+EXPIRING = 7 * 86_400
+"""Seconds before a key expires that it is named."""
+
+LEAST_CALLS, OFTEN = 3, 0.5
+"""Calls of a tool, and the part of them that failed, from which on the tool is named."""
+
+KINDS: Mapping[str, tuple[Message, str]] = {
+    "tools": (say("Tools"), "tools"),
+    "posts": (say("Posts"), "posts"),
+    "documents": (say("Documents"), "documents"),
+    "pages": (say("Pages"), "reader"),
+    "docs": (say("Manual"), "info"),
+}
+"""Groups of results in their order, and the icon of each."""
+
+STATES: Mapping[str, tuple[Message, str]] = {
+    "ready": (say("running"), "ok"),
+    "unable": (say("cannot start"), "bad"),
+    "downloading": (say("downloading"), "accent"),
+    "starting": (say("starting"), "accent"),
+    "waiting": (say("restarting"), "warn"),
+    "circuit open": (say("failing"), "bad"),
+    "stopped": (say("stopped"), ""),
+    "disabled": (say("disabled"), ""),
+    "idle": (say("starts on demand"), ""),
+}
+"""States of servers, and the color of each."""
+
+
+class Attention(NamedTuple):
+    """Something that a person should look at, and the page to do so. ``detail`` is more about it."""
+
+    text: Message
+    url: str
+    kind: str = "warn"
+    detail: str = ""
+
+
+# -- the page --------------------------------------------------------------------------------------
+
+
+async def home(request: PageRequest) -> WholePage:
+    """Show the page. What takes longer is loaded after it."""
+    return WholePage("home/home.html", say("Home"), await _state(request), module="home")
+
+
+async def state(request: PageRequest) -> Fragment:
+    """Return what runs and what needs attention, for a page that is open."""
+    return Fragment("home/state.html", await _state(request))
+
+
+async def today(request: PageRequest) -> Fragment:
+    """Return the calls and the tokens saved today."""
+    found = await _asked(request, "get_usage_stats", start=_today(), by="server", limit=1000)
+    rows = found["results"] if found else []
+    used = [row for row in rows if row["server"]]
+    status = await _asked(request, "hub_status")
+    return Fragment(
+        "home/today.html",
+        {
+            "known": found is not None,
+            "calls": sum(row["calls"] for row in used),
+            "failed": sum(row["failed"] for row in used),
+            "saved": sum(row["saved"] for row in rows),
+            "servers": len(used),
+            "sessions": status.get("sessions") if status else None,
+            "tools": status.get("tools", 0) if status else 0,
+        },
+    )
+
+
+async def failing(request: PageRequest) -> Fragment:
+    """Return the tools of servers that failed often today."""
+    found = await _asked(request, "get_usage_stats", start=_today(), by="tool", limit=1000)
+    rows = [
+        row
+        for row in (found["results"] if found else [])
+        if row["server"] and row["calls"] >= LEAST_CALLS and row["failed"] >= OFTEN * row["calls"]
+    ]
+    rows.sort(key=lambda row: row["failed"], reverse=True)
+    return Fragment("home/failing.html", {"rows": rows[:MOST_LISTED]})
+
+
+async def search(request: PageRequest) -> Fragment:
+    """Return what fits the words that were typed, in groups."""
+    query = request.query.get("q", "").strip()[:2000]
+    if not query:
+        return Fragment("home/results.html", {"query": "", "groups": [], "count": 0, "warning": ""})
+    found, named = await asyncio.gather(
+        request.call("search_everything", query=query, top_k=FOUND, keywords="typing"),
+        _tools_named(request, query),
+    )
+    known = {hit["key"] for hit in named}
+    hits = [*named, *(hit for hit in found["results"] if hit["kind"] != "tools" or hit["key"] not in known)]
+    groups = [
+        {"label": label, "icon": icon, "hits": [_hit(hit) for hit in hits if hit["kind"] == kind]}
+        for kind, (label, icon) in KINDS.items()
+    ]
+    context = {
+        "query": query,
+        "groups": [group for group in groups if group["hits"]],
+        "count": len(hits),
+        "warning": found.get("warning", ""),
+    }
+    return Fragment("home/results.html", context)
+
+
+async def _tools_named(request: PageRequest, query: str) -> list[dict[str, Any]]:
+    """Return the tools whose names contain a word that is being typed, as results."""
+    if " " in query or len(query) < LEAST_PART:
+        return []
+    found = await _asked(request, "search_tools", query=query[:100], match="partial", limit=MOST_NAMED)
+    return [
+        {"kind": "tools", "key": row["name"], "title": row["name"], "text": row["signature"], "marks": []}
+        for row in (found["results"] if found else [])
+    ]
+
+
+def _hit(hit: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "title": hit["title"] or hit["key"],
+        "url": _page_of(hit),
+        "parts": _parts(hit["text"], hit["marks"]),
+    }
+
+
+def _page_of(hit: Mapping[str, Any]) -> str:
+    """Return the page that shows a result."""
+    key = str(hit["key"])
+    arguments: Mapping[str, Any] = hit.get("open", {}).get("arguments", {})
+    match hit["kind"]:
+        case "tools":
+            return f"/tools/{quote(key, safe='')}"
+        case "posts":
+            return f"/posts/{quote(str(arguments.get('post_id', key)), safe='')}"
+        case "documents":
+            return document_url(str(arguments.get("filepath", key)))
+        case "pages":
+            return f"/reader?url={quote(str(arguments.get('url', key)), safe='')}"
+    return f"/search/manual?section={quote(key, safe='')}"
+
+
+def _parts(text: str, marks: Sequence[Sequence[int]]) -> list[TextPart]:
+    """Return the beginning of a text in parts, with what matched in it."""
+    if not marks:
+        text = " ".join(text.split())
+    beginning, inside, was_cut = cut(text, marks, MOST_TEXT)
+    return [*text_parts(beginning, inside, links=False), *([TextPart("…")] if was_cut else [])]
+
+
+# -- what runs -------------------------------------------------------------------------------------
+
+
+async def _state(request: PageRequest) -> dict[str, Any]:
+    status, servers, jobs = await asyncio.gather(
+        _asked(request, "hub_status"), _asked(request, "list_servers"), _asked(request, "list_jobs")
+    )
+    # Nothing here may open the archive or the keys of a hub that has none: they cost memory.
+    keys = await _asked(request, "keys_list") if status and status.get("keys") else None
+    rows = _by_trouble(servers["results"] if servers else [])
+    running = [job for job in (jobs["results"] if jobs else []) if job["status"] == "running"]
+    counted = Counter(row["shown"] for row in rows)
+    noted = [*_of_hub(status or {}), *_of_servers(rows), *_of_keys(keys, time.time())]
+    attention = sorted(noted, key=lambda one: ("bad", "warn", "").index(one.kind))
+    return {
+        "status": status,
+        "servers": servers is not None,
+        "rows": rows[:MOST_LISTED],
+        "more": max(0, len(rows) - MOST_LISTED),
+        "counted": [(STATES[state], counted[state]) for state in STATES if counted[state]],
+        "states": STATES,
+        "jobs": running,
+        "attention": attention[:MOST_LISTED],
+        "more_attention": max(0, len(attention) - MOST_LISTED),
+        "steps": _first_steps(request, status, servers),
+    }
+
+
+async def _asked(request: PageRequest, operation: str, **params: Any) -> Any:
+    """Return the result of an operation; None if it is not allowed, or fails."""
+    if not request.may(operation):
+        return None
+    try:
+        return await request.call(operation, **params)
+    except TabaneError:
+        return None
+
+
+def _today() -> str:
+    return datetime.now(UTC).astimezone().date().isoformat()
+
+
+def _by_trouble(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the servers, those that need attention first, then those that run."""
+    order = {state: place for place, state in enumerate(STATES)}
+    shown = [row | {"shown": _shown(row)} for row in rows]
+    return sorted(shown, key=lambda row: (row["healthy"], order[row["shown"]], row["name"]))
+
+
+def _shown(row: Mapping[str, Any]) -> str:
+    """Return the state of a server as it is shown."""
+    if row["state"] == "idle" and not row["healthy"]:
+        return "unable"
+    return row["state"] if row["state"] in STATES else "idle"
+
+
+def _of_hub(status: Mapping[str, Any]) -> list[Attention]:
+    found = []
+    if status.get("problem"):
+        text = say("The settings or the servers file have an error. The earlier ones are in force.")
+        found.append(Attention(text, "/settings", "bad", status["problem"]))
+    if status.get("audit_problem"):
+        text = say("Calls are not recorded in the audit log.")
+        found.append(Attention(text, "/audit", "bad", status["audit_problem"]))
+    if status.get("keys_problem"):
+        found.append(Attention(say("API keys cannot be read."), "/keys", "bad", status["keys_problem"]))
+    if status.get("model_problem"):
+        text = say("There is no embedding model. Search finds keywords only.")
+        found.append(Attention(text, "/settings", "warn", status["model_problem"]))
+    elif status.get("model") == "none":
+        found.append(
+            Attention(
+                say("The embedding model is switched off. Search finds keywords only."), "/settings", ""
+            )
+        )
+    return found
+
+
+def _of_servers(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
+    return [
+        Attention(
+            say("{server} does not run.", server=row["name"]),
+            f"/servers/{quote(row['name'], safe='')}",
+            "bad",
+            row["error"] or "",
+        )
+        for row in rows
+        if not row["healthy"] and row["state"] != "disabled"
+    ]
+
+
+def _of_keys(keys: Mapping[str, Any] | None, now: float) -> list[Attention]:
+    found = []
+    for key in keys["results"] if keys else []:
+        expires = _seconds(key.get("expires"))
+        if key.get("state", "active") == "active" and expires is not None and 0 < expires - now < EXPIRING:
+            days = max(1, round((expires - now) / 86_400))
+            text = say("The key {name} expires in {days} {days:day|days}.", name=key["name"], days=days)
+            found.append(Attention(text, "/keys"))
+    return found
+
+
+def _seconds(value: Any) -> float | None:
+    """Return a time as seconds since 1970; None if it is none."""
+    if isinstance(value, int | float):
+        return float(value)
+    try:
+        return datetime.fromisoformat(value.replace("Z", "+00:00")).timestamp()
+    except (AttributeError, ValueError):
+        return None
+
+
+def _first_steps(request: PageRequest, status: Any, servers: Any) -> list[str]:
+    """Return what somebody who is new has not done yet: only for those who may do it."""
+    if status is None:
+        return []
+    steps = []
+    if servers is not None and not servers["results"]:
+        steps.append("server")
+    if not status.get("sessions"):
+        steps.append("assistant")
+    if request.may("import_posts"):
+        steps.append("posts")  # whether there are some is not asked: that opens the archive
+    new = "server" in steps or status.get("tools") == 0
+    return steps if new else []
+
+
+ROUTES = (
+    PageRoute("/", home),
+    PageRoute("/home/state", state),
+    PageRoute("/home/today", today),
+    PageRoute("/home/failing", failing),
+    PageRoute("/home/search", search),
+)

@@ -1,0 +1,191 @@
+"""API keys: who may use the hub, with what, and until when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tabane.errors import BadArguments, TabaneError
+from tabane.messages import say
+from tabane.web.page import Fragment, PageAnswer, PageRequest, PageRoute, Redirect, WholePage
+
+PAGE = 100
+"""Keys that are shown at once."""
+
+TIERS = ("default", "authenticated", "premium")
+"""Tiers that every hub has for keys; the settings file may have more."""
+
+EXPIRIES = (
+    ("30d", say("in 30 days")),
+    ("90d", say("in 90 days")),
+    ("1y", say("in a year")),
+    ("never", say("never")),
+)
+
+_FORM = {
+    "name": "",
+    "allow": "",
+    "deny": "",
+    "read_only": "",
+    "profile": "",
+    "tier": "authenticated",
+    "expires": "never",
+}
+
+
+async def key_list(request: PageRequest) -> WholePage | Fragment:
+    """Show the keys, by name."""
+    revoked = request.query.get("revoked") == "1"
+    found = await request.call(
+        "keys_list", revoked=revoked, limit=PAGE, after=request.query.get("after") or None
+    )
+    context = {"keys": found["results"], "total": found["total"], "next": found["next"], "revoked": revoked}
+    if request.query.get("after"):
+        return Fragment("keys/rows.html", context)
+    return WholePage("keys/list.html", say("API keys"), context)
+
+
+async def new_key(request: PageRequest) -> WholePage:
+    """Show an empty form."""
+    form = {**_FORM, "expires": "90d", "profile": request.query.get("profile", "")}
+    return WholePage("keys/new.html", say("New API key"), await _form(request, form, {}), module="forms")
+
+
+async def create_key(request: PageRequest) -> WholePage:
+    """Create a key, and show its secret, which nobody can see again."""
+    form = {**_FORM, **await request.form()}
+    try:
+        made = await request.call(
+            "keys_create",
+            name=form["name"],
+            allow=patterns(form["allow"]),
+            deny=patterns(form["deny"]),
+            read_only=bool(form["read_only"]),
+            expires=form["expires"] or "never",
+            tier=form["tier"],
+            profile=form["profile"],
+        )
+    except BadArguments as error:
+        return WholePage(
+            "keys/new.html",
+            say("New API key"),
+            await _form(request, form, {error.parameter or "": error.text(request.lang)}),
+            status=422,
+        )
+    return WholePage("keys/created.html", say("API key created"), {"key": made, **await _addresses(request)})
+
+
+async def key_page(request: PageRequest) -> WholePage:
+    """Show a key, what it may do, and a form to change that."""
+    key = await request.call("keys_show", key=request.path("key"))
+    context = await _form(request, _as_form(key), {}) | {"key": key}
+    return WholePage("keys/key.html", say("API key"), context, module="forms")
+
+
+async def update_key(request: PageRequest) -> PageAnswer:
+    """Change a key, at once."""
+    id, form = request.path("key"), {**_FORM, "expires": "keep", **await request.form()}
+    try:
+        if not patterns(form["allow"]) and not form["profile"]:
+            raise BadArguments(say("Say what the key may use, such as github__* or @posts."), "allow")
+        changed = await request.call(
+            "keys_update",
+            key=id,
+            allow=patterns(form["allow"]) or ["*"],
+            deny=patterns(form["deny"]),
+            read_only=bool(form["read_only"]),
+            expires=None if form["expires"] == "keep" else form["expires"],
+            tier=form["tier"],
+            profile=form["profile"],
+        )
+    except BadArguments as error:
+        key = await request.call("keys_show", key=id)
+        wrong = {error.parameter or "": error.text(request.lang)}
+        context = await _form(request, {**form, "name": key["name"]}, wrong) | {"key": key}
+        return Fragment("keys/edit.html", context, status=422)
+    return Redirect(f"/keys/{id}", say("{name} was changed. It applies at once.", name=changed["name"]))
+
+
+async def revoke_key(request: PageRequest) -> Redirect:
+    """Revoke a key: nobody can use it any more."""
+    key = await request.call("keys_revoke", key=request.path("key"))
+    name = key.get("name", request.path("key"))
+    return Redirect("/keys", say("{name} was revoked.", name=name))
+
+
+async def explain(request: PageRequest) -> WholePage | Fragment:
+    """Show whether a key may call a tool, and which pattern decides it."""
+    key, tool = request.query.get("key", "").strip(), request.query.get("tool", "").strip()
+    context: dict[str, Any] = {"key_name": key, "tool": tool, "found": None, "problem": None}
+    if key and tool:
+        try:
+            context["found"] = await request.call("explain_policy", key=key, tool=tool)
+        except TabaneError as error:
+            context["problem"] = error.text(request.lang)
+    if request.partial:
+        return Fragment("keys/explanation.html", context)
+    names = await request.call("keys_list", limit=1000) if request.may("keys_list") else {"results": []}
+    context["names"] = [each["name"] for each in names["results"]]
+    return WholePage("keys/explain.html", say("Explain a permission"), context)
+
+
+def patterns(text: str) -> list[str]:
+    """Return the patterns of a text: one on each line, or separated by spaces."""
+    return text.split()
+
+
+async def _form(request: PageRequest, form: Mapping[str, str], errors: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the form needs. ``errors`` are sentences by field; that of no field is under ""."""
+    lang = request.lang
+    profiles = await request.call("profiles_list") if request.may("profiles_list") else {"results": []}
+    names = [each["name"] for each in profiles["results"]]
+    expiries = [(code, label.render(lang)) for code, label in EXPIRIES]
+    if form["expires"] == "keep":
+        expiries.insert(0, ("keep", say("as it is").render(lang)))
+    return {
+        "form": form,
+        "errors": by_field(errors, ("name", "key", "allow", "deny", "profile", "tier", "expires")),
+        "profiles": [("", say("none").render(lang)), *((name, name) for name in names)],
+        "tiers": [(tier, tier) for tier in dict.fromkeys((*TIERS, form["tier"]))],
+        "expiries": expiries,
+    }
+
+
+def by_field(errors: Mapping[str, str], fields: Sequence[str]) -> dict[str, str]:
+    """Return the errors of a form by field. Those of other names are under "", which is above the form."""
+    found = dict.fromkeys(("", *fields), "")
+    for name, text in errors.items():
+        field = name.partition("[")[0].partition(".")[0]
+        found[field if field in found else ""] = text
+    return found
+
+
+def _as_form(key: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "name": key["name"],
+        "allow": "\n".join(key["allow"]),
+        "deny": "\n".join(key["deny"]),
+        "read_only": "true" if key["read_only"] else "",
+        "profile": key["profile"] or "",
+        "tier": key["tier"],
+        "expires": "keep",
+    }
+
+
+async def _addresses(request: PageRequest) -> dict[str, str]:
+    """Return the address under which assistants reach the hub."""
+    url = ""
+    if request.may("hub_status"):
+        url = (await request.call("hub_status")).get("http") or ""
+    return {"url": url or f"http://{request.header('host')}/mcp"}
+
+
+ROUTES = (
+    PageRoute("/keys", key_list),
+    PageRoute("/keys", create_key, "POST"),
+    PageRoute("/keys/new", new_key),
+    PageRoute("/keys/explain", explain),
+    PageRoute("/keys/{key}", key_page),
+    PageRoute("/keys/{key}", update_key, "POST"),
+    PageRoute("/keys/{key}/revoke", revoke_key, "POST"),
+)

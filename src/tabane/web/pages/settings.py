@@ -1,0 +1,126 @@
+"""Settings: each with its value, its source and its help, and a form to change it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tabane.errors import BadArguments, ConfigurationError, UnknownName
+from tabane.messages import Message, say
+from tabane.web.page import Fragment, PageAnswer, PageRequest, PageRoute, WholePage
+
+GROUPS: tuple[tuple[str, Message, tuple[str, ...]], ...] = (
+    (
+        "general",
+        say("General"),
+        ("home", "config", "servers", "mode", "lang", "start_servers", "idle_end", "keyring"),
+    ),
+    (
+        "http",
+        say("HTTP and this page"),
+        ("http", "host", "hosts", "port", "web", "public", "origins", "open", "ping", "tls", "trusted"),
+    ),
+    ("oauth", say("OAuth"), ("oauth",)),
+    ("models", say("Semantic search"), ("model", "reranker", "embedding")),
+    ("posts", say("Posts"), ("posts",)),
+    ("documents", say("Documents"), ("documents",)),
+    ("reader", say("Reader"), ("reader",)),
+    ("audit", say("Audit log"), ("audit",)),
+    ("logs", say("Log and traces"), ("log", "otel")),
+    ("limits", say("Servers and limits"), ()),
+)
+"""Groups of settings, by their names or the first words of these; the last one has the rest."""
+
+
+async def setting_list(request: PageRequest) -> WholePage:
+    """Show all settings in groups."""
+    found = await request.call("list_settings")
+    groups: dict[str, list[dict[str, Any]]] = {code: [] for code, _, _ in GROUPS}
+    for row in found["results"]:
+        groups[_group_of(row["name"])].append(row)
+    return WholePage(
+        "settings/list.html",
+        say("Settings"),
+        {
+            "sections": [(code, label, groups[code]) for code, label, _ in GROUPS if groups[code]],
+            "file": found["file"],
+            "problem": found["problem"],
+            "restart_needed": found["restart_needed"],
+            "restartable": await _restartable(request),
+            "q": request.query.get("q", ""),
+        },
+        module="settings",
+    )
+
+
+async def setting_row(request: PageRequest) -> Fragment:
+    """Show one setting as it is."""
+    return Fragment("settings/row.html", {"row": await _row(request), "done": None})
+
+
+async def setting_form(request: PageRequest) -> Fragment:
+    """Show the form of one setting."""
+    row = await _row(request)
+    return Fragment(
+        "settings/form.html", {"row": row, "value": row.get("pending", row["value"]), "error": ""}
+    )
+
+
+async def change_setting(request: PageRequest) -> PageAnswer:
+    """Change a setting in the settings file, or remove it from there."""
+    name, form = request.path("name"), await request.form()
+    value: Any = form.get("value", "")
+    row = await _row(request)
+    if row["kind"] == "list":
+        value = [line.strip() for line in value.split("\n") if line.strip()]
+    if row["kind"] == "path" and not value:
+        value = None
+    if "reset" in form:
+        value = None
+    try:
+        done = await request.call("change_setting", name=name, value=value)
+    except (BadArguments, ConfigurationError) as error:
+        context = {"row": row, "value": form.get("value", ""), "error": error.text(request.lang)}
+        return Fragment("settings/form.html", context, status=422)
+    return Fragment("settings/row.html", {"row": done["setting"], "done": done}, events=("settings",))
+
+
+async def status(request: PageRequest) -> Fragment:
+    """Show whether a restart is needed."""
+    found = await request.call("list_settings")
+    context = {"restart_needed": found["restart_needed"], "restartable": await _restartable(request)}
+    return Fragment("settings/restart.html", context | {"problem": found["problem"]})
+
+
+async def _row(request: PageRequest) -> dict[str, Any]:
+    name = request.path("name")
+    found = await request.call("list_settings")
+    row: dict[str, Any] | None = next((each for each in found["results"] if each["name"] == name), None)
+    if row is None:
+        raise UnknownName(say("There is no setting {name}.", name=name))
+    return row
+
+
+async def _restartable(request: PageRequest) -> bool:
+    """Return whether the hub can restart itself, and the caller may ask for that."""
+    if not (request.may("restart_hub") and request.may("hub_status")):
+        return False
+    return bool((await request.call("hub_status")).get("restartable"))
+
+
+def _group_of(name: str) -> str:
+    """Return the group that has the name itself, or else its first word."""
+    first = name.partition("_")[0]
+    for wanted in (name, first):
+        for code, _, names in GROUPS:
+            if wanted in names:
+                return code
+    return GROUPS[-1][0]
+
+
+ROUTES = (
+    PageRoute("/settings", setting_list),
+    PageRoute("/settings/restart", status),
+    PageRoute("/settings/{name}", setting_row),
+    PageRoute("/settings/{name}/form", setting_form),
+    PageRoute("/settings/{name}", change_setting, "POST"),
+)

@@ -1,0 +1,23 @@
+"""Paths that belong to the web page. Pure, and imported before the page is."""
+
+from __future__ import annotations
+
+SIGN_IN = "/sign-in"
+STATIC = "/static"
+EVENTS = "/events"
+
+AREAS = frozenset(
+    {
+        "", "activity", "audit", "documents", "health", "home", "jobs", "keys", "palette", "posts",
+        "preferences", "profiles", "reader", "search", "servers", "settings", "tools", "usage",
+    }
+)  # fmt: skip
+"""First parts of the paths of pages; "" is the home page."""
+
+_OTHERS = frozenset({"sign-in", "sign-out", "static", "events", "favicon.ico"})
+
+
+def is_web_path(path: str) -> bool:
+    """Return whether the web page answers at a path."""
+    first = path.removeprefix("/").partition("/")[0]
+    return first in _OTHERS or first in AREAS

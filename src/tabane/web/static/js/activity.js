@@ -1,0 +1,266 @@
+// Activity: rows of calls as they happen, charts by the second, and the panel of one call.
+
+import { bars, line } from "./chart.js";
+import { get } from "./http.js";
+import { on } from "./live.js";
+import { bytes, lang, ms, number, showTimes } from "./text.js";
+
+const MOST_ROWS = 500;
+const MOST_WAITING = 500;
+const KEPT = 900;
+
+/** The calls: new ones are put on top, those that end are changed in place. */
+class Calls {
+  constructor(root) {
+    this.root = root;
+    this.rows = root.querySelector("[data-rows]");
+    this.form = root.querySelector("[data-filters]");
+    this.blank = root.querySelector("template[data-row]").content.firstElementChild;
+    this.empty = root.querySelector("[data-empty]");
+    this.pauseButton = root.querySelector("[data-pause]");
+    this.waitingText = root.querySelector("[data-waiting]");
+    this.waiting = [];
+    this.running = new Map();
+    this.frame = 0;
+    this.skipped = 0;
+    for (const row of this.rows.querySelectorAll("[data-outcome=running]")) this.running.set(Number(row.dataset.number), null);
+  }
+
+  get paused() { return this.pauseButton.getAttribute("aria-pressed") === "true"; }
+
+  take(call) {
+    if (call.skipped) return this.skip(call.skipped);
+    if (call.outcome === "running") this.running.set(call.number, call);
+    else this.running.delete(call.number);
+    if (!this.fits(call)) return;
+    this.waiting.push(call);
+    if (this.waiting.length > MOST_WAITING) this.waiting.shift();
+    if (this.paused) this.showWaiting();
+    else this.frame ||= requestAnimationFrame(() => this.flush());
+  }
+
+  skip(count) {
+    this.skipped += count;
+    const place = this.root.querySelector("[data-skipped]");
+    place.textContent = place.dataset.sentence.replace("#", number(this.skipped));
+    place.hidden = false;
+  }
+
+  fits(call) {
+    const wanted = Object.fromEntries(new FormData(this.form));
+    const has = (text, part) => text.toLowerCase().includes(part.trim().toLowerCase());
+    return has(call.tool, wanted.tool)
+      && (!wanted.server || wanted.server === call.server)
+      && [call.client, call.holder, call.label].some((name) => has(name, wanted.client))
+      && (!wanted.outcome || wanted.outcome === call.outcome);
+  }
+
+  flush() {
+    this.frame = 0;
+    const added = document.createDocumentFragment();
+    for (const call of this.waiting) {
+      const known = this.rows.querySelector(`[data-number="${call.number}"]`) || added.querySelector(`[data-number="${call.number}"]`);
+      const row = this.fill(known || this.blank.cloneNode(true), call);
+      if (!known) added.prepend(row);
+    }
+    this.waiting = [];
+    showTimes(added);
+    this.rows.prepend(added);
+    while (this.rows.children.length > MOST_ROWS) this.rows.lastElementChild.remove();
+    this.empty.hidden = this.rows.children.length > 0;
+    this.showWaiting();
+  }
+
+  fill(row, call) {
+    row.dataset.number = call.number;
+    row.dataset.outcome = call.outcome;
+    row.querySelector("time").dataset.when = call.time;
+    const put = (name, text) => { row.querySelector(`[data-f=${name}]`).textContent = text; };
+    put("tool", call.tool);
+    put("who", call.client || call.label);
+    put("ms", call.outcome === "running" ? "" : ms(call.ms));
+    put("bytes", call.bytes ? bytes(call.bytes) : "");
+    put("face", this.root.querySelector("template[data-faces]").content.querySelector(`[data-face="${call.face}"]`).textContent);
+    const badge = this.root.querySelector("template[data-outcomes]").content.querySelector(`[data-outcome="${call.outcome}"]`);
+    const shown = row.querySelector("[data-f=outcome]");
+    shown.className = badge.className;
+    shown.textContent = badge.textContent;
+    return row;
+  }
+
+  pause() {
+    this.pauseButton.setAttribute("aria-pressed", String(!this.paused));
+    if (!this.paused) this.flush();
+  }
+
+  showWaiting() {
+    const count = this.paused ? this.waiting.length : 0;
+    this.waitingText.textContent = count ? this.waitingText.dataset.sentence.replace("#", number(count)) : "";
+  }
+
+  async filter() {
+    const query = new URLSearchParams([...new FormData(this.form)].filter(([, value]) => value));
+    history.replaceState(history.state, "", `${location.pathname}${query.size ? `?${query}` : ""}`);
+    const mine = (this.asked = query.toString());
+    const text = await get(`/activity/rows?${query}`);
+    if (mine !== this.asked) return;
+    this.waiting = [];
+    this.rows.innerHTML = text;
+    showTimes(this.rows);
+    this.empty.hidden = this.rows.children.length > 0;
+    this.showWaiting();
+  }
+
+  end() { cancelAnimationFrame(this.frame); clearTimeout(this.later); }
+}
+
+/** The figures of each second, their charts and the sums above. */
+class Seconds {
+  constructor(root) {
+    this.root = root;
+    this.window = Number(root.querySelector("[data-window][aria-pressed=true]").dataset.window);
+    this.known = new Map();
+    this.charts = [];
+    this.ended = false;
+  }
+
+  async start() {
+    const found = await get(`/activity/seconds?seconds=${KEPT}`);
+    found.calls.forEach((calls, at) => {
+      if (calls) this.known.set(found.from + at, { calls, failed: found.failed[at], refused: found.refused[at], p50: found.p50[at], p95: found.p95[at] });
+    });
+    this.offset = found.from + found.calls.length - Date.now() / 1000;
+    const place = (name) => this.root.querySelector(`[data-chart=${name}]`);
+    const labels = (name) => JSON.parse(place(name).dataset.labels);
+    const make = (name, colors, options) => {
+      const [time, ...others] = labels(name);
+      const series = others.map((label, at) => ({ label, color: colors[at], fill: at === 0, ...options }));
+      const clock = new Intl.DateTimeFormat(lang(), { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+      const draw = name === "calls" ? bars : line;
+      return draw(place(name), this.data(name), { series, x: (_, splits) => splits.map((at) => (at % 60 ? "" : clock.format(at * 1000))), height: 180, cursor: { y: false }, scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(high || 0, name === "calls" ? 5 : 10) * 1.1] } } })
+        .then((made) => { made.plot.root.querySelector(".u-legend .u-label").textContent = time; return made; });
+    };
+    const made = await Promise.all([
+      make("calls", ["accent", "bad", "warn"], {}),
+      make("latency", ["accent", "warn"], { spanGaps: true }),
+    ]);
+    if (this.ended) return made.forEach((chart) => chart.end());
+    this.charts = made;
+    this.show();
+    this.timer = setInterval(() => this.show(), 1000);
+  }
+
+  add(second) { this.known.set(second.second, second); }
+
+  /** Columns of a chart for the seconds of the period that are over. */
+  data(name) {
+    const end = Math.floor(Date.now() / 1000 + this.offset) - 1;
+    const times = Array.from({ length: this.window }, (_, at) => end - this.window + 1 + at);
+    const column = (figure, none) => times.map((second) => this.known.get(second)?.[figure] ?? none);
+    if (name === "calls") return [times, column("calls", 0), column("failed", 0), column("refused", 0)];
+    return [times, column("p50", null), column("p95", null)];
+  }
+
+  show() {
+    if (document.hidden) return;
+    const [times, calls, failed] = this.data("calls");
+    const [, p50, p95] = this.data("latency");
+    const put = (name, text) => {
+      const place = this.root.querySelector(`[data-now=${name}]`);
+      if (place.textContent !== text) place.textContent = text;
+    };
+    const rate = calls.slice(-10).reduce((sum, each) => sum + each, 0) / 10;
+    put("rate", rate >= 10 ? number(Math.round(rate)) : rate.toFixed(1));
+    put("failed", number(failed.reduce((sum, each) => sum + each, 0)));
+    const slowest = Math.max(-1, ...p95.filter((each) => each !== null));
+    put("p95", slowest < 0 ? "–" : ms(slowest));
+    this.charts[0]?.set([times, ...this.data("calls").slice(1)]);
+    this.charts[1]?.set([times, p50, p95]);
+    for (const second of this.known.keys()) if (second < times.at(-1) - KEPT) this.known.delete(second);
+  }
+
+  choose(button) {
+    this.window = Number(button.dataset.window);
+    for (const one of this.root.querySelectorAll("[data-window]")) one.setAttribute("aria-pressed", String(one === button));
+    this.show();
+  }
+
+  end() { this.ended = true; clearInterval(this.timer); this.charts.forEach((chart) => chart.end()); }
+}
+
+/** The panel beside the list. */
+class Panel {
+  constructor(root) { this.root = root; this.panel = root.querySelector("[data-panel]"); this.number = 0; }
+
+  async open(row) {
+    const chosen = (this.number = Number(row.dataset.number));
+    const text = await get(`/activity/calls/${chosen}`).catch((error) => Object.assign(document.createElement("p"), { textContent: error.message }));
+    if (chosen !== this.number) return;
+    if (typeof text === "string") this.panel.innerHTML = text;
+    else this.panel.replaceChildren(text);
+    this.panel.hidden = false;
+    showTimes(this.panel);
+    this.mark();
+    this.panel.querySelector("h2")?.focus();
+  }
+
+  /** Show the call again when it has ended. */
+  ended(call) {
+    const row = this.root.querySelector(`[data-number="${call.number}"]`);
+    if (call.number === this.number && call.outcome !== "running" && row && !this.panel.hidden) this.open(row);
+  }
+
+  mark() {
+    for (const row of this.root.querySelectorAll("tr[data-selected]")) delete row.dataset.selected;
+    const row = this.root.querySelector(`tr[data-number="${this.number}"]`);
+    if (row && !this.panel.hidden) row.dataset.selected = "";
+  }
+
+  close() {
+    if (this.panel.hidden) return;
+    const row = this.root.querySelector(`tr[data-number="${this.number}"]`);
+    this.panel.hidden = true;
+    this.number = 0;
+    this.mark();
+    row?.querySelector("[data-call]").focus();
+  }
+}
+
+export function mount(root) {
+  const calls = new Calls(root);
+  const seconds = new Seconds(root);
+  const panel = new Panel(root);
+  const running = root.querySelector("[data-now=running]");
+  const countRunning = () => { running.textContent = number(calls.running.size); };
+  let later = 0;
+
+  const clicked = (event) => {
+    const button = event.target.closest("button");
+    const row = event.target.closest("[data-rows] tr");
+    if (row) panel.open(row);
+    else if (button?.matches("[data-pause]")) calls.pause();
+    else if (button?.matches("[data-window]")) seconds.choose(button);
+    else if (button?.matches("[data-close-panel]")) panel.close();
+  };
+  const typed = (event) => {
+    if (!event.target.closest("[data-filters]")) return;
+    clearTimeout(later);
+    later = setTimeout(() => calls.filter(), 150);
+  };
+  const submitted = (event) => { event.preventDefault(); calls.filter(); };
+  const pressed = (event) => { if (event.key === "Escape") panel.close(); };
+  root.addEventListener("click", clicked);
+  root.addEventListener("input", typed);
+  root.addEventListener("submit", submitted);
+  root.addEventListener("keydown", pressed);
+
+  const ends = [
+    on("calls", (call) => { calls.take(call); countRunning(); if (!call.skipped) panel.ended(call); }),
+    on("activity", (second) => seconds.add(second)),
+    () => clearTimeout(later),
+    () => calls.end(),
+    () => seconds.end(),
+  ];
+  seconds.start();
+  return () => { for (const end of ends) end(); };
+}

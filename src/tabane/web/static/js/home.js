@@ -1,0 +1,65 @@
+// Home: the search as somebody types, and its results by the arrow keys.
+
+import { get } from "./http.js";
+import { showTimes } from "./text.js";
+
+const PAUSE = 60;
+
+export function mount(root) {
+  const form = root.querySelector("[data-search]");
+  if (!form) return null;
+  const input = form.querySelector("input");
+  const results = root.querySelector("[data-results]");
+  const state = root.querySelector("[data-state]");
+  let timer = 0;
+  let asked = null;
+
+  async function search() {
+    const query = input.value.trim();
+    asked?.abort();
+    history.replaceState(history.state, "", query ? `/?q=${encodeURIComponent(query)}` : "/");
+    results.hidden = !query;
+    state.hidden = Boolean(query);
+    if (!query) { results.replaceChildren(); return; }
+    const mine = (asked = new AbortController());
+    const text = await get(`/home/search?q=${encodeURIComponent(query)}`, { signal: mine.signal }).catch((error) => {
+      if (error.name === "AbortError") return null;
+      const told = document.createElement("p");
+      told.className = "notice bad";
+      told.textContent = error.message;
+      return told;
+    });
+    if (text === null || mine.signal.aborted) return;
+    if (typeof text === "string") results.innerHTML = text;
+    else results.replaceChildren(text);
+    showTimes(results);
+  }
+
+  const typed = () => { clearTimeout(timer); timer = setTimeout(search, PAUSE); };
+  const submitted = (event) => { event.preventDefault(); results.querySelector("[data-result]")?.click(); };
+
+  /** Move between the input and the results. */
+  const pressed = (event) => {
+    if (event.target !== input && !results.contains(event.target)) return;
+    if (event.key === "Escape" && input.value) {
+      event.preventDefault();
+      input.value = "";
+      input.focus();
+      search();
+      return;
+    }
+    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+    const all = [input, ...results.querySelectorAll("[data-result]")];
+    const next = all[all.indexOf(document.activeElement) + (event.key === "ArrowDown" ? 1 : -1)];
+    if (!next) return;
+    event.preventDefault();
+    next.focus();
+  };
+
+  form.addEventListener("input", typed);
+  form.addEventListener("submit", submitted);
+  root.addEventListener("keydown", pressed);
+  const before = new URLSearchParams(location.search).get("q");
+  if (before) { input.value = before; search(); }
+  return () => { clearTimeout(timer); asked?.abort(); };
+}

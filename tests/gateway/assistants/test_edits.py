@@ -1,0 +1,109 @@
+"""What is changed in TOML and YAML that people wrote, line by line, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tabane.gateway.assistants import toml_edits, yaml_edits
+from tabane.gateway.assistants.toml_edits import UnsafeTextEdit
+
+TOML, YAML = ("mcp_servers", "tabane"), ("extensions", "tabane")
+ENTRY = {"command": "/opt/tabane", "args": ["mcp"]}
+
+
+INLINE = '{ command = "/opt/tabane", args = ["mcp"] }'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "[mcp_servers.tabane] # ours\ncommand = 'old' # where\nargs = [\n  'x',\n]\nenabled = true\n",
+            '[mcp_servers.tabane] # ours\ncommand = "/opt/tabane" # where\nargs = ["mcp"]\nenabled = true\n',
+        ),
+        (
+            "[mcp_servers.tabane]\ncommand = 'old'\n[mcp_servers.tabane.e]\nA = 1\n",
+            '[mcp_servers.tabane]\nargs = ["mcp"]\ncommand = "/opt/tabane"\n[mcp_servers.tabane.e]\nA = 1\n',
+        ),
+        (
+            "[mcp_servers]\ntabane = {command = 'old', on = true}\n",
+            '[mcp_servers]\ntabane = { command = "/opt/tabane", on = true, args = ["mcp"] }\n',
+        ),
+        (
+            "mcp_servers = {a = {command = 'x'}} # mine\nb = 1\n",
+            f"mcp_servers = {{a = {{command = 'x'}}, tabane = {INLINE} }} # mine\nb = 1\n",
+        ),
+        ("mcp_servers = {}\n", f"mcp_servers = {{ tabane = {INLINE} }}\n"),
+    ],
+)
+def test_toml_is_changed_where_the_entry_is(before: str, after: str) -> None:
+    assert toml_edits.with_table(before, TOML, ENTRY) == after
+    assert toml_edits.with_table(after, TOML, ENTRY) == after
+
+
+def test_a_table_of_toml_goes_with_all_of_its_parts() -> None:
+    text = (
+        '# mine\n[a]\nx = """\n[mcp_servers.tabane]\n"""\n\n[mcp_servers.tabane]\ncommand = "t"\n\n'
+        '[mcp_servers.tabane.env]\nA = "1"\n[mcp_servers.b]\ncommand = "c"\n'
+    )
+    left = '# mine\n[a]\nx = """\n[mcp_servers.tabane]\n"""\n\n[mcp_servers.b]\ncommand = "c"\n'
+    assert toml_edits.without_table(text, TOML) == left
+    assert toml_edits.without_table(left, TOML) == left
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mcp_servers = []\n",
+        "mcp_servers = 1\n",
+        "[[mcp_servers]]\nname = 'a'\n",
+        "mcp_servers.tabane.a.b = 1\n",
+    ],
+)
+def test_toml_that_has_no_place_for_the_entry_is_refused(text: str) -> None:
+    with pytest.raises(UnsafeTextEdit):
+        toml_edits.with_table(text, TOML, ENTRY)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "extensions:\n  tabane:\n    command: old # where\n    args:\n    - mcp\n    - x\n    on: true\n",
+            'extensions:\n  tabane:\n    command: "/opt/tabane" # where\n    args: ["mcp"]\n    on: true\n',
+        ),
+        (
+            "a: &x {b: 1}\nextensions: {time: *x}\n",
+            'a: &x {b: 1}\nextensions: {"tabane": {"command": "/opt/tabane", "args": ["mcp"]}, time: *x}\n',
+        ),
+        (
+            "# top\nextensions:   # all\n    # first\n    time:\n        cmd: x\n",
+            "# top\nextensions:   # all\n    # first\n    tabane:\n      command: \"/opt/tabane\"\n"
+            "      args: [\"mcp\"]\n    time:\n        cmd: x\n",
+        ),
+    ],
+)  # fmt: skip
+def test_yaml_is_changed_where_the_entry_is(before: str, after: str) -> None:
+    assert yaml_edits.with_mapping(before, YAML, ENTRY) == after
+    assert yaml_edits.with_mapping(after, YAML, ENTRY) == after
+
+
+def test_the_last_entry_of_yaml_leaves_an_empty_mapping() -> None:
+    text = "a: 1\nextensions: # all\n  tabane:\n    cmd: x\n    args:\n    - y\nb: 2\n"
+    assert yaml_edits.without_mapping(text, YAML) == "a: 1\nextensions: {} # all\nb: 2\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- a\n",
+        "just text\n",
+        "extensions: [a]\n",
+        "extensions: &x\n  a: 1\nb: *x\n",
+        "extensions:\n  tabane:\n    args:\n    # why\n    - other\n",
+        "a: >\n  folded, without its last line end",
+    ],
+)
+def test_yaml_that_would_mean_something_else_is_refused(text: str) -> None:
+    with pytest.raises(UnsafeTextEdit):
+        yaml_edits.with_mapping(text, YAML, ENTRY)

@@ -1,0 +1,133 @@
+"""Activity in a browser: calls appear by themselves, can be paused, filtered and opened; keyboard alone."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.harness.running_hub import CHILD
+from tests.web.browser.axe import Axe
+from tests.web.browser.hub import WebBrowsers, WebHome, show
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHome]:
+    """A hub with a server that can be called."""
+    made = WebHome(tmp_path_factory.mktemp("home"))
+    made.write_servers({"c": {"command": sys.executable, "args": [CHILD]}})
+    made.start()
+    made.must("tools", "list")
+    yield made
+    made.run("stop")
+
+
+@pytest.fixture(scope="module")
+def kept(browser: Browser, home: WebHome) -> WebBrowsers:
+    return WebBrowsers(browser, home)
+
+
+@pytest.fixture
+def browsers(kept: WebBrowsers) -> Iterator[WebBrowsers]:
+    yield kept
+    assert kept.close() == []
+
+
+Call = Callable[..., None]
+
+
+@pytest.fixture
+def call(home: WebHome) -> Call:
+    """Call a tool from the command line."""
+
+    def made(name: str, **arguments: str) -> None:
+        home.rpc("call_tool", name=name, arguments=arguments)
+
+    return made
+
+
+def tools(page: Page) -> list[str]:
+    return page.locator("[data-rows] [data-f=tool]").all_inner_texts()
+
+
+def test_a_call_appears_by_itself_and_opens_without_its_secrets(
+    browsers: WebBrowsers, call: Call, accessibility: Axe
+) -> None:
+    page = browsers.page("/activity", width=1600)
+    call("c__echo", text="hello", api_key="hunter2")
+    row = page.locator("[data-rows] tr").first
+    expect(row).to_contain_text("c__echo")
+    expect(row).to_contain_text("ok")
+    row.get_by_role("button").press("Enter")
+    panel = page.get_by_role("complementary", name="The selected call")
+    expect(panel.get_by_role("heading", name="c__echo")).to_be_focused()
+    expect(panel).to_contain_text("At the server")
+    expect(panel).to_contain_text("hello")
+    expect(panel).not_to_contain_text("hunter2")
+    assert accessibility.serious(page) == []
+    page.keyboard.press("Escape")
+    expect(panel).to_be_hidden()
+    expect(row.get_by_role("button")).to_be_focused()
+
+
+def test_charts_and_sums_follow(browsers: WebBrowsers, call: Call) -> None:
+    page = browsers.page("/activity")
+    expect(page.locator(".chart canvas")).to_have_count(2)
+    before = int(page.locator("[data-now=failed]").inner_text())
+    call("c__fail", text="no")
+    expect(page.locator("[data-now=failed]")).to_have_text(str(before + 1))
+    page.get_by_role("button", name="15 minutes").click()
+    expect(page.get_by_role("button", name="15 minutes")).to_have_attribute("aria-pressed", "true")
+    expect(page.locator("[data-now=failed]")).to_have_text(str(before + 1))
+
+
+def test_a_pause_holds_the_rows_back_until_it_ends(browsers: WebBrowsers, call: Call) -> None:
+    page = browsers.page("/activity")
+    call("c__echo", text="1")
+    expect(page.locator("[data-rows] tr").first).to_contain_text("c__echo")
+    shown = len(tools(page))
+    page.get_by_role("button", name="Pause").click()
+    call("c__echo", text="2")
+    expect(page.locator("[data-waiting]")).to_contain_text("1 new")
+    assert len(tools(page)) == shown
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator("[data-rows] tr")).to_have_count(shown + 1)
+
+
+def test_a_filter_applies_to_calls_before_and_after_it_and_stays_in_the_address(
+    browsers: WebBrowsers, call: Call
+) -> None:
+    page = browsers.page("/activity")
+    call("c__echo", text="1")
+    call("c__fail", text="no")
+    page.get_by_role("combobox", name="Outcome").select_option("failed")
+    expect(page.locator("[data-rows] tr[data-outcome=ok]")).to_have_count(0)
+    call("c__echo", text="2")
+    call("c__fail", text="no")
+    page.get_by_role("searchbox", name="Filter by tool").fill("FAIL")
+    expect(page.locator("[data-rows] tr").first).to_contain_text("c__fail")
+    assert set(tools(page)) == {"c__fail"}
+    show(page, page.url)
+    assert set(tools(page)) == {"c__fail"}
+    page.get_by_role("searchbox", name="Filter by tool").fill("nothing like it")
+    expect(page.get_by_text("No calls yet")).to_be_visible()
+
+
+def test_a_phone_shows_a_call_too(browsers: WebBrowsers, call: Call, accessibility: Axe) -> None:
+    call("c__echo", text="small")
+    page = browsers.page("/activity", width=390, lang="ja", theme="dark")
+    page.locator("[data-rows] [data-call]").first.click()
+    expect(page.locator("[data-panel] h2")).to_be_visible()
+    assert accessibility.serious(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def test_at_most_500_rows_stay_on_the_page(browsers: WebBrowsers, home: WebHome, tmp_path: Path) -> None:
+    page = browsers.page("/activity")
+    requests = ",".join('{"name":"hello","arguments":{}}' for _ in range(40))
+    for _ in range(14):
+        home.must("rpc", "execute_parallel", "--params", f'{{"requests":[{requests}]}}')
+    expect(page.locator("[data-rows] tr")).to_have_count(500)

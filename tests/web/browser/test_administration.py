@@ -1,0 +1,252 @@
+"""Keys, profiles, audit log, usage, settings, health and jobs, in a browser."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.harness.patience import wait_until
+from tests.web.browser.axe import Axe
+from tests.web.browser.hub import WIDTHS, WebBrowsers, WebHome, show
+
+PAGES = (
+    "/keys",
+    "/keys/new",
+    "/keys/explain",
+    "/profiles",
+    "/profiles/new",
+    "/audit",
+    "/audit/1",
+    "/audit/integrity",
+    "/usage",
+    "/settings",
+    "/health",
+    "/jobs",
+)
+
+FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def used(shared_home: WebHome) -> None:
+    """The hub has a servers file with one server, a settings file with a comment, and some calls."""
+    shared_home.write_servers({"one": shared_home.child()})
+    toml = shared_home.servers.with_name("tabane.toml")
+    toml.write_text("# mine\nlist_wait = 5  # seconds\n")
+    toml.chmod(0o600)
+    wait_until(
+        lambda: shared_home.run("tools", "call", "one__echo", "text=hi").status == 0, "the server is known"
+    )
+    shared_home.run("tools", "call", "one__refuse")
+
+
+def toml_of(home: WebHome) -> Path:
+    return home.servers.with_name("tabane.toml")
+
+
+def agree(page: Page) -> None:
+    """Answer the question that a dialog asks."""
+    page.locator("dialog[open] button[value=yes]").click()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_each_page_is_accessible_and_fits_each_width(
+    shared_web: WebBrowsers, accessibility: Axe, path: str
+) -> None:
+    page = shared_web.page(path)
+    serious = [one for one in accessibility.findings(page) if one.impact in ("serious", "critical")]
+    assert serious == []
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        wait_until(lambda: page.evaluate(FITS), f"{path} is not wider than {width}")
+
+
+def test_a_key_is_created_shown_once_changed_explained_and_revoked(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/keys/new")
+    page.get_by_label("Name").fill("laptop")
+    page.get_by_role("button", name="Create the key").click()
+    expect(page.locator(".field-error")).to_contain_text("say what the key may use")
+    expect(page.get_by_label("Name")).to_have_value("laptop")
+    expect(page.get_by_label("May use")).to_be_focused()
+    page.get_by_label("May use").fill("one__*\n@docs")
+    page.get_by_role("button", name="Create the key").click()
+    secret = page.locator("#secret").inner_text()
+    assert secret.startswith("tbn_")
+    expect(page.locator("#secret")).to_be_in_viewport()
+    expect(page.locator("#use-json")).to_contain_text(f"Bearer {secret}")
+    page.get_by_role("link", name="Show the key's permissions").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("laptop")
+    assert secret not in page.content()
+    page.get_by_label("Tool or operation").fill("one__echo")
+    page.get_by_role("button", name="Explain").click()
+    expect(page.locator("#explanation")).to_contain_text("laptop may call one__echo.")
+    expect(page.locator("#explanation")).to_contain_text("one__*")
+    page.get_by_label("But not").fill("one__echo")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#notices")).to_contain_text("laptop was changed")
+    page.get_by_label("Tool or operation").fill("one__echo")
+    page.get_by_role("button", name="Explain").click()
+    expect(page.locator("#explanation")).to_contain_text("denies it")
+    page.get_by_role("button", name="Revoke").click()
+    agree(page)
+    expect(page.get_by_role("heading", level=1)).to_have_text("API keys")
+    expect(page.locator("#notices")).to_contain_text("laptop was revoked")
+    expect(page.locator("#keys")).not_to_contain_text("laptop")
+    page.get_by_role("link", name="With revoked").click()
+    expect(page.locator("#keys")).to_contain_text("revoked")
+
+
+def test_a_second_browser_sees_a_new_key(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/keys")
+    shared_web.home.run("keys", "create", "seen", "--allow", "@docs")
+    expect(page.locator("#keys")).to_contain_text("seen")
+
+
+def test_a_profile_is_created_changed_and_removed(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/profiles/new")
+    page.get_by_label("Name").fill("no good")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".field-error")).to_contain_text("not the name of a profile")
+    page.get_by_label("Name").fill("work")
+    page.get_by_label("Allows").fill("one__*")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#profile-work")).to_contain_text("one__*")
+    assert "[profiles.work]" in toml_of(shared_web.home).read_text()
+    page.get_by_role("link", name="work", exact=True).click()
+    page.get_by_label("Description").fill("At work")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#profile-work")).to_contain_text("At work")
+    page.locator("#profile-work").get_by_role("button", name="Remove").click()
+    agree(page)
+    expect(page.locator("#profile-work")).to_have_count(0)
+
+
+def test_the_audit_log_is_filtered_and_one_entry_opened(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/audit")
+    page.get_by_label("Text", exact=True).fill("one__")
+    expect(page.locator("#audit-results tbody tr")).not_to_have_count(0)
+    expect(page).to_have_url(re.compile(r"/audit\?text=one__$"))
+    page.get_by_label("Result", exact=True).select_option("failed")
+    expect(page).to_have_url(re.compile("result=failed"))
+    page.reload()
+    expect(page.get_by_label("Text", exact=True)).to_have_value("one__")
+    expect(page.get_by_label("Result", exact=True)).to_have_value("failed")
+    show(page, "/audit?tool=one__echo")
+    page.locator("#audit-results tbody a").first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("one__echo")
+    expect(page.locator("main")).to_contain_text('"text": "hi"')
+    show(page, "/audit?text=there+is+no+such+thing")
+    expect(page.locator("main")).to_contain_text("No entry matches")
+
+
+def test_the_audit_log_is_verified(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/audit/integrity")
+    page.get_by_role("button", name="Verify now").click()
+    expect(page.locator("#verification")).to_contain_text("The audit log is intact")
+
+
+def test_usage_has_a_chart_and_groups(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/usage")
+    expect(page.locator("#usage-chart canvas")).to_have_count(1)
+    page.get_by_role("link", name="Servers", exact=True).last.click()
+    expect(page.locator("main tbody").last).to_contain_text("one")
+    page.get_by_role("link", name="7 days").click()
+    expect(page.get_by_role("link", name="7 days")).to_have_attribute("aria-current", "true")
+    expect(page.locator("main")).to_contain_text("Worth a look")
+
+
+def test_a_setting_is_found_changed_and_reset(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/settings")
+    page.get_by_label("Search the settings").fill("list_wait")
+    expect(page.locator(".setting:visible")).to_have_count(1)
+    page.get_by_role("button", name="Change list_wait").click()
+    expect(page.get_by_label("list_wait", exact=True)).to_be_focused()
+    page.get_by_label("list_wait", exact=True).fill("100")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".field-error")).to_contain_text("0 to 60")
+    page.get_by_label("list_wait", exact=True).fill("7")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#setting-list_wait .setting-value")).to_contain_text("7")
+    assert "list_wait = 7  # seconds" in toml_of(shared_web.home).read_text()
+    expect(page.get_by_role("button", name="Change list_wait")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Use the default").click()
+    expect(page.locator("#setting-list_wait .setting-value")).to_contain_text("default")
+    assert "# mine" in toml_of(shared_web.home).read_text()
+
+
+def test_a_second_browser_sees_a_changed_setting(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/settings")
+    page.get_by_role("button", name="Change grace").click()
+    page.get_by_label("grace", exact=True).fill("33")
+    assert shared_web.home.run("settings", "set", "mode", "light").status == 0
+    expect(page.locator("#setting-mode .setting-value")).to_contain_text("light")
+    expect(page.get_by_label("grace", exact=True)).to_have_value("33")
+
+
+def test_a_setting_of_the_next_start_offers_a_restart(web: WebBrowsers) -> None:
+    page = web.page("/settings")
+    pid = web.home.rpc("hub_status")["pid"]
+    page.get_by_role("button", name="Change log_files").click()
+    page.get_by_label("log_files", exact=True).fill("9")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#setting-log_files")).to_contain_text("next start: 9")
+    web.permit("503", "ERR_")  # while no hub runs
+    page.get_by_role("button", name="Restart the hub").click()
+    agree(page)
+    wait_until(lambda: web.home.rpc("hub_status")["pid"] != pid, "another hub runs")
+    expect(page.locator("#setting-log_files")).not_to_contain_text("next start: 9")
+    expect(page.locator("#setting-log_files .setting-value")).to_contain_text("9")
+
+
+def test_the_check_up_fixes_what_it_finds(web: WebBrowsers) -> None:
+    log = web.home.tabane / "logs" / "hub.log"
+    os.chmod(log, 0o644)
+    page = web.page("/health")
+    expect(page.locator("#checkup")).to_contain_text("Other users can read")
+    page.get_by_role("button", name="Fix it").click()
+    expect(page.locator("#checkup")).to_contain_text("Everything is in order.")
+    assert log.stat().st_mode & 0o077 == 0
+
+
+def test_jobs_are_listed_with_their_results(shared_web: WebBrowsers) -> None:
+    shared_web.home.rpc("verify_audit_log")
+    page = shared_web.page("/jobs")
+    page.get_by_role("link", name="Verifying the audit log").first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Verifying the audit log")
+    expect(page.locator("#job")).to_contain_text('"intact": true')
+
+
+def test_somebody_who_may_only_read_sees_no_buttons_of_administration(shared_web: WebBrowsers) -> None:
+    made = shared_web.home.run("keys", "create", "reader", "--allow", "@admin", "--read-only").succeeded
+    page = shared_web.page(signed_in=False)
+    shared_web.permit("status of 401")
+    page.goto("/keys")
+    page.get_by_label("API key").fill(made.out.strip())
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("API keys")
+    expect(page.get_by_role("link", name="New key")).to_have_count(0)
+    for path, button in (("/settings", "Change"), ("/health", "Check again"), ("/profiles", "New profile")):
+        show(page, path)
+        expect(page.locator("main").get_by_text(button, exact=True)).to_have_count(0)
+    shared_web.permit("status of 403")
+    for path in CHANGES:
+        assert page.evaluate(POST, path) == 403, path
+    assert "list_wait = 3" not in toml_of(shared_web.home).read_text()
+
+
+CHANGES = (
+    "/settings/list_wait", "/keys", "/keys/reader", "/keys/reader/revoke", "/profiles", "/profiles/x/remove",
+    "/audit/integrity", "/health/check", "/health/fix", "/health/restart", "/jobs/abcdef/cancel",
+)  # fmt: skip
+"""Paths of requests that change something."""
+
+POST = """async (path) => {
+  const headers = {"Tabane-Page": localStorage.getItem("tabane.page"), "HX-Request": "true",
+    "Content-Type": "application/x-www-form-urlencoded"};
+  return (await fetch(path, {method: "POST", headers, body: "value=3&name=x&allow=*&new=1"})).status;
+}"""

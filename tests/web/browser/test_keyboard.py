@@ -1,0 +1,117 @@
+"""The page without a mouse: palette, order of focus, menus, dialogs."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Page, expect
+
+from tests.web.browser.hub import WebBrowsers
+
+PALETTE = "dialog#palette"
+KETTLE = {"url": "/servers/kettle", "label": "Kettle", "icon": "servers"}
+
+
+def focused(page: Page) -> str:
+    """Return the element that has the focus, as its tag and id or class."""
+    found: str = page.evaluate(
+        "() => { const it = document.activeElement; return it.id || it.className || it.tagName; }"
+    )
+    return found
+
+
+def test_the_palette_opens_finds_goes_and_closes(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/preferences")
+    for key in ("/", "Control+k"):
+        page.keyboard.press(key)
+        expect(page.locator(PALETTE)).to_be_visible()
+        expect(page.locator(f"{PALETTE} input")).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(page.locator(PALETTE)).to_be_hidden()
+    page.keyboard.press("/")
+    page.keyboard.type("lighthouse")
+    expect(page.locator(f"{PALETTE} [aria-selected=true]")).to_have_text("Search everything for lighthouse")
+
+
+def test_the_palette_leads_to_a_page(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/preferences")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("jobs")
+    expect(page.locator(f"{PALETTE} [aria-selected=true]")).to_contain_text("Jobs")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"{shared_web.home.url}/jobs")
+    expect(page.locator("h1")).to_have_text("Jobs")
+    assert focused(page) == "main"  # a screen reader begins to read there
+
+
+def test_enter_never_opens_what_was_found_for_an_earlier_text(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/preferences")
+    page.route("**/palette?q=kettle", lambda route: route.fulfill(json=[KETTLE]))
+    page.route("**/palette?q=kettles*", lambda route: None)  # this answer never comes
+    page.keyboard.press("Control+k")
+    page.keyboard.type("kettle")
+    expect(page.locator(f"{PALETTE} [aria-selected=true]")).to_have_text("Kettle")
+    page.keyboard.type("s of today")
+    expect(page.locator(f"{PALETTE} [aria-selected=true]")).to_have_text(
+        "Search everything for kettles of today"
+    )
+
+
+def test_a_slash_in_a_field_is_a_slash(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/preferences")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("a/b")
+    expect(page.locator(f"{PALETTE} input")).to_have_value("a/b")
+
+
+def test_the_first_stop_of_the_tabulator_skips_the_navigation(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/preferences")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    assert focused(page) == "main"
+
+
+def test_every_stop_shows_where_the_focus_is(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/preferences")
+    unseen = []
+    for _ in range(24):
+        page.keyboard.press("Tab")
+        style = page.evaluate(
+            """() => { const it = document.activeElement, seen = getComputedStyle(it);
+                return [it.outerHTML.slice(0, 100), seen.outlineStyle, seen.boxShadow]; }"""
+        )
+        if style[1] == "none" and style[2] == "none" and not style[0].startswith("<body"):
+            unseen.append(style[0])
+    assert unseen == []
+
+
+def test_the_menu_of_a_phone_opens_and_closes_by_keyboard(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/preferences", width=390, height=844)
+    menu = page.get_by_role("button", name="Menu")
+    menu.focus()
+    page.keyboard.press("Enter")
+    expect(menu).to_have_attribute("aria-expanded", "true")
+    expect(page.get_by_role("link", name="Servers")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(menu).to_have_attribute("aria-expanded", "false")
+    expect(page.get_by_role("link", name="Servers")).to_be_hidden()
+
+
+def test_going_back_shows_the_page_before(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/preferences")
+    page.get_by_role("link", name="Jobs").click()
+    expect(page.locator("h1")).to_have_text("Jobs")
+    page.go_back()
+    expect(page.locator("h1")).to_have_text("Preferences")
+    expect(page).to_have_url(f"{shared_web.home.url}/preferences")
+
+
+def test_language_and_theme_are_chosen_and_kept(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/preferences", theme="light")
+    page.get_by_label("Dark").check()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    page.get_by_label("日本語").check()
+    expect(page.locator("html")).to_have_attribute("lang", "ja")
+    expect(page.locator("h1")).not_to_have_text("Preferences")
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("lang", "ja")
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")

@@ -1,0 +1,145 @@
+"""The search page: results as one types, filters, reasons, the address bar, and what fails."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from tests.web.browser.hub import PATIENCE, WebBrowsers, WebHome, show
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHome]:
+    """A hub with the posts of the sample."""
+    home = WebHome(tmp_path_factory.mktemp("search"))
+    home.start()
+    home.must("posts", "import", "--sample")
+    yield home
+    home.run("stop")
+
+
+@pytest.fixture(scope="module")
+def all_browsers(browser: Browser, home: WebHome) -> WebBrowsers:
+    return WebBrowsers(browser, home)
+
+
+@pytest.fixture
+def web(all_browsers: WebBrowsers) -> Iterator[WebBrowsers]:
+    yield all_browsers
+    assert all_browsers.close() == []
+
+
+def found(page: Page, shown: str) -> None:
+    """Wait until the results of that kind and text are shown."""
+    page.locator(f'#search-results[data-shown="{shown}"]').wait_for(timeout=PATIENCE)
+
+
+def asked(page: Page) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(page.url).query)
+
+
+def test_results_come_as_one_types_and_the_address_says_what_was_typed(web: WebBrowsers) -> None:
+    page = web.page("/search?in=posts")
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url) if "/search/results" in request.url else None)
+    page.locator("#search-q").press_sequentially("coffe", delay=20)
+    found(page, "typing:coffe")
+    expect(page.locator(".hit mark").first).to_have_text(re.compile("coffee", re.IGNORECASE))
+    assert asked(page) == {"q": ["coffe"], "in": ["posts"]}
+    page.locator("#search-q").fill("coffee")
+    found(page, "whole:coffee")
+    assert sum("typing=1" in url for url in sent) <= 7
+    page.reload()
+    found(page, "whole:coffee")
+    assert page.locator("#search-q").input_value() == "coffee"
+
+
+def test_requests_of_one_page_do_not_pile_up(web: WebBrowsers) -> None:
+    page = web.page("/search?in=posts")
+    held: list[Route] = []
+    page.route(re.compile("typing=1"), lambda route: route.continue_() if held else held.append(route))
+    page.locator("#search-q").press_sequentially("coffee")
+    expect(page.locator("#search-q")).to_have_value("coffee")
+    assert [parse_qs(urlsplit(one.request.url).query)["q"] for one in held] == [["c"]]
+    with page.expect_request(re.compile("typing=1")) as next_one:
+        held[0].continue_()
+    assert parse_qs(urlsplit(next_one.value.url).query)["q"] == ["coffee"]
+    found(page, "whole:coffee")
+
+
+def test_a_hit_says_why_and_opens_its_page_and_back_returns(web: WebBrowsers) -> None:
+    page = web.page("/search?q=猫&in=posts", lang="ja")
+    found(page, "whole:猫")
+    expect(page.locator(".hit mark").first).to_have_text("猫")
+    page.locator(".hit .why summary").first.click()
+    expect(page.locator(".hit .why dl").first).to_contain_text("BM25")
+    assert page.locator(".notice.warn").count() == 1  # no model: keywords only
+    page.locator(".hit h2 a").first.click()
+    page.locator(".post-text.whole").wait_for()
+    assert re.search(r"/posts/\d+$", page.url)
+    page.go_back()
+    found(page, "whole:猫")
+
+
+def test_filters_narrow_posts_and_stay_in_the_address(web: WebBrowsers) -> None:
+    page = web.page("/search?q=猫&in=posts")
+    found(page, "whole:猫")
+    before = page.locator(".hit").count()
+    plot = page.locator("[data-plot] svg")
+    plot.wait_for()
+    box = plot.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 10)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + 10, steps=4)
+    page.mouse.up()
+    expect(page.locator("#filter-from")).not_to_have_value("")
+    expect(page.locator(".hit")).not_to_have_count(before)
+    chosen = asked(page)
+    assert set(chosen) == {"q", "in", "from", "to"}
+    page.get_by_role("button", name="Clear filters").click()
+    expect(page.locator(".hit")).to_have_count(before)
+    page.get_by_label("Type").select_option("bookmark")
+    page.wait_for_url(re.compile("type=bookmark"))
+    page.get_by_label("User", exact=True).focus()
+    page.get_by_label("User", exact=True).press_sequentially("sample_")
+    page.locator("#filter-users option").first.wait_for(state="attached")
+
+
+def test_everything_is_searched_and_one_source_too(web: WebBrowsers) -> None:
+    page = web.page("/search?q=search")
+    found(page, "whole:search")
+    kinds = set(page.locator(".hit-head .badge").all_inner_texts())
+    assert {"post", "tool"} <= kinds
+    assert "manual" not in kinds  # nobody asked for it
+    page.get_by_role("radio", name="Manual").check()
+    page.wait_for_url(re.compile("in=docs"))
+    found(page, "whole:search")
+    assert set(page.locator(".hit-head .badge").all_inner_texts()) == {"manual"}
+    page.locator(".hit h2 a").first.click()
+    page.wait_for_url(re.compile("/search/manual"))
+    page.locator(".manual-text").wait_for()
+
+
+def test_nothing_found_and_nothing_typed_say_what_to_do(web: WebBrowsers) -> None:
+    page = web.page("/search?q=zzzzqqqq&in=posts")
+    found(page, "whole:zzzzqqqq")
+    expect(page.locator("#search-results h2")).to_have_text("Nothing was found")
+    page.locator("#search-q").fill("")
+    expect(page.locator("#search-results h2")).to_have_text("Type to search")
+    show(page, '/search?q="&in=posts&mode=content')
+    expect(page.locator("#search-results .notice.bad, #search-results .empty")).to_have_count(1)
+
+
+def test_keys_alone_suffice(web: WebBrowsers) -> None:
+    page = web.page("/search?in=posts")
+    expect(page.locator("#search-q")).to_be_focused()
+    page.keyboard.type("鉄道")
+    page.keyboard.press("Enter")
+    found(page, "whole:鉄道")
+    expect(page.locator("#search-q")).to_be_focused()
+    expect(page.locator("#search-status")).to_contain_text("result")

@@ -1,0 +1,315 @@
+"""The pages of tools in a real browser: search, lists, forms, calls, results, pin and hide."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Callable, Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from tests.harness.patience import wait_until
+from tests.harness.running_hub import child
+from tests.web.browser import filled
+from tests.web.browser.axe import Axe
+from tests.web.browser.hub import WIDTHS, WebBrowsers, WebHome, show
+from tests.web.test_schema_forms import FULL
+
+TREE = ".tree"
+
+SIDEWAYS = """() => {
+  const root = document.documentElement, most = root.clientWidth;
+  if (root.scrollWidth <= most) return [];
+  return [...document.querySelectorAll("body *")].filter(one => one.getBoundingClientRect().right > most + 1)
+    .slice(0, 5).map(one => one.outerHTML.slice(0, 160));
+}"""
+"""Returns the elements that make the page scroll sideways."""
+
+
+@pytest.fixture(scope="module")
+def tools_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHome]:
+    folder = tmp_path_factory.mktemp("tools")
+    schemas = folder / "schemas.json"
+    schemas.write_text(json.dumps({"find": FULL, "many": {"type": "object"}}))
+    home = WebHome(folder)
+    home.write_servers(
+        {"up": child("--schemas", str(schemas), "--tools", "150"), "files": filled.upstream("files")}
+    )
+    home.start()
+    home.must("tools", "list")
+    yield home
+    home.run("stop")
+
+
+@pytest.fixture(scope="module")
+def kept(browser: Browser, tools_home: WebHome) -> WebBrowsers:
+    return WebBrowsers(browser, tools_home)
+
+
+@pytest.fixture
+def web_tools(kept: WebBrowsers) -> Iterator[WebBrowsers]:
+    yield kept
+    assert kept.close() == []
+
+
+@pytest.fixture
+def open_tool(web_tools: WebBrowsers) -> Callable[[str], Page]:
+    def opened(name: str) -> Page:
+        page = web_tools.page(f"/tools/{name}")
+        expect(page.locator("#arguments")).to_have_value(re.compile(r"\{"))
+        return page
+
+    return opened
+
+
+def call(page: Page, arguments: str | None = None) -> None:
+    """Call the tool, with these arguments as JSON, and wait for its result."""
+    if arguments is not None:
+        page.fill("#arguments", arguments)
+    page.get_by_role("button", name="Call", exact=True).click()
+    expect(page.locator("[data-outcome]")).to_be_visible()
+
+
+def test_a_search_shows_scores_and_reasons_as_it_is_typed(web_tools: WebBrowsers) -> None:
+    page = web_tools.page("/tools")
+    page.get_by_label("Search tools by what they do").press_sequentially("read a text file")
+    first = page.locator(".tool-row").first
+    expect(first.get_by_role("link")).to_have_text(re.compile(r"files__read_text"))
+    expect(first.get_by_role("img", name=re.compile(r"Score 0\.\d+"))).to_be_visible()
+    first.get_by_text("Why it was found").click()
+    expect(first.locator(".chip").first).to_be_visible()
+    expect(first.locator("pre")).to_contain_text("files__read_text(")
+    expect(page).to_have_url(re.compile(r"q=read"))
+    expect(page.locator("#tools-found")).to_contain_text(re.compile(r"An assistant gets \d+ tokens"))
+    page.get_by_label("Search tools by what they do").fill("zzzqqq")
+    expect(page.locator(".empty")).to_contain_text("No tool matches")
+
+
+def test_a_long_list_comes_in_pages(web_tools: WebBrowsers) -> None:
+    page = web_tools.page("/tools?server=up")
+    expect(page.locator(".tool-row")).to_have_count(100)
+    page.locator(".tool-more").scroll_into_view_if_needed()
+    expect(page.locator(".tool-row")).not_to_have_count(100)
+    expect(page.locator(".tool-more")).to_have_count(0)
+    names = page.locator(".tool-name").all_inner_texts()
+    assert len(names) == len(set(names))
+    assert names == sorted(names)
+
+
+def test_a_form_says_what_is_called_and_the_result_is_a_tree(open_tool: Callable[[str], Page]) -> None:
+    page = open_tool("up__find")
+    page.fill("[name='/path']", "notes/a.txt")
+    page.fill("[name='/count']", "3")
+    tags = page.get_by_role("group", name="tags")
+    for word in ("one", "two", "three"):
+        tags.get_by_role("button", name="Add an item").click()
+        page.keyboard.type(word)
+    tags.get_by_role("button", name="Remove this item").nth(1).click()
+    page.locator("[name='v:/target']").select_option(label="point")
+    page.fill("[name='/target/~v1/x']", "4")
+    expect(page.locator("#arguments")).to_have_value(re.compile(r'"x": 4'))
+    call(page)
+    wanted = {"version": 2, "path": "notes/a.txt", "count": 3, "tags": ["one", "three"], "target": {"x": 4}}
+    assert json.loads(page.locator("#arguments").input_value()) == wanted
+    expect(page.locator(TREE).first).to_contain_text('path: "notes/a.txt"')
+    expect(page.locator("[data-history] li")).to_have_count(1)
+
+
+def test_json_is_shown_in_the_form(open_tool: Callable[[str], Page]) -> None:
+    page = open_tool("up__find")
+    page.fill(
+        "#arguments",
+        '{"path": "x", "version": 2, "tags": ["a"], "range": {"from": "2026-01-02", "to": null}}',
+    )
+    expect(page.locator("[name='/path']")).to_have_value("x")
+    expect(page.locator("[name='/tags/0']")).to_have_value("a")
+    expect(page.locator("[name='/range/from']")).to_have_value("2026-01-02")
+    page.fill("#arguments", '{"path": ')
+    expect(page.locator("#arguments-error")).to_contain_text("This is not JSON: line 1")
+    page.fill("#arguments", '{"path": 3}')
+    expect(page.locator("#arguments-error")).to_contain_text("cannot show all of this")
+
+
+def test_what_is_wrong_is_said_beside_its_field(open_tool: Callable[[str], Page]) -> None:
+    page = open_tool("up__find")
+    page.fill("[name='/count']", "99")
+    page.get_by_role("button", name="Call", exact=True).click()
+    expect(page.locator("[data-error='/path']")).to_have_text("This is required.")
+    expect(page.locator("[data-error='/count']")).to_have_text("Enter 10 or less.")
+    expect(page.locator("[name='/path']")).to_be_focused()
+    expect(page.locator("[data-outcome]")).to_have_count(0)
+
+
+def test_a_call_is_canceled_at_the_server(open_tool: Callable[[str], Page], tools_home: WebHome) -> None:
+    page = open_tool("up__hang")
+    page.keyboard.press("Tab")
+    page.locator("#arguments").press("Control+Enter")
+    cancel = page.get_by_role("button", name="Cancel", exact=True)
+    expect(cancel).to_be_focused()
+    wait_until(lambda: tools_home.rpc("show_server", name="up")["in_flight"] == 1, "the call is running")
+    cancel.click()
+    expect(page.locator("[data-result]")).to_contain_text("canceled")
+    wait_until(lambda: tools_home.rpc("show_server", name="up")["in_flight"] == 0, "the call has ended")
+
+
+def test_a_destructive_tool_asks_first(web_tools: WebBrowsers, open_tool: Callable[[str], Page]) -> None:
+    page = open_tool("files__write_text")
+    expect(page.locator("h1 + .row")).to_contain_text("destructive")
+    page.fill("#arguments", '{"path": "a.txt", "content": "x"}')
+    page.get_by_role("button", name="Call", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("may delete or overwrite")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(page.locator("[data-outcome]")).to_have_count(0)
+    page.get_by_role("button", name="Call", exact=True).click()
+    dialog.get_by_role("button", name="Continue").click()
+    expect(page.locator("[data-outcome=ok]")).to_be_visible()
+
+
+def test_results_of_all_kinds_are_shown(open_tool: Callable[[str], Page]) -> None:
+    page = open_tool("up__image")
+    call(page)
+    expect(page.get_by_role("img", name="Image of the result")).to_have_count(1)
+    expect(page.locator("[data-result]")).to_contain_text("memo://one")
+    show(page, "/tools/up__fail")
+    call(page, '{"text": "it broke"}')
+    expect(page.get_by_role("alert")).to_contain_text("The tool reports an error.")
+    expect(page.locator("[data-result]")).to_contain_text("it broke")
+    show(page, "/tools/up__echo")
+    call(page, json.dumps({"text": "# Title\n\n- <b>one</b>\n- two"}))
+    expect(page.locator(TREE).first).to_contain_text("# Title")
+    for name, words in (
+        ("surrogate", "!"),
+        ("nan", "NaN"),
+        ("hologram", "hologram"),
+        ("refuse", "error"),
+    ):
+        show(page, f"/tools/up__{name}")
+        call(page)
+        expect(page.locator("[data-result]")).to_contain_text(words)
+
+
+def test_a_text_is_formatted_as_markdown_and_is_harmless(open_tool: Callable[[str], Page]) -> None:
+    page = open_tool("up__raw")
+    text = "# Title\n\n- one\n- two <img src=x onerror=alert(1)>"
+    result = {"content": [{"type": "text", "text": text}]}
+    call(page, json.dumps({"json": json.dumps(result)}))
+    expect(page.locator(".result-text")).to_contain_text("# Title")
+    page.get_by_role("button", name="Formatted").click()
+    expect(page.locator("[data-formatted]").get_by_role("heading", name="Title")).to_be_visible()
+    expect(page.locator("[data-formatted] [onerror]")).to_have_count(0)
+    page.get_by_role("button", name="Formatted").click()
+    expect(page.locator(".result-text")).to_be_visible()
+
+
+def test_json_that_is_typed_before_the_page_is_ready_is_kept(web_tools: WebBrowsers) -> None:
+    page, held = web_tools.page("/tools"), list[Route]()
+    page.route("**/tools.js*", lambda route: held.append(route))
+    page.goto(page.url.replace("/tools", "/tools/up__raw"))
+    expect(page.locator("#arguments")).to_have_value("{}")
+    wait_until(lambda: bool(held) or page.evaluate("0"), "the script of the page is asked for")
+    given = json.dumps({"json": json.dumps({"content": [{"type": "text", "text": "typed early"}]})})
+    page.fill("#arguments", given)
+    held[0].continue_()
+    expect(page.get_by_role("textbox", name="json", exact=True)).to_have_value(re.compile("typed early"))
+    expect(page.locator("#arguments")).to_have_value(given)
+    page.get_by_role("button", name="Call", exact=True).click()
+    expect(page.locator(".result-text")).to_have_text("typed early")
+
+
+def test_a_long_result_is_read_in_parts(open_tool: Callable[[str], Page]) -> None:
+    page = open_tool("up__huge")
+    call(page, '{"bytes": 250000}')
+    for _ in range(2):
+        page.get_by_role("button", name="Show the next part").last.click()
+        expect(page.locator("[data-more].htmx-request")).to_have_count(0)
+    expect(page.get_by_role("button", name="Show the next part")).to_have_count(0)
+    shown = sum(len(text) for text in page.locator(".result-text").all_inner_texts())
+    assert shown >= 250_000
+
+
+def test_a_tool_is_pinned_hidden_and_offered_again(
+    web_tools: WebBrowsers, open_tool: Callable[[str], Page], tools_home: WebHome
+) -> None:
+    page = open_tool("up__count")
+    page.get_by_role("button", name="Pin", exact=True).click()
+    expect(page.get_by_role("button", name="Unpin")).to_be_visible()
+    assert tools_home.rpc("get_tool", name="up__count")["pinned"]
+    page.get_by_role("button", name="Hide").click()
+    page.get_by_role("dialog").get_by_role("button", name="Continue").click()
+    expect(page).to_have_url(re.compile("view=hidden"))
+    row = page.locator(".tool-row", has_text="up__count")
+    row.get_by_role("button", name="Offer again").click()
+    expect(page.get_by_role("button", name="Unpin")).to_be_visible()
+    page.get_by_role("button", name="Unpin").click()
+    expect(page.get_by_role("button", name="Pin", exact=True)).to_be_visible()
+    assert not tools_home.rpc("get_tool", name="up__count")["pinned"]
+
+
+def test_a_call_is_repeated_from_the_history(open_tool: Callable[[str], Page]) -> None:
+    page = open_tool("up__echo")
+    call(page, '{"text": "first"}')
+    call(page, '{"text": "second"}')
+    expect(page.locator("[data-history] li")).to_have_count(2)
+    page.locator("[data-history] li").nth(1).get_by_role("button").click()
+    expect(page.locator("#arguments")).to_have_value(re.compile("first"))
+    expect(page.locator("[name='/text']")).to_have_value("first")
+    show(page, "/tools/up__echo")
+    expect(page.locator("[data-history] li")).to_have_count(2)
+    page.get_by_role("button", name="Clear history").click()
+    expect(page.locator("[data-history]")).to_be_hidden()
+
+
+def test_a_tree_is_used_with_the_keyboard(open_tool: Callable[[str], Page]) -> None:
+    page = open_tool("up__echo")
+    call(page, json.dumps({"text": "x", "deep": {"a": {"b": {"c": {"d": 1}}}}, "long": list(range(250))}))
+    tree = page.locator(TREE).first
+    expect(tree).not_to_contain_text("d: 1")
+    tree.locator("summary").first.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    expect(tree).to_contain_text("d: 1")
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowRight")
+    expect(tree.get_by_role("button", name="+ 100 / 150")).to_be_visible()
+    tree.get_by_role("button", name="+ 100 / 150").click()
+    expect(tree.get_by_role("button", name="+ 50 / 50")).to_be_visible()
+
+
+def test_a_command_makes_the_same_call(
+    web_tools: WebBrowsers, open_tool: Callable[[str], Page], tools_home: WebHome
+) -> None:
+    page = open_tool("up__echo")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.fill("#arguments", json.dumps({"text": "it's 'quoted'"}))
+    page.get_by_role("button", name="Copy command").click()
+    expect(page.locator("[data-copy-command].copied")).to_have_count(1)
+    copied = page.evaluate("() => navigator.clipboard.readText()")
+    words = shlex.split(copied)
+    assert words[:2] == ["tabane", "tools"]
+    assert tools_home.must(*words[1:]).strip().endswith("""{"text": "it's 'quoted'"}""")
+
+
+@pytest.mark.parametrize("lang", ["en", "ja"])
+def test_the_page_of_a_tool_is_accessible_and_fits(
+    web_tools: WebBrowsers, accessibility: Axe, lang: str
+) -> None:
+    page = web_tools.page("/tools/up__find", lang=lang, theme="dark" if lang == "ja" else "light")
+    page.fill("#arguments", json.dumps({"path": "x", "version": 2, "tags": ["a"], "target": {"x": 1}}))
+    expect(page.locator("[name='/tags/0']")).to_have_value("a")
+    page.locator("[data-run]").click()
+    expect(page.locator("[data-outcome]")).to_be_visible()
+    assert accessibility.serious(page) == []
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 844})
+        # The browser lays the page out a moment later.
+        wait_until(lambda: not page.evaluate(SIDEWAYS), "the page fits")
+    show(page, "/tools?q=read+a+file")
+    expect(page.locator(".score-bar").first).to_be_visible()
+    page.locator(".tool-why summary").first.click()
+    assert accessibility.serious(page) == []
