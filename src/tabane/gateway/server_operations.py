@@ -14,7 +14,8 @@ from tabane.gateway.servers.server import Server
 from tabane.gateway.servers.server_keys import ToolHints
 from tabane.gateway.tools.disclosure import signature
 from tabane.gateway.tools.listings import ServerListing
-from tabane.gateway.upstreams.upstream import Upstream, UpstreamState
+from tabane.gateway.upstreams.upstream import Upstream
+from tabane.gateway.upstreams.upstream_state import UpstreamState
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller
 

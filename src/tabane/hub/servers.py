@@ -15,7 +15,7 @@ from tabane.gateway.processes.child_environment import environment_secrets
 from tabane.gateway.servers.configuration import ServersConfiguration, read_configuration
 from tabane.gateway.servers.server import Server
 from tabane.gateway.servers.variables import Variables, keyring_lookup, load_variables
-from tabane.gateway.upstreams.upstream import UpstreamLimits
+from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
 from tabane.hub.recorded_environment import with_recorded
 from tabane.messages import Message
 from tabane.settings import Settings, load_settings

@@ -25,7 +25,9 @@ from tabane.gateway.tools.listings import ServerListing, keep_listing, listing_o
 from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.handshake import Peer
 from tabane.gateway.upstreams.lists import LISTS
-from tabane.gateway.upstreams.upstream import Upstream, UpstreamLimits, UpstreamState
+from tabane.gateway.upstreams.upstream import Upstream
+from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
+from tabane.gateway.upstreams.upstream_state import UpstreamState
 from tabane.hub.servers import limits_of, variables_of, with_inherited
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face

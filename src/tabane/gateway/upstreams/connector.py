@@ -23,8 +23,8 @@ from tabane.gateway.processes.stderr import StderrLog
 from tabane.gateway.servers.redaction import Redactor
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.call import Call, StdioTransport, UpstreamTransport
+from tabane.gateway.upstreams.connection import UpstreamConnection
 from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.upstream import UpstreamConnection
 from tabane.messages import Message, say
 from tabane.wire.channel import LineBatch, LineChannel
 from tabane.wire.era import Era
