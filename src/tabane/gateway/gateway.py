@@ -144,6 +144,8 @@ class Gateway:
         self.limits = self._instances.limits = limits
         for instance in self._instances:
             instance.limits = limits
+        if self._preparation is not None:
+            self._preparation.limits_changed()
 
     def start_all(self) -> None:
         """Start every enabled server in the background; failures show in their state."""

@@ -26,6 +26,7 @@ def limits_of(settings: Settings) -> UpstreamLimits:
     return UpstreamLimits(
         start_timeout=settings.start_timeout,
         download_timeout=settings.download_timeout,
+        downloads=settings.downloads,
         probe_timeout=settings.probe_timeout,
         restart_first=settings.restart_first,
         restart_max=settings.restart_max,

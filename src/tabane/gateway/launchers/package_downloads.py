@@ -122,6 +122,10 @@ class StartPreparation(Protocol):
         """Note how the start went that was prepared; None if the server works."""
         ...
 
+    def limits_changed(self) -> None:
+        """Apply changed limits to the downloads that wait for a place."""
+        ...
+
 
 class PackageDownloads:
     """Downloads packages in child processes of their own, with what only registries may see.
@@ -142,6 +146,7 @@ class PackageDownloads:
         self._environment, self._limits = environment, limits
         self._running = 0
         self._freed = asyncio.Condition()
+        self._noticing: set[asyncio.Task[None]] = set()
 
     async def prepare(self, server: Server, on_progress: OnProgress) -> PreparedStart:
         if not _downloads(server):
@@ -158,6 +163,11 @@ class PackageDownloads:
             # Without its journal a download is not protected, but the server may well start.
             log.warning("%s: the download cannot be prepared: %s", server.name, error)
             return PreparedStart(server, downloads=True)
+
+    def limits_changed(self) -> None:
+        noticing = self._loop.create_task(self._notify())
+        self._noticing.add(noticing)
+        noticing.add_done_callback(self._noticing.discard)
 
     def ended(self, server: Server, failure: Message | None) -> None:
         if _downloads(server):
@@ -240,8 +250,11 @@ class PackageDownloads:
             yield
         finally:
             self._running -= 1
-            async with self._freed:
-                self._freed.notify_all()
+            await self._notify()
+
+    async def _notify(self) -> None:
+        async with self._freed:
+            self._freed.notify_all()
 
     async def _repair(self, package: KeptPackage) -> None:
         """Remove what a download that was cut off has left, once nothing uses it."""

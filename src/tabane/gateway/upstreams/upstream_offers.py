@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec import Raw
 
 from tabane.errors import UpstreamTimeout
 from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.handshake import KINDS
 from tabane.gateway.upstreams.lists import ListBudget, OnListed, UpstreamLists
 from tabane.gateway.upstreams.subscriptions import Listener, UpstreamSubscriptions
 from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
@@ -109,7 +108,7 @@ class UpstreamOffers:
             case _:
                 self._on_asked(method)
 
-    def _catch_up(self) -> None:
-        """Read all lists again, because changes were not announced for a while."""
-        for kind in KINDS:
+    def _catch_up(self, kinds: Iterable[str]) -> None:
+        """Read those lists again, because changes were not announced for a while."""
+        for kind in kinds:
             self._lists.changed(kind)
