@@ -39,8 +39,8 @@ class Held:
 
     def end(self) -> None:
         """Let everything through from now on."""
-        self._page.unroute(self._url, self._route)
         self.release()
+        self._page.unroute(self._url, self._route)
 
 
 def key_of(home: WebHome) -> str:
