@@ -14,7 +14,6 @@ from typing import Annotated, Any
 from msgspec import Meta, Raw, Struct
 
 from tabane.errors import UpstreamError, UpstreamUnavailable
-from tabane.gateway.launchers.failure_causes import cause_in
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.servers.configuration import configuration_of, why_disabled
 from tabane.gateway.servers.server import Server
@@ -172,6 +171,8 @@ async def try_server(
 
 def _does_not_work(server: str, why: Message) -> Message:
     """Return why a tried server failed, with the end of its output: no log of it is kept."""
+    from tabane.gateway.launchers.failure_causes import cause_in  # many rules, needed for failures alone
+
     failed = cause_in(why)
     if failed is None:
         return say("{server} does not work: {why}", server=server, why=why)

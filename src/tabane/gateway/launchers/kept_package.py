@@ -11,7 +11,6 @@ from pathlib import Path
 from tabane.gateway.launchers import npx_cache
 from tabane.gateway.launchers.download_journal import DownloadJournal, JournalState
 from tabane.gateway.launchers.download_steps import is_exact
-from tabane.gateway.launchers.failure_causes import cause_in
 from tabane.gateway.launchers.package_run import PackageRun
 from tabane.gateway.processes.child_environment import has_credentials
 from tabane.gateway.processes.variable_names import VariableKind, kind_of
@@ -99,10 +98,18 @@ def note_end(package: KeptPackage, failure: Message | None) -> None:
             # What was there may have been removed since: the next start looks again.
             if package.journal.state() == "done":
                 package.journal.note("none")
-        elif ((found := cause_in(failure)) and found.cause.kind == "cache") or any(
-            entry.name == package.entry.name for entry in npx_cache.broken_entries(str(failure))
-        ):
+        elif _blames_cache(failure, package.entry):
             package.journal.note("suspect")
+
+
+def _blames_cache(failure: Message, entry: Path) -> bool:
+    """Return whether a start failed because something is missing in that entry of npx's cache."""
+    from tabane.gateway.launchers.failure_causes import cause_in  # many rules, needed for failures alone
+
+    found = cause_in(failure)
+    return (found is not None and found.cause.kind == "cache") or any(
+        broken.name == entry.name for broken in npx_cache.broken_entries(str(failure))
+    )
 
 
 def runs_without_download(package: KeptPackage) -> bool:

@@ -23,7 +23,6 @@ from tabane.gateway.launchers.download_steps import (
     offline_args,
     present_command,
 )
-from tabane.gateway.launchers.failure_causes import failed_start
 from tabane.gateway.launchers.kept_package import (
     KeptPackage,
     is_there,
@@ -306,6 +305,10 @@ class PackageDownloads:
             if ended.code != 0 and progress is not None:
                 await asyncio.sleep(0)
                 if _is_final(stderr.last_words()):
+                    from tabane.gateway.launchers.failure_causes import (
+                        failed_start,  # many rules, needed for failures alone
+                    )
+
                     how, lines = ended.describe(), stderr.lines()
                     asked = server.name, server.command, server.args
                     raise UpstreamUnavailable(await asyncio.to_thread(failed_start, how, *asked, lines, ()))
