@@ -9,9 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
-import click
-
-from tabane.cli.output import Terminal
+from tabane.cli.output import Terminal, emit
 from tabane.gateway.processes.log_files import last_lines
 from tabane.gateway.processes.stderr import file_name
 from tabane.messages import say
@@ -43,12 +41,15 @@ def follow_lines(terminal: Terminal, path: str, end: int) -> None:
     """Print what is added to a log after the first ``end`` bytes, until Ctrl+C, which is a good end."""
     with contextlib.suppress(KeyboardInterrupt):
         for line in follow_file(path, end):
-            click.echo(json.dumps({"line": line}) if terminal.json else line)
+            if terminal.json:
+                terminal.print_json_line(json.dumps({"line": line}))
+            else:
+                emit(line)
 
 
 def _print(lines: Iterable[str]) -> None:
     for line in lines:
-        click.echo(line)
+        emit(line)
 
 
 def follow_file(path: str, end: int) -> Iterator[str]:
