@@ -98,9 +98,9 @@ def _more(found: Mapping[str, Any]) -> Any:
     if total is None:
         return say("There may be more. Next page: --cursor {cursor}", cursor=cursor)
     if found["exact"]:
-        return say("{shown} of {total} entries. Next page: --cursor {cursor}",
+        return say("{shown} of {total} {total:entry|entries}. Next page: --cursor {cursor}",
                    shown=shown, total=total, cursor=cursor)  # fmt: skip
-    return say("{shown} of at least {total} entries. Next page: --cursor {cursor}",
+    return say("{shown} of at least {total} {total:entry|entries}. Next page: --cursor {cursor}",
                shown=shown, total=total, cursor=cursor)  # fmt: skip
 
 

@@ -31,7 +31,7 @@ def show_server_log(terminal: Terminal, name: str, lines: int, *, follow: bool) 
         found["lines"], end = _end_of(path, lines)
     terminal.show(found, lambda: _print(found["lines"]))
     if not found["lines"]:
-        terminal.note(say("{name} has written nothing.", name=name))
+        terminal.note(say("{name!n} has written nothing.", name=name))
     if follow:
         terminal.close()
         follow_lines(terminal, path, end)

@@ -16,9 +16,9 @@ status: 2 if the caller is at fault, else 1. ``terminal.hub()`` starts a hub if 
 With ``--json``, :meth:`Terminal.show` prints the result unchanged and never calls its second argument.
 Render a Message with :func:`text` if click needs a string; otherwise pass it on unchanged.
 
-Everything is printed by :func:`emit`, which removes what could steer a terminal or deceive its reader, whether a
-terminal is there or not: text may come from servers, pages, files and clients. A test refuses any other way to print
-in ``cli/``. JSON keeps these characters, as escapes.
+Everything is printed by :func:`emit`, which removes what could steer a terminal or deceive its reader,
+whether a terminal is there or not: text may come from servers, pages, files and clients. A test refuses any
+other way to print in ``cli/``. JSON keeps these characters, as escapes.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _cleaned(stream: Any) -> Any:
 
 
 def emit(*parts: str | StyledText, err: bool = False, nl: bool = True) -> None:
-    """Print text, clean, and with its styles if a terminal shows it. The only door to the standard streams."""
+    """Print text, clean, and with its styles on a terminal. The only door to the standard streams."""
     stream = sys.stderr if err else sys.stdout
     if stream is None:  # it was closed before the start
         return

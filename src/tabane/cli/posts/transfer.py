@@ -80,8 +80,8 @@ def show_report(terminal: Terminal, report: dict[str, Any]) -> None:
     terminal.say("")
     terminal.say(
         say(
-            "{new} new, {changed} changed, {unchanged} unchanged, {removed} removed; {vectors} vectors; "
-            "{seconds} s",
+            "{new} new, {changed} changed, {unchanged} unchanged, {removed} removed; {vectors} "
+            "{vectors:vector|vectors}; {seconds} s",
             **{name: f"{report[name]:,}" for name in ("new", "changed", "unchanged", "removed", "vectors")},
             seconds=report["seconds"],
         )
@@ -153,7 +153,8 @@ def export(terminal: Terminal, /, form: str | None, output: str, **chosen: Any) 
     if output != "-":
         result = {"path": os.path.abspath(output), "bytes": count}
         terminal.show(
-            result, lambda: terminal.say(say("{path}: {count} bytes", path=output, count=f"{count:,}"))
+            result,
+            lambda: terminal.say(say("{path}: {count} {count:byte|bytes}", path=output, count=f"{count:,}")),
         )
 
 

@@ -244,7 +244,7 @@ class Upstream:
         if self._closed or self.state is UpstreamState.STOPPED:
             failure: TabaneError = UpstreamUnavailable(
                 say(
-                    "{server} is stopped. Start it with: tabane servers start {server}",
+                    "{server!n} is stopped. Start it with: tabane servers start {server!c}",
                     server=self.server.name,
                 )
             )
@@ -252,7 +252,7 @@ class Upstream:
             failure = self._unavailable(self._resume_at - now)
         elif self._queue.is_full(call.holder, self.limits.queue_length):
             failure = UpstreamOverloaded(say(
-                "{server} is overloaded: {count} {count:call is|calls are} waiting. Try again later.",
+                "{server!n} is overloaded: {count} {count:call is|calls are} waiting. Try again later.",
                 server=self.server.name, count=len(self._queue)))  # fmt: skip
         else:
             return False
@@ -291,7 +291,7 @@ class Upstream:
         for call in [call for call in self._queue if call.deadline <= now]:
             self._queue.discard(call.holder, call)
             call.answer(UpstreamReply(failure=UpstreamTimeout(say(
-                "{server} could not accept the call in time; {count} {count:call is|calls are} waiting.",
+                "{server!n} could not accept the call in time; {count} {count:call is|calls are} waiting.",
                 server=self.server.name, count=len(self._queue) + 1))))  # fmt: skip
         self._tick()
 
@@ -342,7 +342,7 @@ class Upstream:
     async def stop(self) -> None:
         """Stop at the request of the user, until :meth:`start`. Waiting calls are refused."""
         self._set(UpstreamState.STOPPED)
-        await self._end(UpstreamUnavailable(say("{server} was stopped.", server=self.server.name)))
+        await self._end(UpstreamUnavailable(say("{server!n} was stopped.", server=self.server.name)))
 
     async def close(self) -> None:
         """Stop for good: the hub ends, or the server was removed from the file."""
@@ -385,15 +385,15 @@ class Upstream:
         """Return why it is not running or did not list, and the fix; None while it starts or works."""
         name, why = self.server.name, self.vitals.error
         if self.state is UpstreamState.STOPPED:
-            return say("{server} is stopped. Start it with: tabane servers start {server}", server=name)
+            return say("{server!n} is stopped. Start it with: tabane servers start {server!c}", server=name)
         if self.download is not None:
-            return say("{server}: {progress}", server=name, progress=self.download.describe())
+            return say("{server!n}: {progress}", server=name, progress=self.download.describe())
         if why is None or self.state in (UpstreamState.IDLE, UpstreamState.STARTING):
             return None
         if self.state is UpstreamState.READY:
-            return say("{server} runs, but does not list its tools: {why}", server=name, why=why)
+            return say("{server!n} runs, but does not list its tools: {why}", server=name, why=why)
         return say(
-            "{server} failed to start: {why}\nThen test it: tabane servers test {server}",
+            "{server!n} failed to start: {why}\nThen test it: tabane servers test {server!c}",
             server=name,
             why=why,
         )
@@ -404,7 +404,7 @@ class Upstream:
         if self.download is None:
             return None
         return UpstreamUnavailable(say(
-            "{server} is being installed for its first start: {progress} Try again in a minute.",
+            "{server!n} is being installed for its first start: {progress} Try again in a minute.",
             server=self.server.name, progress=self.download.describe()))  # fmt: skip
 
     @property
@@ -583,12 +583,12 @@ class Upstream:
         why = self.vitals.error or say("it has not been started")
         if seconds < 0.5:
             return UpstreamUnavailable(
-                say("{server} is not running: {why}", server=self.server.name, why=why)
+                say("{server!n} is not running: {why}", server=self.server.name, why=why)
             )
         return UpstreamUnavailable(say(
 
-                "{server} is not running: {why} (next try in {seconds:.0f} s; to try now: tabane "
-                "servers restart {server})",
+                "{server!n} is not running: {why} (next try in {seconds:.0f} s; to try now: tabane servers "
+                "restart {server!c})",
             server=self.server.name, why=why, seconds=seconds))  # fmt: skip
 
     def _set(self, state: UpstreamState) -> None:
@@ -611,7 +611,7 @@ class Upstream:
                 await self._subscriptions.watch(uri, listener)
         except TimeoutError:
             raise UpstreamTimeout(say(
-                "{server} did not confirm within {seconds:g} s that it announces changes of that resource.",
+                "{server!n} did not confirm within {seconds:g} s that it announces changes of that resource.",
                 server=self.server.name, seconds=self.server.timeout)) from None  # fmt: skip
 
     def unwatch(self, uri: str, listener: Listener) -> None:
