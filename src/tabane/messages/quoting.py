@@ -11,9 +11,9 @@ import re
 _PLAIN = re.compile(r"[\w@][\w.@/:-]*")
 
 READ_AS_WORDS = {
-    *("a", "add", "all", "and", "any", "audit", "auto", "call", "command", "default", "demo", "disable"),
+    *("add", "all", "and", "any", "audit", "auto", "call", "command", "default", "demo", "disable"),
     *("docs", "doctor", "enable", "every", "false", "find", "health", "help", "hub", "import", "install"),
-    *("it", "jobs", "json", "keys", "limits", "list", "logs", "manual", "mcp", "memory", "models", "none"),
+    *("jobs", "json", "keys", "limits", "list", "logs", "manual", "mcp", "memory", "models", "none"),
     *("not", "null", "off", "on", "open", "or", "other", "policy", "posts", "profiles", "quick", "read"),
     *("remove", "restart", "rpc", "search", "secrets", "server", "servers", "service", "settings", "show"),
     *("skill", "start", "status", "stop", "tabane", "test", "text", "that", "the", "this", "time", "tool"),
