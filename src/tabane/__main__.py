@@ -20,8 +20,9 @@ def main() -> None:
         sys.exit(run_detached(arguments))
     _interruptible()
     from tabane.cli.main import main as command_line
+    from tabane.cli.output import clean_streams
 
-    _print_anything()
+    clean_streams()
     command_line(prog_name="tabane")
 
 
@@ -34,14 +35,6 @@ def _interruptible() -> None:
 
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _print_anything() -> None:
-    """Escape halves of surrogate pairs, which servers may send and terminals cannot print."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")
 
 
 def _environment() -> dict[str, str]:

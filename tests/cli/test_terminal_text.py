@@ -6,10 +6,8 @@ import base64
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tabane.cli.terminal_text import cells, fitted, readable
+from tabane.cli.terminal_text import cells, fitted
 from tabane.cli.tools import shown
 
 
@@ -50,21 +48,6 @@ def test_content_is_its_texts_and_a_word_on_the_rest(content: list[Any], text: s
 )
 def test_a_result_without_content_is_what_else_it_has(result: Any, text: str) -> None:
     assert shown(result) == text
-
-
-def test_a_tool_cannot_steer_the_terminal() -> None:
-    assert readable("\x1b[2J\x9b31m\x07a\tb\r\nc\x7f日本語", on_terminal=True) == "�[2J�31m�a\tb\nc�日本語"
-    assert readable("\x1b[31mred\x1b[0m", on_terminal=False) == "\x1b[31mred\x1b[0m"
-
-
-@given(st.text(st.characters()), st.booleans())
-def test_any_text_can_be_printed(text: str, on_terminal: bool) -> None:
-    readable(text, on_terminal=on_terminal).encode()
-
-
-@given(st.text())
-def test_a_proper_text_is_not_changed_where_no_terminal_is(text: str) -> None:
-    assert readable(text, on_terminal=False) == text
 
 
 @pytest.mark.parametrize(

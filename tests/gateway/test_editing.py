@@ -199,10 +199,15 @@ def test_half_a_surrogate_pair_survives(path: Path) -> None:
     assert json.loads(path.read_text())["mcpServers"]["a"]["x"] == "\ud83d"
 
 
+def is_fit(name: str) -> bool:
+    """Whether a server may be named so."""
+    return name.isprintable() and name.strip() == name and not name.startswith("-")
+
+
 @settings(max_examples=25)
 @given(
     st.dictionaries(
-        st.text(st.characters(codec="utf-8"), min_size=1, max_size=6),
+        st.text(st.characters(codec="utf-8"), min_size=1, max_size=6).filter(is_fit),
         st.dictionaries(st.sampled_from("xyz"), st.none() | st.integers() | st.text(max_size=4), max_size=3),
         max_size=4,
     )
@@ -216,6 +221,14 @@ def test_whatever_is_added_is_read_back(
     written = json.loads(path.read_text())["mcpServers"] if servers else {}
     assert written == servers
     assert list(written) == list(servers)
+
+
+@pytest.mark.parametrize("name", ["", "-x", "--help", " a", "a\n", "a\x1b[31m", "a\u202eb", "a\u200bb"])
+def test_a_name_that_misleads_is_refused(path: Path, name: str) -> None:
+    before = path.read_bytes()
+    with pytest.raises(BadArguments):
+        add_server(path, name, {"command": "x"})
+    assert path.read_bytes() == before
 
 
 def test_a_change_waits_for_another_and_loses_nothing_of_it(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from typing import get_args
 
@@ -68,6 +69,77 @@ def test_the_compiled_catalogue_is_the_written_one(catalogue: Catalog) -> None:
         compiled = {entry.id: entry.string for entry in read_mo(file) if entry.id}
     written = {entry.id: entry.string for entry in catalogue if entry.id and entry.string}
     assert compiled == written, HOW
+
+
+_PLURAL = re.compile(r"\{(\w+)(?::[^}|]*)?\} (?:more |equal |new )?([a-z]{2,}s)\b")
+
+_NOT_NUMBERS = {
+    *("client", "content", "filepath", "given", "host", "kind", "method", "name", "nargs", "package", "path"),
+    *(
+        "pattern",
+        "program",
+        "range",
+        "reason",
+        "server",
+        "share",
+        "source",
+        "target",
+        "title",
+        "tool",
+        "type",
+    ),
+    *("url", "user", "what", "who"),
+}
+"""Fields that are no numbers; and ``nargs``, whose sentences are those of click."""
+
+_VERBS = {
+    *(
+        "accepts",
+        "allows",
+        "appears",
+        "asks",
+        "contains",
+        "denies",
+        "does",
+        "ends",
+        "fails",
+        "gives",
+        "has",
+        "is",
+        "lists",
+        "matches",
+    ),
+    *(
+        "loses",
+        "needs",
+        "reads",
+        "redirects",
+        "requires",
+        "responds",
+        "runs",
+        "sends",
+        "uses",
+        "was",
+        "works",
+    ),
+}
+
+
+def test_a_number_before_a_plural_chooses_the_singular_too() -> None:
+    wrong = [
+        f"{s.where}: {found[0]}"
+        for s in SAYINGS
+        for found in _PLURAL.finditer(s.template or "")
+        if found[1] not in _NOT_NUMBERS and found[2] not in _VERBS
+    ]
+    assert wrong == [], "write {count} {count:tool|tools}"
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(0, "0 tools"), (1, "1 tool"), ("1", "1 tool"), (1.0, "1.0 tool"), (2, "2 tools")]
+)
+def test_a_number_chooses_the_singular_or_the_plural(count: object, shown: str) -> None:
+    assert say("{count} {count:tool|tools}", count=count).render("en") == shown
 
 
 def test_every_sentence_can_be_rendered_in_both_languages() -> None:

@@ -93,3 +93,20 @@ def test_the_map_says_where_to_find_twenty_behaviors() -> None:
     table = MAP.read_text(encoding="utf-8").partition("## Where to find")[2].partition("\n## ")[0]
     rows = [line for line in table.splitlines() if line.startswith("| ") and "`" in line]
     assert len(rows) >= 20
+
+
+_PRINTING = re.compile(
+    r"click\.(?:echo|secho|style|prompt|confirm)\(|(?<![\w.])print\(|std(?:out|err)(?:\.buffer)?\.write"
+)
+
+
+def test_every_command_prints_through_the_door_that_cleans() -> None:
+    files = sorted((SOURCE / "cli").rglob("*.py"))
+    wrong = [
+        f"{path.relative_to(SOURCE)}: {found[0]}"
+        for path in files
+        if path.name != "output.py"
+        for found in _PRINTING.finditer(path.read_text(encoding="utf-8"))
+    ]
+    assert files
+    assert wrong == [], "print with emit() or a method of Terminal, of cli/output.py"

@@ -200,7 +200,9 @@ class KeyStore:
                 return False
             ((count,),) = database.execute("SELECT count(*) FROM api_key").fetchall()
             if count >= MOST_KEYS:
-                raise StoreFull(say("There are {count} keys, which is the limit. Revoke some.", count=count))
+                raise StoreFull(
+                    say("There are {count} {count:key|keys}, which is the limit. Revoke some.", count=count)
+                )
             database.execute(f"INSERT INTO api_key VALUES ({_PLACES})", _row(record))
         return True
 

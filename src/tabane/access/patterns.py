@@ -35,7 +35,8 @@ def checked_patterns(given: Iterable[str], parameter: str) -> tuple[str, ...]:
     if len(found) > MOST_PATTERNS:
         raise BadArguments(
             say(
-                "{parameter}: at most {most} patterns are allowed, not {count}. A * matches many names.",
+                "{parameter}: at most {most} {most:pattern is|patterns are} allowed, not {count}. A * "
+                "matches many names.",
                 parameter=parameter,
                 most=MOST_PATTERNS,
                 count=len(found),
@@ -57,7 +58,7 @@ def _problem(pattern: str) -> Message | None:
     if not pattern:
         return say("a pattern is empty. Write a name such as github__get_issue, github__*, @posts or *.")
     if len(pattern) > LONGEST_PATTERN:
-        return say("a pattern has more than {most} characters.", most=LONGEST_PATTERN)
+        return say("a pattern has more than {most} {most:character|characters}.", most=LONGEST_PATTERN)
     if _unprintable(pattern):
         return say(
             "{pattern} contains a space, a comma or a control character. Give each pattern separately.",

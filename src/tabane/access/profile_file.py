@@ -78,7 +78,9 @@ class _ProfileReader:
         if not isinstance(tables, dict):
             raise self._error("", "", say("profiles must be tables, such as [profiles.work]."))
         if len(tables) > MOST_PROFILES:
-            raise self._error("", "", say("there are more than {most} profiles.", most=MOST_PROFILES))
+            raise self._error(
+                "", "", say("there are more than {most} {most:profile|profiles}.", most=MOST_PROFILES)
+            )
         return {name: self._definition(name, table) for name, table in tables.items()}
 
     def _definition(self, name: str, table: object) -> ProfileDefinition:
@@ -159,7 +161,11 @@ def _wrong_value(key: str, value: object) -> Message | None:
         return (
             None
             if fits
-            else say("{key} must be a text of at most {most} characters.", key=key, most=LONGEST_DESCRIPTION)
+            else say(
+                "{key} must be a text of at most {most} {most:character|characters}.",
+                key=key,
+                most=LONGEST_DESCRIPTION,
+            )
         )
     fits = isinstance(value, list) and all(isinstance(each, str) for each in value)
     return (

@@ -39,7 +39,7 @@ def analysis(found: Found, lang: Lang) -> str:
     parts: list[Message] = [
         say(
             "From {start} to {end}, {unused} of {tools} {tools:tool|tools} {unused:was|were} not used. "
-            "Unused definitions take about {tokens} of {all} tokens.",
+            "Unused definitions take about {tokens} of {all} {all:token|tokens}.",
             start=found["start"], end=found["end"], unused=unused["tools"], tools=offered["tools"],
             tokens=unused["tokens"], all=offered["tokens"],
         )
@@ -81,7 +81,7 @@ def _group(name: str | Message, group: Found) -> Message:
 
 
 def _unused_server(row: Found) -> Message:
-    return say("  {server}: {tools} {tools:tool|tools}, {tokens} tokens", **row)
+    return say("  {server}: {tools} {tools:tool|tools}, {tokens} {tokens:token|tokens}", **row)
 
 
 def _slow(row: Found) -> Message:
@@ -99,7 +99,8 @@ def _failing(row: Found) -> Message:
 
 def _client(row: Found) -> Message:
     return say(
-        "  {client}: {calls} {calls:call|calls}, about {tokens} tokens of results, {saved} tokens saved",
+        "  {client}: {calls} {calls:call|calls}, about {tokens} {tokens:token|tokens} of results, {saved} "
+        "{saved:token|tokens} saved",
         client=row["client"] or "-", calls=row["calls"], tokens=row["tokens"], saved=row["saved"],
     )  # fmt: skip
 

@@ -30,7 +30,7 @@ def read_object(file: Path) -> dict[str, Any]:
     """Return the JSON object of a file. Raises DataFileError."""
     try:
         if file.stat().st_size > MOST_BYTES:
-            raise wrong(file, say("it is larger than {count} bytes", count=MOST_BYTES))
+            raise wrong(file, say("it is larger than {count} {count:byte|bytes}", count=MOST_BYTES))
         found = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise wrong(file, say("{reason}", reason=error.strerror or str(error))) from None

@@ -70,7 +70,11 @@ class ReplayedModel:
         exchanges = self._transcript.exchanges.get(task, ())
         if turn > len(exchanges):
             raise ModelError(
-                say("The transcript of {task} ends after {count} turns.", task=task, count=turn - 1)
+                say(
+                    "The transcript of {task} ends after {count} {count:turn|turns}.",
+                    task=task,
+                    count=turn - 1,
+                )
             )
         exchange = exchanges[turn - 1]
         sent = messages[self._seen.get(task, 0) :]

@@ -50,7 +50,11 @@ def read_set(file: Path) -> ToolSet:
     tools, queries = root.entries("tools"), root.entries("queries")
     if len(tools) > MOST_TOOLS or len(queries) > MOST_QUERIES:
         raise root.error(
-            say("it has more than {tools} tools or {queries} queries", tools=MOST_TOOLS, queries=MOST_QUERIES)
+            say(
+                "it has more than {tools} {tools:tool|tools} or {queries} {queries:query|queries}",
+                tools=MOST_TOOLS,
+                queries=MOST_QUERIES,
+            )
         )
     places: dict[str, dict[str, Mapping[str, Any]]] = {}
     ids: dict[tuple[str, str], str] = {}

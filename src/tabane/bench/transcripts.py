@@ -80,7 +80,7 @@ def read_transcript(file: Path, folder: str) -> Transcript:
     """Return a transcript, for a run in ``folder``. Raises DataFileError."""
     try:
         if file.stat().st_size > MOST_BYTES:
-            raise wrong(file, say("it is larger than {count} bytes", count=MOST_BYTES))
+            raise wrong(file, say("it is larger than {count} {count:byte|bytes}", count=MOST_BYTES))
         lines = file.read_text(encoding="utf-8").replace(PLACE, folder).splitlines()
         entries = [json.loads(line) for line in lines if line.strip()]
         if not entries or entries[0].get("format") != FORMAT:

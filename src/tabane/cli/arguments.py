@@ -85,7 +85,11 @@ def _argument(key: str, texts: list[str], part: object, whole: Schema) -> Any:
     if len(texts) > 1:
         if types and "array" not in types:
             raise BadArguments(
-                say("{key} was given {count} times, but it is not a list.", key=key, count=len(texts))
+                say(
+                    "{key} was given {count} {count:time|times}, but it is not a list.",
+                    key=key,
+                    count=len(texts),
+                )
             )
         return [_element(key, text, part, whole) for text in texts]
     text = texts[0]

@@ -9,7 +9,7 @@ import click
 
 from tabane.cli.audit_entries import entries, entry_options
 from tabane.cli.options import hub_options, json_option, option
-from tabane.cli.output import Group, Terminal, examples, lang
+from tabane.cli.output import Group, Terminal, emit, examples, lang
 from tabane.errors import AuditError
 from tabane.messages import Message, say
 
@@ -91,7 +91,7 @@ def head(terminal: Terminal) -> None:
     found = stored_head(paths)
     if found is None:
         raise AuditError(say("There is no audit log in {folder}.", folder=paths.folder))
-    terminal.show({"head": str(found), "entry": found.seq}, lambda: click.echo(str(found)))
+    terminal.show({"head": str(found), "entry": found.seq}, lambda: emit(str(found)))
 
 
 def _paths(terminal: Terminal, folder: str | None, key: str | None, head_file: str | None) -> AuditPaths:

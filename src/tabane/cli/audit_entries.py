@@ -20,7 +20,7 @@ from tabane.audit.parameters import QueryAuditLogs
 from tabane.cli.audit_following import EntryFollower
 from tabane.cli.completion import key_names
 from tabane.cli.options import combined, given, option, parameter_option
-from tabane.cli.output import Command, TableState, Terminal, state_word
+from tabane.cli.output import Command, TableState, Terminal, emit, state_word
 from tabane.cli.servers_file import server_names
 from tabane.cli.terminal_text import cells, clean, fitted, padded
 from tabane.messages import Message, say
@@ -100,9 +100,9 @@ def _more(found: Mapping[str, Any]) -> Any:
     if total is None:
         return say("There may be more. Next page: --cursor {cursor}", cursor=cursor)
     if found["exact"]:
-        return say("{shown} of {total} entries. Next page: --cursor {cursor}",
+        return say("{shown} of {total} {total:entry|entries}. Next page: --cursor {cursor}",
                    shown=shown, total=total, cursor=cursor)  # fmt: skip
-    return say("{shown} of at least {total} entries. Next page: --cursor {cursor}",
+    return say("{shown} of at least {total} {total:entry|entries}. Next page: --cursor {cursor}",
                shown=shown, total=total, cursor=cursor)  # fmt: skip
 
 
@@ -121,9 +121,9 @@ def _follow(terminal: Terminal, params: dict[str, Any]) -> None:
 def _print_lines(terminal: Terminal, entries: Iterable[Mapping[str, Any]]) -> None:
     for entry in entries:
         if terminal.json:
-            click.echo(json.dumps(entry, ensure_ascii=False))
+            terminal.print_json_line(json.dumps(entry, ensure_ascii=False))
         else:
-            click.echo(_line(_row(entry)))
+            emit(_line(_row(entry)))
 
 
 def _line(row: Sequence[object]) -> str:

@@ -294,7 +294,7 @@ def _print_remarks(terminal: Terminal, report: TaskReport) -> None:
     if report.skipped:
         terminal.note(
             say(
-                "Skipped {count} of {total} tasks, because this is missing: {missing}",
+                "Skipped {count} of {total} {total:task|tasks}, because this is missing: {missing}",
                 count=len(report.skipped),
                 total=report.total,
                 missing=", ".join(sorted(set(report.skipped.values()))),

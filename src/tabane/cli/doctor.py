@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.cli.options import hub_options, json_option, option
-from tabane.cli.output import FAILED, Command, TableState, Terminal, can_print, examples, lang, text
+from tabane.cli.output import FAILED, Command, TableState, Terminal, can_print, emit, examples, lang, text
+from tabane.cli.terminal_text import StyledText
 from tabane.errors import HubError
 from tabane.messages import say
 
@@ -87,7 +88,7 @@ class CheckupPrinter:
         """Add a section. A section without findings is not printed."""
         self._found += [(name, finding) for finding in findings]
         if findings and not self._terminal.json:
-            self._terminal.say(click.style(text(title), bold=True) if _colored() else title)
+            self._terminal.say(StyledText(text(title), "bold"))
             _print(findings)
             self._terminal.say("")
 
@@ -166,29 +167,25 @@ def _print(findings: Iterable[DoctorFinding]) -> None:
     arrow = "→" if marks is _MARKS else "->"
     if not sys.stdout.isatty():
         for finding in findings:
-            click.echo(f"{marks[finding.level]} {_indented(text(finding.title))}")
+            emit(f"{marks[finding.level]} {_indented(text(finding.title))}")
             if finding.mend:
-                click.echo(f"  {arrow} {_indented(text(finding.mend))}")
+                emit(f"  {arrow} {_indented(text(finding.mend))}")
         return
-    from tabane.cli.tables import StyledCell, table_lines
+    from tabane.cli.tables import table_lines
 
     rows = []
     for finding in findings:
         rows.append(
-            (StyledCell(marks[finding.level], _COLORS[finding.level]), StyledCell(text(finding.title)))
+            (StyledText(marks[finding.level], _COLORS[finding.level]), StyledText(text(finding.title)))
         )
         if finding.mend:
-            rows.append((StyledCell(""), StyledCell(f"{arrow} {text(finding.mend)}", "dim")))
+            rows.append((StyledText(""), StyledText(f"{arrow} {text(finding.mend)}", "dim")))
     for line in table_lines(rows, gap=1, whole=(0,)):
-        click.echo(line)
+        emit(*line)
 
 
 def _indented(lines: str) -> str:
     return lines.replace("\n", "\n  ")
-
-
-def _colored() -> bool:
-    return sys.stdout.isatty()
 
 
 @click.command(

@@ -13,7 +13,7 @@ import click
 from tabane.cli.assistant_setup import AssistantSetup, entry_of, machine, setups
 from tabane.cli.install_report import install_result, tell_installed, tell_uninstalled
 from tabane.cli.options import combined, json_option, mode_option, option
-from tabane.cli.output import FAILED, Command, Terminal, described, examples
+from tabane.cli.output import FAILED, Command, Terminal, described, emit, examples
 from tabane.errors import BadArguments, ConfigurationError, TabaneError
 from tabane.gateway.assistants.table import CLIENTS, client_named
 from tabane.messages import Message, say
@@ -271,7 +271,7 @@ def _print(terminal: Terminal, client: str | None, folder: Path | None, name: st
     if terminal.json and place is not None and place.form in ("toml", "yaml"):
         terminal.print_json({"client": client, "format": place.form, "text": lines})
         return
-    click.echo(lines, nl=False)
+    emit(lines, nl=False)
     if known is not None and known.by_hand is not None:
         terminal.note(known.by_hand)
 

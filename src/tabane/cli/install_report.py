@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import click
-
 from tabane.cli.assistant_setup import AssistantSetup
-from tabane.cli.output import Terminal
+from tabane.cli.output import Terminal, emit
 from tabane.gateway.assistants.installation import InstallChange
 from tabane.messages import Message, say
 
@@ -31,7 +29,7 @@ def tell_installed(
     tell = _would_install if dry else _installed
     terminal.say(tell(change.status, setup.client.title, setup.file.path))
     if dry and change.status != "unchanged":
-        click.echo(lines, nl=False)
+        emit(lines, nl=False)
     if not dry and change.status != "unchanged":
         _tell_rest(terminal, setup, change)
         if setup.project is not None:

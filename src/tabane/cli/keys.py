@@ -194,7 +194,7 @@ def _print_keys(terminal: Terminal, found: dict[str, Any]) -> None:
     if found["next"]:
         terminal.note(
             say(
-                "{count} of {total} keys. Continue with: --after {next}",
+                "{count} of {total} {total:key|keys}. Continue with: --after {next}",
                 count=len(rows),
                 total=found["total"],
                 next=found["next"],

@@ -12,7 +12,7 @@ import click
 from tabane.cli.completion import profile_names
 from tabane.cli.hub_process import end_hub, reach_hub
 from tabane.cli.options import URL_HELP, hub_options, json_option, mode_option, option
-from tabane.cli.output import Command, TableState, Terminal, examples, lang, text
+from tabane.cli.output import Command, TableState, Terminal, emit, examples, lang, text
 from tabane.cli.servers_file import server_names
 from tabane.errors import HubError
 from tabane.messages import Message, say
@@ -271,7 +271,7 @@ def _place(row: tuple[str, Any]) -> int:
 
 def _print_lines(lines: Iterable[str]) -> None:
     for line in lines:
-        click.echo(line)
+        emit(line)
 
 
 def _with_unit(setting: dict[str, Any]) -> str:

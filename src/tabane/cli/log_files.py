@@ -9,9 +9,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
-import click
-
-from tabane.cli.output import Terminal
+from tabane.cli.output import Terminal, emit
 from tabane.gateway.processes.log_files import last_lines
 from tabane.gateway.processes.stderr import file_name
 from tabane.messages import say
@@ -33,7 +31,7 @@ def show_server_log(terminal: Terminal, name: str, lines: int, *, follow: bool) 
         found["lines"], end = _end_of(path, lines)
     terminal.show(found, lambda: _print(found["lines"]))
     if not found["lines"]:
-        terminal.note(say("{name} has written nothing.", name=name))
+        terminal.note(say("{name!n} has written nothing.", name=name))
     if follow:
         terminal.close()
         follow_lines(terminal, path, end)
@@ -43,12 +41,15 @@ def follow_lines(terminal: Terminal, path: str, end: int) -> None:
     """Print what is added to a log after the first ``end`` bytes, until Ctrl+C, which is a good end."""
     with contextlib.suppress(KeyboardInterrupt):
         for line in follow_file(path, end):
-            click.echo(json.dumps({"line": line}) if terminal.json else line)
+            if terminal.json:
+                terminal.print_json_line(json.dumps({"line": line}))
+            else:
+                emit(line)
 
 
 def _print(lines: Iterable[str]) -> None:
     for line in lines:
-        click.echo(line)
+        emit(line)
 
 
 def follow_file(path: str, end: int) -> Iterator[str]:

@@ -41,7 +41,7 @@ def _speed(row: dict[str, Any]) -> list[str]:
     query, texts = row["query_ms"], row["texts_per_second"]
     return [
         "" if query is None else text(say("{ms:.1f} ms a query", ms=query)),
-        "" if texts is None else text(say("{count:,.0f} texts/s", count=texts)),
+        "" if texts is None else text(say("{count:,.0f} {count:text|texts}/s", count=texts)),
     ]
 
 

@@ -15,10 +15,15 @@ status: 2 if the caller is at fault, else 1. ``terminal.hub()`` starts a hub if 
 ``terminal.hub(start=False)`` fails and says what to do. The connection is closed when the command ends.
 With ``--json``, :meth:`Terminal.show` prints the result unchanged and never calls its second argument.
 Render a Message with :func:`text` if click needs a string; otherwise pass it on unchanged.
+
+Everything is printed by :func:`emit`, which removes what could steer a terminal or deceive its reader,
+whether a terminal is there or not: text may come from servers, pages, files and clients. A test refuses any
+other way to print in ``cli/``. JSON keeps these characters, as escapes.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -28,8 +33,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tabane.cli.terminal_text import StyledText
 from tabane.errors import CallerError, TabaneError
 from tabane.messages import Lang, Message, language, say
+from tabane.text.control_characters import ascii_json, escaped_controls, without_controls
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
@@ -39,6 +46,9 @@ DONE, FAILED, WRONG_USAGE, INTERRUPTED = 0, 1, 2, 130
 """Exit statuses."""
 
 Shown = str | Message
+
+CLEAR_LINE = "\r\x1b[K"
+"""Moves the cursor to the start of its line, and empties the line."""
 
 
 @lru_cache(maxsize=1)
@@ -58,6 +68,70 @@ def examples(*lines: str) -> str:
     """Return the epilog of a command's help: command lines that work as written."""
     # \b stops click from wrapping the lines as a paragraph
     return "\b\n" + text(say("Examples:")) + "\n" + "\n".join(f"  {line}" for line in lines)
+
+
+class CleanStream(io.TextIOWrapper):
+    """A standard stream that cleans all that is written to it, also by libraries and by tracebacks."""
+
+    def write(self, text: str) -> int:
+        super().write(without_controls(text))
+        return len(text)
+
+    def write_styled(self, text: str) -> None:
+        """Write text that :func:`emit` has cleaned, with the escape sequences of its styles."""
+        super().write(text)
+
+
+def clean_streams() -> None:
+    """Replace the standard streams of this process by clean ones. What they cannot encode is escaped."""
+    sys.stdout, sys.stderr = _cleaned(sys.stdout), _cleaned(sys.stderr)
+
+
+def _cleaned(stream: Any) -> Any:
+    if not isinstance(stream, io.TextIOWrapper):
+        return stream  # closed, or replaced by a test
+    return CleanStream(
+        stream.buffer,
+        encoding=stream.encoding,
+        errors="backslashreplace",
+        line_buffering=stream.line_buffering,
+        write_through=stream.write_through,
+    )
+
+
+def emit(*parts: str | StyledText, err: bool = False, nl: bool = True) -> None:
+    """Print text, clean, and with its styles on a terminal. The only door to the standard streams."""
+    stream = sys.stderr if err else sys.stdout
+    if stream is None:  # it was closed before the start
+        return
+    styled = stream.isatty() and not os.environ.get("NO_COLOR")
+    line = "".join(_shown(part, styled) for part in parts) + ("\n" if nl else "")
+    if isinstance(stream, CleanStream):
+        stream.write_styled(line)
+    else:
+        stream.write(line)
+    stream.flush()
+
+
+def clear_line() -> None:
+    """Empty the last line of a terminal, so that the next output replaces it."""
+    if sys.stdout.isatty():
+        if isinstance(sys.stdout, CleanStream):
+            sys.stdout.write_styled(CLEAR_LINE)
+        else:
+            sys.stdout.write(CLEAR_LINE)
+        sys.stdout.flush()
+
+
+def _shown(part: str | StyledText, styled: bool) -> str:
+    if isinstance(part, str):
+        return without_controls(part)
+    cleaned = without_controls(part.text)
+    if not part.style or not styled:
+        return cleaned
+    attributes = {word: True for word in part.style.split() if word in ("bold", "dim", "underline")}
+    color = next((word for word in part.style.split() if word not in attributes), None)
+    return click.style(cleaned, fg=color, **attributes)
 
 
 class Terminal:
@@ -83,20 +157,26 @@ class Terminal:
         """Print indented JSON. Non-ASCII characters are escaped only if stdout cannot encode them."""
         import json
 
-        written = json.dumps(value, indent=2, ensure_ascii=False)
-        click.echo(written if can_print(written) else json.dumps(value, indent=2))
+        written = escaped_controls(json.dumps(value, indent=2, ensure_ascii=False))
+        emit(written if can_print(written) else json.dumps(value, indent=2))
 
-    def say(self, message: Shown) -> None:
+    def print_json_line(self, written: str | bytes) -> None:
+        """Print valid JSON as it is written, on one line if it is. Control characters in it are escaped."""
+        given = written if isinstance(written, str) else written.decode("utf-8", "replace")
+        given = escaped_controls(given)
+        emit(given if can_print(given) else ascii_json(given))
+
+    def say(self, message: Shown | StyledText) -> None:
         """Print a line to stdout."""
-        click.echo(text(message))
+        emit(message if isinstance(message, StyledText) else text(message))
 
     def note(self, message: Shown) -> None:
         """Print a line that is not part of the result to stderr."""
-        click.echo(text(message), err=True)
+        emit(text(message), err=True)
 
     def warn(self, error: TabaneError) -> None:
         """Print an error to stderr without ending the command."""
-        click.echo(text(say("Error: {text}", text=error.text(lang()))), err=True)
+        emit(text(say("Error: {text}", text=error.text(lang()))), err=True)
 
     def table(
         self, headers: Sequence[Shown], rows: Iterable[Sequence[object]], *, whole: Container[int] = ()
@@ -108,15 +188,15 @@ class Terminal:
         """
         if not sys.stdout.isatty():
             for row in rows:
-                click.echo("\t".join(_plain(cell) for cell in row))
+                emit("\t".join(_plain(cell) for cell in row))
             return
-        from tabane.cli.tables import StyledCell, table_lines
+        from tabane.cli.tables import table_lines
 
-        shown = [[StyledCell(_on_terminal(cell), _style(cell)) for cell in row] for row in rows]
+        shown = [[StyledText(_on_terminal(cell), _style(cell)) for cell in row] for row in rows]
         if shown and any(headers):
-            shown.insert(0, [StyledCell(text(header), "bold") for header in headers])
+            shown.insert(0, [StyledText(text(header), "bold") for header in headers])
         for line in table_lines(shown, whole=whole):
-            click.echo(line)
+            emit(*line)
 
     def pairs(self, rows: Iterable[tuple[Shown, object]]) -> None:
         """Print names and values, one pair per line."""
@@ -130,7 +210,11 @@ class Terminal:
 
     def agreed(self, question: Shown) -> bool:
         """Ask the user, and return whether the answer is yes. Only if :attr:`asks` is true."""
-        return click.confirm(text(question), default=True, err=True)
+        return click.confirm(without_controls(text(question)), default=True, err=True)
+
+    def ask(self, question: Shown, **options: Any) -> str:
+        """Return what the user types. ``options`` are those of click.prompt."""
+        return str(click.prompt(without_controls(text(question)), err=True, **options))
 
     @property
     def asks(self) -> bool:

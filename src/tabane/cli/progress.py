@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NamedTuple
 
-from tabane.cli.terminal_text import cells, fitted
+from tabane.cli.terminal_text import cells, clean, fitted
 from tabane.messages import Lang, say
 
 FIRST, EVERY = 0.7, 0.1
@@ -83,7 +83,7 @@ class Bar:
 
 def bar_line(state: dict[str, Any], columns: int, lang: Lang, glyphs: Glyphs = FINE, step: int = 0) -> str:
     """Return a job's state in at most ``columns``: title, bar, count, rate and remaining time."""
-    label = state["title"] + (f": {state['note']}" if state["note"] else "")
+    label = clean(state["title"] + (f": {state['note']}" if state["note"] else "")).replace("\n", " ")
     figures = job_figures(state, lang)
     if state["total"]:
         total = state["total"]
@@ -119,7 +119,7 @@ def clock(seconds: float) -> str:
 
 class _ElapsedLine:
     def __init__(self, what: str) -> None:
-        self._what = what
+        self._what = clean(what)
         self._began = time.monotonic()
         self._steps = _STEPS if _speaks(_STEPS) else _PLAIN_STEPS
         self._shown = 0

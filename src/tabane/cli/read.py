@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
 from tabane.cli.options import given, hub_options, option, parameter_option
 from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang
-from tabane.cli.terminal_text import readable
 from tabane.errors import TabaneError
 from tabane.messages import say
 from tabane.reader.parameters import MOST_TOKENS, ReadUrl
@@ -77,10 +75,9 @@ def _remember(terminal: Terminal, address: str, found: dict[str, Any]) -> Tabane
 def _print(terminal: Terminal, found: dict[str, Any]) -> None:
     from tabane.reader.result_text import head
 
-    on_terminal = sys.stdout.isatty()
     if found["format"] != "raw":
-        click.echo(readable(head(found, lang()), on_terminal=on_terminal))
-    click.echo(readable(found["content"].rstrip("\n"), on_terminal=on_terminal))
+        terminal.say(head(found, lang()))
+    terminal.say(found["content"].rstrip("\n"))
     for picture in found.get("pictures", ()):
         terminal.note(say("An image of type {kind}. Get it with --json.", kind=picture["media_type"]))
     if "next_cursor" in found:

@@ -270,7 +270,7 @@ def _asked(
                           "environment of the hub.", question=question, variable=variable))  # fmt: skip
         return f"${{{variable}}}"
     while True:
-        answer = _prompted(question, wanted)
+        answer = _prompted(terminal, question, wanted)
         if answer == wanted.default:
             return None  # the publisher's text, which reads no variables
         try:
@@ -285,11 +285,9 @@ def _asked(
         return f"${{{variable}}}"
 
 
-def _prompted(question: str, wanted: DeclaredInput) -> str:
+def _prompted(terminal: Terminal, question: str, wanted: DeclaredInput) -> str:
     kind: Any = click.Choice(wanted.choices) if wanted.choices else str
-    return str(
-        click.prompt(question, default=wanted.default, hide_input=wanted.secret, type=kind, err=True)
-    ).strip()
+    return terminal.ask(question, default=wanted.default, hide_input=wanted.secret, type=kind).strip()
 
 
 def _absolute(run: RegistryRun, key: str, value: str) -> str:

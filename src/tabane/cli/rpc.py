@@ -51,4 +51,4 @@ def call(terminal: Terminal, method: str, params: str) -> None:
         terminal.print_json(first)
         return
     for part in itertools.chain([first, second], parts):
-        click.echo(encode(part))
+        terminal.print_json_line(encode(part))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import click
 
 from tabane.cli.options import hub_options, option
-from tabane.cli.output import Command, Terminal, examples, text
+from tabane.cli.output import Command, Terminal, emit, examples, text
+from tabane.cli.terminal_text import Line, StyledText
 from tabane.messages import say
 from tabane.wire import json
 
@@ -86,10 +88,9 @@ def _print(terminal: Terminal, found: dict[str, Any]) -> None:
     if not hits:
         terminal.note(say("Nothing was found."))
     for hit in hits:
-        terminal.say(click.style(hit["title"], bold=True) + click.style(f"  {_ways(hit)}", dim=True))
-        passage = " ".join(_marked(hit["text"], hit["marks"]).split())
-        if passage:
-            terminal.say(f"  {passage}")
+        emit(StyledText(hit["title"], "bold"), StyledText(f"  {_ways(hit)}", "dim"))
+        if hit["text"].strip():
+            emit("  ", *_marked(hit["text"], hit["marks"]))
 
 
 def _ways(hit: Mapping[str, Any]) -> str:
@@ -97,13 +98,18 @@ def _ways(hit: Mapping[str, Any]) -> str:
     return "  ".join([hit["open"], *(other["open"] for other in hit.get("also", ()))])
 
 
-def _marked(shown: str, marks: list[list[int]]) -> str:
-    """Return the passage with the words that matched underlined."""
+def _marked(shown: str, marks: list[list[int]]) -> Line:
+    """Return the passage on one line, with the words that matched underlined."""
     parts, last = [], 0
     for start, end in marks:
-        parts += [shown[last:start], click.style(shown[start:end], underline=True)]
+        parts += [StyledText(shown[last:start]), StyledText(shown[start:end], "underline")]
         last = end
-    return "".join([*parts, shown[last:]])
+    parts.append(StyledText(shown[last:].rstrip()))
+    parts[0] = StyledText(parts[0].text.lstrip())
+    return [StyledText(_BLANKS.sub(" ", part.text), part.style) for part in parts]
+
+
+_BLANKS = re.compile(r"\s+")
 
 
 _COMMANDS: Mapping[str, tuple[Sequence[str], str]] = {
@@ -142,10 +148,11 @@ def command(reference: Mapping[str, Any]) -> str:
 @click.pass_obj
 def manual(terminal: Terminal, section: str | None) -> None:
     found = terminal.hub().call("get_documentation", {"section": section} if section else {})
-    terminal.show(found, lambda: terminal.say(_readable(found)))
+    terminal.show(found, lambda: _print_section(found))
 
 
-def _readable(found: dict[str, Any]) -> str:
+def _print_section(found: dict[str, Any]) -> None:
     if "pages" in found:
-        return "\n".join(found["pages"])
-    return f"{click.style(found['title'], bold=True)}\n\n{found['text']}"
+        emit("\n".join(found["pages"]))
+    else:
+        emit(StyledText(found["title"], "bold"), f"\n\n{found['text']}")

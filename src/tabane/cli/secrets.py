@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from tabane.cli.options import json_option, option
-from tabane.cli.output import Group, Terminal, examples, text
+from tabane.cli.output import Group, Terminal, examples
 from tabane.cli.servers_file import ServersFile, file_option
 from tabane.errors import BadArguments, UnknownName
 from tabane.gateway.servers.configuration import written_definitions
@@ -50,7 +50,7 @@ def _secret_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
 def set_(terminal: Terminal, name: str, piped: bool) -> None:
     check_name(name)
     store = _store(load_settings({"config": terminal.config}, os.environ))
-    place = store.keep(name, _value(name, piped))
+    place = store.keep(name, _value(terminal, name, piped))
     terminal.show(
         {"name": name, "place": place, "status": "kept"},
         lambda: terminal.say(say("{name} is kept in {place}.", name=name, place=_place_name(place))),
@@ -115,10 +115,10 @@ def _store(settings: Settings) -> SecretStore:
     return SecretStore(settings.home, keyring=settings.keyring)
 
 
-def _value(name: str, piped: bool) -> str:
+def _value(terminal: Terminal, name: str, piped: bool) -> str:
     if not piped and sys.stdin.isatty():
-        shown = text(say("Value of {name} (it is not shown)", name=name))
-        return str(click.prompt(shown, hide_input=True, err=True))
+        question = say("Value of {name} (it is not shown)", name=name)
+        return terminal.ask(question, hide_input=True)
     data = sys.stdin.buffer.read(4 * LONGEST + 3)
     try:
         given = data.decode("utf-8")

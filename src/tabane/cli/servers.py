@@ -86,7 +86,9 @@ def show(terminal: Terminal, name: str, file: str | None, reveal: bool) -> None:
 def remove(terminal: Terminal, name: str, file: str | None) -> None:
     place = ServersFile.found(terminal, file)
     remove_server(place.path, name)
-    _changed(terminal, place, name, "removed", say("Removed {name} from {path}.", name=name, path=place.path))
+    _changed(
+        terminal, place, name, "removed", say("Removed {name!n} from {path}.", name=name, path=place.path)
+    )
 
 
 @servers.command(
@@ -99,7 +101,7 @@ def remove(terminal: Terminal, name: str, file: str | None) -> None:
 def enable(terminal: Terminal, name: str, file: str | None) -> None:
     place = ServersFile.found(terminal, file)
     enable_server(place.path, name, True)
-    _changed(terminal, place, name, "enabled", say("{name} is now enabled.", name=name))
+    _changed(terminal, place, name, "enabled", say("{name!n} is now enabled.", name=name))
 
 
 @servers.command(
@@ -113,7 +115,7 @@ def enable(terminal: Terminal, name: str, file: str | None) -> None:
 def disable(terminal: Terminal, name: str, file: str | None) -> None:
     place = ServersFile.found(terminal, file)
     enable_server(place.path, name, False)
-    _changed(terminal, place, name, "disabled", say("{name} is now disabled.", name=name))
+    _changed(terminal, place, name, "disabled", say("{name!n} is now disabled.", name=name))
 
 
 # -- the hub -------------------------------------------------------------------------------------
@@ -126,7 +128,7 @@ def disable(terminal: Terminal, name: str, file: str | None) -> None:
 @hub_options
 @click.pass_obj
 def start(terminal: Terminal, name: str) -> None:
-    _operate(terminal, "start_upstream", name, say("Starting {name}", name=name))
+    _operate(terminal, "start_upstream", name, say("Starting {name!n}", name=name))
 
 
 @servers.command(
@@ -137,7 +139,7 @@ def start(terminal: Terminal, name: str) -> None:
 @hub_options
 @click.pass_obj
 def stop(terminal: Terminal, name: str) -> None:
-    _operate(terminal, "stop_upstream", name, say("Stopping {name}", name=name), start=False)
+    _operate(terminal, "stop_upstream", name, say("Stopping {name!n}", name=name), start=False)
 
 
 @servers.command(
@@ -147,7 +149,7 @@ def stop(terminal: Terminal, name: str) -> None:
 @hub_options
 @click.pass_obj
 def restart(terminal: Terminal, name: str) -> None:
-    _operate(terminal, "restart_upstream", name, say("Restarting {name}", name=name))
+    _operate(terminal, "restart_upstream", name, say("Restarting {name!n}", name=name))
 
 
 @servers.command(
@@ -159,7 +161,7 @@ def restart(terminal: Terminal, name: str) -> None:
 @click.pass_obj
 def test(terminal: Terminal, name: str) -> None:
     hub = terminal.hub()
-    with terminal.working(say("Starting {name}", name=name)):
+    with terminal.working(say("Starting {name!n}", name=name)):
         found = hub.call("test_server", {"name": name})
     terminal.show(found, lambda: _print_test(terminal, found))
 
@@ -250,5 +252,5 @@ def _state(found: dict[str, Any]) -> Message:
     tools, state = found.get("tools"), state_word(found["state"])
     count = len(tools) if isinstance(tools, list) else tools
     if count is None:
-        return say("{name}: {state}", name=found["name"], state=state)
-    return say("{name}: {state}, {count} {count:tool|tools}", name=found["name"], state=state, count=count)
+        return say("{name!n}: {state}", name=found["name"], state=state)
+    return say("{name!n}: {state}, {count} {count:tool|tools}", name=found["name"], state=state, count=count)

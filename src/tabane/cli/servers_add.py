@@ -69,8 +69,8 @@ class ServerTrialFailed(TabaneError):
     def __init__(self, cause: TabaneError, name: str) -> None:
         super().__init__(
             say(
-                "{cause}\nNothing was added. Fix the problem and try again, or add {name} anyway "
-                "with --force.",
+                "{cause}\nNothing was added. Fix the problem and try again, or add {name!n} anyway with "
+                "--force.",
                 cause=cause.message,
                 name=name,
             )
@@ -179,7 +179,11 @@ def _from_registry(
     values = GivenValues(given["env"], given["header"], registry["inputs"], registry["using"])
     choice = choose(terminal, place.settings, listed, name, values, None)
     # Anyone can publish: a person sees what runs before it does.
-    if terminal.asks and not registry["agreed"] and not terminal.agreed(say("Add {name}?", name=choice.name)):
+    if (
+        terminal.asks
+        and not registry["agreed"]
+        and not terminal.agreed(say("Add {name!n}?", name=choice.name))
+    ):
         terminal.say(say("Nothing was changed."))
         raise click.exceptions.Exit(0)
     if given["cwd"] and "url" in choice.definition:
@@ -206,7 +210,7 @@ def _try(
     terminal: Terminal, place: ServersFile, name: str, wanted: dict[str, Any], *, force: bool
 ) -> dict[str, Any]:
     try:
-        with terminal.working(say("Testing {name}", name=name)):
+        with terminal.working(say("Testing {name!n}", name=name)):
             found = _tried(place, name, wanted)
     except TabaneError as error:
         if not force:
@@ -243,9 +247,9 @@ def _show_tools(terminal: Terminal, result: dict[str, Any]) -> None:
 
 def _added(place: ServersFile, result: dict[str, Any]) -> Message:
     if "works" in result:
-        return say("Added {name} to {path}.", name=result["name"], path=place.path)
+        return say("Added {name!n} to {path}.", name=result["name"], path=place.path)
     return say(
-        "Added {name} to {path}. Test it with: tabane servers test {name}",
+        "Added {name!n} to {path}. Test it with: tabane servers test {name!c}",
         name=result["name"],
         path=place.path,
     )

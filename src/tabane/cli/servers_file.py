@@ -183,7 +183,11 @@ class ServersFileContent:
         known = [server.name for server in self.configuration.servers]
         near = nearest(name, known)
         if near:
-            message = say("There is no server {name}. Did you mean {near}?", name=name, near=", ".join(near))
+            message = say(
+                "There is no server {name!n}. Did you mean {near}?", name=name, near=", ".join(near)
+            )
         else:
-            message = say("There is no server {name}. List all servers with: tabane servers list", name=name)
+            message = say(
+                "There is no server {name!n}. List all servers with: tabane servers list", name=name
+            )
         return UnknownName(message, near)

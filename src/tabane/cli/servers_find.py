@@ -116,7 +116,7 @@ def _print_whole(terminal: Terminal, server: RegistryServer) -> None:
             terminal.say(f"  {line}")
     if server.usable_runs:
         terminal.say("")
-        terminal.say(say("Add it with: tabane servers add --from-registry {name}", name=server.name))
+        terminal.say(say("Add it with: tabane servers add --from-registry {name!c}", name=server.name))
 
 
 def _quoted(text: str) -> str:

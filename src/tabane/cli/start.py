@@ -14,7 +14,7 @@ from tabane.cli.following import hand_over, result_of, watched
 from tabane.cli.hub_process import marked_terminal, reach_hub
 from tabane.cli.lifecycle import started, tell, tell_of_http
 from tabane.cli.options import Decorated, combined, json_option, option
-from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang, text
+from tabane.cli.output import INTERRUPTED, Command, Terminal, emit, examples, lang, text
 from tabane.errors import HubError
 from tabane.messages import Message, say
 
@@ -68,7 +68,7 @@ _WHOLE = "tabane.cli.start.whole"
 def _show_all(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
     if asked and not ctx.resilient_parsing:
         ctx.meta[_WHOLE] = True
-        click.echo(ctx.get_help(), color=ctx.color)
+        emit(ctx.get_help())
         ctx.exit()
 
 

@@ -5,27 +5,18 @@ from __future__ import annotations
 import shutil
 from collections.abc import Container, Iterator, Sequence
 from itertools import zip_longest
-from typing import NamedTuple
 
-from tabane.cli.terminal_text import cells, clean, painted, wrapped
+from tabane.cli.terminal_text import Line, StyledText, cells, clean, wrapped
 
 _NARROWEST = 8  # columns of a terminal that a cell keeps
 
 
-class StyledCell(NamedTuple):
-    """A cell of a table. ``style`` is a color, ``bold``, ``dim`` or empty."""
-
-    text: str
-    style: str = ""
-
-
 def table_lines(
-    rows: Sequence[Sequence[StyledCell]], *, gap: int = 2, whole: Container[int] = (), columns: int = 0
-) -> Iterator[str]:
+    rows: Sequence[Sequence[StyledText]], *, gap: int = 2, whole: Container[int] = (), columns: int = 0
+) -> Iterator[Line]:
     """Yield the lines of a table of at most ``columns`` columns; 0 is the width of the terminal.
 
-    Columns with the numbers ``whole`` are wrapped only if nothing else is left. Untrusted control characters
-    are replaced.
+    Columns with the numbers ``whole`` are wrapped only if nothing else is left.
     """
     parts = [[(clean(cell.text).split("\n"), cell.style) for cell in row] for row in rows]
     natural = [
@@ -64,18 +55,13 @@ def fitting(natural: Sequence[int], room: int, whole: Container[int]) -> list[in
     return widths
 
 
-def _line(pieces: Iterator[tuple[str, str, int]], gap: int) -> str:
+def _line(pieces: Iterator[tuple[str, str, int]], gap: int) -> Line:
     """Return a line: each piece in its style, filled up to its width, without spaces at the end."""
-    line, pending = "", 0
+    line: list[str | StyledText] = []
+    pending = 0
     for piece, style, width in pieces:
         if piece:
-            line += " " * pending + _in_style(piece, style)
+            line += [" " * pending, StyledText(piece, style)]
             pending = 0
         pending += width - cells(piece) + gap
     return line
-
-
-def _in_style(piece: str, style: str) -> str:
-    if not style:
-        return piece
-    return painted(piece, **({style: True} if style in ("bold", "dim") else {"fg": style}))

@@ -1,37 +1,32 @@
-"""Text on a terminal: columns of characters, lines cut or wrapped to them, and control characters."""
+"""Text on a terminal: columns of characters, lines cut or wrapped to them, and styles."""
 
 from __future__ import annotations
 
-import os
-import re
-import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-import click
-
-# controls except tab and newline, DEL, and the second set of controls: a terminal obeys all of them
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+from tabane.text.control_characters import without_controls
 
 
-def readable(text: str, *, on_terminal: bool) -> str:
-    """Return untrusted text so that it can be printed.
+class StyledText(NamedTuple):
+    """A part of a line. ``style`` has words: a color, ``bold``, ``dim``. It shows on a terminal only."""
 
-    Halves of surrogate pairs, which no encoding has, are replaced. On a terminal, so are characters that
-    move its cursor or change its colors.
-    """
-    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text.replace("\r\n", "\n")) if on_terminal else text
+    text: str
+    style: str = ""
+
+
+Line = Sequence[str | StyledText]
+"""The parts of a line. Only the output writes escape sequences, for the styles."""
 
 
 def clean(given: object) -> str:
-    """Return untrusted text without control characters."""
-    return readable(str(given), on_terminal=True)
+    """Return untrusted text as it is printed, if its width is needed before."""
+    return without_controls(str(given))
 
 
-def painted(shown: str, **style: Any) -> str:
-    """Return the text in a style of click, if stdout is a terminal and NO_COLOR is not set."""
-    return click.style(shown, **style) if sys.stdout.isatty() and not os.environ.get("NO_COLOR") else shown
+def plain(line: Line) -> str:
+    """Return a line without styles."""
+    return "".join(part if isinstance(part, str) else part.text for part in line)
 
 
 def cells(text: str) -> int:

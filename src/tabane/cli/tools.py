@@ -13,9 +13,8 @@ import click
 from tabane.cli.arguments import read_object, read_pairs
 from tabane.cli.completion import COMPLETION_LIMIT
 from tabane.cli.options import given, hub_options, option, parameter_option
-from tabane.cli.output import FAILED, Group, Terminal, examples, text
+from tabane.cli.output import FAILED, Group, Terminal, emit, examples, text
 from tabane.cli.servers_file import running_hub, server_names
-from tabane.cli.terminal_text import readable
 from tabane.errors import TabaneError
 from tabane.gateway.parameters import SearchTools
 from tabane.gateway.servers.configuration import written_definitions
@@ -88,7 +87,7 @@ def tools() -> None: ...
 @click.pass_obj
 def search(terminal: Terminal, /, query: Sequence[str], **options: Any) -> None:
     found = terminal.hub().call("search_tools", given({"query": " ".join(query), **options}))
-    terminal.show(found, lambda: terminal.say(_readable(found["text"])))
+    terminal.show(found, lambda: terminal.say(found["text"]))
 
 
 @tools.command(
@@ -105,7 +104,7 @@ def list_(terminal: Terminal, server: str | None, hidden: bool) -> None:
         _list_hidden(terminal, server)
         return
     found = terminal.hub().call("list_tools", {"server": server} if server else {})
-    rows = ([row["name"], _readable(_beyond_name(row))] for row in found["results"])
+    rows = ([row["name"], _beyond_name(row)] for row in found["results"])
     terminal.show(found, lambda: terminal.table([say("tool"), say("arguments and purpose")], rows))
     if found["waiting"]:
         names = ", ".join(found["waiting"])
@@ -116,7 +115,7 @@ def list_(terminal: Terminal, server: str | None, hidden: bool) -> None:
 
 def _list_hidden(terminal: Terminal, server: str | None) -> None:
     found = terminal.hub().call("list_hidden_tools", given({"server": server, "limit": MOST_HIDDEN}))
-    rows = ([row["name"], _readable(first_sentence(row["description"]))] for row in found["results"])
+    rows = ([row["name"], first_sentence(row["description"])] for row in found["results"])
     terminal.show(found, lambda: terminal.table([say("tool"), say("purpose")], rows))
 
 
@@ -185,9 +184,7 @@ def _set_visibility(terminal: Terminal, name: str, done: Message, **wanted: bool
 def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
     wanted = {"names": list(names), "detail": "full" if full else "compact"}
     found = terminal.hub().call("describe_tools", wanted)
-    terminal.show(
-        found, lambda: terminal.say(_readable(_whole_definitions(found) if full else found["text"]))
-    )
+    terminal.show(found, lambda: terminal.say(_whole_definitions(found) if full else found["text"]))
 
 
 @tools.command(
@@ -217,15 +214,11 @@ def call(terminal: Terminal, name: str, pairs: Sequence[str], whole: str | None)
     result = decode(raw)
     failed = isinstance(result, dict) and result.get("isError") is True
     if terminal.json:
-        sys.stdout.buffer.write(raw + b"\n")
+        terminal.print_json_line(raw)
     else:
-        click.echo(_readable(shown(result)), err=failed)
+        emit(shown(result), err=failed)
     if failed:
         raise click.exceptions.Exit(FAILED)
-
-
-def _readable(shown: str) -> str:
-    return readable(shown, on_terminal=sys.stdout.isatty())
 
 
 def _schema(hub: HubClient, name: str) -> dict[str, Any]:

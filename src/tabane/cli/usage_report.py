@@ -109,7 +109,7 @@ def _print(terminal: Terminal, found: Mapping[str, Any]) -> None:
     terminal.table(headers, rows, whole=(1, 2, 3, 4, 5, 7))
     if len(rows) < found["total"]:
         terminal.note(
-            say("{shown} of {total} rows, {calls} {calls:call|calls} in total.",
+            say("{shown} of {total} {total:row|rows}, {calls} {calls:call|calls} in total.",
                 shown=len(rows), total=found["total"], calls=f"{found['sum']['calls']:,}")
         )  # fmt: skip
     if found["next_cursor"]:
@@ -148,7 +148,7 @@ def _print_analysis(terminal: Terminal, found: Mapping[str, Any]) -> None:
     terminal.say(
         say(
             "From {start} to {end}, {unused} of {tools} {tools:tool|tools} {unused:was|were} not used. "
-            "Unused definitions take about {tokens} of {all} tokens.",
+            "Unused definitions take about {tokens} of {all} {all:token|tokens}.",
             start=found["start"], end=found["end"], unused=unused["tools"], tools=offered["tools"],
             tokens=f"{unused['tokens']:,}", all=f"{offered['tokens']:,}",
         )

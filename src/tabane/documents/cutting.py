@@ -77,7 +77,9 @@ def checked(draft: Draft, largest: int) -> Draft:
     size = len(text) if text.isascii() else len(text.encode())
     if size > largest:
         message = say(
-            "text: it has {size} bytes, more than the limit of {most}", size=f"{size:,}", most=f"{largest:,}"
+            "text: it has {size} {size:byte|bytes}, more than the limit of {most}",
+            size=f"{size:,}",
+            most=f"{largest:,}",
         )
         raise BadArguments(message, "text")
     kind = draft.kind or document_names.kind_of(filepath, text)
@@ -100,7 +102,7 @@ def checked(draft: Draft, largest: int) -> Draft:
 def _file_type(given: str | None) -> str | None:
     found = encodable(given or "", "file_type").strip()
     if len(found) > LONGEST_FILE_TYPE:
-        message = say("file_type: it has at most {most} characters", most=LONGEST_FILE_TYPE)
+        message = say("file_type: it has at most {most} {most:character|characters}", most=LONGEST_FILE_TYPE)
         raise BadArguments(message, "file_type")
     return found or None
 

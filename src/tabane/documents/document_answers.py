@@ -133,7 +133,9 @@ def many(results: Sequence[Json], lang: Lang) -> Json:
         status, message = "success", say("Documents put: {count}", count=len(results))
     else:
         status = "partial" if bad < len(results) else "error"
-        message = say("{bad} of {count} documents could not be saved", bad=bad, count=len(results))
+        message = say(
+            "{bad} of {count} {count:document|documents} could not be saved", bad=bad, count=len(results)
+        )
     whole: Json = {"status": status, "message": message.render(lang), "results": list(results), "failed": bad}
     return whole if status != "error" else whole | {"error_type": results[0]["error_type"]}
 

@@ -30,7 +30,7 @@ def checked_filepath(filepath: str) -> str:
     """
     name = unicodedata.normalize("NFC", encodable(filepath, "filepath"))
     if not 0 < len(name.encode()) <= LONGEST_FILEPATH:
-        message = say("filepath: it has 1 to {most} bytes", most=LONGEST_FILEPATH)
+        message = say("filepath: it has 1 to {most} {most:byte|bytes}", most=LONGEST_FILEPATH)
         raise BadArguments(message, "filepath")
     if "\0" in name:
         raise BadArguments(say("filepath: it must not contain NUL"), "filepath")

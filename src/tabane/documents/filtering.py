@@ -46,7 +46,8 @@ async def _documents_with(collection: Collection, leaf: Filter) -> Filter:
         names = In(DOCUMENT, tuple(await collection.tally(DOCUMENT, meant if inside <= outside else others)))
         return names if inside <= outside else Not(names)
     message = say(
-        "filters: updated_at can be used only if at most {most} documents match it, or at most {most} do not",
+        "filters: updated_at can be used only if at most {most} {most:document|documents} match it, or at "
+        "most {most} do not",
         most=MOST_NAMES,
     )
     raise BadArguments(message, "filters.updated_at")
@@ -78,7 +79,7 @@ def read(filters: Mapping[str, Any], zone: tzinfo, parameter: str = "filters", d
     Dates without an offset are in ``zone``.
     """
     if depth > DEEPEST // 2:
-        raise _unfit(parameter, say("a filter is at most {most} levels deep", most=DEEPEST // 2))
+        raise _unfit(parameter, say("a filter is at most {most} {most:level|levels} deep", most=DEEPEST // 2))
     return And(
         tuple(_member(key, value, zone, f"{parameter}.{key}", depth) for key, value in filters.items())
     )

@@ -37,11 +37,13 @@ def checked(metadata: Mapping[str, Any]) -> dict[str, Own]:
     """
     found = {key: _value(key, value) for key, value in metadata.items() if value is not None}
     if len(found) > MOST_KEYS:
-        raise BadArguments(say("metadata: it has at most {most} keys", most=MOST_KEYS), "metadata")
+        raise BadArguments(say("metadata: it has at most {most} {most:key|keys}", most=MOST_KEYS), "metadata")
     if sum(len(value) if isinstance(value, list) else 1 for value in found.values()) > MOST_VALUES:
-        raise BadArguments(say("metadata: it has at most {most} values", most=MOST_VALUES), "metadata")
+        raise BadArguments(
+            say("metadata: it has at most {most} {most:value|values}", most=MOST_VALUES), "metadata"
+        )
     if len(msgspec.json.encode(found)) > LARGEST:
-        raise BadArguments(say("metadata: it has at most {most} bytes", most=LARGEST), "metadata")
+        raise BadArguments(say("metadata: it has at most {most} {most:byte|bytes}", most=LARGEST), "metadata")
     return found
 
 
@@ -91,7 +93,7 @@ def checked_key(key: str, parameter: str) -> str:
     size = len(encodable(key, parameter).encode())
     if not 0 < size <= LONGEST_KEY or "\0" in key or key.startswith("$"):
         message = say(
-            "{parameter}: a key has 1 to {most} bytes, no NUL, and does not begin with $",
+            "{parameter}: a key has 1 to {most} {most:byte|bytes}, no NUL, and does not begin with $",
             parameter=parameter,
             most=LONGEST_KEY,
         )
@@ -105,7 +107,9 @@ def checked_scalar(value: object, parameter: str) -> str | int | float | bool:
         if len(encodable(value, parameter).encode()) > LONGEST_VALUE:
             raise BadArguments(
                 say(
-                    "{parameter}: a string has at most {most} bytes", parameter=parameter, most=LONGEST_VALUE
+                    "{parameter}: a string has at most {most} {most:byte|bytes}",
+                    parameter=parameter,
+                    most=LONGEST_VALUE,
                 ),
                 parameter,
             )

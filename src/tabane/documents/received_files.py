@@ -65,7 +65,8 @@ def _decoded(content: str, name: str) -> bytes:
         raise BadArguments(say("{parameter}: it is not base64", parameter="content"), "content") from None
     if len(data) > LARGEST_UPLOAD:
         message = say(
-            "{path} is too large: {size} bytes; the limit is {most}. Split it, or save its text in parts.",
+            "{path} is too large: {size} {size:byte|bytes}; the limit is {most}. Split it, or save its "
+            "text in parts.",
             path=name,
             size=len(data),
             most=LARGEST_UPLOAD,

@@ -53,7 +53,7 @@ def document(value: Mapping[str, Any], lang: Lang) -> str:
     if value["next_cursor"] is None:
         return str(value["document"])
     more = say(
-        "[{start}–{end} of {length} characters; the rest: cursor {cursor}]",
+        "[{start}–{end} of {length} {length:character|characters}; the rest: cursor {cursor}]",
         start=value["start"],
         end=value["end"],
         length=value["length"],

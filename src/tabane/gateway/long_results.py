@@ -159,13 +159,18 @@ def _ending(
     if dropped:
         meta["omitted"] = ["structuredContent"]
     if part.last:
-        return f"[{say('This is the last of {count} parts of the result.', count=number).render(lang)}]", meta
+        last = say("This is the last of {count} {count:part|parts} of the result.", count=number)
+        return f"[{last.render(lang)}]", meta
     meta["next"] = handle
     position = {"given": f"{part.end.given:,}", "size": f"{long.size:,}"}
     if place := start_label(long, part.end):
-        text = say("{given} of {size} bytes are shown. The rest starts at {place}.", place=place, **position)
+        text = say(
+            "{given} of {size} {size:byte is|bytes are} shown. The rest starts at {place}.",
+            place=place,
+            **position,
+        )
     else:
-        text = say("{given} of {size} bytes are shown.", **position)
+        text = say("{given} of {size} {size:byte is|bytes are} shown.", **position)
     how = say('Next part: read_more {{"handle": "{handle}"}}', handle=handle)
     words = [text.render(lang), how.render(lang)]
     if dropped:

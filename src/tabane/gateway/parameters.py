@@ -75,7 +75,8 @@ class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
             )
         if any(not 1 <= len(query) <= _LONGEST for query in self.queries or ()):
             raise BadArguments(
-                say("queries: each query has 1 to {most} characters.", most=_LONGEST), "queries"
+                say("queries: each query has 1 to {most} {most:character|characters}.", most=_LONGEST),
+                "queries",
             )
         return list(dict.fromkeys(self.queries or [self.query or ""]))
 

@@ -101,7 +101,7 @@ class ToolVisibilityOperations:
         if tool.server == OWN:
             raise BadArguments(
                 say(
-                    "{name} is a tool of Tabane itself. Only tools of servers can be pinned or hidden.",
+                    "{name!n} is a tool of Tabane itself. Only tools of servers can be pinned or hidden.",
                     name=name,
                 ),
                 "name",
@@ -121,14 +121,14 @@ class _Edit(NamedTuple):
         name = self.tool.server.name
         definition = servers.get(name)
         if not isinstance(definition, dict):
-            raise ConfigurationError(say("There is no server {name}.", name=name))
+            raise ConfigurationError(say("There is no server {name!n}.", name=name))
         if self.pinned is not None:
             self._pin(definition, self.pinned)
         if self.hidden is not None:
             self._hide(definition, self.hidden)
         lists = {key: definition[key] for key in ("pin", "allow", "deny") if key in definition}
         value = json.dumps(lists, ensure_ascii=False)
-        return say("set these keys of the server {name}: {value}", name=name, value=value)
+        return say("set these keys of the server {name!n}: {value}", name=name, value=value)
 
     def _pin(self, definition: Table, wanted: bool) -> None:
         if wanted and not _matches(_texts(definition, "pin"), self.tool.name):
@@ -153,8 +153,8 @@ class _Edit(NamedTuple):
         if (pattern := next((each for each in left if fnmatchcase(name, each)), None)) is not None:
             raise ConfigurationError(
                 say(
-                    'The pattern "{pattern}" in "{key}" of the server {server} names {tool} and maybe other '
-                    "tools. Change it in the servers file.",
+                    'The pattern "{pattern}" in "{key}" of the server {server!n} names {tool} and '
+                    "maybe other tools. Change it in the servers file.",
                     pattern=pattern,
                     key=key,
                     server=self.tool.server.name,

@@ -187,7 +187,8 @@ class Jobs:
         if len(self._tasks) >= MOST_RUNNING:
             raise HubError(
                 say(
-                    "{limit} jobs are already running. Wait for one, or cancel one: tabane jobs list",
+                    "{limit} {limit:job is|jobs are} already running. Wait for one, or cancel one: tabane "
+                    "jobs list",
                     limit=MOST_RUNNING,
                 )
             )

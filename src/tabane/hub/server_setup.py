@@ -21,7 +21,13 @@ from tabane.gateway.servers.configuration import (
     why_disabled,
     written_definitions,
 )
-from tabane.gateway.servers.editing import add_server, change_server, enable_server, remove_server
+from tabane.gateway.servers.editing import (
+    add_server,
+    change_server,
+    check_server_name,
+    enable_server,
+    remove_server,
+)
 from tabane.gateway.servers.masking import masked, unmasked
 from tabane.gateway.servers.variables import Variables
 from tabane.hub.server_finding import ServerFinding
@@ -96,9 +102,9 @@ class _FileNow:
             return found
         near = nearest(name, known)
         raise UnknownName(
-            say("There is no server {name}. Did you mean {near}?", name=name, near=", ".join(near))
+            say("There is no server {name!n}. Did you mean {near}?", name=name, near=", ".join(near))
             if near
-            else say("There is no server {name}.", name=name),
+            else say("There is no server {name!n}.", name=name),
             near,
         )
 
@@ -131,7 +137,7 @@ class _FileNow:
         for found in problems:
             if not found.unset:
                 raise BadArguments(
-                    say("The definition of {name} cannot be used: {why}", name=name, why=found.why),
+                    say("The definition of {name!n} cannot be used: {why}", name=name, why=found.why),
                     f"definition.{found.key}" if found.key else "definition",
                 )
 
@@ -256,7 +262,7 @@ class ServerSetup:
         """Add a server. Raises BadArguments and ConfigurationError; then nothing was changed."""
 
         def write(file: _FileNow) -> dict[str, Any]:
-            _check_name(params.name)
+            check_server_name(params.name)
             _check_size(params.definition)
             definition = file.whole(params.name, params.definition, {})
             file.require(params.name, definition)
@@ -277,7 +283,7 @@ class ServerSetup:
                 if params.version not in (None, _version(masked(written, secrets))):
                     raise BadArguments(
                         say(
-                            "The entry of {name} has changed since you opened it. Open it again.",
+                            "The entry of {name!n} has changed since you opened it. Open it again.",
                             name=params.name,
                         ),
                         "version",
@@ -350,24 +356,15 @@ def _version(shown: Mapping[str, Any]) -> str:
     return hashlib.sha256(repr(shown).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _check_name(name: str) -> None:
-    """Raise BadArguments if a server could hardly be named so in commands and addresses."""
-    if name.strip() != name or not name.isprintable() or not name.strip():
-        raise BadArguments(
-            say("The name of a server may not begin or end with a space, or contain control characters."),
-            "name",
-        )
-
-
 def _name_problems(file: _FileNow, params: CheckDefinition, lang: Lang) -> Iterator[dict[str, Any]]:
     if params.replaces is not None:
         return
     try:
-        _check_name(params.name)
+        check_server_name(params.name)
         if params.name in written_definitions(file.path):
             raise BadArguments(
                 say(
-                    "The server {name} already exists. Choose another name, or remove it first.",
+                    "The server {name!n} already exists. Choose another name, or remove it first.",
                     name=params.name,
                 )
             )

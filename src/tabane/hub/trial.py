@@ -134,10 +134,10 @@ def server_from_definition(
     found = configuration_of(settings.servers, {name: definition}, variables_of(settings, environment))
     server = with_inherited(found, settings, environment).get(name)
     if server is None:
-        raise UpstreamUnavailable(say("{name} cannot be used as the name of a server.", name=name))
+        raise UpstreamUnavailable(say("{name!n} cannot be used as the name of a server.", name=name))
     why = why_disabled(server)
     if why is not None:
-        raise UpstreamUnavailable(say("{server} cannot be started: {why}", server=name, why=why))
+        raise UpstreamUnavailable(say("{server!n} cannot be started: {why}", server=name, why=why))
     return server
 
 
@@ -175,11 +175,13 @@ def _does_not_work(server: str, why: Message) -> Message:
 
     failed = cause_in(why)
     if failed is None:
-        return say("{server} does not work: {why}", server=server, why=why)
+        return say("{server!n} does not work: {why}", server=server, why=why)
     short = failed.without_log()
     if failed.tail.strip() == failed.cause.line:
-        return say("{server} does not work: {why}", server=server, why=short)
-    return say("{server} does not work: {why}\nIt wrote:\n{tail}", server=server, why=short, tail=failed.tail)
+        return say("{server!n} does not work: {why}", server=server, why=short)
+    return say(
+        "{server!n} does not work: {why}\nIt wrote:\n{tail}", server=server, why=short, tail=failed.tail
+    )
 
 
 async def _listed(upstream: Upstream) -> None:

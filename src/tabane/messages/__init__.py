@@ -1,7 +1,8 @@
 """Messages to people, in their language.
 
 A :class:`Message` is a sentence that has not been said yet: an English template (the msgid) and
-its fields. ``{count} {count:tool|tools}`` chooses the singular or the plural. A message travels
+its fields. ``{count} {count:tool|tools}`` chooses the singular or the plural, and ``{server!n}`` quotes a
+name that would be read as a word of the sentence. A message travels
 with errors and results and is rendered at the face that shows it, in that face's language.
 The Japanese catalog is ``locales/ja/LC_MESSAGES/tabane.po``.
 """
@@ -12,7 +13,9 @@ import gettext
 import string
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+from tabane.messages.quoting import command_word, quoted_name
 
 Lang = Literal["en", "ja"]
 
@@ -53,12 +56,22 @@ class Message:
 
 
 class _PluralFormatter(string.Formatter):
-    """Format as ``str.format`` does; ``{count:tool|tools}`` is the first word for 1, else the second."""
+    """Format as ``str.format`` does; ``{count:tool|tools}`` is the first word for 1, else the second.
+
+    ``{server!n}`` is a name in a sentence, ``{server!c}`` a word of a command.
+    """
+
+    def convert_field(self, value: Any, conversion: Any) -> Any:
+        if conversion == "n":
+            return quoted_name(value)
+        if conversion == "c":
+            return command_word(value)
+        return super().convert_field(value, conversion)
 
     def format_field(self, value: object, format_spec: str) -> str:
         one, bar, many = format_spec.partition("|")
         if bar:
-            return one if str(value) == "1" else many
+            return one if str(value) in ("1", "1.0") else many
         return format(value, format_spec)
 
 

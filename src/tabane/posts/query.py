@@ -73,8 +73,8 @@ def checked_weights(mode: Mode, weights: Sequence[float] | None) -> tuple[float,
     if not fit or not any(weights):
         raise BadArguments(
             say(
-                "weights must be {count} numbers, for content, reasoning and summary: at least 0, "
-                "and not all 0",
+                "weights must be {count} {count:number|numbers}, for content, reasoning and summary: at "
+                "least 0, and not all 0",
                 count=len(SPACES),
             ),
             "weights",

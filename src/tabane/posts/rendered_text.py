@@ -198,8 +198,12 @@ def embedded(value: Row, lang: Lang) -> str:
     vector = str(value["vector"])
     lines = (
         say("The text was embedded:"),
-        say("Length of the base64 data: {count} characters", count=number(len(vector))),
-        say("Base64 data (first {count} characters): {text}...", count=SHOWN, text=vector[:SHOWN]),
+        say("Length of the base64 data: {count} {count:character|characters}", count=number(len(vector))),
+        say(
+            "Base64 data (first {count} {count:character|characters}): {text}...",
+            count=SHOWN,
+            text=vector[:SHOWN],
+        ),
     )
     return "\n".join(line.render(lang) for line in lines)
 

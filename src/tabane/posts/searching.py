@@ -344,7 +344,9 @@ def _unasked(parameter: str) -> BadArguments:
 def _checked(wanted: PostTerms, parameter: str) -> PostTerms:
     if any(len(term) > LONGEST_NEEDLE for term in (*wanted.includes, *wanted.excludes)):
         message = say(
-            "{parameter}: a term has at most {most} characters", parameter=parameter, most=LONGEST_NEEDLE
+            "{parameter}: a term has at most {most} {most:character|characters}",
+            parameter=parameter,
+            most=LONGEST_NEEDLE,
         )
         raise BadArguments(message, parameter)
     return wanted

@@ -83,7 +83,8 @@ def assistant(value: dict[str, Any], lang: Lang) -> str:
     parts = [head(value, lang), fenced(value["content"].rstrip("\n"), lang)]
     if value.get("next_cursor"):
         more = say(
-            "About {tokens} tokens more: call read_url_content with the same url and cursor {cursor}",
+            "About {tokens} {tokens:token|tokens} more: call read_url_content with the same url and "
+            "cursor {cursor}",
             tokens=f"{value['tokens_left']:,}",
             cursor=value["next_cursor"],
         )

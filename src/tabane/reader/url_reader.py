@@ -156,7 +156,9 @@ class UrlReader:
             await self._keep(url, replace(kept, checked=self._clock()), raw)
             return kept.page
         except TimeoutError:
-            error = ReadError(say("It took more than {limit} seconds.", limit=round(self._limit)), "timeout")
+            error = ReadError(
+                say("It took more than {limit} {limit:second|seconds}.", limit=round(self._limit)), "timeout"
+            )
             return _instead(kept, error)
         except ReadError as error:
             return _instead(kept, error)

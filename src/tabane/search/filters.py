@@ -167,9 +167,13 @@ def _check_size(where: Filter) -> None:
         depth += 1
         size += sum(len(each.values) if isinstance(each, In) else 1 for each in level)
         if depth > DEEPEST:
-            raise BadArguments(say("a filter is at most {most} levels deep", most=DEEPEST), "filter")
+            raise BadArguments(
+                say("a filter is at most {most} {most:level|levels} deep", most=DEEPEST), "filter"
+            )
         if size > MOST_VALUES:
-            raise BadArguments(say("a filter has at most {most} values", most=MOST_VALUES), "filter")
+            raise BadArguments(
+                say("a filter has at most {most} {most:value|values}", most=MOST_VALUES), "filter"
+            )
         level = [part for each in level for part in parts(each)]
 
 
@@ -207,7 +211,9 @@ def _fitted(where: Filter, shape: Shape) -> Filter:
 
 def _fitted_contains(where: Contains, shape: Shape) -> Contains:
     if not normalise(encodable(where.text, "contains")) or len(where.text) > LONGEST_NEEDLE:
-        message = say("the text to contain must have 1 to {most} characters", most=LONGEST_NEEDLE)
+        message = say(
+            "the text to contain must have 1 to {most} {most:character|characters}", most=LONGEST_NEEDLE
+        )
         raise BadArguments(message, "contains")
     return Contains(where.text, where.fields and shape.text_names(where.fields))
 

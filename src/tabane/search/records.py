@@ -216,7 +216,7 @@ def checked_key(key: str) -> str:
     if not key.isascii():
         key = unicodedata.normalize("NFC", encodable(key, "key"))
     if not 0 < len(key.encode()) <= LONGEST_KEY:
-        raise BadArguments(say("a key has 1 to {most} bytes", most=LONGEST_KEY), "key")
+        raise BadArguments(say("a key has 1 to {most} {most:byte|bytes}", most=LONGEST_KEY), "key")
     return key
 
 
@@ -249,7 +249,7 @@ def checked_space(space: EmbeddingSpace) -> EmbeddingSpace:
         message = say("{field} must be {least} to {most}", field="dimension", least=1, most=LARGEST_DIMENSION)
         raise BadArguments(message, "dimension")
     if len(encodable(space.model, "model").encode()) > LONGEST_MODEL:
-        wanted = say("a string of at most {most} bytes", most=LONGEST_MODEL)
+        wanted = say("a string of at most {most} {most:byte|bytes}", most=LONGEST_MODEL)
         raise BadArguments(say("{field} must be {wanted}", field="model", wanted=wanted), "model")
     return space
 
@@ -258,7 +258,7 @@ def checked_value(value: object, field: Field) -> Value:
     """Return a field's value in normal form. Raises :class:`BadArguments` that names field and kind."""
     if field.kind is Kind.STRINGS:
         if not isinstance(value, list | tuple) or len(value) > MOST_STRINGS:
-            raise _unfit(field, say("a list of at most {most} strings", most=MOST_STRINGS))
+            raise _unfit(field, say("a list of at most {most} {most:string|strings}", most=MOST_STRINGS))
         return tuple(_string(element, field) for element in value)
     return checked_scalar(value, field)
 
@@ -276,7 +276,7 @@ def checked_scalar(value: object, field: Field) -> Scalar:
 
 def _string(value: object, field: Field) -> str:
     if not isinstance(value, str) or len(encodable(value, field.name).encode()) > LONGEST_STRING:
-        raise _unfit(field, say("a string of at most {most} bytes", most=LONGEST_STRING))
+        raise _unfit(field, say("a string of at most {most} {most:byte|bytes}", most=LONGEST_STRING))
     return value
 
 
@@ -308,8 +308,8 @@ def _check_size(record: Record) -> None:
     if size > LONGEST_RECORD:
         raise BadArguments(
             say(
-                "{key} has {size} bytes, more than the limit of {most} for one record. Split its "
-                "text into several",
+                "{key} has {size} {size:byte|bytes}, more than the limit of {most} for one record. Split "
+                "its text into several",
                 key=record.key,
                 size=size,
                 most=LONGEST_RECORD,

@@ -115,7 +115,7 @@ def _check_kind(path: Pathlike, status: os.stat_result, limit: int) -> None:
     if status.st_size > limit:
         raise ConfigurationError(
             say(
-                "{path} has {size} bytes, more than the limit of {limit}.",
+                "{path} has {size} {size:byte|bytes}, more than the limit of {limit}.",
                 path=path,
                 size=status.st_size,
                 limit=limit,

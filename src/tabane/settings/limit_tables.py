@@ -61,7 +61,7 @@ class LimitTables:
         for name, table in self._table(values.get("tiers", {}), ("tiers",)).items():
             tiers[name] = self._tier(name, table)
         if len(tiers) > MOST_TIERS:
-            self._fail(("tiers",), say("at most {count} tiers", count=MOST_TIERS), len(tiers))
+            self._fail(("tiers",), say("at most {count} {count:tier|tiers}", count=MOST_TIERS), len(tiers))
         limits = self._table(values.get("limits", {}), ("limits",), ("tools", "servers"))
         tools = self._caps("tool", limits.get("tools", {}), ("limits", "tools"))
         servers = self._caps("server", limits.get("servers", {}), ("limits", "servers"))
@@ -83,7 +83,7 @@ class LimitTables:
     def _caps(self, kind: Literal["tool", "server"], given: object, at: Keys) -> list[CallCap]:
         table = self._table(given, at)
         if len(table) > MOST_CAPS:
-            self._fail(at, say("at most {count} names", count=MOST_CAPS), len(table))
+            self._fail(at, say("at most {count} {count:name|names}", count=MOST_CAPS), len(table))
         return [self._cap(kind, pattern, value, (*at, pattern)) for pattern, value in table.items()]
 
     def _cap(self, kind: Literal["tool", "server"], pattern: str, given: object, at: Keys) -> CallCap:

@@ -51,7 +51,7 @@ def cut(records: Sequence[Record]) -> Iterator[list[Record]]:
 def check_count(records: Sequence[Record], gone: Sequence[str]) -> None:
     """Raise :class:`BadArguments` if an exchange has too many records and keys."""
     if len(records) + len(gone) > MOST_EXCHANGED:
-        message = say("an exchange has at most {most} records and keys", most=MOST_EXCHANGED)
+        message = say("an exchange has at most {most} {most:record|records} and keys", most=MOST_EXCHANGED)
         raise BadArguments(message, "records")
 
 
@@ -67,7 +67,9 @@ def rows_of_exchange(records: Sequence[Record], gone: Sequence[str]) -> int:
     if size > LARGEST_EXCHANGE or vectors > LARGEST_VECTORS:
         most = LARGEST_VECTORS if vectors > LARGEST_VECTORS else LARGEST_EXCHANGE
         found = vectors if vectors > LARGEST_VECTORS else size
-        message = say("an exchange of {size} bytes is too large: at most {most}", size=found, most=most)
+        message = say(
+            "an exchange of {size} {size:byte|bytes} is too large: at most {most}", size=found, most=most
+        )
         raise BadArguments(message, "records")
     rows = len(records) + len(gone)
     return rows if size + vectors <= MOST_BYTES else max(rows, ALONE)

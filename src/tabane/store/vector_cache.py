@@ -76,7 +76,7 @@ class PersistentVectorCache:
         """Store vectors by key, replacing those with the same keys. Up to 1 MB each."""
         _check([key for key, _ in vectors])
         if any(len(vector) > LARGEST for _, vector in vectors):
-            raise BadArguments(say("a vector has at most {most} bytes", most=LARGEST), "vectors")
+            raise BadArguments(say("a vector has at most {most} {most:byte|bytes}", most=LARGEST), "vectors")
         for part in _parts(vectors):
             await self._database.run(
                 lambda connection, part=part: self._put(connection, part),  # type: ignore[misc]
@@ -175,7 +175,11 @@ class PersistentVectorCache:
 
 def _check(keys: Sequence[bytes]) -> None:
     if len(keys) > MOST_AT_ONCE or any(len(key) != KEY for key in keys):
-        message = say("there can be at most {most} keys, of {size} bytes each", most=MOST_AT_ONCE, size=KEY)
+        message = say(
+            "there can be at most {most} {most:key|keys}, of {size} {size:byte|bytes} each",
+            most=MOST_AT_ONCE,
+            size=KEY,
+        )
         raise BadArguments(message, "keys")
 
 

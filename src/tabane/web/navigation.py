@@ -32,6 +32,7 @@ ENTRIES = (
     NavigationEntry("/audit", say("Audit log"), "audit", "query_audit_logs", "admin"),
     NavigationEntry("/keys", say("API keys"), "keys", "keys_list", "admin"),
     NavigationEntry("/profiles", say("Profiles"), "profiles", "profiles_list", "admin"),
+    NavigationEntry("/models", say("Models"), "tag", "list_models", "admin"),
     NavigationEntry("/settings", say("Settings"), "settings", "hub_status", "admin"),
     NavigationEntry("/health", say("Health"), "health", "health_check", "admin"),
 )

@@ -119,7 +119,10 @@ class PageRequest:
             size += len(part)
             if size > limit:
                 raise BodyTooLong(
-                    say("This is too large: at most {limit:,} bytes are accepted here.", limit=limit)
+                    say(
+                        "This is too large: at most {limit:,} {limit:byte is|bytes are} accepted here.",
+                        limit=limit,
+                    )
                 )
             parts.append(part)
         return b"".join(parts)

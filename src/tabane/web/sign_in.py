@@ -95,7 +95,10 @@ async def _attempt(request: Request) -> SignInAttempt:
         size += len(part)
         if size > MOST_SIGN_IN:
             raise BadArguments(
-                say("This is too large: at most {limit:,} bytes are accepted here.", limit=MOST_SIGN_IN)
+                say(
+                    "This is too large: at most {limit:,} {limit:byte is|bytes are} accepted here.",
+                    limit=MOST_SIGN_IN,
+                )
             )
         parts.append(part)
     try:

@@ -156,7 +156,7 @@ class Worker:
                 return (await self.receive()).body
         except TimeoutError:
             raise WorkerSpent(
-                say("The work did not finish within {seconds:g} seconds.", seconds=deadline)
+                say("The work did not finish within {seconds:g} {seconds:second|seconds}.", seconds=deadline)
             ) from None
         except (WorkerSilent, ConnectionError):
             raise await self._reason_of_end(seconds) from None
@@ -188,7 +188,10 @@ class Worker:
         await self.end()
         if self._child.returncode in _SPENT:
             return WorkerSpent(
-                say("The work took more than {seconds:g} seconds of CPU time.", seconds=seconds)
+                say(
+                    "The work took more than {seconds:g} {seconds:second|seconds} of CPU time.",
+                    seconds=seconds,
+                )
             )
         return WorkerEnded(say("The worker process ended."))
 

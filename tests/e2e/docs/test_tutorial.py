@@ -60,14 +60,14 @@ def test_the_tutorial_is_true(name: str, lang: str, tmp_path: Path) -> None:
     page = (ROOT / "docs" / name).read_text(encoding="utf-8")
     environment = home(tmp_path, lang)
     for path, text in re.findall(r"<!-- file: (\S+) -->\n```json\n(.*?)```", page, re.DOTALL):
-        file = tmp_path / path
+        file = Path(environment["HOME"]) / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     found = steps(page)
     assert len(found) > 15
     try:
         for step in found:
-            walk(step, environment, tmp_path)
+            walk(step, environment, Path(environment["HOME"]))
     finally:
         subprocess.run([str(HERE / "tabane"), "stop"], env=environment, capture_output=True, timeout=60)
 
@@ -82,7 +82,7 @@ def walk(step: Step, environment: dict[str, str], folder: Path) -> None:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=LONG,
         )
         printed = done.stdout + done.stderr
         said = f"$ {step.command}\n{printed}\nexpected:\n" + "\n".join(step.expected)
@@ -92,24 +92,26 @@ def walk(step: Step, environment: dict[str, str], folder: Path) -> None:
 
 
 def home(folder: Path, lang: str) -> dict[str, str]:
-    """A home with nothing in it; uvx is played by the same servers, installed already."""
+    """The environment of a plain home, as of ``env -i HOME=… PATH=… LANG=…``.
+
+    uvx is played by the same servers, installed already.
+    """
     programs = folder / "programs"
     programs.mkdir()
     (programs / "tabane").symlink_to(HERE / "tabane")
     (programs / "uvx").write_text(f'#!/bin/sh\nprogram=$1\nshift\nexec "{HERE}/$program" "$@"\n')
     (programs / "uvx").chmod(0o755)
-    config = folder / "tabane-config"
-    config.mkdir(mode=0o700)
-    (config / "tabane.toml").write_text("list_wait = 30\n")
-    (config / "tabane.toml").chmod(0o600)
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("TABANE_", "LC_", "XDG_"))
-    }
-    return kept | {
-        "HOME": str(folder),
-        "LANG": lang,
-        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
-        "TABANE_HOME": str(folder / "tabane-home"),
-        "TABANE_HTTP": "false",
-        "TABANE_CONFIG": str(config / "tabane.toml"),
-    }
+    plain = folder / "home"
+    plain.mkdir()
+    return {"HOME": str(plain), "LANG": lang, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+
+
+def test_both_languages_have_the_same_commands() -> None:
+    english, japanese = (
+        [
+            (step.command, step.fails, step.patient)
+            for step in steps((ROOT / "docs" / name).read_text(encoding="utf-8"))
+        ]
+        for name in ("tutorial.md", "tutorial.ja.md")
+    )
+    assert english == japanese

@@ -44,9 +44,11 @@ class PostsChapter:
         seconds = time.perf_counter() - began
         stats = self._run("posts", "stats")
         if not report["new"] or report["bad"] or stats["total_posts"] != report["new"]:
-            raise NoAnswer(say("There are {count} posts after the import.", count=stats["total_posts"]))
+            raise NoAnswer(
+                say("There are {count} {count:post|posts} after the import.", count=stats["total_posts"])
+            )
         return say(
-            "{posts} posts of {users} invented users",
+            "{posts} {posts:post|posts} of {users} invented {users:user|users}",
             posts=stats["total_posts"],
             users=stats["total_users"],
         ), seconds
@@ -203,7 +205,7 @@ class DocumentsChapter:
                 )
             )
         return say(
-            "{name} attached: equal, {size} bytes", name=GARDEN, size=len(DIARY.encode())
+            "{name} attached: equal, {size} {size:byte|bytes}", name=GARDEN, size=len(DIARY.encode())
         ), answer.seconds
 
     def _delete(self) -> tuple[Message, float]:

@@ -9,10 +9,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import click
-
 from tabane.bench.assistant import AssistantReply, NoAnswer
-from tabane.cli.terminal_text import cells, fitted
+from tabane.cli.output import clear_line, emit
+from tabane.cli.terminal_text import StyledText, cells, clean, fitted
 from tabane.messages import Lang, Message, say
 
 NAME_WIDTH = 30
@@ -51,7 +50,7 @@ class DemoPage:
     def chapter(self, title: Message) -> None:
         self._chapter += 1
         self._print("")
-        self._print(click.style(f"{self._chapter}. {title.render(self.lang)}", bold=True))
+        self._print(StyledText(f"{self._chapter}. {title.render(self.lang)}", "bold"))
 
     def done(self, name: str, text: str | Message = "", seconds: float | None = None) -> None:
         """Print a step that was run and checked."""
@@ -66,13 +65,13 @@ class DemoPage:
     def aside(self, text: str | Message) -> None:
         """Print a received text or a remark, indented below the steps."""
         for line in self._rendered(text).splitlines():
-            self._print(click.style("       " + fitted(line, self._width - 8), dim=True))
+            self._print(StyledText("       " + fitted(clean(line), self._width - 8), "dim"))
 
     def waiting(self, names: list[str]) -> None:
         """Show what is being waited for, on a terminal, in a line that the next output replaces."""
         if sys.stdout.isatty() and not self._silent:
             self._clear()
-            click.secho("   … " + fitted(", ".join(names), self._width - 6), dim=True, nl=False)
+            emit(StyledText("   … " + fitted(clean(", ".join(names)), self._width - 6), "dim"), nl=False)
             self._pending = True
 
     def _step(self, outcome: str, name: str, text: str, seconds: float | None) -> None:
@@ -80,18 +79,18 @@ class DemoPage:
         sign, color = SIGNS[outcome]
         label = name + " " * max(0, NAME_WIDTH - cells(name))
         room = max(20, self._width - cells(label) - 17)
-        text = fitted(" ".join(text.splitlines()), room if outcome == "done" else LONGEST)
+        text = fitted(" ".join(clean(text).splitlines()), room if outcome == "done" else LONGEST)
         took = "" if seconds is None else " " * (room - cells(text) + 1) + f"{duration(seconds):>9}"
-        self._print(f"   {click.style(sign, fg=color)} {label} {text}{took}")
+        self._print("   ", StyledText(sign, color), f" {label} {text}{took}")
 
-    def _print(self, line: str) -> None:
+    def _print(self, *line: str | StyledText) -> None:
         if not self._silent:
             self._clear()
-            click.echo(line)
+            emit(*line)
 
     def _clear(self) -> None:
         if self._pending:
-            click.echo("\r\x1b[K", nl=False)
+            clear_line()
             self._pending = False
 
     def _rendered(self, text: str | Message) -> str:

@@ -146,7 +146,7 @@ class ToolsChapter:
                 raise lacking(name, answer)
             self._page.aside(answer.text)
             return say(
-                "{tool}, ~{tokens} tokens", tool=name, tokens=len(answer.text.encode()) // 4
+                "{tool}, ~{tokens} {tokens:token|tokens}", tool=name, tokens=len(answer.text.encode()) // 4
             ), answer.seconds
 
         return run
@@ -169,7 +169,9 @@ class ToolsChapter:
                         text=answer.text,
                     )
                 )
-            return say("read it back: equal, {size} bytes", size=len(DIARY.encode())), answer.seconds
+            return say(
+                "read it back: equal, {size} {size:byte|bytes}", size=len(DIARY.encode())
+            ), answer.seconds
 
         self._step("filesystem__write_file", write)
         self._step("filesystem__read_text_file", read)
@@ -253,7 +255,7 @@ class ToolsChapter:
 
 def _cost(tools: int, size: int) -> Message:
     return say(
-        "{tools:>3} {tools:tool|tools}  {size:>7,} bytes  ~{tokens:>6,} tokens",
+        "{tools:>3} {tools:tool|tools}  {size:>7,} {size:byte|bytes}  ~{tokens:>6,} {tokens:token|tokens}",
         tools=tools,
         size=size,
         tokens=size // 4,

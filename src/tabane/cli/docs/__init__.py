@@ -12,8 +12,8 @@ from tabane.cli.arguments import read_object, read_pairs
 from tabane.cli.completion import COMPLETION_LIMIT, completed
 from tabane.cli.docs.files import add, import_chroma, watch
 from tabane.cli.options import absolute_path, given, hub_options, option, parameter_option
-from tabane.cli.output import FAILED, WRONG_USAGE, Group, Terminal, examples
-from tabane.cli.terminal_text import readable
+from tabane.cli.output import FAILED, WRONG_USAGE, Group, Terminal, emit, examples
+from tabane.cli.terminal_text import StyledText
 from tabane.documents import document_names
 from tabane.documents.parameters import LONGEST_PART, ListDocuments, PutDocument, SearchDocuments
 from tabane.errors import BadArguments, HubError
@@ -282,9 +282,8 @@ def _tell_of_put(terminal: Terminal, details: dict[str, Any]) -> None:
 
 
 def _print_text(document: str) -> None:
-    """Print the text: unchanged to a program, without control characters to a terminal."""
-    shown = readable(document, on_terminal=True) if sys.stdout.isatty() else document
-    click.echo(shown, nl=not shown.endswith("\n"))
+    """Print the text, with a newline at its end. ``--json`` has it unchanged."""
+    emit(document, nl=not document.endswith("\n"))
 
 
 def _print_found(terminal: Terminal, results: Sequence[dict[str, Any]]) -> None:
@@ -297,11 +296,11 @@ def _print_found(terminal: Terminal, results: Sequence[dict[str, Any]]) -> None:
     terminal.say(say("🔍 Documents found: {count}", count=len(results)))
     for rank, row in enumerate(results, 1):
         best = row["passages"][0]
-        click.echo(f"\n{rank}. [{row['score']:.3f}] {readable(row['filepath'], on_terminal=True)}")
+        emit(f"\n{rank}. [{row['score']:.3f}] {row['filepath']}")
         if place := _place(row):
-            click.secho(f"   {readable(place, on_terminal=True)}", dim=True)
+            emit(StyledText(f"   {place}", "dim"))
         for line in filter(str.strip, best["text"].splitlines()[:6]):
-            click.echo(f"   {readable(line, on_terminal=True)}")
+            emit(f"   {line}")
 
 
 def _place(row: dict[str, Any]) -> str:

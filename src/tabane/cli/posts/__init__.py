@@ -21,7 +21,7 @@ from tabane.cli.posts.post_options import (
 )
 from tabane.cli.posts.transfer import export, import_
 from tabane.cli.posts.view import VIEWS, View, entries, show_post, show_posts
-from tabane.cli.terminal_text import painted
+from tabane.cli.terminal_text import StyledText
 from tabane.messages import Message, say
 from tabane.posts.parameters import Facet, RelatedPosts, SearchSimilar, SearchText, Timeline
 
@@ -263,7 +263,7 @@ def _print_found(terminal: Terminal, rows: list[dict[str, Any]], head: Message, 
         terminal.note(say("No results were found."))
         return
     if view != "list" or sys.stdout.isatty():
-        terminal.say(painted(text(head), bold=True))
+        terminal.say(StyledText(text(head), "bold"))
         terminal.say("")
     show_posts(terminal, entries(rows), view)
 

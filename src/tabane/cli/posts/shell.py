@@ -6,15 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import click
-
 from tabane.cli.completion import COMPLETION_LIMIT
-from tabane.cli.output import Terminal, text
+from tabane.cli.output import Terminal, emit, text
 from tabane.cli.posts.input_line import InputLine
 from tabane.cli.posts.post_options import KINDS, PRESETS, no_user
 from tabane.cli.posts.shell_settings import OFF, SETTINGS, QuerySettings, SettingCommand, numbers
 from tabane.cli.posts.view import VIEWS, ListedPost, entries, show_posts
-from tabane.cli.terminal_text import painted
+from tabane.cli.terminal_text import StyledText, clean
 from tabane.errors import CallerError, HubError, TabaneError, UnknownName
 from tabane.messages import Message, say
 from tabane.posts.query import MODES
@@ -70,14 +68,14 @@ class PostsShell:
             try:
                 line = self._line.read(self._prompt()).strip()
             except KeyboardInterrupt:
-                click.echo("")  # the line is given up, the prompt stays
+                emit("")  # the line is given up, the prompt stays
                 continue
             except EOFError:
                 break
             if line:
                 self._guarded(lambda line=line: self._obey(line))  # type: ignore[misc]
         if self._line.edited and not self._over:
-            click.echo("")
+            emit("")
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """Run a function. Print its errors instead of raising them."""
@@ -208,11 +206,11 @@ class PostsShell:
 
     def _prompt(self) -> str:
         summary = self._wanted.summary()
-        return f"posts ({summary})> " if summary else "posts> "
+        return f"posts ({clean(summary)})> " if summary else "posts> "
 
     def _remark(self, said: str | Message) -> None:
         if self._line.edited:
-            click.echo(painted(text(said), dim=True))
+            emit(StyledText(text(said), "dim"))
 
     def _complete(self, before: str, word: str) -> list[str]:
         """Return completions while a line is typed; none if the hub cannot be reached."""

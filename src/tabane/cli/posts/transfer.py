@@ -6,13 +6,13 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import Any, Protocol
 
 import click
 
 from tabane.cli.following import follow
 from tabane.cli.options import absolute_path, detach_option, hub_options, option, parameter_option
-from tabane.cli.output import Command, Terminal, examples
+from tabane.cli.output import Command, Terminal, emit, examples
 from tabane.cli.posts.post_options import limits, limits_options, warn_of_users
 from tabane.errors import CallerError
 from tabane.messages import Message, say
@@ -80,8 +80,8 @@ def show_report(terminal: Terminal, report: dict[str, Any]) -> None:
     terminal.say("")
     terminal.say(
         say(
-            "{new} new, {changed} changed, {unchanged} unchanged, {removed} removed; {vectors} vectors; "
-            "{seconds} s",
+            "{new} new, {changed} changed, {unchanged} unchanged, {removed} removed; {vectors} "
+            "{vectors:vector|vectors}; {seconds} s",
             **{name: f"{report[name]:,}" for name in ("new", "changed", "unchanged", "removed", "vectors")},
             seconds=report["seconds"],
         )
@@ -153,17 +153,35 @@ def export(terminal: Terminal, /, form: str | None, output: str, **chosen: Any) 
     if output != "-":
         result = {"path": os.path.abspath(output), "bytes": count}
         terminal.show(
-            result, lambda: terminal.say(say("{path}: {count} bytes", path=output, count=f"{count:,}"))
+            result,
+            lambda: terminal.say(say("{path}: {count} {count:byte|bytes}", path=output, count=f"{count:,}")),
         )
 
 
-def _write(file: IO[bytes], part: str) -> int:
+class ByteSink(Protocol):
+    """A place that exported bytes go to."""
+
+    def write(self, data: bytes, /) -> int: ...
+
+
+class _TerminalSink:
+    """A terminal: it gets the text clean. A pipe or a file gets the data as it is."""
+
+    def write(self, data: bytes, /) -> int:
+        emit(data.decode("utf-8", "replace"), nl=False)
+        return len(data)
+
+
+def _write(file: ByteSink, part: str) -> int:
     return file.write(part.encode("utf-8", "replace"))
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[IO[bytes]]:
+def _opened(path: str) -> Iterator[ByteSink]:
     """Return the file to write to. It replaces the old one when the block ends without an error."""
+    if path == "-" and sys.stdout.isatty():
+        yield _TerminalSink()
+        return
     if path == "-":
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

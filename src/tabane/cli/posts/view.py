@@ -7,10 +7,8 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
-import click
-
-from tabane.cli.output import Terminal, text
-from tabane.cli.terminal_text import cells, clean, fitted, padded, painted, wrapped
+from tabane.cli.output import Terminal, emit, text
+from tabane.cli.terminal_text import Line, StyledText, cells, clean, fitted, padded, wrapped
 from tabane.messages import Message, say
 
 View = Literal["normal", "list", "detail"]
@@ -43,31 +41,31 @@ def show_posts(terminal: Terminal, shown: Sequence[ListedPost], view: View) -> N
         return
     columns = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else None
     for line in lines_of(shown, view, columns):
-        click.echo(line)
+        emit(*line)
 
 
-def lines_of(shown: Sequence[ListedPost], view: View, columns: int | None) -> Iterator[str]:
+def lines_of(shown: Sequence[ListedPost], view: View, columns: int | None) -> Iterator[Line]:
     """Yield the lines of a view, cut or wrapped to ``columns`` unless it is None."""
     if view == "list":
         yield from _listed(shown, columns or 200)
         return
     for entry in shown:
         yield _head(entry)
-        yield from _body(clean(entry.post["content"]), columns)
+        yield from _body_lines(entry.post, columns)
         if view == "detail":
             yield from _known(entry.post, columns)
-        yield ""
+        yield ("",)
 
 
 def show_post(terminal: Terminal, post: dict[str, Any]) -> None:
     """Print a post with all its details."""
     columns = shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else None
-    click.echo(_address(post))
-    for line in (*_body(clean(post["content"]), columns), *_known(post, columns)):
-        click.echo(line)
+    emit(*_address(post))
+    for line in (*_body_lines(post, columns), *_known(post, columns)):
+        emit(*line)
 
 
-def _listed(shown: Sequence[ListedPost], columns: int) -> Iterator[str]:
+def _listed(shown: Sequence[ListedPost], columns: int) -> Iterator[Line]:
     users = [_user(entry.post) for entry in shown]
     ranks = max((len(str(entry.rank)) for entry in shown), default=0)
     wide = min(_WIDEST_USER, max(map(cells, users), default=0))
@@ -77,8 +75,8 @@ def _listed(shown: Sequence[ListedPost], columns: int) -> Iterator[str]:
         head = f"{entry.rank:>{ranks}}{score} "
         room = max(_SHORTEST, columns - cells(head) - wide - _DAY - 2)
         content = fitted(" ".join(clean(entry.post["content"]).split()), room)
-        user, day = painted(padded(user, wide), fg="cyan"), painted(day, dim=True)
-        yield f"{painted(head, bold=True)}{user} {day} {content}"
+        who = StyledText(padded(user, wide), "cyan")
+        yield StyledText(head, "bold"), who, " ", StyledText(day, "dim"), " ", content
 
 
 def _cells_of(entry: ListedPost) -> list[object]:
@@ -87,22 +85,30 @@ def _cells_of(entry: ListedPost) -> list[object]:
     return [entry.rank, score, post["user"], post["timestamp"], post["post_id_str"], post["content"]]
 
 
-def _head(entry: ListedPost) -> str:
-    score = "" if entry.score is None else painted(f"[{entry.score:.3f}] ", fg="green")
-    return f"{painted(f'{entry.rank}.', bold=True)} {score}{_address(entry.post)}"
+def _head(entry: ListedPost) -> Line:
+    score = "" if entry.score is None else StyledText(f"[{entry.score:.3f}] ", "green")
+    return StyledText(f"{entry.rank}.", "bold"), " ", score, *_address(entry.post)
 
 
-def _address(post: dict[str, Any]) -> str:
+def _address(post: dict[str, Any]) -> Line:
     parts = (
-        painted(_user(post), fg="cyan", bold=True) if post["user"] else "",
-        painted(f"({clean(post['timestamp'])})", dim=True) if post["timestamp"] else "",
-        clean(post["url"]),
+        StyledText(_user(post) if post["user"] else "", "cyan bold"),
+        StyledText(f"({clean(post['timestamp'])})" if post["timestamp"] else "", "dim"),
+        StyledText(clean(post["url"])),
     )
-    return " ".join(part for part in parts if part)
+    shown = [part for part in parts if part.text]
+    line: list[str | StyledText] = []
+    for part in shown:
+        line += [" ", part] if line else [part]
+    return line
 
 
 def _user(post: dict[str, Any]) -> str:
     return clean(f"@{post['user']}" if post["user"] else "–")
+
+
+def _body_lines(post: dict[str, Any], columns: int | None) -> Iterator[Line]:
+    return ((line,) for line in _body(clean(post["content"]), columns))
 
 
 def _body(content: str, columns: int | None, indent: str = _INDENT) -> Iterator[str]:
@@ -113,7 +119,7 @@ def _body(content: str, columns: int | None, indent: str = _INDENT) -> Iterator[
                 yield indent + part
 
 
-def _known(post: dict[str, Any], columns: int | None) -> Iterator[str]:
+def _known(post: dict[str, Any], columns: int | None) -> Iterator[Line]:
     """Yield the details of a post, and what a model wrote about it."""
     tags = " ".join(f"#{tag}" for tag in post.get("tags", ()))
     facts = (
@@ -126,5 +132,5 @@ def _known(post: dict[str, Any], columns: int | None) -> Iterator[str]:
     for name, value in facts:
         if value:
             first, *rest = _body(clean(value), None if columns is None else columns - 12, "") or [""]
-            yield f"{_INDENT}{painted(padded(text(name), 10), dim=True)}  {first}"
-            yield from (f"{_INDENT}{' ' * 12}{line}" for line in rest)
+            yield _INDENT, StyledText(padded(text(name), 10), "dim"), f"  {first}"
+            yield from ((f"{_INDENT}{' ' * 12}{line}",) for line in rest)

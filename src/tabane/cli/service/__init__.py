@@ -10,7 +10,7 @@ import click
 from tabane.cli.assistant_setup import launcher
 from tabane.cli.hub_process import end_hub
 from tabane.cli.options import json_option, option
-from tabane.cli.output import FAILED, Group, TableState, Terminal, examples, lang
+from tabane.cli.output import FAILED, Group, TableState, Terminal, emit, examples, lang
 from tabane.cli.service.definitions import MARK, kept_variables
 from tabane.cli.service.managers import ServiceManager, Systemd, service_manager
 from tabane.errors import ConfigurationError
@@ -46,7 +46,7 @@ def install(terminal: Terminal, only_print: bool, dry_run: bool, force: bool) ->
     written = manager.definition(command, kept_variables(os.environ))
     result = {"file": str(manager.path), "content": written}
     if only_print:
-        terminal.show(result, lambda: click.echo(written, nl=False))
+        terminal.show(result, lambda: emit(written, nl=False))
         return
     if dry_run:
         words = say("Would write {file} and start the service.", file=manager.path)

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from tabane.cli.options import combined, json_option, option
-from tabane.cli.output import Group, Terminal, examples
+from tabane.cli.output import Group, Terminal, emit, examples
 from tabane.errors import ConfigurationError
 from tabane.messages import say
 from tabane.settings.files import home_folder, write_private
@@ -67,7 +67,7 @@ _target: Callable[[Any], Any] = combined(
 @json_option
 @click.pass_obj
 def print_(terminal: Terminal) -> None:
-    terminal.show({"skill": skill_text()}, lambda: click.echo(skill_text(), nl=False))
+    terminal.show({"skill": skill_text()}, lambda: emit(skill_text(), nl=False))
 
 
 @skill.command(

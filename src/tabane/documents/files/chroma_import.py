@@ -51,7 +51,8 @@ class ChromaImport:
         if done < total:
             raise HubError(
                 say(
-                    "Chroma ended after {done} of {total} documents. The documents imported so far are kept.",
+                    "Chroma ended after {done} of {total} {total:document|documents}. The documents "
+                    "imported so far are kept.",
                     done=done,
                     total=total,
                 )

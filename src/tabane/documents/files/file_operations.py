@@ -207,7 +207,11 @@ class DocumentFiles:
                 )
         if path not in self._watches and len(self._watches) >= MOST_WATCHED:
             raise BadArguments(
-                say("{limit} folders are already watched, which is the maximum.", limit=MOST_WATCHED), "path"
+                say(
+                    "{limit} {limit:folder is|folders are} already watched, which is the maximum.",
+                    limit=MOST_WATCHED,
+                ),
+                "path",
             )
 
 

@@ -240,8 +240,8 @@ class FileTree:
         if self._files > MOST_FILES or self._folders > MOST_FOLDERS:
             raise BadArguments(
                 say(
-                    "{path} contains more than {files} files in {folders} folders. Add parts of it, or "
-                    "exclude some with --ignore.",
+                    "{path} contains more than {files} {files:file|files} in {folders} "
+                    "{folders:folder|folders}. Add parts of it, or exclude some with --ignore.",
                     path=self.top,
                     files=MOST_FILES,
                     folders=MOST_FOLDERS,

@@ -140,7 +140,8 @@ def read_beneath(top: str, parts: Sequence[str], most_bytes: int = MOST_BYTES) -
 
 def too_large(path: str, size: int, most: int) -> Message:
     return say(
-        "{path} is too large: {size} bytes; the limit is {most}. Split it, or save its text in parts.",
+        "{path} is too large: {size} {size:byte|bytes}; the limit is {most}. Split it, or save its text "
+        "in parts.",
         path=path,
         size=size,
         most=most,

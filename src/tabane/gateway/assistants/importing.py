@@ -269,7 +269,7 @@ class _ServerImportPlanner:
             return
         for name, written in self._ours.items():
             if joined(written, definition) is not None:
-                self._skip(found, say("it already exists as {name}", name=name))
+                self._skip(found, say("it already exists as {name!n}", name=name))
                 return
         if not self._fold(found, definition, left):
             name = self._free_name(found)

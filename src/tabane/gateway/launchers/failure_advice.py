@@ -183,8 +183,8 @@ def variable(found: Matched, failed: FailedRun) -> Message:
     if len(names) > 1:
         return say(
             "It needs one or more of the variables {names}. Keep each with tabane secrets set, such as: "
-            "tabane secrets set {name}. Then pass it on: {entry} in the servers file, or --env {name} with "
-            "tabane servers add.",
+            "tabane secrets set {name}. Then pass it on: {entry} in the servers file, or --env {name} "
+            "with tabane servers add.",
             names=", ".join(names),
             name=name,
             entry=entry,
@@ -241,7 +241,7 @@ def cache(found: Matched, failed: FailedRun) -> Message:
 
 def space(found: Matched, failed: FailedRun) -> Message:
     return say(
-        "The disk is full. Free some space, then run: tabane servers restart {server}", server=failed.server
+        "The disk is full. Free some space, then run: tabane servers restart {server!c}", server=failed.server
     )
 
 

@@ -148,7 +148,7 @@ def _configured(path: Path, document: JsonDocument, variables: Variables) -> Ser
 
 def _twice(path: Path, member: JsonMember, first: int) -> Message:
     return say(
-        "{path}:{line}: the server {server} is defined here and in line {first}; this one is used.",
+        "{path}:{line}: the server {server!n} is defined here and in line {first}; this one is used.",
         path=path,
         line=member.line,
         server=member.key,

@@ -80,7 +80,7 @@ def change_server(
     def change(table: Table) -> Message:
         table[name] = dict(edit(copy.deepcopy(_known(table, name))))
         entry = f"{_quoted(name)}: {_formatted(shown)}"
-        return say("change the server {name} to: {entry}", name=name, entry=entry)
+        return say("change the server {name!n} to: {entry}", name=name, entry=entry)
 
     edit_servers(path, change)
 
@@ -91,7 +91,7 @@ def remove_server(path: str | os.PathLike[str], name: str) -> None:
     def change(table: Table) -> Message:
         _known(table, name)
         del table[name]
-        return say("remove the server {name}", name=name)
+        return say("remove the server {name!n}", name=name)
 
     edit_servers(path, change)
 
@@ -105,7 +105,7 @@ def enable_server(path: str | os.PathLike[str], name: str, enabled: bool) -> Non
         definition.pop("enabled", None)
         if not enabled:
             definition["enabled"] = False
-        return say('set "enabled": {value} in the server {name}', value=json.dumps(enabled), name=name)
+        return say('set "enabled": {value} in the server {name!n}', value=json.dumps(enabled), name=name)
 
     edit_servers(path, change)
 
@@ -238,11 +238,25 @@ def _additions(definitions: Mapping[str, Mapping[str, Any]]) -> Change:
 
 
 def _free(table: Table, name: str) -> None:
-    if not name:
-        raise BadArguments(say("A server needs a name."), "name")
+    check_server_name(name)
     if name in table:
         raise BadArguments(
-            say("The server {name} already exists. Choose another name, or remove it first.", name=name),
+            say("The server {name!n} already exists. Choose another name, or remove it first.", name=name),
+            "name",
+        )
+
+
+def check_server_name(name: str) -> None:
+    """Raise BadArguments if a server could hardly be named so in commands, sentences and addresses."""
+    if not name:
+        raise BadArguments(say("A server needs a name."), "name")
+    if name.startswith("-"):
+        raise BadArguments(
+            say("The name of a server may not begin with -: commands would take it for an option."), "name"
+        )
+    if name.strip() != name or not name.isprintable():
+        raise BadArguments(
+            say("The name of a server may not begin or end with a space, or contain control characters."),
             "name",
         )
 
@@ -254,9 +268,9 @@ def _known(table: Table, name: str) -> Table:
     near = nearest(name, table)
     if near:
         raise UnknownName(
-            say("There is no server {name}. Did you mean {near}?", name=name, near=", ".join(near)), near
+            say("There is no server {name!n}. Did you mean {near}?", name=name, near=", ".join(near)), near
         )
-    raise UnknownName(say("There is no server {name}.", name=name))
+    raise UnknownName(say("There is no server {name!n}.", name=name))
 
 
 def _refuse_loss(path: Path, document: JsonDocument, by_hand: Message) -> None:

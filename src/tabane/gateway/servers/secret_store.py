@@ -56,7 +56,10 @@ class SecretStore:
         check_name(name)
         if not value or "\0" in value or len(value) > LONGEST:
             raise BadArguments(
-                say("A secret must have 1 to {limit} characters and no null character.", limit=LONGEST),
+                say(
+                    "A secret must have 1 to {limit} {limit:character|characters} and no null character.",
+                    limit=LONGEST,
+                ),
                 "value",
             )
         private_folder(self._home)

@@ -110,7 +110,7 @@ def hints(value: object) -> tuple[str, ...]:
     """Return a list of texts that are searched, without empty ones."""
     found = texts(value)
     if len(found) > MOST_HINTS:
-        raise InvalidKeyValue(say("a list of at most {most} texts", most=MOST_HINTS))
+        raise InvalidKeyValue(say("a list of at most {most} {most:text|texts}", most=MOST_HINTS))
     return tuple(text for text in found if text.strip())
 
 

@@ -173,7 +173,7 @@ class _DefinitionReader:
     def _warn(self, line: int, what: Message) -> None:
         self.warnings.append(
             say(
-                "{path}:{line}: server {server}: {what}",
+                "{path}:{line}: server {server!n}: {what}",
                 path=self.place.path,
                 line=line,
                 server=self.member.key,
@@ -186,7 +186,7 @@ class _DefinitionReader:
 
     def disabled(self, problem: ServerProblem) -> Message:
         return say(
-            "The server {server} is disabled ({path}:{line}): {why}",
+            "The server {server!n} is disabled ({path}:{line}): {why}",
             server=self.member.key,
             path=self.place.path,
             line=problem.line,
@@ -210,7 +210,7 @@ class _DefinitionReader:
     def switched_off(self) -> ServerProblem | None:
         """Return the key with which the user disabled it; None if it is enabled."""
         why = say(
-            "it is disabled in the servers file. Enable it with: tabane servers enable {name}",
+            "it is disabled in the servers file. Enable it with: tabane servers enable {name!c}",
             name=self.member.key,
         )
         if self.values.get("enabled") is False:

@@ -188,13 +188,17 @@ _LIMITS: dict[str, Callable[[str, object], Message]] = {
     "exclusiveMaximum": lambda value, limit: say("{value} is not below {limit}.", value=value, limit=limit),
     "exclusiveMinimum": lambda value, limit: say("{value} is not above {limit}.", value=value, limit=limit),
     "maxLength": lambda value, limit: say(
-        "{value} is longer than {limit} characters.", value=value, limit=limit
+        "{value} is longer than {limit} {limit:character|characters}.", value=value, limit=limit
     ),
     "minLength": lambda value, limit: say(
-        "{value} is shorter than {limit} characters.", value=value, limit=limit
+        "{value} is shorter than {limit} {limit:character|characters}.", value=value, limit=limit
     ),
-    "maxItems": lambda value, limit: say("{value} has more than {limit} items.", value=value, limit=limit),
-    "minItems": lambda value, limit: say("{value} has fewer than {limit} items.", value=value, limit=limit),
+    "maxItems": lambda value, limit: say(
+        "{value} has more than {limit} {limit:item|items}.", value=value, limit=limit
+    ),
+    "minItems": lambda value, limit: say(
+        "{value} has fewer than {limit} {limit:item|items}.", value=value, limit=limit
+    ),
 }
 
 

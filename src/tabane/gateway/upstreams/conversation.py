@@ -152,8 +152,8 @@ class Conversation:
             self.transport.request(call, line, era)
         except InputBacklogFull:
             self.fail(number, UpstreamOverloaded(say(
-                "{server} does not read its input, and too much data is waiting for it. This request was not "
-                "sent. Restart the server with: tabane servers restart {server}",
+                "{server!n} does not read its input, and too much data is waiting for it. This request was "
+                "not sent. Restart the server with: tabane servers restart {server!c}",
                 server=self._name)))  # fmt: skip
 
     def _give_up(self, call: Call, reason: str) -> None:
@@ -210,7 +210,7 @@ class Conversation:
             code, message = error_of(reply.error)
             raise UpstreamRefused(
                 code,
-                say("{server} answered {method} with an error: {error}", server=self._name,
+                say("{server!n} answered {method} with an error: {error}", server=self._name,
                     method=method.decode(), error=message or code),
             )  # fmt: skip
         try:
@@ -219,7 +219,7 @@ class Conversation:
             raise UpstreamRefused(
                 0,
                 say(
-                    "{server} answered {method} with something that is not an object.",
+                    "{server!n} answered {method} with something that is not an object.",
                     server=self._name,
                     method=method.decode(),
                 ),
@@ -291,7 +291,7 @@ class Conversation:
         number = json.id_in(head)
         answers = b'"jsonrpc"' in head and (b'"result"' in head or b'"error"' in head)
         if answers and number and number.isdigit():
-            why = say("The response of {server} cannot be read: {fault}.", server=self._name, fault=fault)
+            why = say("The response of {server!n} cannot be read: {fault}.", server=self._name, fault=fault)
             self.fail(int(number), UpstreamError(why))
 
     def _answered(self, frame: JsonRpcFrame, line: bytes) -> asyncio.Future[None] | None:
@@ -309,7 +309,7 @@ class Conversation:
         era = self.peer.era if self.peer else Era.LEGACY
         if frame.error is not UNSET and len(frame.error) > LARGE:
             call.answer(UpstreamReply(failure=UpstreamError(say(
-                "{server} answered with an error of {megabytes} MiB, which was not forwarded.",
+                "{server!n} answered with an error of {megabytes} MiB, which was not forwarded.",
                 server=self._name, megabytes=len(frame.error) >> 20))))  # fmt: skip
             return None
         if not is_readable(frame):
@@ -326,9 +326,9 @@ class Conversation:
         if frame.error is not UNSET:
             said = error_of(frame.error)[1][:MOST_SAID]
         if said:
-            return UpstreamError(say("{server} answered {method} with an error: {error}",
+            return UpstreamError(say("{server!n} answered {method} with an error: {error}",
                                      server=self._name, method=method, error=said))  # fmt: skip
-        return UpstreamError(say("{server} answered {method} with something that is not a response to it.",
+        return UpstreamError(say("{server!n} answered {method} with something that is not a response to it.",
                                  server=self._name, method=method))  # fmt: skip
 
     def _is_awaited(self, call: Call) -> bool:
@@ -389,7 +389,7 @@ class Conversation:
             megabytes = self._max_line >> 20
             self.fail(int(number), UpstreamError(say(
 
-                    "The response of {server} is larger than the message limit ({megabytes} MiB). "
+                    "The response of {server!n} is larger than the message limit ({megabytes} MiB). "
                     "Request less data.",
                 server=self._name, megabytes=megabytes)))  # fmt: skip
 
@@ -428,12 +428,12 @@ class Conversation:
     def _died(self, why: str) -> UpstreamDied:
         return UpstreamDied(say(
 
-                "{server} ended during the call ({why}). It is not known whether the call took "
-                "effect: check before you call again. The server is being restarted.",
+                "{server!n} ended during the call ({why}). It is not known whether the call took effect: "
+                "check before you call again. The server is being restarted.",
                 server=self._name, why=why))  # fmt: skip
 
     def _timed_out(self, seconds: float) -> UpstreamTimeout:
         return UpstreamTimeout(say(
 
-                "{server} did not answer within {seconds:g} s, so the call was cancelled. To allow "
+                "{server!n} did not answer within {seconds:g} s, so the call was cancelled. To allow "
                 'more time, set "timeout" of this server.', server=self._name, seconds=seconds))  # fmt: skip

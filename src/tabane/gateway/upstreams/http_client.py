@@ -123,7 +123,7 @@ class UpstreamHttpClient:
                 self.url = target
             at = target
         raise UpstreamUnavailable(
-            say("{server} redirects too many times ({count}).", server=self._server.name, count=MOST)
+            say("{server!n} redirects too many times ({count}).", server=self._server.name, count=MOST)
         )
 
     async def _send_once(
@@ -174,7 +174,7 @@ class UpstreamHttpClient:
             return {scheme: URL(proxy) for scheme, proxy in given.items() if proxy}
         except ValueError:
             raise UpstreamUnavailable(
-                say("the proxy URL for {server} cannot be parsed.", server=self._server.name)
+                say("the proxy URL for {server!n} cannot be parsed.", server=self._server.name)
             ) from None
 
     async def close(self) -> None:

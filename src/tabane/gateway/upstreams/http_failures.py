@@ -45,31 +45,33 @@ def refusal(server: str, status: int, text: str, method: bytes, *, named_http: b
         return UpstreamRefused(METHOD_NOT_FOUND, _plain(server, status, text))
     if method == b"initialize" and status in (404, 405) and named_http:
         return UpstreamError(say(
-            "{server} does not accept requests at its URL ({status}). If it uses the old "
-"transport (HTTP with SSE), set \"type\": \"sse\".", server=server, status=status))  # fmt: skip
+            "{server!n} does not accept requests at its URL ({status}). If it uses the old transport "
+            "(HTTP with SSE), "
+'set "type": "sse".', server=server, status=status))  # fmt: skip
     return UpstreamError(_plain(server, status, text))
 
 
 def busy(server: str, status: int, seconds: float | None) -> UpstreamError:
     """Return the error of a request that the server was too busy for, after all attempts."""
     if seconds is not None:
-        what = say("{server} is busy ({status}). Try again in {seconds:.0f} s.",
+        what = say("{server!n} is busy ({status}). Try again in {seconds:.0f} s.",
                    server=server, status=status, seconds=seconds)  # fmt: skip
     else:
-        what = say("{server} is busy ({status}). Try again later.", server=server, status=status)
+        what = say("{server!n} is busy ({status}). Try again later.", server=server, status=status)
     return UpstreamOverloaded(what) if status == 429 else UpstreamUnavailable(what)
 
 
 def broken_in_flight(server: str, why: Message) -> UpstreamDied:
     """Return the error of a call whose connection broke before its answer arrived."""
     return UpstreamDied(say(
-        "The connection to {server} broke during the call ({why}). It is not known whether "
-"the call took effect: check before you call again.", server=server, why=why))  # fmt: skip
+        "The connection to {server!n} broke during the call ({why}). It is not known whether the call "
+        "took effect: "
+"check before you call again.", server=server, why=why))  # fmt: skip
 
 
 def cannot_connect(server: str, why: Message) -> UpstreamUnavailable:
     """Return the error of a call for which no connection could be made."""
-    return UpstreamUnavailable(say("{server} accepts no more calls: {why}.", server=server, why=why))
+    return UpstreamUnavailable(say("{server!n} accepts no more calls: {why}.", server=server, why=why))
 
 
 def shown_text(body: bytes, redact: Callable[[str], str]) -> str:
@@ -80,7 +82,7 @@ def shown_text(body: bytes, redact: Callable[[str], str]) -> str:
 def failed_inside(server: str) -> UpstreamError:
     """Return the error of a call that failed because of a defect in Tabane."""
     return UpstreamError(
-        say("{server}: the call failed inside Tabane. The log has the reason: tabane logs", server=server)
+        say("{server!n}: the call failed inside Tabane. The log has the reason: tabane logs", server=server)
     )
 
 
@@ -88,9 +90,9 @@ def _plain(server: str, status: int, text: str) -> Message:
     text = " ".join(text.split())[:_SHOWN]
     if text:
         return say(
-            "{server} answered with HTTP status {status}: {text}", server=server, status=status, text=text
+            "{server!n} answered with HTTP status {status}: {text}", server=server, status=status, text=text
         )
-    return say("{server} answered with HTTP status {status}.", server=server, status=status)
+    return say("{server!n} answered with HTTP status {status}.", server=server, status=status)
 
 
 BUSY = frozenset({408, 425, 429, 502, 503, 504})

@@ -146,7 +146,7 @@ class UpstreamHttpRequest:
                 expired = fault.used
                 if not patience.survives_expiry():
                     raise UpstreamUnavailable(
-                        say("{server} loses its sessions at once.", server=endpoint.name)
+                        say("{server!n} loses its sessions at once.", server=endpoint.name)
                     ) from None
 
     async def _subscribed(self) -> None:
@@ -209,7 +209,7 @@ class UpstreamHttpRequest:
             endpoint.conversation.oversized(large.head)
             raise UpstreamError(say(
 
-                    "The response of {server} is larger than the message limit ({megabytes} MiB). "
+                    "The response of {server!n} is larger than the message limit ({megabytes} MiB). "
                     "Request less data.",
                 server=endpoint.name, megabytes=endpoint.limit >> 20)) from None  # fmt: skip
         if call.over:
@@ -217,7 +217,7 @@ class UpstreamHttpRequest:
         if kind_of(response) == EVENTS:
             raise HttpConnectionBroken(say("the stream ended before the response"))
         raise UpstreamError(say(
-            "{server} answered {method} with something that is not a response to it.",
+            "{server!n} answered {method} with something that is not a response to it.",
             server=endpoint.name, method=call.method.decode()))  # fmt: skip
 
     async def _refused(self, response: ClientResponse, used: str) -> None:
@@ -237,7 +237,7 @@ class UpstreamHttpRequest:
             endpoint.on_legacy(call, self.line, self.era)
         elif status in _NO_ANSWER:
             raise UpstreamError(say(
-                "{server} accepted {method} but does not answer it ({status}).",
+                "{server!n} accepted {method} but does not answer it ({status}).",
                 server=endpoint.name, method=call.method.decode(), status=status))  # fmt: skip
         else:
             said = shown_text(text, endpoint.redact)

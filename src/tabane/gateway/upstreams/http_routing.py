@@ -41,14 +41,14 @@ def redirect_target(server: str, method: str, status: int, url: URL, target: URL
     if method == "POST" and status not in _AS_IT_IS:
         raise UpstreamUnavailable(say(
 
-                "{server} redirects to {origin} in a way that loses the request body ({status}). "
-                'If that address is right, set "url" to it.',
+                "{server!n} redirects to {origin} in a way that loses the request body ({status}). If that "
+                'address is right, set "url" to it.',
             server=server, origin=_origin(target), status=status))  # fmt: skip
     if not is_same_origin(url, target):
         raise UpstreamUnavailable(say(
 
-                "{server} redirects to another site, {origin}. Nothing was sent there, because it "
-                'would receive data meant for {own}. If that site is right, set "url" to it.',
+                "{server!n} redirects to another site, {origin}. Nothing was sent there, because it would "
+                'receive data meant for {own}. If that site is right, set "url" to it.',
             server=server, origin=_origin(target), own=_origin(url)))  # fmt: skip
     return target
 

@@ -47,8 +47,9 @@ class Instances:
         if instance is None:
             if len(list(self.of(server.name))) >= self.limits.instances:
                 raise UpstreamOverloaded(say(
-                    "{server} already runs {count} times, once for each client or set of folders. Close "
-"some of them.", server=server.name, count=self.limits.instances))  # fmt: skip
+                    "{server!n} already runs {count} {count:time|times}, once for each client or set of "
+                    "folders. Close some of "
+"them.", server=server.name, count=self.limits.instances))  # fmt: skip
             instance = self._by_key[key] = self._make(_with_folders(server, caller))
         return instance
 
@@ -140,7 +141,7 @@ def _with_folders(server: Server, caller: Caller | None) -> Server:
     folder = _folder(caller)
     if not folder:
         raise UpstreamUnavailable(
-            say("{server} runs in a client's folder, but no client has named one.", server=server.name)
+            say("{server!n} runs in a client's folder, but no client has named one.", server=server.name)
         )
     return server.in_folder(folder)
 

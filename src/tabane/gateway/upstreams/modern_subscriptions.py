@@ -209,7 +209,9 @@ class ModernSubscriber:
                 waiter.set_exception(failure)
 
     def _refusal(self) -> UpstreamError:
-        return UpstreamError(say("{server} does not announce changes of that resource.", server=self._server))
+        return UpstreamError(
+            say("{server!n} does not announce changes of that resource.", server=self._server)
+        )
 
 
 def _settle(waiter: asyncio.Future[None]) -> None:

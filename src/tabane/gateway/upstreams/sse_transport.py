@@ -93,7 +93,7 @@ class SseTransport:
 
     def request(self, call: Call, line: bytes, era: Era) -> None:
         if era is Era.MODERN:
-            unknown = say("{server} uses an older transport.", server=self._name)
+            unknown = say("{server!n} uses an older transport.", server=self._name)
             self._conversation.fail(call.number, UpstreamRefused(eras.METHOD_NOT_FOUND, unknown))
             return
         self._forget_answered()
@@ -241,12 +241,12 @@ class SseTransport:
             endpoint = self._client.url.join(URL(data.decode().strip()))
         except ValueError:
             raise UpstreamUnavailable(
-                say("{server} gives an invalid URL for requests.", server=self._name)
+                say("{server!n} gives an invalid URL for requests.", server=self._name)
             ) from None
         if not is_same_origin(self._client.url, endpoint):
             # Requests to that address contain secrets.
             raise UpstreamUnavailable(say(
-                "{server} asks for requests at another site, {host}. Nothing was sent there.",
+                "{server!n} asks for requests at another site, {host}. Nothing was sent there.",
                 server=self._name, host=endpoint.host))  # fmt: skip
         self._endpoint.set_result(endpoint)
 

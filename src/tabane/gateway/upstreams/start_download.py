@@ -52,7 +52,7 @@ class StartDownload:
         """Return how far it is; None if none runs."""
         if self.progress is None:
             return None
-        return say("{server}: {progress}", server=self._server.name, progress=self.progress.describe())
+        return say("{server!n}: {progress}", server=self._server.name, progress=self.progress.describe())
 
     @property
     def refusal(self) -> UpstreamUnavailable | None:
@@ -60,7 +60,7 @@ class StartDownload:
         if self.progress is None:
             return None
         return UpstreamUnavailable(say(
-            "{server} is being installed for its first start: {progress} Try again in a minute.",
+            "{server!n} is being installed for its first start: {progress} Try again in a minute.",
             server=self._server.name, progress=self.progress.describe()))  # fmt: skip
 
     def refuse(self, calls: WaitingCalls, limit: float) -> None:

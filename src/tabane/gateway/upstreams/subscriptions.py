@@ -71,7 +71,7 @@ class UpstreamSubscriptions:
         """Remember what is watched for the next conversation: this one is over."""
         asking, self._asking = self._asking, None
         if asking is not None:
-            asking.close(UpstreamDied(say("{server} ended before it answered.", server=self._server)))
+            asking.close(UpstreamDied(say("{server!n} ended before it answered.", server=self._server)))
 
     async def watch(self, uri: str, listener: Listener) -> None:
         """Call ``listener`` on changes. Raises UpstreamError if the server refuses."""

@@ -236,7 +236,7 @@ class Upstream:
     async def stop(self) -> None:
         """Stop at the request of the user, until :meth:`start`. Waiting calls are refused."""
         self._set(UpstreamState.STOPPED)
-        await self._end(UpstreamUnavailable(say("{server} was stopped.", server=self.server.name)))
+        await self._end(UpstreamUnavailable(say("{server!n} was stopped.", server=self.server.name)))
 
     async def close(self) -> None:
         """Stop for good: the hub ends, or the server was removed from the file."""

@@ -80,7 +80,7 @@ class UpstreamOffers:
                 await self._subscriptions.watch(uri, listener)
         except TimeoutError:
             raise UpstreamTimeout(say(
-                "{server} did not confirm within {seconds:g} s that it announces changes of that resource.",
+                "{server!n} did not confirm within {seconds:g} s that it announces changes of that resource.",
                 server=self._server, seconds=seconds)) from None  # fmt: skip
 
     def unwatch(self, uri: str, listener: Listener) -> None:

@@ -43,7 +43,7 @@ class WaitingCalls:
         if not self._queue.is_full(call.holder, most):
             return None
         return UpstreamOverloaded(say(
-            "{server} is overloaded: {count} {count:call is|calls are} waiting. Try again later.",
+            "{server!n} is overloaded: {count} {count:call is|calls are} waiting. Try again later.",
             server=self._server, count=len(self._queue)))  # fmt: skip
 
     def expire(self, now: float) -> None:
@@ -51,7 +51,7 @@ class WaitingCalls:
         for call in [call for call in self._queue if call.deadline <= now]:
             self.discard(call)
             call.answer(UpstreamReply(failure=UpstreamTimeout(say(
-                "{server} could not accept the call in time; {count} {count:call is|calls are} waiting.",
+                "{server!n} could not accept the call in time; {count} {count:call is|calls are} waiting.",
                 server=self._server, count=len(self._queue) + 1))))  # fmt: skip
 
     def refuse(self, failure: TabaneError) -> None:

@@ -329,8 +329,8 @@ class RemoteBridgeConnector:
 
     def _late(self) -> dict[str, str]:
         return say(
-            "The connection to {url} timed out after {seconds} seconds. Check the address, and "
-            "check that the hub is running there: tabane status",
+            "The connection to {url} timed out after {seconds} {seconds:second|seconds}. Check the "
+            "address, and check that the hub is running there: tabane status",
             url=self._address.url,
             seconds=int(LIMIT),
         )

@@ -94,7 +94,7 @@ def _disabled(installation: Installation, servers: tuple[Server, ...]) -> Iterat
         why = why_disabled(server)
         if why is not None and not installation.switched_off(server):
             yield fault(
-                say("{server} cannot be started: {why}", server=server.name, why=why), _where(installation)
+                say("{server!n} cannot be started: {why}", server=server.name, why=why), _where(installation)
             )
 
 
@@ -155,7 +155,9 @@ def commands(installation: Installation) -> Iterator[DoctorFinding]:
     for server in missing:
         where = say("Install it, or write its full path in {path}", path=installation.servers_path)
         yield fault(
-            say("{server}: the command {command} was not found", server=server.name, command=server.command),
+            say(
+                "{server!n}: the command {command} was not found", server=server.name, command=server.command
+            ),
             _INSTALLERS.get(os.path.basename(server.command), where),
         )
     if local and not missing:
@@ -167,14 +169,16 @@ def urls(installation: Installation) -> Iterator[DoctorFinding]:
     for server in installation.enabled:
         if exposes_secrets(server):
             yield warning(
-                say("Secrets are sent to {server} over plain http, where others can read them",
+                say("Secrets are sent to {server!n} over plain http, where others can read them",
                     server=server.name),
                 say("Use its https:// URL in {path}", path=installation.servers_path),
             )  # fmt: skip
         if server.transport != "stdio" and server.ca and not os.access(server.ca, os.R_OK):
             yield fault(
                 say(
-                    "{server}: the certificates in {path} cannot be read", server=server.name, path=server.ca
+                    "{server!n}: the certificates in {path} cannot be read",
+                    server=server.name,
+                    path=server.ca,
                 ),
                 _where(installation),
             )

@@ -50,14 +50,14 @@ def running(installation: Installation) -> Iterator[DoctorFinding]:
         if row is not None and row["state"] == "ready":
             yield _works(
                 say(
-                    "{server} runs: {count} {count:tool|tools}, protocol {version}",
+                    "{server!n} runs: {count} {count:tool|tools}, protocol {version}",
                     **_words(server, row["tools"] or 0, row),
                 )
             )
         elif row is not None:
             yield note(
-                say("{server} was stopped by a user", server=server.name),
-                say("Start it: tabane servers start {server}", server=server.name),
+                say("{server!n} was stopped by a user", server=server.name),
+                say("Start it: tabane servers start {server!c}", server=server.name),
             )
 
 
@@ -107,10 +107,10 @@ async def _one(
     words = _words(server, count, found) | {"seconds": f"{seconds:.1f}"}
     if server.transport != "stdio":
         return _works(
-            say("{server} answers in {seconds} s: {count} {count:tool|tools}, protocol {version}", **words)
+            say("{server!n} answers in {seconds} s: {count} {count:tool|tools}, protocol {version}", **words)
         )
     return _works(
-        say("{server} starts in {seconds} s: {count} {count:tool|tools}, protocol {version}", **words)
+        say("{server!n} starts in {seconds} s: {count} {count:tool|tools}, protocol {version}", **words)
     )
 
 
@@ -118,10 +118,12 @@ async def _failed(installation: Installation, server: Server, error: TabaneError
     """Return why a server does not start, what to do, and the repair of its npx cache if that is broken."""
     found = cause_in(error.message)
     if found is None or found.cause.fix is None:
-        advice = say("Read all it writes: tabane servers test {server}, then tabane servers logs {server}",
-                     server=server.name)  # fmt: skip
+        advice = say(
+            "Read all it writes: tabane servers test {server!c}, then tabane servers logs {server!c}",
+            server=server.name,
+        )
         return fault(error.message, advice)
-    title = say("{server} does not work: {line} ({how})", server=server.name,
+    title = say("{server!n} does not work: {line} ({how})", server=server.name,
                 line=found.cause.line.rstrip(" .:"), how=found.how)  # fmt: skip
     if found.cause.kind != "cache":
         return fault(title, found.cause.fix)
@@ -163,7 +165,7 @@ def _trouble(installation: Installation, server: Server) -> DoctorFinding | None
         return None
     return warning(
         say(
-            "{server} starts here, but not in the running hub: {error}",
+            "{server!n} starts here, but not in the running hub: {error}",
             server=server.name,
             error=row["error"],
         ),

@@ -39,7 +39,7 @@ _BY_NAME: dict[str, Topic] = {
     **dict.fromkeys(("remember_url", "read_url_content", "forget_page"), "pages"),
     "import_posts": "posts",
     **dict.fromkeys(("save_profile", "remove_profile"), "keys"),
-    "change_setting": "settings",
+    **dict.fromkeys(("change_setting", "use_model"), "settings"),
 }
 
 _BY_BEGINNING: tuple[tuple[str, Topic], ...] = (

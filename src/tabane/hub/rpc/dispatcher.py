@@ -201,7 +201,12 @@ class Dispatcher:
     def _overload(self) -> HubError:
         if self.draining:
             return HubDraining(say("The hub is shutting down and accepts no more requests."))
-        return HubError(say("More than {limit} requests are open on this connection.", limit=MOST_WAITING))
+        return HubError(
+            say(
+                "More than {limit} {limit:request is|requests are} open on this connection.",
+                limit=MOST_WAITING,
+            )
+        )
 
     # -- several at once -------------------------------------------------------------------------
 
@@ -228,7 +233,8 @@ class Dispatcher:
     def _no_room(self) -> AnswerTooLong:
         return AnswerTooLong(
             say(
-                "The responses of this batch have more than {limit} bytes together. Send this request alone.",
+                "The responses of this batch have more than {limit} {limit:byte|bytes} together. Send "
+                "this request alone.",
                 limit=self._most,
             )
         )
@@ -287,7 +293,8 @@ def answer_too_long(size: int, most: int) -> AnswerTooLong:
     """Return the error for an answer of ``size`` bytes that is too long."""
     return AnswerTooLong(
         say(
-            "The response has {size} bytes, but one message can have at most {limit}. Request less data.",
+            "The response has {size} {size:byte|bytes}, but one message can have at most {limit}. Request "
+            "less data.",
             size=size,
             limit=most,
         )

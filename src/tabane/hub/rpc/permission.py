@@ -44,8 +44,9 @@ def load_token(home: Path) -> str:
     if len(text) < FEWEST or not _CHARACTERS.issuperset(text) or "=" in text.rstrip("="):
         raise ConfigurationError(
             say(
-                "{path} contains no valid token. A token has at least {count} letters, digits or "
-                "-._~+/ and no spaces. Delete the file: the next start of the hub creates a new one.",
+                "{path} contains no valid token. A token has at least {count} {count:letter|letters}, "
+                "digits or -._~+/ and no spaces. Delete the file: the next start of the hub creates a new "
+                "one.",
                 path=path,
                 count=FEWEST,
             )

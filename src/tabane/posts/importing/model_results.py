@@ -135,7 +135,7 @@ class ModelResults:
 def parsed(line: bytes) -> tuple[int, ModelResult]:
     """Parse a line of either form into id and result. Raises :class:`UnusableRow`."""
     if len(line) >= LONGEST_LINE:
-        raise UnusableRow(say("longer than {most} bytes", most=LONGEST_LINE))
+        raise UnusableRow(say("longer than {most} {most:byte|bytes}", most=LONGEST_LINE))
     entry = _object(line.removeprefix(b"\xef\xbb\xbf"))
     key = entry.get("key")
     number = post_id(str(key)) if isinstance(key, str | int) else None

@@ -227,7 +227,7 @@ class TwilogCsv:
 
 def _whole(record: bytes) -> bytes | UnusableRow:
     if len(record) > LONGEST_ROW:
-        return UnusableRow(say("longer than {most} bytes", most=LONGEST_ROW), _id_at(record))
+        return UnusableRow(say("longer than {most} {most:byte|bytes}", most=LONGEST_ROW), _id_at(record))
     return record
 
 

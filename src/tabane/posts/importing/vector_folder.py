@@ -223,7 +223,11 @@ class VectorFolder:
                     found, dimension = _header(path)
                     if dimension != (wanted or dimension):
                         raise UnusableRow(
-                            say("{found} dimensions instead of {wanted}", found=dimension, wanted=wanted)
+                            say(
+                                "{found} {found:dimension|dimensions} instead of {wanted}",
+                                found=dimension,
+                                wanted=wanted,
+                            )
                         )
                     self._files.append(found)
                     wanted = dimension
@@ -286,7 +290,11 @@ def _check(ids: _TensorEntry, vectors: _TensorEntry, size: int) -> None:
     rows, dimension = vectors.shape
     if not 0 < dimension <= LARGEST_DIMENSION:
         raise UnusableRow(
-            say("{found} dimensions; it must be 1 to {most}", found=dimension, most=LARGEST_DIMENSION)
+            say(
+                "{found} {found:dimension|dimensions}; it must be 1 to {most}",
+                found=dimension,
+                most=LARGEST_DIMENSION,
+            )
         )
     sizes = (8 * rows, rows * dimension * _WIDTHS[vectors.dtype])
     if (ids.last - ids.first, vectors.last - vectors.first) != sizes or max(ids.last, vectors.last) > size:

@@ -73,7 +73,7 @@ class _ElementCutter:
         keep = self.at if self.start is None else self.start
         if len(self.buffer) - keep > LONGEST:
             if self.at <= keep:  # a string of that length: its end cannot be found without keeping it
-                raise UnusableRow(say("longer than {most} bytes", most=LONGEST))
+                raise UnusableRow(say("longer than {most} {most:byte|bytes}", most=LONGEST))
             keep, self.start = self.at, None
         self.line += self.buffer.count(b"\n", counted, keep)
         del self.buffer[:keep]
@@ -108,7 +108,7 @@ def elements(stream: IO[bytes]) -> Iterator[tuple[int, Any]]:
 
 def _value(element: bytes | None) -> Any:
     if element is None:
-        return UnusableRow(say("longer than {most} bytes", most=LONGEST))
+        return UnusableRow(say("longer than {most} {most:byte|bytes}", most=LONGEST))
     try:
         return msgspec.json.decode(element)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -145,7 +145,10 @@ class _CountedFile:
         allowed = min(MOST_UNPACKED, max(_ANY_RATIO, LARGEST_RATIO * self._packed))
         if self.read_so_far > allowed:
             raise UnusableRow(
-                say("it unpacks to more than {most} bytes, too many for a list of posts", most=allowed)
+                say(
+                    "it unpacks to more than {most} {most:byte|bytes}, too many for a list of posts",
+                    most=allowed,
+                )
             )
         return data
 

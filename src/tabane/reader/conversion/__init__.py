@@ -149,7 +149,9 @@ class PageConverter:
         too much is waiting already.
         """
         if len(body) > _LARGEST:
-            raise ReadError(say("The body is too large to read: {size} bytes.", size=len(body)), "large")
+            raise ReadError(
+                say("The body is too large to read: {size} {size:byte|bytes}.", size=len(body)), "large"
+            )
         ask = ConversionRequest(body, url, media_type, charset, name)
         try:
             result = await self._converted(ask, self._whole)

@@ -95,7 +95,7 @@ class RedirectChain:
         if len(way) > self._ground.policy.redirects + 1:
             raise ReadError(
                 say(
-                    "the URL redirects more than {count} times, the last time to {url}.",
+                    "the URL redirects more than {count} {count:time|times}, the last time to {url}.",
                     count=self._ground.policy.redirects, url=way[-1],
                 ),
                 "redirect",

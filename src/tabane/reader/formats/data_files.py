@@ -29,9 +29,17 @@ class MarkdownTable(NamedTuple):
     def warnings(self) -> tuple[Message, ...]:
         found = []
         if self.shown < self.rows:
-            found.append(say("{shown} of {rows} rows are shown.", shown=self.shown, rows=self.rows))
+            found.append(
+                say("{shown} of {rows} {rows:row is|rows are} shown.", shown=self.shown, rows=self.rows)
+            )
         if self.wide > _COLUMNS:
-            found.append(say("{shown} of {columns} columns are shown.", shown=_COLUMNS, columns=self.wide))
+            found.append(
+                say(
+                    "{shown} of {columns} {columns:column is|columns are} shown.",
+                    shown=_COLUMNS,
+                    columns=self.wide,
+                )
+            )
         return tuple(found)
 
 
@@ -154,8 +162,9 @@ def _shown(value: object) -> tuple[str, tuple[Message, ...]]:
 
 def _said(items: int, chars: int) -> Message:
     return say(
-        "This JSON is long. Only {items} items of each array and {chars} characters of "
-        "each string are shown; the number left out is given in their place.",
+        "This JSON is long. Only {items} {items:item|items} of each array and {chars} "
+        "{chars:character|characters} of each string are shown; the number left out is given in their "
+        "place.",
         items=items,
         chars=chars,
     )

@@ -66,8 +66,8 @@ def unscaled_page(body: bytes, url: str, name: str) -> Page:
     if max(header.wide, header.high) > _WIDEST or len(body) > _BYTES:
         raise ReadError(
             say(
-                "The image is too large to pass on as it is: {size}, {bytes:,} bytes. To scale images "
-                "down, install an extra package: {command}",
+                "The image is too large to pass on as it is: {size}, {bytes:,} {bytes:byte|bytes}. To "
+                "scale images down, install an extra package: {command}",
                 size=size,
                 bytes=len(body),
                 command=extra_command("images"),

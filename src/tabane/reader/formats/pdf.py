@@ -102,7 +102,9 @@ def _page(document: Any, url: str) -> Page:
 def _warnings(count: int, read: int, silent: int) -> tuple[Message, ...]:
     found = []
     if read < count:
-        found.append(say("Only the first {shown} of {all} pages are shown.", shown=read, all=count))
+        found.append(
+            say("Only the first {shown} of {all} {all:page is|pages are} shown.", shown=read, all=count)
+        )
     if silent:
         found.append(say("{count} {count:page has|pages have} no text and may be images.", count=silent))
     return tuple(found)

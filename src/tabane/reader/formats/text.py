@@ -43,7 +43,13 @@ def bounded(text: str, limit: int = LONGEST) -> tuple[str, tuple[Message, ...]]:
         return text, ()
     at = text.rfind("\n", limit - limit // 10, limit)
     kept = text[: at if at > 0 else limit]
-    return kept, (say("Only the first {kept} of {all} characters are shown.", kept=len(kept), all=len(text)),)
+    return kept, (
+        say(
+            "Only the first {kept} of {all} {all:character is|characters are} shown.",
+            kept=len(kept),
+            all=len(text),
+        ),
+    )
 
 
 def fence(text: str, language: str) -> str:

@@ -47,7 +47,7 @@ def feed_page(root: etree._Element, url: str) -> Page:
 def _left_out(count: int) -> tuple[Message, ...]:
     if count <= _ENTRIES:
         return ()
-    return (say("{shown} of {all} entries are shown.", shown=_ENTRIES, all=count),)
+    return (say("{shown} of {all} {all:entry is|entries are} shown.", shown=_ENTRIES, all=count),)
 
 
 def _entries(root: etree._Element) -> Iterator[etree._Element]:
@@ -218,5 +218,7 @@ def _site_map(root: etree._Element, url: str) -> Page:
     lines = "\n".join(f"- {place}" for place in places[:_ADDRESSES] if place)
     warnings: tuple[Message, ...] = ()
     if len(places) > _ADDRESSES:
-        warnings = (say("{shown} of {all} addresses are shown.", shown=_ADDRESSES, all=len(places)),)
+        warnings = (
+            say("{shown} of {all} {all:address is|addresses are} shown.", shown=_ADDRESSES, all=len(places)),
+        )
     return Page(url, lines, way="xml", media_type="application/xml", warnings=warnings)

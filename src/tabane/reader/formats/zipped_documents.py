@@ -211,7 +211,11 @@ def _sheets(body: bytes, url: str) -> Page:
             warnings += [say("{sheet}: {warning}", sheet=sheet.title, warning=each) for each in made.warnings]
         if len(book.worksheets) > _SHEETS:
             warnings.append(
-                say("{shown} of {all} sheets are shown.", shown=_SHEETS, all=len(book.worksheets))
+                say(
+                    "{shown} of {all} {all:sheet is|sheets are} shown.",
+                    shown=_SHEETS,
+                    all=len(book.worksheets),
+                )
             )
     finally:
         book.close()
@@ -225,7 +229,7 @@ def _slides(body: bytes, url: str) -> Page:
     parts = [part for nth, slide in enumerate(slides[:_SLIDES], 1) for part in _slide(slide, nth)]
     warnings: tuple[Message, ...] = ()
     if len(slides) > _SLIDES:
-        warnings = (say("{shown} of {all} slides are shown.", shown=_SLIDES, all=len(slides)),)
+        warnings = (say("{shown} of {all} {all:slide is|slides are} shown.", shown=_SLIDES, all=len(slides)),)
     return Page(url, "\n\n".join(parts), media_type=_MEDIA + "presentationml.presentation", warnings=warnings)
 
 

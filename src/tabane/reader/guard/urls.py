@@ -67,7 +67,7 @@ def target(url: str) -> Target:
     """
     url = url.strip(_SPACE).translate(_BROKEN)
     if len(url) > LONGEST:
-        raise _bad(say("the URL is longer than {limit} characters.", limit=LONGEST))
+        raise _bad(say("the URL is longer than {limit} {limit:character|characters}.", limit=LONGEST))
     if any("\ud800" <= character <= "\udfff" for character in url):
         raise _bad(say("the URL contains invalid characters."))
     found = _SCHEME.fullmatch(url)

@@ -172,8 +172,8 @@ class PageVisit:
             if "RangeError: large" in str(answer["result"].get("description", "")):
                 raise ReadError(
                     say(
-                        "the content of the page is too large: more than {size} characters or {nodes} "
-                        "elements.",
+                        "the content of the page is too large: more than {size} "
+                        "{size:character|characters} or {nodes} {nodes:element|elements}.",
                         size=self._limits.html, nodes=self._limits.nodes),
                     "large",
                 )  # fmt: skip

@@ -191,7 +191,13 @@ async def _read(id_: str, api: _StackApi) -> _StackThread:
         answers = sorted(found.items, key=lambda each: (not each.is_accepted, -each.score, each.answer_id))
         if found.has_more:
             all_ = question.answer_count
-            warnings.append(say("The {shown} best of {all} answers are shown.", shown=len(answers), all=all_))
+            warnings.append(
+                say(
+                    "The {shown} best of {all} {all:answer is|answers are} shown.",
+                    shown=len(answers),
+                    all=all_,
+                )
+            )
     posts = [question.question_id, *(each.answer_id for each in answers)][:PAGE]
     comments, more = await _comments(posts, api)
     return _StackThread(question, answers, comments, (*warnings, *more))
@@ -210,7 +216,7 @@ async def _comments(posts: Sequence[int], api: _StackApi) -> tuple[list[StackCom
         found += some.items
         if not some.has_more:
             return found, ()
-    return found, (say("Only the first {shown} comments are shown.", shown=len(found)),)
+    return found, (say("Only the first {shown} {shown:comment is|comments are} shown.", shown=len(found)),)
 
 
 def _first(items: Sequence[_Item]) -> _Item:

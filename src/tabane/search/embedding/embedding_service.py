@@ -242,7 +242,7 @@ class ServedEmbedder:
             raise _BatchRefused(
                 ModelError(
                     say(
-                        "The embedding server does not accept a text of {size} characters.",
+                        "The embedding server does not accept a text of {size} {size:character|characters}.",
                         size=max(map(len, texts)),
                     )
                 )

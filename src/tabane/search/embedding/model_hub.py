@@ -144,7 +144,7 @@ class ModelHub:
         if total > LARGEST:
             raise ModelError(
                 say(
-                    "The model {model} has {size} bytes, more than the limit of {limit}.",
+                    "The model {model} has {size} {size:byte|bytes}, more than the limit of {limit}.",
                     model=model,
                     size=total,
                     limit=LARGEST,

@@ -147,7 +147,10 @@ class PackageInstaller:
                 status = await child.wait()
         except TimeoutError:
             raise _failed(
-                package, say("the installer took more than {seconds:g} seconds", seconds=self._seconds)
+                package,
+                say(
+                    "the installer took more than {seconds:g} {seconds:second|seconds}", seconds=self._seconds
+                ),
             ) from None
         finally:
             if looking is not None:

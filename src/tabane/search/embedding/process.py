@@ -89,10 +89,12 @@ class ModelProcess:
             return ModelUnavailable(say("The embedding process is stopping."))
         if isinstance(error, EndedByRequest):
             return ModelError(
-                say("The embedding process crashed {times} times on these texts.", times=DEATHS)
+                say("The embedding process crashed {times} {times:time|times} on these texts.", times=DEATHS)
             )
         if isinstance(error, WorkerEnded):
-            return ModelUnavailable(say("The embedding process ended {times} times.", times=STARTS))
+            return ModelUnavailable(
+                say("The embedding process ended {times} {times:time|times}.", times=STARTS)
+            )
         return ModelUnavailable(say("The embedding process cannot be used: {reason}.", reason=error.message))
 
 

@@ -49,7 +49,9 @@ class SpaceTable:
             raise BadArguments(message, space.name)
         if len(spaces.storages) >= MOST_FIELDS:
             message = say(
-                "{collection} already has {most} spaces", collection=self._shape.name, most=MOST_FIELDS
+                "{collection} already has {most} {most:space|spaces}",
+                collection=self._shape.name,
+                most=MOST_FIELDS,
             )
             raise BadArguments(message, space.name)
         self._insert(connection, self._file.make(self._shape.name, space))

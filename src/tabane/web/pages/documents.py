@@ -201,8 +201,8 @@ async def edit(request: PageRequest) -> WholePage:
         return _missing(name)
     if first["length"] > LONGEST_EDIT:
         message = say(
-            "The text is too long to edit it here ({length:,} characters; the limit is {limit:,}). Download "
-            "it, edit the file, and drop it on the list of documents.",
+            "The text is too long to edit it here ({length:,} {length:character|characters}; the limit is "
+            "{limit:,}). Download it, edit the file, and drop it on the list of documents.",
             length=first["length"], limit=LONGEST_EDIT,
         )  # fmt: skip
         raise BadArguments(message)

@@ -259,7 +259,7 @@ def _of_hub(status: Mapping[str, Any]) -> list[Attention]:
 def _of_servers(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
     return [
         Attention(
-            say("{server} does not run.", server=row["name"]),
+            say("{server!n} does not run.", server=row["name"]),
             f"/servers/{quote(row['name'], safe='')}",
             "bad",
             row["error"] or "",
@@ -275,7 +275,7 @@ def _of_keys(keys: Mapping[str, Any] | None, now: float) -> list[Attention]:
         expires = _seconds(key.get("expires"))
         if key.get("state", "active") == "active" and expires is not None and 0 < expires - now < EXPIRING:
             days = max(1, round((expires - now) / 86_400))
-            text = say("The key {name} expires in {days} {days:day|days}.", name=key["name"], days=days)
+            text = say("The key {name!n} expires in {days} {days:day|days}.", name=key["name"], days=days)
             found.append(Attention(text, "/keys"))
     return found
 

@@ -66,7 +66,7 @@ async def edit(request: PageRequest) -> WholePage:
     name = request.path("name")
     found = await request.call("show_definition", name=name)
     return _page(
-        request, say("Edit {name}", name=name), draft_of(name, found["definition"], name, found["version"])
+        request, say("Edit {name!n}", name=name), draft_of(name, found["definition"], name, found["version"])
     )
 
 
@@ -131,8 +131,8 @@ async def _save(request: PageRequest, draft: ServerDraft) -> PageAnswer:
     if trouble := found["problem"] or found["remark"]:
         return Redirect(url, say("It was saved, but it is not running: {why}", why=trouble))
     if draft.replaces:
-        return Redirect(url, say("{name} was changed.", name=found["name"]))
-    return Redirect(url, say("Added {name} to {path}.", name=found["name"], path=found["path"]))
+        return Redirect(url, say("{name!n} was changed.", name=found["name"]))
+    return Redirect(url, say("Added {name!n} to {path}.", name=found["name"], path=found["path"]))
 
 
 async def _checked(request: PageRequest, draft: ServerDraft) -> tuple[ServerDraft, list[str]]:

@@ -287,7 +287,7 @@ def _one_of(name: str, servers: Mapping[str, Any]) -> tuple[str, dict[str, Any]]
         raise NotInForm("json", say("Paste one server at a time. This has {count}.", count=len(servers)))
     (own, definition), *_ = servers.items()
     if not isinstance(definition, dict):
-        raise NotInForm("json", say("The server {name} is not an object.", name=own))
+        raise NotInForm("json", say("The server {name!n} is not an object.", name=own))
     return name or own, definition
 
 

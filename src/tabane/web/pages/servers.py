@@ -213,7 +213,7 @@ async def stop(request: PageRequest) -> Notice:
     """Stop a server until somebody starts it."""
     name = request.path("name")
     await request.call("stop_upstream", name=name)
-    return Notice(say("{name} was stopped.", name=name), events=CHANGED)
+    return Notice(say("{name!n} was stopped.", name=name), events=CHANGED)
 
 
 async def enable(request: PageRequest) -> Notice:
@@ -233,7 +233,7 @@ async def _switch(request: PageRequest, on: bool) -> Notice:
         return Notice(
             say("The servers file was changed, but: {why}", why=trouble), kind="error", events=CHANGED
         )
-    done = say("{name} is now enabled.", name=name) if on else say("{name} is now disabled.", name=name)
+    done = say("{name!n} is now enabled.", name=name) if on else say("{name!n} is now disabled.", name=name)
     return Notice(done, events=CHANGED)
 
 
@@ -241,7 +241,7 @@ async def remove(request: PageRequest) -> Redirect:
     """Remove a server from the servers file."""
     name = request.path("name")
     found = await request.call("remove_server", name=name)
-    return Redirect("/servers", say("Removed {name} from {path}.", name=name, path=found["path"]))
+    return Redirect("/servers", say("Removed {name!n} from {path}.", name=name, path=found["path"]))
 
 
 async def test(request: PageRequest) -> Fragment:
@@ -253,7 +253,7 @@ async def test(request: PageRequest) -> Fragment:
 def _running(name: str, found: Mapping[str, Any]) -> Message:
     tools: Sequence[Any] | int | None = found["tools"]
     count = tools if isinstance(tools, int) else len(tools or ())
-    return say("{name} is running with {count} {count:tool|tools}.", name=name, count=count)
+    return say("{name!n} is running with {count} {count:tool|tools}.", name=name, count=count)
 
 
 _ONE = "/servers/{name:path}"

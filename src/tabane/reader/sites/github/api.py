@@ -77,9 +77,15 @@ class GitHubApi:
             if len(some) < PAGE or (count is not None and len(found) >= count):
                 return found, ()
         if count is None:
-            return found, (say("Only the first {shown} entries are shown.", shown=len(found)),)
+            return found, (
+                say("Only the first {shown} {shown:entry is|entries are} shown.", shown=len(found)),
+            )
         return found, (
-            say("Only the first {shown} of {all} entries are shown.", shown=len(found), all=count),
+            say(
+                "Only the first {shown} of {all} {all:entry is|entries are} shown.",
+                shown=len(found),
+                all=count,
+            ),
         )
 
     async def located(

@@ -91,7 +91,9 @@ async def commits(place: GitHubAddress, api: GitHubApi) -> Page:
     ref, path, found = await _listed(place, api)
     where = "/".join(filter(None, (ref, path)))
     warnings = (
-        (say("Only the last {count} commits are shown.", count=LISTED),) if len(found) >= LISTED else ()
+        (say("Only the last {count} {count:commit is|commits are} shown.", count=LISTED),)
+        if len(found) >= LISTED
+        else ()
     )
     return github_page(
         f"{api.endpoints.site}/{place.name}/commits/{quote(where, safe='/')}".removesuffix("/"),
@@ -116,7 +118,7 @@ async def compare(place: GitHubAddress, api: GitHubApi) -> Page:
     if found.total_commits > len(found.commits):
         shown, all_ = len(found.commits), found.total_commits
         warnings = (
-            say("Only the first {shown} of {all} commits are shown.", shown=shown, all=all_),
+            say("Only the first {shown} of {all} {all:commit is|commits are} shown.", shown=shown, all=all_),
             *warnings,
         )
     return github_page(

@@ -44,7 +44,10 @@ async def gist(place: GitHubAddress, api: GitHubApi) -> Page:
         comments, more = await api.pages(f"/gists/{place.rest[0]}/comments", GitHubComment, found.comments)
         warnings = (*warnings, *more)
     if found.truncated:
-        warnings = (*warnings, say("Only the first {count} files are listed.", count=len(files)))
+        warnings = (
+            *warnings,
+            say("Only the first {count} {count:file is|files are} listed.", count=len(files)),
+        )
     description = " ".join((found.description or "").split())
     names = ", ".join(list(found.files)[:3])
     said = [blocks(f"### {login(each.user)} · {each.created_at}", each.body or "") for each in comments]

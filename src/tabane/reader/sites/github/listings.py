@@ -55,7 +55,9 @@ async def issues(place: GitHubAddress, api: GitHubApi) -> Page:
     )
     what = "pulls" if kind == "pr" else "issues"
     shown = len(found.items)
-    warning = say("Only {shown} of {all} entries are shown.", shown=shown, all=found.total_count)
+    warning = say(
+        "Only {shown} of {all} {all:entry is|entries are} shown.", shown=shown, all=found.total_count
+    )
     return github_page(
         f"{api.endpoints.site}/{place.name}/{what}" + (f"?{place.query}" if place.query else ""),
         blocks(
@@ -103,7 +105,9 @@ async def releases(place: GitHubAddress, api: GitHubApi) -> Page:
         return await tags(place, api)
     parts = [blocks(f"## {_name(each)}", _facts(each), _notes(each)[:_NOTES]) for each in found]
     warnings = (
-        (say("Only the last {count} releases are shown.", count=LISTED),) if len(found) >= LISTED else ()
+        (say("Only the last {count} {count:release is|releases are} shown.", count=LISTED),)
+        if len(found) >= LISTED
+        else ()
     )
     return github_page(
         f"{api.endpoints.site}/{place.name}/releases",
@@ -122,7 +126,7 @@ async def tags(place: GitHubAddress, api: GitHubApi) -> Page:
         f"{api.endpoints.site}/{place.name}/tags",
         blocks(f"# Tags of {place.name}", lines or "*None.*"),
         title=f"Tags · {place.name}",
-        warnings=(say("Only the first {shown} entries are shown.", shown=PAGE),)
+        warnings=(say("Only the first {shown} {shown:entry is|entries are} shown.", shown=PAGE),)
         if len(found) >= PAGE
         else (),
     )
@@ -188,7 +192,7 @@ async def of_entries(
     readme, warnings = await _readme(place.name, ref, path, entries, api)
     if len(entries) >= FULL:
         warnings = (
-            say("GitHub lists only the first {count} entries of a folder.", count=FULL),
+            say("GitHub lists only the first {count} {count:entry|entries} of a folder.", count=FULL),
             *warnings,
         )
     where = quote(f"{ref}/{path}".rstrip("/"), safe="/")
