@@ -38,7 +38,8 @@ def tools_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHome]:
         {"up": child("--schemas", str(schemas), "--tools", "150"), "files": filled.upstream("files")}
     )
     home.start()
-    home.must("tools", "list")
+    for name in ("up", "files"):
+        home.must("servers", "start", name)
     yield home
     home.run("stop")
 
