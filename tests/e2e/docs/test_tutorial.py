@@ -69,7 +69,7 @@ def test_the_tutorial_is_true(name: str, lang: str, tmp_path: Path) -> None:
         for step in found:
             walk(step, environment, tmp_path)
     finally:
-        subprocess.run([str(HERE / "tabane"), "stop"], env=environment, capture_output=True, timeout=60)
+        subprocess.run([str(HERE / "tabane"), "stop"], env=environment, capture_output=True, timeout=LONG)
 
 
 def walk(step: Step, environment: dict[str, str], folder: Path) -> None:
@@ -82,7 +82,7 @@ def walk(step: Step, environment: dict[str, str], folder: Path) -> None:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=LONG,
         )
         printed = done.stdout + done.stderr
         said = f"$ {step.command}\n{printed}\nexpected:\n" + "\n".join(step.expected)

@@ -87,7 +87,7 @@ def test_a_call_appears_by_itself_and_opens_without_its_secrets(
 def test_charts_and_sums_follow(browsers: WebBrowsers, call: Call, home: WebHome) -> None:
     page = browsers.page("/activity")
     expect(page.locator(".chart canvas")).to_have_count(2)
-    # Calls of other tests are in the sums when their second is over, and leave the shorter period at any time.
+    # Calls of other tests are in the sums when their second is over, and may leave the shorter period.
     page.get_by_role("button", name="15 minutes").click()
     expect(page.get_by_role("button", name="15 minutes")).to_have_attribute("aria-pressed", "true")
     before = failed_calls(home)
