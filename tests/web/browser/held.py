@@ -1,4 +1,4 @@
-"""Requests and answers on their way, which a test holds as long as it wants: so it forces an order of events."""
+"""Requests and answers that a test holds on their way, to force an order of events."""
 
 from __future__ import annotations
 
