@@ -27,7 +27,7 @@ def run(home: Path, *arguments: str, **variables: str) -> subprocess.CompletedPr
     own = {"TABANE_HOME": str(home), "TABANE_HTTP": "false", "TABANE_LANG": "en"}
     environ = {**os.environ, **own, **variables}
     command = [sys.executable, "-m", "tabane", *arguments]
-    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=LONG)
 
 
 def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import absent
 from tests.harness.home import CHILD, Home, hub
+from tests.harness.patience import LONG
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def test_the_shell_itself_takes_its_script(home: Home, shell: str, tmp_path: Pat
         absent(shell)
     script = tmp_path / "completion"
     script.write_text(home.run("completion", shell).out)
-    checked = subprocess.run([shell, "-n", script], capture_output=True, timeout=30, check=False)
+    checked = subprocess.run([shell, "-n", script], capture_output=True, timeout=LONG, check=False)
     assert (checked.returncode, checked.stderr) == (0, b"")
 
 
@@ -67,7 +68,7 @@ def test_bash_completes_a_command_and_a_server(home: Home, tmp_path: Path) -> No
         'COMP_WORDS=(tabane servers show c); COMP_CWORD=3; _tabane_completion tabane; echo "${COMPREPLY[@]}"'
     )
     pressed = subprocess.run(
-        ["bash", "--norc", "-c", press], env=home.environment, capture_output=True, text=True, timeout=30
+        ["bash", "--norc", "-c", press], env=home.environment, capture_output=True, text=True, timeout=LONG
     )
     assert pressed.stdout.split() == ["clock"], pressed.stderr
 

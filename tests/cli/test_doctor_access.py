@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import resource
-import socket
 import stat
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -22,6 +21,7 @@ from tabane.hub.doctor.certificates import DAY, CertificatePeriod
 from tests.harness.certificates import HubCertificate
 from tests.harness.home import Home, Outcome, hub
 from tests.harness.patience import wait_until
+from tests.harness.ports import reserved_port
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC).timestamp()
 
@@ -356,8 +356,7 @@ def test_a_full_disk_is_told_by_status_and_doctor(home: Home, full: str) -> None
 
 
 def test_status_shows_that_a_changed_certificate_is_not_used(home: Home, tls: HubCertificate) -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as free:
-        port = free.getsockname()[1]
+    port = reserved_port(home)
     home.environment |= {"TABANE_HTTP": "true", "TABANE_PORT": str(port)}
     home.environment |= {f"TABANE_{name.upper()}": str(path) for name, path in tls.settings.items()}
     with hub(home):

@@ -14,7 +14,7 @@ from tabane.bench.assistant import Assistant
 from tests.cli.test_doctor import examined, found
 from tests.cli.test_install import entry_in, file_of, write
 from tests.harness.home import Home, hub
-from tests.harness.patience import wait_until
+from tests.harness.patience import LONG, wait_until
 
 COMPANY = {
     "HTTPS_PROXY": "http://proxy.example:3128",
@@ -49,7 +49,7 @@ def desktop_hub(home: Home) -> Iterator[Home]:
     bare |= {name: home.environment[name] for name in ("TABANE_HOME", "TABANE_MODEL", "XDG_CONFIG_HOME")}
     assistant = Assistant((entry["command"], *entry["args"]), bare, str(home.folder / "bridge.log"))
     try:
-        assistant.open(timeout=60)
+        assistant.open(timeout=LONG)
         yield home
     finally:
         assistant.close()

@@ -16,9 +16,14 @@ from typing import Any
 import pytest
 from websockets.sync.client import connect
 
+from tabane import __version__
 from tabane.cli.progress import FINE, PLAIN, bar_line, clock
 from tabane.cli.terminal_text import cells
 from tabane.hub.local import lock
+from tabane.hub.local.client import HubClient
+from tabane.hub.local.connector import HubConnector
+from tabane.hub.local.endpoint import Endpoint
+from tabane.hub.local.handshake import Hello
 from tests.harness.bridge import answer, fake_hub
 from tests.harness.home import Home, Outcome
 from tests.harness.patience import LONG, wait_until
@@ -208,7 +213,7 @@ def test_a_job_does_not_outlive_the_command_that_follows_it(working: Working, nu
     assert working.state(job)["owner"] == {"client": "counting.py", "pid": process.pid, "detached": False}
     process.send_signal(number)
     process.communicate()
-    wait_until(lambda: status_of(working, job) == "cancelled", "the job is cancelled", 60)
+    wait_until(lambda: status_of(working, job) == "cancelled", "the job is cancelled")
     assert "The program that started the job ended." in working.state(job)["error"]["message"]
 
 
@@ -218,7 +223,7 @@ def test_a_job_does_not_outlive_its_terminal(working: Working) -> None:
         job = working.job()
         os.close(terminal.fd)
         try:
-            wait_until(lambda: status_of(working, job) == "cancelled", "the job is cancelled", 60)
+            wait_until(lambda: status_of(working, job) == "cancelled", "the job is cancelled")
         finally:
             terminal.fd = os.open(os.devnull, os.O_RDWR)
             terminal.process.kill()
@@ -226,7 +231,7 @@ def test_a_job_does_not_outlive_its_terminal(working: Working) -> None:
 
 def test_a_detached_job_goes_on_and_is_listed_with_its_owner(working: Working) -> None:
     process = working.follow("--detach")
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=LIMIT)
     assert (process.returncode, err) == (0, "")
     job = working.job()
     assert f"tabane jobs follow {job}" in out
@@ -246,7 +251,7 @@ def test_a_job_that_waits_for_another_says_for_which(working: Working) -> None:
         rows = working.home.run("jobs", "--json").json["results"]
         return [row for row in rows if row["waits_for"]]
 
-    wait_until(behind, "the second job waits", 60)
+    wait_until(behind, "the second job waits")
     [row] = behind()
     assert row["waits_for"] == {"job": ahead, "title": "count to 200"}
     assert row["note"] == f"waiting for job {ahead}: count to 200"
@@ -256,7 +261,7 @@ def test_a_job_that_waits_for_another_says_for_which(working: Working) -> None:
     assert f"(process {second.pid})" in shown[row["job"]][5]
     first.kill()
     first.communicate()
-    wait_until(lambda: not behind(), "the second has its turn", 60)
+    wait_until(lambda: not behind(), "the second has its turn")
     working.let()
     assert ended(second) == Outcome(0, "counted to 50\n", "")
     assert working.state(row["job"])["waits_for"] is None
@@ -300,7 +305,7 @@ def test_a_job_of_a_websocket_ends_with_it_unless_it_is_detached(open_to_tcp: Wo
         return job
 
     gone, kept = begin(), begin("detach_job")
-    wait_until(lambda: status_of(open_to_tcp, gone) == "cancelled", "the job is cancelled", 60)
+    wait_until(lambda: status_of(open_to_tcp, gone) == "cancelled", "the job is cancelled")
     assert status_of(open_to_tcp, kept) == "running"
 
 
@@ -308,7 +313,7 @@ def test_a_job_of_a_post_goes_on(open_to_tcp: Working) -> None:
     url = open_to_tcp.home.run("status", "--json").json["http"].removesuffix("/mcp") + "/rpc"
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "count", "params": {"gate": open_to_tcp.gate}})
     asked = urllib.request.Request(url, body.encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(asked, timeout=60) as answered:
+    with urllib.request.urlopen(asked, timeout=LIMIT) as answered:
         state = json.loads(answered.read())["result"]
     assert state["owner"]["detached"] is True
     open_to_tcp.let()
@@ -369,7 +374,7 @@ def test_a_hub_does_not_end_of_idleness_while_it_works(home: Home) -> None:
     home.environment["TABANE_IDLE_END"] = "0.02"  # 1.2 seconds
     hub = Working(home, lock.BRIDGE)
     try:
-        hub.begin()
+        begin_here(hub)
         with pytest.raises(subprocess.TimeoutExpired):
             hub.process.wait(1.8)
         ended_at = time.monotonic()
@@ -381,6 +386,16 @@ def test_a_hub_does_not_end_of_idleness_while_it_works(home: Home) -> None:
     holder = lock.read_holder(str(home.tabane / "hub.lock"))
     assert holder is not None
     assert holder.ended == "idle"
+
+
+def begin_here(working: Working) -> None:
+    """Begin a job without a command: until it has started, the hub could end of idleness."""
+    environment = working.home.environment
+    hello = Hello(__version__, "rpc", str(working.home.tabane))
+    connector = HubConnector(Endpoint(str(working.home.tabane), environment), hello, environment, None)
+    with HubClient(connector.reach(LIMIT)) as hub:
+        job = hub.call("count", {"gate": working.gate}, LIMIT)["job"]
+        hub.call("detach_job", {"job": job}, LIMIT)
 
 
 # -- the line ------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 
 from tests.harness.archive import with_model
 from tests.harness.home import Home, hub
+from tests.harness.patience import LONG
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +98,7 @@ def test_documents_and_pages_are_looked_among_where_they_are_named(home: Home, m
 
 def warnings(home: Home, *arguments: str) -> str:
     """Return the warnings of a search: the last ones, or none as soon as there are none."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + LONG
     while True:
         found = home.run("search", *arguments)
         assert found.status == 0

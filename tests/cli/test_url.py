@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.harness.home import Home
+from tests.harness.ports import reserved_port
 
 
 @contextmanager
 def over_tcp(home: Home) -> Iterator[str]:
     """A hub that listens on a free port; its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = reserved_port(home)
     started = home.run("start", environment={"TABANE_HTTP": "true", "TABANE_PORT": str(port)})
     assert started.status == 0, started.err
     try:
@@ -58,9 +56,8 @@ def test_a_hub_is_asked_over_its_address_with_its_token(tmp_path: Path, elsewher
 
 
 def test_an_address_where_nobody_is_is_an_error_that_says_so(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"ws://127.0.0.1:{free.getsockname()[1]}/"
-        outcome = home_in(tmp_path / "me").run("posts", "stats", "--url", url)
+    me = home_in(tmp_path / "me")
+    url = f"ws://127.0.0.1:{reserved_port(me)}/"
+    outcome = me.run("posts", "stats", "--url", url)
     assert outcome.status == 1
     assert url.rstrip("/") in outcome.err

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.harness.home import Home
+from tests.harness.patience import LONG
 
 
 class OnTerminal:
@@ -35,10 +36,10 @@ class OnTerminal:
         )
         os.close(theirs)
 
-    def read_until(self, words: str, limit: float = 20.0) -> None:
+    def read_until(self, words: str, limit: float = LONG) -> None:
         deadline = time.monotonic() + limit
         while words not in self.out:
-            ready, _, _ = select.select([self.fd], [], [], deadline - time.monotonic())
+            ready, _, _ = select.select([self.fd], [], [], max(0.0, deadline - time.monotonic()))
             assert ready, f"{words!r} did not come: {self.out!r}"
             self.out += os.read(self.fd, 1 << 16).decode(errors="replace")
 
@@ -48,7 +49,7 @@ class OnTerminal:
             self.out += os.read(self.fd, 1 << 16).decode(errors="replace")
         return words in self.out
 
-    def end(self, limit: float = 20.0) -> None:
+    def end(self, limit: float = LONG) -> None:
         """Read to the end, and wait for the process."""
         deadline = time.monotonic() + limit
         while True:
@@ -61,7 +62,7 @@ class OnTerminal:
             if not part:
                 break
             self.out += part.decode(errors="replace")
-        self.process.wait(20)
+        self.process.wait(LONG)
 
 
 def claim(fd: int) -> None:

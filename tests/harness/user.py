@@ -71,7 +71,7 @@ class User(Home):
 
     def gone(self) -> None:
         """Wait until nothing is left of this user."""
-        wait_until(lambda: not self.processes(), f"nothing runs; still {self.processes()}", 15)
+        wait_until(lambda: not self.processes(), f"nothing runs; still {self.processes()}")
 
     def close(self) -> None:
         for client in self.clients:

@@ -132,9 +132,10 @@ class WebApp:
                 return _unauthorized(request)
             caller = caller_of(found, language_of(request.headers, _visit(request).lang))
             asked = PageRequest(request, self._hub, caller, found.session)
+            event = self._hub.feed.last
             try:
                 answer = await route.handler(asked)
-                return self._response(request, asked, answer)
+                return self._response(request, asked, answer, event)
             except TabaneError as error:
                 return self._failure(request, asked, error, route.method)
             except ClientDisconnect:
@@ -146,10 +147,13 @@ class WebApp:
 
         return Route(route.path, answered, methods=[route.method])
 
-    def _response(self, request: Request, asked: PageRequest, answer: PageAnswer) -> Response:
+    def _response(self, request: Request, asked: PageRequest, answer: PageAnswer, event: str) -> Response:
+        """Return the answer. ``event`` is the id of the last event before the page was made."""
         match answer:
             case WholePage():
-                return self._page(request, asked, answer)
+                response = self._page(request, asked, answer)
+                response.headers["tabane-event"] = event
+                return response
             case Fragment():
                 response = self._html(request, answer.template, answer.context, answer.status, asked)
                 _tell(response, answer.events, answer.retarget)
@@ -185,7 +189,10 @@ class WebApp:
                 "frame_version": self._hub.version,
             }
         template = "layout/whole.html" if whole else "layout/content.html"
-        return self._html(request, template, context, page.status, asked)
+        response = self._html(request, template, context, page.status, asked)
+        if page.module:
+            response.headers["tabane-module"] = page.module
+        return response
 
     def _notice(
         self,

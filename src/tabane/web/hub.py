@@ -31,6 +31,11 @@ class HubEvent(Protocol):
 class LiveFeed(Protocol):
     """The newest events of the hub."""
 
+    @property
+    def last(self) -> str:
+        """Return the id of the newest event."""
+        ...
+
     def follow(self, after: str | None, access: Access) -> AsyncIterator[Sequence[HubEvent]]:
         """Yield the events after the one with that id which the identity may see, in batches.
 

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from tests.harness.patience import run
+from tests.harness.patience import run, until
 from tests.harness.running_hub import Client, child, running_hub, text
 
 DISCLOSING = ["search_tools", "describe_tools", "call_tool", "call_readonly_tool", "read_more"]
@@ -211,9 +211,13 @@ def test_a_search_waits_for_servers_that_never_listed_and_names_those_missing(tm
         servers = {"slow": child("--slow-start", "30"), "up": child()}
         async with running_hub(tmp_path, servers, list_wait=0.6, probe_timeout=0.2) as here:
             line = await here.connect()
-            found = text(await line.call("search_tools", query="echo"))
-            assert "up__echo" in found
-            assert "slow" in found.splitlines()[-1]
+
+            async def found() -> bool:
+                lines = text(await line.call("search_tools", query="echo")).splitlines()
+                assert "slow" in lines[-1]
+                return any("up__echo" in each for each in lines)
+
+            await until(found, "up has listed its tools, and slow has not")
 
     run(scenario)
 

@@ -18,6 +18,7 @@ from tabane.cli.main import main
 from tabane.gateway.servers.configuration import read_configuration
 from tabane.gateway.servers.variables import Variables
 from tests.e2e.docs.pages import PAGES, ROOT, Block, blocks, commands, links
+from tests.harness.patience import LONG
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -95,7 +96,7 @@ def test_the_commands_of_the_readme_run(block: Block, tmp_path: Path) -> None:
     try:
         for line in block.text.splitlines():
             done = subprocess.run(
-                ["sh", "-c", line], env=environment, capture_output=True, text=True, timeout=90, check=False
+                ["sh", "-c", line], env=environment, capture_output=True, text=True, timeout=LONG, check=False
             )
             assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
             if "search" in line or "show" in line:
@@ -104,7 +105,7 @@ def test_the_commands_of_the_readme_run(block: Block, tmp_path: Path) -> None:
                 assert "Asia/Tokyo" in done.stdout
     finally:
         subprocess.run(
-            [str(here / "tabane"), "stop"], env=environment, capture_output=True, timeout=60, check=False
+            [str(here / "tabane"), "stop"], env=environment, capture_output=True, timeout=LONG, check=False
         )
 
 

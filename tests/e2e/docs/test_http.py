@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.conftest import absent
 from tests.e2e.docs.pages import blocks
 from tests.harness.home import Home, hub
+from tests.harness.patience import LONG
 
 
 def test_the_first_try_is_answered(tmp_path: Path) -> None:
@@ -24,7 +25,12 @@ def test_the_first_try_is_answered(tmp_path: Path) -> None:
         text = block.text.replace("http://127.0.0.1:8765/mcp", url)
         assert url in text
         done = subprocess.run(
-            ["sh", "-c", text], env=home.environment, capture_output=True, text=True, timeout=30, check=False
+            ["sh", "-c", text],
+            env=home.environment,
+            capture_output=True,
+            text=True,
+            timeout=LONG,
+            check=False,
         )
     assert done.returncode == 0, done.stderr
     tools = json.loads(done.stdout)["result"]["tools"]

@@ -13,6 +13,7 @@ from tabane.search.embedding.universal_encoder import MODEL as USE
 from tabane.settings import load_settings
 from tests.e2e.docs.pages import Block, blocks
 from tests.harness.home import Home
+from tests.harness.patience import LONG
 from tests.search.embedding.servers import FakeHub, FakeService
 
 SETTINGS = [block for mark in ("models", "models:ollama") for block in blocks(mark) if block.kind == "toml"]
@@ -79,9 +80,14 @@ def typed(folder: Path, settings: str, commands: str, **variables: str) -> str:
     del environment["TABANE_MODEL"]  # the settings say it
     try:
         done = subprocess.run(
-            ["sh", "-ec", commands], env=environment, capture_output=True, text=True, timeout=90, check=False
+            ["sh", "-ec", commands],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=LONG,
+            check=False,
         )
     finally:
-        subprocess.run(["tabane", "stop"], env=environment, capture_output=True, timeout=60, check=False)
+        subprocess.run(["tabane", "stop"], env=environment, capture_output=True, timeout=LONG, check=False)
     assert done.returncode == 0, f"{done.stdout}{done.stderr}"
     return done.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from tabane.reader.paging import FORMATS
 from tabane.reader.parameters import ReadUrl
 from tests.e2e.docs.pages import ROOT, blocks, shape
 from tests.e2e.docs.test_models import typed
+from tests.harness.ports import reserved_port
 
 PAGES = [ROOT / "docs" / "reader.md", ROOT / "docs" / "reader.ja.md"]
 
@@ -22,9 +22,7 @@ def test_both_pages_type_the_same() -> None:
 
 def test_the_first_try_is_answered(tmp_path: Path) -> None:
     block = blocks("reader:begin")[0]  # the same on both pages
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(reserved_port(block))
     text = block.text.replace("$(mktemp -d)", str(tmp_path / "other")).replace("8099", port)
     assert text != block.text
     out = typed(tmp_path, 'model = "none"\n', f"cd '{tmp_path}'\n{text}")

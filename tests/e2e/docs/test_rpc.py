@@ -14,6 +14,7 @@ import pytest
 from tests.conftest import absent
 from tests.e2e.docs.pages import blocks
 from tests.harness.home import Home, hub
+from tests.harness.patience import LONG
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def typed(home: Home, mark: str, *command: str) -> str:
     text = block.text.replace("127.0.0.1:8765", f"127.0.0.1:{port}")
     assert text != block.text
     done = subprocess.run(
-        [*command, text], env=home.environment, capture_output=True, text=True, timeout=30, check=False
+        [*command, text], env=home.environment, capture_output=True, text=True, timeout=LONG, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -69,7 +69,7 @@ def test_the_tutorial_is_true(name: str, lang: str, tmp_path: Path) -> None:
         for step in found:
             walk(step, environment, Path(environment["HOME"]))
     finally:
-        subprocess.run([str(HERE / "tabane"), "stop"], env=environment, capture_output=True, timeout=60)
+        subprocess.run([str(HERE / "tabane"), "stop"], env=environment, capture_output=True, timeout=LONG)
 
 
 def walk(step: Step, environment: dict[str, str], folder: Path) -> None:

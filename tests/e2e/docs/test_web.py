@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 from pathlib import Path
 
 import pytest
@@ -12,18 +11,16 @@ from tabane.messages import Lang
 from tabane.web.navigation import ENTRIES
 from tests.e2e.docs.pages import ROOT, blocks
 from tests.harness.home import Home, hub
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
+from tests.harness.ports import reserved_port
 
 
 def test_the_commands_print_links_of_their_pages(tmp_path: Path) -> None:
     home = Home(tmp_path)
-    home.environment |= {"TABANE_HTTP": "true", "TABANE_PORT": str(free_port()), "TABANE_MODEL": "none"}
+    home.environment |= {
+        "TABANE_HTTP": "true",
+        "TABANE_PORT": str(reserved_port(home)),
+        "TABANE_MODEL": "none",
+    }
     home.write_servers({})
     for block in blocks("web"):
         commands = [line.partition("#")[0].split()[1:] for line in block.text.splitlines()]

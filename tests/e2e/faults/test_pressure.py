@@ -12,16 +12,15 @@ from typing import Any
 import pytest
 
 from tabane.gateway.server_operations import server_row
-from tests.harness.patience import run, until
+from tests.harness.patience import LONG, run, until
 from tests.harness.running_hub import Json, RunningHub, SocketClient, child, running_hub, text
 
 BULKY = str(Path(__file__).parents[2] / "servers" / "bulky.py")
-LONG = 60.0
 ODD = {"surrogate": "\ud83d", "stray": "\ufffd\ufffd"}
 
 
 def bulky(*arguments: str, **keys: Any) -> Json:
-    return {"command": sys.executable, "args": [BULKY, *arguments], "timeout": 60, **keys}
+    return {"command": sys.executable, "args": [BULKY, *arguments], "timeout": LONG, **keys}
 
 
 def begin(line: SocketClient, server: str, size: int, kind: str = "plain") -> asyncio.Future[Json]:

@@ -12,7 +12,7 @@ import pytest
 from tabane.gateway.server_operations import server_row
 from tabane.operations import Caller, Face
 from tabane.wire import json as wire
-from tests.harness.patience import run, until
+from tests.harness.patience import LONG, run, until
 from tests.harness.running_hub import Json, RunningHub, child, running_hub, text
 
 
@@ -75,14 +75,19 @@ def test_calls_beyond_the_concurrency_of_a_server_wait_and_all_are_answered(tmp_
         async with running_hub(tmp_path, {"up": child(maxConcurrency=2)}) as here:
             line = await here.connect()
             await line.call("up__echo")
-            waits = [
-                line.begin("tools/call", {"name": "up__wait", "arguments": {"seconds": 0.1}})
-                for _ in range(6)
-            ]
+            leaving = await here.connect()
+            for _ in range(6):
+                leaving.begin("tools/call", {"name": "up__hang", "arguments": {}})
             (instance,) = here.hub.gateway.instances("up")
             await until(lambda: instance.in_flight == 6, "all are in")
             assert instance.connection is not None
             assert instance.connection.conversation.in_flight == 2
+            waits = [
+                line.begin("tools/call", {"name": "up__wait", "arguments": {"seconds": 0.1}})
+                for _ in range(6)
+            ]
+            await until(lambda: instance.in_flight == 12, "they wait")
+            await leaving.close()
             for response in await asyncio.gather(*waits):
                 assert text(response["result"]) == "waited"
 
@@ -96,6 +101,8 @@ def test_a_full_queue_refuses_more_with_a_word(tmp_path: Path) -> None:
             await line.call("up__echo")
             for _ in range(4):
                 line.begin("tools/call", {"name": "up__hang", "arguments": {}})
+            (instance,) = here.hub.gateway.instances("up")
+            await until(lambda: instance.in_flight == 4, "the queue is full")
             refused = await line.through("up__echo")
             assert refused["isError"] is True
             assert "overloaded" in text(refused)
@@ -110,18 +117,22 @@ def test_a_call_that_takes_too_long_is_answered_and_cancelled_upstream(tmp_path:
             late = await line.through("up__hang")
             assert late["isError"] is True
             assert "3 s" in text(late)
-            assert (await line.call("up__echo", n=1))["structuredContent"] == {"n": 1}
+
+            async def answers() -> bool:
+                return (await line.through("up__echo", n=1)).get("structuredContent") == {"n": 1}
+
+            await until(answers, "the server is free again")
 
     run(scenario)
 
 
 def test_progress_extends_the_time_of_a_call(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": child(timeout=4)}) as here:
+        async with running_hub(tmp_path, {"up": child(timeout=6)}) as here:
             line = await here.connect()
             asked = {
                 "name": "up__progress",
-                "arguments": {"steps": 5, "pause": 1.0},
+                "arguments": {"steps": 8, "pause": 1.0},
                 "_meta": {"progressToken": 1},
             }
             assert (await line.request("tools/call", asked))["result"]["content"]
@@ -167,7 +178,7 @@ def test_a_server_killed_from_outside_is_started_again_by_itself(tmp_path: Path)
             (instance,) = here.hub.gateway.instances("up")
             died = await line.through("up__crash", signal=9)
             assert died["isError"] is True
-            await until(lambda: instance.vitals.starts == 2 and state(here, "up") == "ready", "it is back")
+            await until(lambda: instance.vitals.starts >= 2 and state(here, "up") == "ready", "it is back")
 
     run(scenario)
 
@@ -184,10 +195,16 @@ def test_a_hung_server_is_found_by_the_health_check_and_restarted(tmp_path: Path
             here.hub.gateway.health.timeout = 0.2
             os.kill(pid, signal.SIGSTOP)
             (instance,) = here.hub.gateway.instances("up")
-            await until(
-                lambda: instance.vitals.starts == 2 and state(here, "up") == "ready", "it was replaced"
-            )
-            assert int(text(await line.call("up__pid"))) != pid
+            await until(lambda: instance.vitals.starts >= 2, "it was replaced")
+            # On a loaded machine, the next one may not answer in so little time either.
+            here.hub.gateway.health.timeout = LONG
+            await until(lambda: state(here, "up") == "ready", "it is back")
+
+            async def replaced() -> bool:
+                found = await line.through("up__pid")
+                return not found.get("isError") and int(text(found)) != pid
+
+            await until(replaced, "another process answers")
 
     run(scenario)
 

@@ -16,15 +16,9 @@ from tabane.hub.rpc.tcp_peers import SocketAddress, listener_in
 from tests.harness.bridge import BridgeClient, request
 from tests.harness.home import Home, hub
 from tests.harness.patience import LONG
+from tests.harness.ports import reserved_port
 from tests.harness.user import Assistant, assistant
 from tests.servers.twilog import twilog_server
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 def home_in(folder: Path) -> Home:
@@ -42,7 +36,7 @@ def me(tmp_path: Path) -> Home:
 def elsewhere(tmp_path: Path) -> Home:
     """Start a home whose hub listens at a port, with one server behind it."""
     found = home_in(tmp_path / "elsewhere")
-    found.environment |= {"TABANE_HTTP": "true", "TABANE_PORT": str(free_port())}
+    found.environment |= {"TABANE_HTTP": "true", "TABANE_PORT": str(reserved_port(found))}
     found.write_servers({"child": found.child()})
     return found
 
@@ -134,7 +128,7 @@ def test_a_wrong_token_is_refused_with_what_to_do(me: Home, elsewhere: Home) -> 
 
 @pytest.mark.parametrize("lang", ["C.UTF-8", "ja_JP.UTF-8"])
 def test_connecting_gives_up_with_what_to_do(me: Home, lang: str) -> None:
-    url = f"ws://127.0.0.1:{free_port()}"
+    url = f"ws://127.0.0.1:{reserved_port(me)}"
     client = BridgeClient({**me.environment, "LANG": lang}, "--websocket", url)
     try:
         client.send(request(1, "initialize"))

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from tests.conftest import absent
+from tests.harness.patience import wait_until
 
 LONG = 400
 pytestmark = pytest.mark.timeout(LONG)
@@ -79,6 +80,11 @@ def processes_of(folder: Path) -> list[psutil.Process]:
     return found
 
 
+def nothing_runs(folder: Path) -> None:
+    """Wait until nothing of a demo runs: its keeper ends when it sees that the hub has."""
+    wait_until(lambda: not processes_of(folder), "every process of the demo has ended")
+
+
 @pytest.mark.node
 def test_the_demo_shows_the_main_job_on_servers_of_both_registries(tmp_path: Path, node_tools: Path) -> None:
     done = run_demo(tmp_path, f"{node_tools}{os.pathsep}{os.environ['PATH']}")
@@ -88,7 +94,7 @@ def test_the_demo_shows_the_main_job_on_servers_of_both_registries(tmp_path: Pat
     assert "✗" not in done.stdout
     assert re.search(r"\b[89]\d% less", done.stdout)
     assert list(tmp_path.glob("tabane*")) == []
-    assert processes_of(tmp_path) == []
+    nothing_runs(tmp_path)
 
 
 def test_without_node_the_demo_names_it_and_shows_the_rest(tmp_path: Path) -> None:
@@ -120,8 +126,8 @@ def test_a_demo_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
     else:
         absent("a package registry")
     demo.stdout.read()
-    assert demo.wait(60) == 130
-    assert processes_of(temporary) == []
+    assert demo.wait(LONG) == 130
+    nothing_runs(temporary)
     assert list(temporary.glob("tabane*")) == []
 
 
@@ -132,4 +138,4 @@ def test_the_demo_keeps_its_folder_when_asked(tmp_path: Path) -> None:
     (kept,) = temporary.glob("tabane*")
     assert (kept / "mcp-servers.json").stat().st_mode & 0o777 == 0o600
     assert f"TABANE_CONFIG={kept}/tabane.toml" in done.stdout
-    assert processes_of(temporary) == []
+    nothing_runs(temporary)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.real.conftest import Workplace
+from tests.harness.patience import LONG
 
 pytestmark = pytest.mark.node
 
@@ -29,7 +30,7 @@ def inspect(place: Workplace, tools: Path, hub: list[str], *arguments: str, stat
         cwd=place.folder,
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=LONG,
         check=False,
     )
     assert done.returncode == status, done.stderr
@@ -70,7 +71,7 @@ def test_the_inspector_lists_and_calls_by_name_in_full_mode_through_bridge_and_d
             [sys.executable, "-m", "tabane", "stop"],
             env=node_servers.environment,
             capture_output=True,
-            timeout=60,
+            timeout=LONG,
             check=False,
         )
     assert stopped.returncode == 0, stopped.stderr

@@ -13,6 +13,7 @@ from mcp_types import CallToolResult, ImageContent
 
 from tests.e2e.real.conftest import Workplace
 from tests.harness.official_client import text
+from tests.harness.patience import until
 
 MODES: tuple[ConnectMode, ...] = ("auto", "legacy", "2026-07-28")
 every_mode = pytest.mark.parametrize("mode", MODES)
@@ -139,6 +140,8 @@ def test_progress_of_a_long_call_reaches_the_client(node_servers: Workplace, mod
                 progress_callback=note,
             )
             assert not result.is_error, text(result)
+            # The client tells of progress beside its answers.
+            await until(lambda: any(done == 4 for done, _ in steps), "the last step is told")
 
     asyncio.run(scenario())
     assert [total for _, total in steps] == [4] * len(steps)

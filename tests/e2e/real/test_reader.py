@@ -16,6 +16,7 @@ from mcp_types import CallToolResult, ImageContent, TextContent
 
 from tests.e2e.real.conftest import Workplace
 from tests.e2e.real.test_official_client import every_mode
+from tests.harness.patience import LONG
 from tests.reader.pages import KINDS, serve
 from tests.reader.site import Site, furnish, running
 
@@ -139,7 +140,7 @@ def test_the_inspector_reads_a_page(place: Workplace, site: Site, node_tools: Pa
                 str(node_tools / "mcp-inspector"), "--cli", *passed, *place.hub(), "--method", "tools/call",
                 "--tool-name", "read_url_content", "--tool-arg", f"url={site.url(path)}",
             ],
-            env=environment, cwd=place.folder, capture_output=True, text=True, timeout=90, check=False,
+            env=environment, cwd=place.folder, capture_output=True, text=True, timeout=LONG, check=False,
         )  # fmt: skip
         assert done.stdout, done.stderr
         return json.loads(done.stdout)

@@ -12,6 +12,7 @@ import pytest
 
 from tabane.build import this_build
 from tests.e2e.upgrades.earlier import Earlier, Installed, earlier
+from tests.harness.patience import LONG
 from tests.harness.user import User, echo, said
 
 SETTINGS = 'mode = "full"\nresult_tokens = 3000\nlist_wait = 1.5\n'
@@ -44,7 +45,7 @@ def posted(user: User, tabane: Installed, method: str, token: str) -> Any:
     url = tabane.json("status")["http"].removesuffix("/mcp") + "/rpc"
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": {}}).encode()
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
-    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=60) as answer:
+    with urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=LONG) as answer:
         return json.load(answer)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from tabane.build import this_build
 from tests.harness.bridge import INITIALIZE, request
-from tests.harness.patience import wait_until
+from tests.harness.patience import LONG, wait_until
 from tests.harness.user import User, echo, said
 
 FUTURE = """
@@ -110,7 +110,7 @@ def test_an_older_bridge_uses_a_newer_hub_and_an_older_restart_leaves_it_alone(u
         [sys.executable, "-c", FUTURE], env=user.environment, stderr=subprocess.DEVNULL
     )
     try:
-        wait_until(lambda: user.runs and user.run("status").status == 0, "the newer hub runs", 60)
+        wait_until(lambda: user.runs and user.run("status").status == 0, "the newer hub runs")
         client = user.assistant()
         assert said(echo(client, 1, n=1)) == {"n": 1}
         assert user.json("status")["version"].startswith("99.0")
@@ -120,9 +120,9 @@ def test_an_older_bridge_uses_a_newer_hub_and_an_older_restart_leaves_it_alone(u
         assert user.holder.pid == process.pid
         assert said(echo(client, 2, n=2)) == {"n": 2}
         process.send_signal(signal.SIGTERM)
-        process.wait(60)
+        process.wait(LONG)
         client.send(request(3, name="small__echo", arguments={}))
-        assert "99.0" in client.answer(3, 60)["error"]["message"], "its own code does not open that home"
+        assert "99.0" in client.answer(3)["error"]["message"], "its own code does not open that home"
     finally:
         process.kill()
         process.wait()

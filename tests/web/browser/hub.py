@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +13,7 @@ from playwright.sync_api import Error as BrowserError
 
 from tests.harness.home import Home
 from tests.harness.patience import LONG
+from tests.harness.ports import reserved_port
 from tests.web.browser.guard import PageGuard
 
 Language = Literal["en", "ja"]
@@ -28,20 +28,12 @@ WIDTHS = (390, 1024, 1600)
 _LOCALES: Mapping[Language, str] = {"en": "en-US", "ja": "ja-JP"}
 
 
-def free_port() -> int:
-    """Return a port that nothing listens at. It stays the same when the hub restarts."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
 class WebHome(Home):
     """A home whose hub serves the page at a port of its own."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
         super().__init__(folder)
-        self.port = free_port()
+        self.port = reserved_port(self)  # it stays the same when the hub restarts
         self.environment |= {"TABANE_HTTP": "true", "TABANE_PORT": str(self.port), "TABANE_MODEL": "none"}
         self.environment |= {f"TABANE_{name.upper()}": value for name, value in settings.items()}
         self.write_servers({})

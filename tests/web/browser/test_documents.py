@@ -189,5 +189,6 @@ def test_a_key_that_may_only_read_is_offered_no_changes(filled: WebHome, shared_
     page.get_by_label("API key").fill(key)
     page.get_by_role("button", name="Sign in").click()
     page.get_by_role("link", name="notes/").click()
+    expect(page.get_by_role("link", name="2026/")).to_be_visible()
     assert page.get_by_role("link", name="New document").count() == 0
     assert page.get_by_role("button", name="Add files").count() == 0

@@ -6,6 +6,7 @@ import sys
 
 from playwright.sync_api import expect
 
+from tests.harness.patience import wait_until
 from tests.harness.running_hub import CHILD
 from tests.web.browser.axe import Axe
 from tests.web.browser.hub import WebBrowsers
@@ -13,7 +14,7 @@ from tests.web.browser.hub import WebBrowsers
 
 def test_the_search_leads_to_a_tool_by_keyboard_alone(web: WebBrowsers, accessibility: Axe) -> None:
     web.home.write_servers({"c": {"command": sys.executable, "args": [CHILD]}})
-    web.home.must("tools", "list")
+    wait_until(lambda: web.home.run("tools", "call", "c__echo", "text=hi").status == 0, "the server is known")
     page = web.page("/")
     box = page.get_by_role("searchbox", name="Search everything")
     box.focus()

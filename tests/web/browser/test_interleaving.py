@@ -4,49 +4,24 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Page, Response, Route, expect
+from playwright.sync_api import Page, Response, expect
 
 from tests.harness.patience import wait_until
 from tests.web.browser.guard import INTERRUPTED, settle
-from tests.web.browser.hub import PATIENCE, WebBrowsers, WebHome
+from tests.web.browser.held import Answered, Held
+from tests.web.browser.hub import PATIENCE, WebBrowsers, WebHome, show
 from tests.web.browser.test_live import LOST
 
 
-class Held:
-    """Answers to requests that the test lets through one by one."""
-
-    def __init__(self, page: Page, url: str, method: str = "GET") -> None:
-        self._page, self._url, self._method = page, re.compile(url), method
-        self._routes: list[Route] = []
-        page.route(self._url, self._route)
-
-    def _route(self, route: Route) -> None:
-        if route.request.method == self._method:
-            self._routes.append(route)
-        else:
-            route.fallback()
-
-    def wait(self) -> None:
-        """Wait until a request is held."""
-        while not self._routes:
-            settle(self._page)
-
-    def release(self) -> None:
-        """Let everything through that is held."""
-        for route in self._routes:
-            route.continue_()
-        self._routes.clear()
-
-    def end(self) -> None:
-        """Let everything through from now on."""
-        self.release()
-        self._page.unroute(self._url, self._route)
+def known(home: WebHome) -> None:
+    """Configure one server, and wait until the hub has read its tools."""
+    home.write_servers({"one": home.child()})
+    wait_until(lambda: home.run("tools", "call", "one__echo", "text=hi").status == 0, "the server is known")
 
 
 def key_of(home: WebHome) -> str:
     """Create a key that may call everything of one server, and return the path of its page."""
-    home.write_servers({"one": home.child()})
-    wait_until(lambda: home.run("tools", "call", "one__echo", "text=hi").status == 0, "the server is known")
+    known(home)
     home.must("keys", "create", "laptop", "--allow", "one__*")
     return "/keys/" + str(home.rpc("keys_list")["results"][0]["id"])
 
@@ -66,7 +41,7 @@ def test_what_is_asked_while_the_saved_page_is_on_its_way_is_answered(web: WebBr
     expect(page.locator("#notices")).to_be_empty()  # it is said when the page shows it
     explained(page)
     expect(page.locator("#explanation")).to_contain_text("denies it")
-    held.release()
+    held.end()
     expect(page.locator("#notices")).to_contain_text("laptop was changed")
     expect(page.locator("#explanation")).to_contain_text("denies it")
     expect(page.get_by_label("Tool or operation")).to_have_value("one__echo")
@@ -81,7 +56,7 @@ def test_an_answer_that_comes_after_the_saved_page_is_shown(web: WebBrowsers) ->
     page.get_by_label("But not").fill("one__echo")
     page.get_by_role("button", name="Save").click()
     expect(page.locator("#notices")).to_contain_text("laptop was changed")
-    held.release()
+    held.end()
     expect(page.locator("#explanation")).to_contain_text("denies it")
 
 
@@ -112,7 +87,7 @@ def test_what_is_typed_into_a_form_that_is_being_saved_stays(web: WebBrowsers) -
     page.get_by_role("button", name="Save").click()
     held.wait()
     page.get_by_label("May use").fill("one__*\n@docs\n@posts")
-    held.release()
+    held.end()
     expect(page.locator("#notices")).to_contain_text("laptop was changed")
     expect(page.get_by_label("May use")).to_have_value("one__*\n@docs\n@posts")
 
@@ -124,7 +99,7 @@ def test_a_page_that_is_left_after_a_form_takes_no_clicks(web: WebBrowsers) -> N
     page.locator("dialog[open] button[value=yes]").click()
     held.wait()
     expect(page.locator("#main[inert]")).to_have_count(1)
-    held.release()
+    held.end()
     expect(page.get_by_role("heading", level=1)).to_have_text("API keys")
     expect(page.locator("#notices")).to_contain_text("laptop was revoked")
     expect(page.locator("#main[inert]")).to_have_count(0)
@@ -197,3 +172,134 @@ def test_a_sign_in_leads_to_the_page_that_was_on_its_way(web: WebBrowsers) -> No
     page.get_by_label("API key").fill(web.home.must("keys", "create", "mai", "--allow", "*").strip())
     page.get_by_role("button", name="Sign in").click()
     expect(page.locator("h1")).to_have_text("Preferences")
+
+
+NOTE_EVENTS = """topic => {
+  window.noted = 0;
+  document.body.addEventListener(topic, () => { window.noted += 1; });
+}"""
+"""Counts the events of a topic that reach the page."""
+
+
+def noted(page: Page) -> bool:
+    return bool(page.evaluate("() => window.noted"))
+
+
+def test_a_change_before_the_events_of_a_page_begin_is_shown(web: WebBrowsers) -> None:
+    page = web.page()
+    held = Held(page, "/events$")
+    show(page, "/keys")
+    held.wait()
+    web.home.must("keys", "create", "early", "--allow", "@docs")
+    held.end()
+    expect(page.locator("#keys")).to_contain_text("early")
+
+
+def test_a_change_while_a_page_is_on_its_way_is_shown(web: WebBrowsers) -> None:
+    page = web.page("/preferences")
+    page.evaluate(NOTE_EVENTS, "keys")
+    answered = Answered(page, "/keys$")
+    page.get_by_role("link", name="API keys").click()
+    answered.wait()
+    web.home.must("keys", "create", "meanwhile", "--allow", "@docs")
+    wait_until(lambda: noted(page), "the page hears of the key")
+    answered.end()
+    expect(page.locator("#keys")).to_contain_text("meanwhile")
+
+
+PAUSE_AT_ONCE = """() => {
+  const seen = new MutationObserver(() => {
+    const button = document.querySelector("#main [data-pause]");
+    if (!button) return;
+    seen.disconnect();
+    setTimeout(() => button.click());
+  });
+  seen.observe(document.getElementById("app"), { childList: true, subtree: true });
+}"""
+"""Someone who clicks as soon as the button can be seen."""
+
+
+def test_a_page_is_shown_together_with_its_script(web: WebBrowsers) -> None:
+    page = web.page("/preferences")
+    held = Held(page, r"/js/activity\.js")
+    page.evaluate(PAUSE_AT_ONCE)
+    page.get_by_role("link", name="Activity").click()
+    held.wait()
+    settle(page)
+    expect(page.locator("h1")).to_have_text("Preferences")
+    held.end()
+    expect(page.get_by_role("button", name="Pause")).to_have_attribute("aria-pressed", "true")
+
+
+def test_a_page_whose_script_did_not_come_is_loaded_again(web: WebBrowsers) -> None:
+    web.permit(*INTERRUPTED)
+    page = web.page("/preferences")
+    page.route(re.compile(r"/js/activity\.js"), lambda route: route.abort(), times=1)
+    page.get_by_role("link", name="Activity").click()
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_role("button", name="Pause")).to_have_attribute("aria-pressed", "true")
+
+
+def test_enter_opens_what_was_found_for_the_whole_text(web: WebBrowsers) -> None:
+    known(web.home)
+    page = web.page("/")
+    box = page.get_by_role("searchbox", name="Search everything")
+    box.press_sequentially("e")
+    expect(page.locator("[data-result]").first).to_be_visible()
+    held = Held(page, r"/home/search\?q=echo$")
+    box.press_sequentially("cho")
+    page.keyboard.press("Enter")
+    held.wait()
+    expect(page).to_have_url(re.compile(r"/\?q=echo$"))
+    held.end()
+    expect(page.locator("h1")).to_contain_text("echo")
+    page.go_back()
+    expect(box).to_have_value("echo")
+
+
+def test_a_filter_that_is_typed_while_the_list_is_renewed_is_applied(web: WebBrowsers) -> None:
+    web.home.write_servers({name: web.home.child() for name in ("apple", "pear", "plum")})
+    page = web.page("/servers")
+    rows = page.locator(".servers-table tbody tr")
+    expect(rows).to_have_count(3)
+    held = Held(page, "/servers/-/rows")
+    page.evaluate("() => document.body.dispatchEvent(new CustomEvent('servers'))")
+    held.wait()
+    filter_box = page.get_by_role("searchbox")
+    with page.expect_event("console", lambda said: said.text == "p"):
+        page.evaluate(
+            """() => document.getElementById("server-rows").addEventListener("filtered", () =>
+                 console.log(document.querySelector("#server-filter [name=q]").value))"""
+        )
+        filter_box.fill("p")
+    with page.expect_event("console", lambda said: said.text == "pear"):
+        filter_box.fill("pear")
+    held.end()
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("pear")
+
+
+def test_a_call_while_rows_are_filtered_is_listed(web: WebBrowsers) -> None:
+    known(web.home)
+    page = web.page("/activity")
+    answered = Answered(page, "/activity/rows")
+    page.get_by_role("combobox", name="Outcome").select_option("failed")
+    answered.wait()
+    web.home.run("tools", "call", "one__fail", "text=no")
+    row = page.locator("[data-rows] tr[data-outcome=failed]")
+    expect(row.last).to_be_attached()
+    answered.end()
+    expect(page.locator("[data-rows] tr[data-outcome=ok]")).to_have_count(0)
+    expect(row).to_have_count(1)
+
+
+def test_a_tool_that_was_opened_stays_open_when_the_catalog_changes(web: WebBrowsers) -> None:
+    known(web.home)
+    page = web.page("/servers/one?view=tools")
+    tool = page.locator("details.tool", has=page.get_by_text("one__echo", exact=True))
+    tool.locator("summary").first.click()
+    expect(tool.locator("table.parameters")).to_contain_text("text")
+    with page.expect_response(re.compile("/servers/one/-/tools")):
+        page.evaluate("() => document.body.dispatchEvent(new CustomEvent('catalog'))")
+    settle(page)
+    expect(tool.locator("table.parameters")).to_contain_text("text")

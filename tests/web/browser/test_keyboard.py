@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.web.browser.hub import WebBrowsers
 
 PALETTE = "dialog#palette"
 KETTLE = {"url": "/servers/kettle", "label": "Kettle", "icon": "servers"}
-
-
-def focused(page: Page) -> str:
-    """Return the element that has the focus, as its tag and id or class."""
-    found: str = page.evaluate(
-        "() => { const it = document.activeElement; return it.id || it.className || it.tagName; }"
-    )
-    return found
 
 
 def test_the_palette_opens_finds_goes_and_closes(shared_web: WebBrowsers) -> None:
@@ -39,7 +31,7 @@ def test_the_palette_leads_to_a_page(shared_web: WebBrowsers) -> None:
     page.keyboard.press("Enter")
     expect(page).to_have_url(f"{shared_web.home.url}/jobs")
     expect(page.locator("h1")).to_have_text("Jobs")
-    assert focused(page) == "main"  # a screen reader begins to read there
+    expect(page.locator("#main")).to_be_focused()  # a screen reader begins to read there
 
 
 def test_enter_never_opens_what_was_found_for_an_earlier_text(shared_web: WebBrowsers) -> None:
@@ -67,7 +59,7 @@ def test_the_first_stop_of_the_tabulator_skips_the_navigation(shared_web: WebBro
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     page.keyboard.press("Enter")
-    assert focused(page) == "main"
+    expect(page.locator("#main")).to_be_focused()
 
 
 def test_every_stop_shows_where_the_focus_is(shared_web: WebBrowsers) -> None:

@@ -6,11 +6,13 @@ for errors in the console and requests to elsewhere.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page
 
+from tests.harness.patience import wait_until
 from tests.reader.site import running
 from tests.web.browser import filled
 from tests.web.browser.axe import Axe
@@ -66,9 +68,16 @@ def visited(request: pytest.FixtureRequest, all_browsers: dict[str, WebBrowsers]
     assert found.close() == []
 
 
+def fits(page: Page) -> None:
+    """Give the browser the time to lay out what comes after the page, as charts do, if it needs any."""
+    with contextlib.suppress(AssertionError):
+        wait_until(lambda: not page.evaluate(_SIDEWAYS), "the page fits")
+
+
 def checked(page: Page, path: str, accessibility: Axe | None) -> list[str]:
     """Show a page, and return what is wrong with it. Without ``accessibility``, axe does not look."""
     show(page, path)
+    fits(page)
     wrong = [f"scrolls sideways: {one}" for one in page.evaluate(_SIDEWAYS)]
     wrong += [f"small: {one}" for one in page.evaluate(_SMALL_TARGETS)]
     if accessibility is not None:

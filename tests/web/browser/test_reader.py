@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -94,6 +95,7 @@ def test_pages_are_searched_while_somebody_types(reading: WebBrowsers, site: Sit
     reading.home.must("read", site.url("/rivers"))
     page = reading.page("/reader")
     page.get_by_label("Search in these pages").press_sequentially("outer bank")
+    expect(page).to_have_url(re.compile(r"q=outer(\+|%20)bank"))  # no other answer replaces the link
     expect(page.locator("mark").first).to_be_visible()
     page.get_by_role("link", name="How rivers wind").first.click()
     expect(page.get_by_role("heading", name="How rivers wind")).to_be_visible()

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Page, expect
 
+from tests.web.browser.held import Held
 from tests.web.browser.hub import PATIENCE, WebBrowsers, WebHome, show
 
 
@@ -46,10 +47,12 @@ def test_results_come_as_one_types_and_the_address_says_what_was_typed(web: WebB
     page = web.page("/search?in=posts")
     sent: list[str] = []
     page.on("request", lambda request: sent.append(request.url) if "/search/results" in request.url else None)
+    whole = Held(page, r"/search/results\?(?!.*typing=1)")  # which would replace what was found while typing
     page.locator("#search-q").press_sequentially("coffe", delay=20)
     found(page, "typing:coffe")
     expect(page.locator(".hit mark").first).to_have_text(re.compile("coffee", re.IGNORECASE))
     assert asked(page) == {"q": ["coffe"], "in": ["posts"]}
+    whole.end()
     page.locator("#search-q").fill("coffee")
     found(page, "whole:coffee")
     assert sum("typing=1" in url for url in sent) <= 7
@@ -60,14 +63,15 @@ def test_results_come_as_one_types_and_the_address_says_what_was_typed(web: WebB
 
 def test_requests_of_one_page_do_not_pile_up(web: WebBrowsers) -> None:
     page = web.page("/search?in=posts")
-    held: list[Route] = []
-    page.route(re.compile("typing=1"), lambda route: route.continue_() if held else held.append(route))
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url) if "typing=1" in request.url else None)
+    held = Held(page, "typing=1")
     page.locator("#search-q").press_sequentially("coffee")
     expect(page.locator("#search-q")).to_have_value("coffee")
-    assert [parse_qs(urlsplit(one.request.url).query)["q"] for one in held] == [["c"]]
-    with page.expect_request(re.compile("typing=1")) as next_one:
-        held[0].continue_()
-    assert parse_qs(urlsplit(next_one.value.url).query)["q"] == ["coffee"]
+    held.wait()
+    with page.expect_request(re.compile("q=coffee.*typing=1")):
+        held.end()
+    assert [parse_qs(urlsplit(url).query)["q"] for url in sent] == [["c"], ["coffee"]]
     found(page, "whole:coffee")
 
 

@@ -23,6 +23,7 @@ MANY = 250
 def configured() -> dict[str, Any]:
     return {
         "works": child("--tools", "60", "--stderr", "hello", description="Echoes.", tags=["demo"]),
+        "waits": child("--tools", "60", tags=["live"]),
         "broken": child("--stderr", "no key", "--exit", "1"),
         "secret": child(env={"API_KEY": "sk-12345", "MODE": "${HOME}"}),
         "team/日本語": child(description="社内の検索"),
@@ -62,16 +63,16 @@ def test_the_list_is_filtered_paged_and_live(shared_web: WebBrowsers, accessibil
     page.get_by_role("searchbox").fill("日本語")
     expect(rows).to_have_count(1)
     expect(rows.locator("a")).to_have_attribute("href", "/servers/team/%E6%97%A5%E6%9C%AC%E8%AA%9E")
-    page.get_by_role("searchbox").fill("works demo")
-    row = page.locator("tr", has=page.get_by_role("link", name="works", exact=True))
+    page.get_by_role("searchbox").fill("waits live")
+    row = page.locator("tr", has=page.get_by_role("link", name="waits", exact=True))
     expect(row).to_contain_text("Not started")
     assert accessibility.serious(page) == []
     # somebody else starts it
-    assert shared_web.home.run("servers", "start", "works").succeeded
+    assert shared_web.home.run("servers", "start", "waits").succeeded
     expect(row).to_contain_text("Running")
     expect(row).to_contain_text("86")
-    page.get_by_role("button", name="Restart works").click()
-    expect(page.locator("#notices")).to_contain_text("works is running with 86 tools.")
+    page.get_by_role("button", name="Restart waits").click()
+    expect(page.locator("#notices")).to_contain_text("waits is running with 86 tools.")
     page.get_by_role("searchbox").fill("nothing like it")
     expect(page.get_by_text("No server fits this filter.")).to_be_visible()
 

@@ -8,12 +8,14 @@ import shlex
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.harness.patience import wait_until
 from tests.harness.running_hub import child
 from tests.web.browser import filled
 from tests.web.browser.axe import Axe
+from tests.web.browser.guard import settle
+from tests.web.browser.held import Held
 from tests.web.browser.hub import WIDTHS, WebBrowsers, WebHome, show
 from tests.web.test_schema_forms import FULL
 
@@ -38,7 +40,8 @@ def tools_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHome]:
         {"up": child("--schemas", str(schemas), "--tools", "150"), "files": filled.upstream("files")}
     )
     home.start()
-    home.must("tools", "list")
+    for name in ("up", "files"):
+        home.must("servers", "start", name)
     yield home
     home.run("stop")
 
@@ -204,15 +207,16 @@ def test_a_text_is_formatted_as_markdown_and_is_harmless(open_tool: Callable[[st
     expect(page.locator(".result-text")).to_be_visible()
 
 
-def test_json_that_is_typed_before_the_page_is_ready_is_kept(web_tools: WebBrowsers) -> None:
-    page, held = web_tools.page("/tools"), list[Route]()
-    page.route("**/tools.js*", lambda route: held.append(route))
+def test_a_form_is_shown_when_its_script_is_there(web_tools: WebBrowsers) -> None:
+    page = web_tools.page("/tools")
+    held = Held(page, r"/tools\.js")
     page.goto(page.url.replace("/tools", "/tools/up__raw"))
-    expect(page.locator("#arguments")).to_have_value("{}")
-    wait_until(lambda: bool(held) or page.evaluate("0"), "the script of the page is asked for")
+    held.wait()
+    settle(page)
+    expect(page.locator("#arguments")).to_have_count(0)
+    held.end()
     given = json.dumps({"json": json.dumps({"content": [{"type": "text", "text": "typed early"}]})})
     page.fill("#arguments", given)
-    held[0].continue_()
     expect(page.get_by_role("textbox", name="json", exact=True)).to_have_value(re.compile("typed early"))
     expect(page.locator("#arguments")).to_have_value(given)
     page.get_by_role("button", name="Call", exact=True).click()

@@ -59,6 +59,11 @@ class HubLive:
             self._recording = LiveRecording(self._loop, self._meter, self._gateway, self._jobs)
         return self._recording
 
+    @property
+    def last(self) -> str:
+        """Return the id of the newest event. Recording begins with this call."""
+        return self.attach().feed.last
+
     def follow(self, after: str | None, access: Access) -> AsyncIterator[list[LiveEvent]]:
         """Yield events as :meth:`EventFeed.follow` does. Recording begins with this call."""
         return self.attach().feed.follow(after, access)

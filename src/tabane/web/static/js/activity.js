@@ -23,6 +23,7 @@ class Calls {
     this.running = new Map();
     this.frame = 0;
     this.skipped = 0;
+    this.news = [];
     for (const row of this.rows.querySelectorAll("[data-outcome=running]")) this.running.set(Number(row.dataset.number), null);
   }
 
@@ -32,6 +33,8 @@ class Calls {
     if (call.skipped) return this.skip(call.skipped);
     if (call.outcome === "running") this.running.set(call.number, call);
     else this.running.delete(call.number);
+    this.news.push(call);
+    if (this.news.length > MOST_WAITING) this.news.shift();
     if (!this.fits(call)) return;
     this.waiting.push(call);
     if (this.waiting.length > MOST_WAITING) this.waiting.shift();
@@ -102,13 +105,16 @@ class Calls {
     const query = new URLSearchParams([...new FormData(this.form)].filter(([, value]) => value));
     history.replaceState(history.state, "", `${location.pathname}${query.size ? `?${query}` : ""}`);
     const mine = (this.asked = query.toString());
-    const text = await get(`/activity/rows?${query}`);
-    if (mine !== this.asked) return;
-    this.waiting = [];
+    this.news = [];
+    const text = await get(`/activity/rows?${query}`).catch(() => null);
+    if (mine !== this.asked || text === null) return;
     this.rows.innerHTML = text;
     showTimes(this.rows);
+    // The rows may be older than the calls that were heard of meanwhile.
+    this.waiting = this.news.filter((call) => this.fits(call));
+    if (this.paused) this.showWaiting();
+    else this.flush();
     this.empty.hidden = this.rows.children.length > 0;
-    this.showWaiting();
   }
 
   end() { cancelAnimationFrame(this.frame); clearTimeout(this.later); }
@@ -125,7 +131,8 @@ class Seconds {
   }
 
   async start() {
-    const found = await get(`/activity/seconds?seconds=${KEPT}`);
+    const found = await get(`/activity/seconds?seconds=${KEPT}`).catch(() => null);
+    if (!found || this.ended) return;
     found.calls.forEach((calls, at) => {
       if (calls) this.known.set(found.from + at, { calls, failed: found.failed[at], refused: found.refused[at], p50: found.p50[at], p95: found.p95[at] });
     });

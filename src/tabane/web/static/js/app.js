@@ -12,6 +12,7 @@ let unmount = null;
 let visit = 0;
 let wanted = null;
 let going = null;
+let spoiled = false;
 
 // -- content ------------------------------------------------------------------------------------
 
@@ -19,7 +20,17 @@ let going = null;
  * Load a page into the frame. With `whole`, the navigation around it is loaded too. With `keep`, what is typed and
  * focused stays. With `hold`, nobody can use the page that is shown meanwhile: what they did would be lost.
  */
-async function show(url, { push = true, whole = false, keep = false, hold = false } = {}) {
+async function show(url, options = {}) {
+  const heard = live.record();
+  try {
+    if (await load(url, options)) heard.again();
+  } finally {
+    heard.end();
+  }
+}
+
+/** Return whether the page is shown. */
+async function load(url, { push = true, whole = false, keep = false, hold = false }) {
   const mine = ++visit;
   wanted = null;
   if (hold && main()) main().inert = true;
@@ -32,20 +43,42 @@ async function show(url, { push = true, whole = false, keep = false, hold = fals
     response = await fetch(url, { headers: headers({ "HX-Request": "true", Accept: "text/html", ...more }) });
   } catch {
     if (mine === visit) unreachable(url);
-    return;
+    return false;
   }
-  if (mine !== visit) return;
+  if (mine !== visit) return false;
   if (response.status === 401) return signIn((await response.json()).error, url);
   if (response.status === 503) return unreachable(url);
-  const text = await response.text();
-  if (mine !== visit) return;
+  if (spoiled) return location.assign(url);
+  let text;
+  let module;
+  try {
+    // The script is there before the page is: whoever clicks at once is heard.
+    [module, text] = await Promise.all([script(response.headers.get("tabane-module")), response.text()]);
+  } catch {
+    if (mine === visit) unreachable(url);
+    return false;
+  }
+  if (mine !== visit) return false;
+  live.after(response.headers.get("tabane-event"));
   if (push && url !== location.pathname + location.search) history.pushState({ htmx: true }, "", url);
   connection(true);
-  await swap(target, text, keep);
+  await swap(target, text, keep, module);
   if (mine === visit) going = null;
   if (!keep) scrollTo(0, 0);
   if (push && !whole && !keep) main()?.focus({ preventScroll: true });
   if (target === app) live.start();
+  return mine === visit;
+}
+
+/** Return the script of a page. A browser does not ask again for one that it failed to get before a new document. */
+async function script(name) {
+  if (!name) return null;
+  try {
+    return await import(`./${name}.js`);
+  } catch (error) {
+    spoiled = true;
+    throw error;
+  }
 }
 
 /**
@@ -74,14 +107,15 @@ function unchanged({ sourceElement, request }) {
   return String(new URLSearchParams(new FormData(form))) === String(request.body) ? form : null;
 }
 
-async function swap(target, text, keep) {
+async function swap(target, text, keep, module) {
   leave();
   await htmx.swap({ sourceElement: app, target, text, swap: keep ? "innerMorph" : "innerHTML" });
   app.setAttribute("aria-busy", "false");
   if (main()) main().inert = false;
   if (keep) renew();
   mark();
-  await enter();
+  const content = document.querySelector("#main [data-module]");
+  if (content) unmount = module?.mount?.(content) ?? null;
 }
 
 /**
@@ -103,15 +137,6 @@ function mark() {
   }
   menu(false);
   showTimes(document);
-}
-
-async function enter() {
-  const content = document.querySelector("#main [data-module]");
-  const name = content?.dataset.module;
-  if (!name) return;
-  const mine = visit;
-  const module = await import(`./${name}.js`);
-  if (mine === visit && content.isConnected) unmount = module.mount?.(content) ?? null;
 }
 
 function leave() {

@@ -13,14 +13,17 @@ export function mount(root) {
   const state = root.querySelector("[data-state]");
   let timer = 0;
   let asked = null;
+  let shown = "";
 
+  /** Show what fits the text. Return whether that is shown. */
   async function search() {
+    clearTimeout(timer);
     const query = input.value.trim();
     asked?.abort();
     history.replaceState(history.state, "", query ? `/?q=${encodeURIComponent(query)}` : "/");
     results.hidden = !query;
     state.hidden = Boolean(query);
-    if (!query) { results.replaceChildren(); return; }
+    if (!query) { results.replaceChildren(); shown = ""; return false; }
     const mine = (asked = new AbortController());
     const text = await get(`/home/search?q=${encodeURIComponent(query)}`, { signal: mine.signal }).catch((error) => {
       if (error.name === "AbortError") return null;
@@ -29,14 +32,28 @@ export function mount(root) {
       told.textContent = error.message;
       return told;
     });
-    if (text === null || mine.signal.aborted) return;
+    if (text === null || mine.signal.aborted) return false;
+    const at = places().indexOf(document.activeElement);
     if (typeof text === "string") results.innerHTML = text;
     else results.replaceChildren(text);
     showTimes(results);
+    shown = query;
+    // Whoever is among the results stays there.
+    if (at > 0) (places()[at] ?? input).focus();
+    return true;
+  }
+
+  const places = () => [input, ...results.querySelectorAll("[data-result]")];
+
+  /** Open the first result for the text, never one that was found for an earlier text. */
+  async function open() {
+    const query = input.value.trim();
+    if (shown !== query && !(await search())) return;
+    if (input.value.trim() === query && root.isConnected) results.querySelector("[data-result]")?.click();
   }
 
   const typed = () => { clearTimeout(timer); timer = setTimeout(search, PAUSE); };
-  const submitted = (event) => { event.preventDefault(); results.querySelector("[data-result]")?.click(); };
+  const submitted = (event) => { event.preventDefault(); open(); };
 
   /** Move between the input and the results. */
   const pressed = (event) => {
@@ -49,7 +66,7 @@ export function mount(root) {
       return;
     }
     if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
-    const all = [input, ...results.querySelectorAll("[data-result]")];
+    const all = places();
     const next = all[all.indexOf(document.activeElement) + (event.key === "ArrowDown" ? 1 : -1)];
     if (!next) return;
     event.preventDefault();

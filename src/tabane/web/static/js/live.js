@@ -8,6 +8,7 @@ const LONGEST_WAIT = 8000;
 
 const listeners = new Map();
 const channel = new BroadcastChannel(CHANNEL);
+const recordings = new Set();
 let last = "";
 let connected = null;
 
@@ -19,11 +20,31 @@ export function on(topic, listener) {
 }
 
 /** Tell the listeners of this tab. */
-function deliver({ topic, data, id }) {
-  if (id) last = id;
+function deliver(event) {
+  if (event.id) last = event.id;
+  if (event.id && event.topic !== "reset") for (const heard of recordings) heard.push(event);
+  announce(event);
+}
+
+function announce({ topic, data }) {
   for (const name of [topic, "*"]) {
     for (const listener of listeners.get(name) || []) listener(data, topic);
   }
+}
+
+/**
+ * Record the events from now on. A page that is on its way may have been made before them, and what it shows does not
+ * listen yet: `again()` tells the listeners of them once more. `end()` ends the recording.
+ */
+export function record() {
+  const heard = [];
+  recordings.add(heard);
+  return { again: () => heard.splice(0).forEach(announce), end: () => recordings.delete(heard) };
+}
+
+/** Begin after the event with that id, unless later ones are known: the page that is shown has all before it. */
+export function after(id) {
+  last ||= id || "";
 }
 
 function tell(message) {

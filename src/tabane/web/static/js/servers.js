@@ -8,7 +8,7 @@ const LATEST = 5000;
 const TYPED = 180;
 
 export function mount(root) {
-  const ends = [filters(root), trials(root), dialogs(root), opened(root), corrected(root)];
+  const ends = [filters(root), trials(root), dialogs(root), opened(root), corrected(root), listed(root)];
   const log = root.querySelector("[data-log]");
   if (log) ends.push(follow(log));
   return () => ends.forEach((end) => end());
@@ -95,6 +95,20 @@ function opened(root) {
   };
   root.addEventListener("toggle", listener, true);
   return () => root.removeEventListener("toggle", listener, true);
+}
+
+/** The list of tools follows the catalog, unless somebody opened a tool or more of the list: that would be lost. */
+function listed(root) {
+  const list = root.querySelector("#server-tools");
+  if (!list) return () => {};
+  const changed = () => list.dispatchEvent(new CustomEvent("listed"));
+  const kept = listen(root, "htmx:before:swap", (event) => {
+    const { sourceElement, sourceEvent } = event.detail.ctx ?? {};
+    if (sourceElement !== list || sourceEvent?.type !== "listed") return;
+    if (list.querySelector("details[open]") || list.querySelectorAll(":scope > .card").length > 1) event.preventDefault();
+  });
+  document.body.addEventListener("catalog", changed);
+  return () => { kept(); document.body.removeEventListener("catalog", changed); };
 }
 
 /** Add new lines to a log while it is shown, and stay at its end unless somebody scrolled away. */

@@ -7,6 +7,7 @@ export function mount(root) {
   const changed = root.querySelector("#settings-changed");
   const none = root.querySelector("#settings-none");
   let edited = "";
+  let asked = 0;
 
   function filter() {
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -40,9 +41,11 @@ export function mount(root) {
 
   /** Show what somebody else changed. Forms stay as they are. */
   async function refresh() {
-    const response = await fetch("/settings", { headers: headers({ "HX-Request": "true" }) });
-    if (!response.ok) return;
-    const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+    const mine = ++asked;
+    const response = await fetch("/settings", { headers: headers({ "HX-Request": "true" }) }).catch(() => null);
+    const text = response?.ok ? await response.text().catch(() => null) : null;
+    if (text === null || mine !== asked) return;
+    const fresh = new DOMParser().parseFromString(text, "text/html");
     for (const row of fresh.querySelectorAll(".setting")) {
       const old = root.querySelector(`#${CSS.escape(row.id)}`);
       const value = (one) => one.querySelector(".setting-value")?.textContent;
