@@ -119,7 +119,7 @@ async def _ordered(
 ) -> list[str]:
     """Ask the long one, then the short one; the order in which they were answered.
 
-    The short one says in the reading thread that it ran: on the event loop, answers that come at once may
+    The short one says in the reading thread that it ran. On the event loop, answers that come at once may
     change places.
     """
     gate, done = Gate(), list[str]()
