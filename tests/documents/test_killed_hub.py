@@ -16,6 +16,7 @@ from tabane.errors import HubError
 from tabane.hub.local.client import HubClient, connect
 from tabane.hub.local.endpoint import Endpoint
 from tests.harness.home import Home
+from tests.harness.patience import LONG
 
 WRITERS = 4
 ROUNDS = 5
@@ -102,7 +103,7 @@ def _killed_while_writing(home: Home, writers: list[Writer], later: float) -> No
         threads[0].join(later)
         os.kill(pid, signal.SIGKILL)
         for thread in threads:
-            thread.join(20)
+            thread.join(LONG)
             assert not thread.is_alive()
 
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tabane.gateway.tools.disclosure import describe, light_definition, search_text, signature
@@ -323,6 +323,7 @@ def test_light_definitions_take_no_more_than_they_must() -> None:
 
 
 @given(SCHEMAS, st.text(max_size=80), JSON, JSON)
+@example({"properties": {"\n": "string"}}, "", None, None)
 def test_any_definition_can_be_shown(schema: Any, description: str, annotations: Any, output: Any) -> None:
     shown = tool("t", description, inputSchema=schema, annotations=annotations, outputSchema=output)
     assert "\n" not in signature(shown)

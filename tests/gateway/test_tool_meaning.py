@@ -11,7 +11,7 @@ from tabane.gateway.tools.vector_table import ToolGist
 from tabane.messages import say
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tests.gateway.lettered import Lettered, vector
-from tests.harness.patience import run
+from tests.harness.patience import LONG, run
 
 
 class Store:
@@ -63,7 +63,7 @@ def test_nothing_is_embedded_before_the_first_search() -> None:
     async def scenario() -> None:
         model, store = Lettered(), Store("one", "two")
         embedding = Embedding(model)
-        meaning = ToolMeaning(lambda: embedding, store)
+        meaning = ToolMeaning(lambda: embedding, store, patience=LONG)
         meaning.changed()
         assert (model.texts, embedding.asked) == ([], [])
         found = await meaning.of_query("three")
@@ -84,6 +84,7 @@ def test_a_query_whose_vector_takes_long_is_answered_by_words_and_its_vector_is_
         assert (found.vectors, found.available) == ({}, True)
         embedding.ready.set()
         await turns()  # the vector of the first arrives
+        meaning._patience = LONG
         assert (await meaning.of_query("query")).vectors
         await meaning.close()
 
@@ -110,7 +111,7 @@ def test_while_a_model_is_late_other_searches_do_not_wait_for_it() -> None:
 def test_the_sentences_of_a_query_have_vectors_too() -> None:
     async def scenario() -> None:
         embedding = Embedding(Lettered("org/any#1"))
-        meaning = ToolMeaning(lambda: embedding, Store())
+        meaning = ToolMeaning(lambda: embedding, Store(), patience=LONG)
         for query, steps in (
             ("Read the file. Then send it by mail.", ["Read the file.", "Then send it by mail."]),
             ("translate this letter, then read it aloud", ["translate this letter", "read it aloud"]),
@@ -127,7 +128,10 @@ def test_the_sentences_of_a_query_have_vectors_too() -> None:
 def test_without_a_model_there_is_nothing_to_wait_for() -> None:
     async def scenario() -> None:
         none = Embedding()
-        for meaning in (ToolMeaning(None, Store("one")), ToolMeaning(lambda: none, Store("one"))):
+        for meaning in (
+            ToolMeaning(None, Store("one")),
+            ToolMeaning(lambda: none, Store("one"), patience=LONG),
+        ):
             found = await meaning.of_query("query")
             assert (found.vectors, found.available) == ({}, False)
             await meaning.close()
@@ -139,7 +143,7 @@ def test_a_model_reads_only_what_it_can_read() -> None:
     async def scenario() -> None:
         english, any_language = Lettered("org/all-MiniLM-L6-v2#1"), Lettered("org/other#1")
         embedding = Embedding(english, any_language)
-        meaning = ToolMeaning(lambda: embedding, Store())
+        meaning = ToolMeaning(lambda: embedding, Store(), patience=LONG)
         assert set((await meaning.of_query("円グラフを描く")).vectors) == {"org/other#1"}
         assert len((await meaning.of_query("draw a pie chart")).vectors) == 2
         await meaning.close()
@@ -152,7 +156,7 @@ def test_work_that_failed_is_tried_again_with_a_later_search() -> None:
         model, store = Lettered(), Store("one")
         embedding = Embedding(model)
         model.fails = ModelUnavailable(say("The embedding process is stopping."))
-        meaning = ToolMeaning(lambda: embedding, store, retry=0.0)
+        meaning = ToolMeaning(lambda: embedding, store, patience=LONG, retry=0.0)
         assert (await meaning.of_query("query")).available
         while model.fails is not None:
             await asyncio.sleep(0)
@@ -170,7 +174,7 @@ def test_tools_that_come_later_are_embedded_with_the_next_search() -> None:
     async def scenario() -> None:
         model, store = Lettered(), Store("one")
         embedding = Embedding(model)
-        meaning = ToolMeaning(lambda: embedding, store)
+        meaning = ToolMeaning(lambda: embedding, store, patience=LONG)
         await meaning.of_query("query")
         await store.cleared.wait()
         store.texts.append("two")

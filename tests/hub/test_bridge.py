@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import array
 import contextlib
+import fcntl
 import json
 import os
 import signal
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,7 +32,7 @@ from tests.harness.bridge import (
     request,
     resident,
 )
-from tests.harness.patience import wait_until
+from tests.harness.patience import LONG, wait_until
 
 Connect = Callable[..., BridgeClient]
 
@@ -297,15 +300,20 @@ def test_a_second_signal_ends_at_once(hub: FakeHub, connect: Connect) -> None:
     line.next()
     client.process.send_signal(signal.SIGTERM)
     # It is seen to have come by the bridge reading no more requests.
-    wait_until(lambda: _unread(client, line), "the bridge stops reading")
+    wait_until(lambda: _unread(client), "the bridge stops reading")
     client.process.send_signal(signal.SIGTERM)
-    assert client.wait(5) == 0
+    assert client.wait() == 0
     assert client.next()["error"]["data"]["reason"] == "hub"
 
 
-def _unread(client: BridgeClient, line: BridgeConnection) -> bool:
+def _unread(client: BridgeClient) -> bool:
+    """Send a request, and return whether the bridge sleeps on although the request has come to its input."""
     client.send(request(2))
-    return line.lines.quiet(0.1)
+    assert client.process.stdin is not None
+    there = array.array("i", [0])
+    wait_until(lambda: psutil.Process(client.pid).status() == psutil.STATUS_SLEEPING, "the bridge rests")
+    fcntl.ioctl(client.process.stdin, termios.FIONREAD, there)
+    return there[0] > 0
 
 
 def test_a_client_that_is_gone_ends_the_bridge(hub: FakeHub, connect: Connect) -> None:
@@ -376,7 +384,7 @@ def _still(client: BridgeClient) -> bool:
     before = process.num_ctx_switches()
     with pytest.raises(psutil.TimeoutExpired):
         process.wait(0.2)
-    return process.num_ctx_switches() == before
+    return process.num_ctx_switches() == before and process.status() == psutil.STATUS_SLEEPING
 
 
 def test_a_refusal_names_the_reason_to_every_request_and_ends_the_bridge(
@@ -470,7 +478,7 @@ def _in_thread(work: Callable[[], object]) -> Callable[[], None]:
     thread.start()
 
     def finish() -> None:
-        thread.join(20)
+        thread.join(LONG)
         assert not thread.is_alive()
 
     return finish
@@ -510,6 +518,7 @@ def test_no_time_is_spent_while_nobody_asks(hub: FakeHub, connect: Connect) -> N
     line = hub.accept()
     initialized(client, line)
     process = psutil.Process(client.pid)
+    wait_until(lambda: _still(client), "it has done all that was asked")
     before = process.num_ctx_switches()
     begin = time.monotonic()
     assert line.lines.quiet(0.5)

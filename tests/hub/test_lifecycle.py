@@ -203,12 +203,12 @@ def test_a_restart_under_load_loses_nothing_at_all(user: User) -> None:
     for number in range(count):
         client.send(request(number, name="small__echo", arguments={"n": number}))
         if number % 100 == 50:
-            assert restart is None or restart.wait(30) == 0
+            assert restart is None or restart.wait(LONG) == 0
             command = [sys.executable, "-m", "tabane", "restart"]
             restart = subprocess.Popen(command, env=user.environment, stdout=subprocess.DEVNULL)
     assert restart is not None
-    assert restart.wait(30) == 0
-    reader.join(60)
+    assert restart.wait(LONG) == 0
+    reader.join(4 * LONG)
     assert sorted(answers, key=str) == sorted(((n, {"n": n}) for n in range(count)), key=str)
 
 
@@ -352,7 +352,7 @@ def test_a_foreground_hub_ends_at_ctrl_c(user: User) -> None:
         pass
     assert user.run("start", "--foreground").status == 1
     process.send_signal(signal.SIGINT)
-    assert process.wait(20) == 0
+    assert process.wait(LONG) == 0
     assert process.stdout is not None
     assert process.stdout.read() == b""
     user.gone()

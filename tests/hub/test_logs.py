@@ -214,7 +214,8 @@ def test_a_file_is_followed_over_its_rotation(tmp_path: Path) -> None:
     wait_until(grown, "what is added is seen")
     path.rename(tmp_path / "log.1")
     path.write_text("two\nend\n")
-    thread.join(10)
+    thread.join(LONG)
+    assert not thread.is_alive()
     assert seen[-2:] == ["two", "end"]
     assert "old" not in seen
 

@@ -23,6 +23,7 @@ from tabane.operations import Caller, Face
 from tabane.operations.access import CallTarget
 from tabane.operations.metering import Outcome
 from tabane.wire import json
+from tests.harness.patience import until
 from tests.harness.trace_collector import CollectedSpan, TraceCollectorServer, trace_collector
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -322,7 +323,7 @@ def test_a_collector_that_refuses_is_a_warning_with_a_count(caplog: pytest.LogCa
     async def scenario(tracing: CallTracing, collector: TraceCollectorServer) -> None:
         collector.status = 401
         tracing.begin(CALLER, ISSUE).end("ok")
-        await asyncio.to_thread(collector.wait_for_request)
+        await until(lambda: "did not accept" in caplog.text, "the refusal has come back")
         await tracing.close()
 
     with caplog.at_level(logging.WARNING):

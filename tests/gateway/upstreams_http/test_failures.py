@@ -418,9 +418,12 @@ def test_a_body_without_end_is_cut_off(tmp_path: Path) -> None:
 
     async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         assert "larger than the message limit" in await failure(client)
+
+    async def in_time(server: Raw, hub: RunningHub, client: SocketClient) -> None:
         assert "did not answer within" in await failure(client, "peek")
 
-    with_server(tmp_path, calls(endless), scenario, {"max_line": 1 << 20}, timeout=2)
+    with_server(tmp_path / "body", calls(endless), scenario, {"max_line": 1 << 20})
+    with_server(tmp_path / "stream", calls(endless), in_time, {"max_line": 1 << 20}, timeout=2)
 
 
 def test_a_small_body_that_unpacks_to_a_huge_one_is_cut_off(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from tests.harness.patience import run, until
 from tests.harness.running_hub import child
 
 SERVERS = {"c": child()}
+SMALL = str(Path(__file__).parents[2] / "servers" / "small.py")
 TOKEN = {"_meta": {"progressToken": "t"}}
 
 
@@ -275,12 +277,14 @@ def test_a_batch_is_answered_together_where_the_version_has_batches(tmp_path: Pa
 
 def test_an_id_in_use_is_refused_and_the_first_request_answered(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with http_hub(tmp_path, SERVERS) as here:
+        waiting = {"command": sys.executable, "args": [SMALL, str(tmp_path)]}
+        async with http_hub(tmp_path, {"small": waiting}) as here:
             peer, other = await here.peer(), await here.peer()
             session = await here.session(other)
-            peer.send_message(call("c__wait", 1, seconds=0.5), **session)
-            await until(lambda: here.hub.status()["in_flight"] == 1, "the call is in flight")
+            peer.send_message(call("small__wait", 1), **session)
+            await until((tmp_path / "waiting").exists, "the call is in flight")
             assert (await other.post(request("ping", number=1), **session)).status == 400
+            (tmp_path / "go").touch()
             assert (await peer.reply())["id"] == 1  # a stream where the machine is slow
 
     run(scenario)
@@ -288,10 +292,11 @@ def test_an_id_in_use_is_refused_and_the_first_request_answered(tmp_path: Path) 
 
 def test_an_idle_session_ends_and_one_that_listens_does_not(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with http_hub(tmp_path, http_idle=0.005) as here:
+        async with http_hub(tmp_path, http_idle=0.05) as here:  # 3 seconds in which a client has to listen
             peer, stream = await here.peer(), await here.peer()
-            idle, listening = await here.session(peer), await here.session(peer)
+            listening = await here.session(peer)
             assert await listen(stream, listening) == 200
+            idle = await here.session(peer)
 
             async def ended() -> bool:
                 return len(here.hub.sessions) == 1

@@ -226,8 +226,8 @@ def test_a_connection_that_comes_too_late_is_closed() -> None:
 def test_a_port_where_nobody_listens_is_told_after_the_retries(site: Site) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    error = failed(site.policy(allowed=("127.0.0.1",)), f"http://127.0.0.1:{port}/")
+        port = free.getsockname()[1]  # it is held, so that no other program listens there
+        error = failed(site.policy(allowed=("127.0.0.1",)), f"http://127.0.0.1:{port}/")
     assert error.cause == "connect"
     assert "refused" in str(error)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import threading
 import time
@@ -284,7 +285,13 @@ def test_the_loop_runs_on_while_a_large_body_is_unpacked(site: Site) -> None:
             heart.cancel()
         return longest
 
-    assert asyncio.run(go()) < 0.15, "seconds of work at one go; all of it together takes 0.3 and more"
+    gc.collect()
+    gc.disable()  # what other tests left takes long to look through, and is no work of the fetcher
+    try:
+        longest = asyncio.run(go())
+    finally:
+        gc.enable()
+    assert longest < 0.15, "seconds of work at one go; all of it together takes 0.3 and more"
 
 
 def test_bytes_that_unpack_to_nothing_are_counted_too(site: Site) -> None:
@@ -296,7 +303,7 @@ def test_bytes_that_unpack_to_nothing_are_counted_too(site: Site) -> None:
 
 
 @pytest.mark.parametrize(("path", "limits", "said"), [
-    ("/drip", {"timeout": 0.3}, "the page at"), ("/hang", {"timeout": 0.3}, "an answer of"),
+    ("/drip", {"timeout": 2}, "the page at"), ("/hang", {"timeout": 0.3}, "an answer of"),
     ("/hang", {"read_timeout": 0.2}, "an answer of"),
 ])  # fmt: skip
 def test_what_takes_too_long_is_given_up(site: Site, path: str, limits: dict[str, Any], said: str) -> None:

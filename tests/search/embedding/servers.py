@@ -142,6 +142,7 @@ class FakeService:
         self.faults: list[tuple[int, dict[str, str]]] = []
         self.most = 1000
         self.silent = False
+        self.unanswered = 0  # requests to come that are never answered
         self.seconds = 0.0  # for each text of a request
         self.stuck: set[str] = set()  # texts that are never answered
         self.refused: set[str] = set()  # texts that are no valid request
@@ -175,6 +176,9 @@ class FakeService:
             return web.Response(status=400, text="too long")
         self.begun.set()
         await asyncio.sleep(self.seconds * len(asked["input"]))
+        if self.unanswered:
+            self.unanswered -= 1
+            await asyncio.Event().wait()
         if self.silent or self.stuck & {*asked["input"]}:
             await asyncio.Event().wait()
         answer = self.answer(asked["input"])

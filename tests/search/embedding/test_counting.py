@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from tabane.search.embedding.token_counting import (
     exact,
     room_of,
 )
+from tests.harness.patience import LONG, wait_until
 
 DOCS = sorted((Path(__file__).parents[3] / "docs").glob("*.md"))
 MINILM = settled("sentence-transformers/all-MiniLM-L6-v2", "a" * 40)
@@ -81,10 +81,7 @@ def test_a_process_that_was_killed_is_started_again(counter: TokenCounter) -> No
 def test_a_process_that_is_not_asked_ends(file: str) -> None:
     counter = TokenCounter(file, os.environ, idle=0.05)
     counter.counts(["a"])
-    deadline = time.monotonic() + 20
-    while counter.pid is not None:
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.01)
+    wait_until(lambda: counter.pid is None, "it ends")
     assert counter.counts(["Hello world"]) == [2]
     counter.close()
 
@@ -103,7 +100,7 @@ def test_threads_take_turns(counter: TokenCounter) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(LONG)
     assert found == [counts] * 4
 
 

@@ -300,12 +300,16 @@ class Kept:
     def __init__(self, path):
         self.file = sqlite3.connect(path, isolation_level=None)
         self.file.execute("CREATE TABLE IF NOT EXISTS kept (key BLOB PRIMARY KEY, vector BLOB)")
+        self.room = int(sys.argv[2]) or sys.maxsize
 
     async def get(self, keys):
         found = [self.file.execute("SELECT vector FROM kept WHERE key = ?", [key]).fetchone() for key in keys]
         return [row and row[0] for row in found]
 
     async def put(self, vectors):
+        if self.room == 0:
+            await asyncio.Event().wait()  # to be killed
+        self.room -= 1
         self.file.execute("BEGIN")
         self.file.executemany("INSERT INTO kept VALUES (?, ?)", vectors)  # a key twice is an error
         self.file.execute("COMMIT")
@@ -329,7 +333,7 @@ def test_bulk_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
 
     async def run(parts: int) -> list[str]:
         bulk = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", _BULK, str(tmp_path), stdout=asyncio.subprocess.PIPE
+            sys.executable, "-c", _BULK, str(tmp_path), str(parts), stdout=asyncio.subprocess.PIPE
         )
         assert bulk.stdout is not None
         said = [(await bulk.stdout.readline()).decode() for _ in range(parts)]

@@ -15,6 +15,7 @@ from tabane.store.collection_state import SpaceStorage, VectorPlacement
 from tabane.store.vectors.space_index import MOST_TAKEN, SpaceIndex
 from tabane.store.vectors.vector_database import VectorDatabase
 from tabane.store.vectors.vector_truth import VectorOwnership
+from tests.harness.patience import LONG
 from tests.store.vectors.oracle import packed
 
 
@@ -90,7 +91,7 @@ class _Coming:
         return 1
 
     def ended(self) -> None:
-        self._flushing.join(10)
+        self._flushing.join(LONG)
         assert not self._flushing.is_alive()
 
 

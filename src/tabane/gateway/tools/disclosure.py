@@ -155,12 +155,20 @@ def _arguments(tool: Tool, typed: bool) -> str:
 
 def _argument(parameter: SchemaParameter, root: SchemaRoot, typed: bool) -> str:
     # An optional enum is shown by its first value: to choose a tool, it is enough that there is a choice.
+    name = _in_one_line(parameter.name)
     if parameter.required:
         kind = type_of(parameter.schema, root, BRIEF)
-        return parameter.name if kind == "string" and not typed else f"{parameter.name}: {kind}"
+        return name if kind == "string" and not typed else f"{name}: {kind}"
     if not typed:
-        return f"{parameter.name}?"
-    return f"{parameter.name}?: {type_of(parameter.schema, root, BRIEFEST)}"
+        return f"{name}?"
+    return f"{name}?: {type_of(parameter.schema, root, BRIEFEST)}"
+
+
+def _in_one_line(name: str) -> str:
+    """Return the name of a parameter with line breaks and other control characters escaped."""
+    if name.isprintable():
+        return name
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in name)
 
 
 def _unfit(query: str, near: Sequence[str]) -> Message:
