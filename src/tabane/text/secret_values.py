@@ -38,7 +38,7 @@ _WORDS = frozenset(
 """Values that say how something is done, or that somebody still has to fill in."""
 
 _PLACEHOLDER = re.compile(
-    r"\*+|x+|\.+|…|<[^<>]*>|\[[^\[\]]*\]|\{+[^{}]*\}+|\$[A-Za-z_]\w*|%\w+%"
+    r"\*+|x+|\.+|…|<[^<>]*>|[\[{]+[\w .-]+[\]}]+|\$[A-Za-z_]\w*|%\w+%"
     r"|(?:your|insert|enter|replace|put|add)[-_ ].*(?:key|token|secret|password|here|value)"
     r"|.*[-_ ]here",
     re.IGNORECASE,
