@@ -14,7 +14,8 @@ import pytest
 from tests.cli.test_find_servers import registry, runnable  # noqa: F401
 from tests.harness.home import CHILD, Home, hub
 from tests.harness.mcp_registry import LocalRegistry, entry, npm
-from tests.harness.patience import wait_until
+from tests.harness.patience import LONG, wait_until
+from tests.harness.terminal import on_terminal
 from tests.servers.raw_http import legacy, serving
 
 COMMAND = (sys.executable, str(CHILD))
@@ -236,14 +237,12 @@ def test_a_secret_of_a_registry_server_is_asked_for_without_showing_it(
         entry("io.github.acme/weather", packages=[npm("weather-mcp", environmentVariables=[WEATHER])])
     ]
     home.write_servers({"other": {"command": "x", "env": {"A": "${WEATHER_KEY}"}}})
-    from tests.harness.terminal import on_terminal
-
     with on_terminal(home, "servers", "add", "--from-registry", "io.github.acme/weather") as terminal:
-        terminal.read_until("WEATHER_KEY:")
+        terminal.read_until("WEATHER_KEY:", LONG)
         os.write(terminal.fd, f"{KEY}\n".encode())
-        terminal.read_until("[Y/n]")
+        terminal.read_until("[Y/n]", LONG)
         os.write(terminal.fd, b"\n")
-        terminal.end(120)
+        terminal.end(LONG)
     assert terminal.process.returncode == 0, terminal.out
     assert KEY not in terminal.out
     assert home.read_servers()["weather"]["env"] == {"WEATHER_KEY": "${WEATHER_KEY_WEATHER}"}

@@ -21,7 +21,8 @@ def plain(home: Home) -> Home:
   // my servers
   "mcpServers": {{
     "one": {{{child}, "env": {{"API_KEY": "{KEY}", "LEVEL": "debug"}}}}, // in use
-    "two": {{"url": "https://example.com/mcp", "headers": {{"Authorization": "Bearer k-567890"}}, "enabled": false}},
+    "two": {{"url": "https://example.com/mcp", "headers": {{"Authorization": "Bearer k-567890"}},
+      "enabled": false}},
     "three": {{{child}, "enabled": false}}
   }}
 }}
@@ -34,7 +35,7 @@ def test_a_file_with_keys_in_plain_text_works_and_is_not_rewritten(plain: Home) 
     before = plain.servers.read_bytes()
     with hub(plain):
         assert environment_of(plain, "one")["API_KEY"] == KEY
-        assert plain.run("doctor").err is not None
+        assert plain.run("doctor").out
         assert plain.run("servers", "list").succeeded
     assert plain.servers.read_bytes() == before
     plain.run("servers", "enable", "three")
@@ -79,7 +80,9 @@ def test_a_dry_run_and_a_no_change_nothing(plain: Home) -> None:
 
 
 def test_nothing_is_kept_if_the_file_cannot_be_changed(home: Home) -> None:
-    text = '{"mcpServers": {"a": {"command": "x", "args": ["--token", /* mine */ "%s"]}}}' % KEY
+    text = '{"mcpServers": {"a": {"command": "x", "args": ["--token", /* mine */ "KEY"]}}}'.replace(
+        "KEY", KEY
+    )
     home.write_servers(text)
     failed = home.run("secrets", "adopt")
     assert failed.status == 1
