@@ -152,7 +152,7 @@ def test_without_a_terminal_each_missing_input_is_named_with_its_command(desk: D
     env = desk.read_servers()["local"]["env"]
     assert env == {"ACME_KEY": "${ACME_KEY}", "REGION": "eu", "WHO": "blue/${LOCAL_ACCOUNT}"}
     assert desk.read_servers()["remote"]["headers"] == {"Authorization": "Bearer ${ACME_KEY}"}
-    assert "local, remote need a value for Key of the service" in done.err
+    assert "local, remote: a value is missing for Key of the service" in done.err
     for name in ("ACME_KEY", "LOCAL_ACCOUNT"):
         assert f"tabane secrets set {name}" in done.err
         assert desk.run("secrets", "set", name, stdin=f"value-of-{name}").succeeded

@@ -128,10 +128,8 @@ def report_missing(terminal: Terminal, missing: Sequence[MissingInput]) -> None:
     for each in missing:
         terminal.note(
             say(
-                "{servers} {count:needs|need} a value for {title}. Set it with: tabane secrets set "
-                "{variable}",
+                "{servers}: a value is missing for {title}. Set it with: tabane secrets set {variable}",
                 servers=", ".join(each.servers),
-                count=len(each.servers),
                 title=each.wanted.title,
                 variable=each.variable,
             )

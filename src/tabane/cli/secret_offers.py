@@ -73,11 +73,10 @@ def report_kept(terminal: Terminal, settings: Settings, names: Iterable[str], *,
         return
     terminal.note(
         say(
-            "Kept in {place}: {names}. The servers file has {variables} instead of the {count:value|values}.",
+            "Kept in {place}: {names}. The servers file refers to {variables}.",
             place=place_name(_place(settings)),
             names=", ".join(listed),
             variables=", ".join(f"${{{name}}}" for name in listed),
-            count=len(listed),
         )
     )
     if plain and not terminal.asks:
