@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cli.test_find_servers import registry, runnable  # noqa: F401
+from tests.cli.test_secrets import KEYRING
 from tests.harness.home import CHILD, Home, hub
 from tests.harness.mcp_registry import LocalRegistry, entry, npm
 from tests.harness.patience import LONG, wait_until
@@ -35,7 +36,7 @@ def secrets(home: Home) -> dict[str, str]:
 
 def is_loaded(home: Home, server: str) -> bool:
     rows = {row["name"]: row["state"] for row in home.json("servers", "list")["results"]}
-    return rows[server] != "not loaded"
+    return bool(rows[server] != "not loaded")
 
 
 def environment_of(home: Home, server: str) -> dict[str, str]:
@@ -204,6 +205,23 @@ def test_the_first_search_finds_its_tools_without_starting_it_again(home: Home, 
     with hub(home):
         assert home.json("tools", "search", "echo")["results"][0]["name"] == "clock__echo"
         assert starts.read_text() == before
+
+
+def test_with_the_setting_the_key_is_in_the_keyring_alone(home: Home, tmp_path: Path) -> None:
+    ring = tmp_path / "ring"
+    ring.mkdir()
+    (ring / "keyring.py").write_text(KEYRING)
+    environ = {"PYTHONPATH": str(ring), "TABANE_KEYRING": "true"}
+    done = added(home, "--env", f"API_KEY={KEY}", **environ)
+    assert "the system's keyring: API_KEY" in done.err
+    assert secrets(home) == {}
+    assert KEY in (ring / "ring.json").read_text()
+    failed = home.run(
+        *("servers", "add", "bad", "--env", "TOKEN=k-567890", "--", *COMMAND, "--exit", "3"),
+        environment=environ,
+    )
+    assert failed.status == 1
+    assert "k-567890" not in (ring / "ring.json").read_text()
 
 
 WEATHER = {"name": "WEATHER_KEY", "isRequired": True, "isSecret": True}
