@@ -223,14 +223,19 @@ def test_secrets_are_taken_and_never_shown(desk: Desk) -> None:
     for options in (["--dry-run"], ["--dry-run", "--json"], ["--yes"], ["--yes", "--json"], []):
         shown = desk.run("servers", "import", *options)
         assert SECRET not in shown.out + shown.err
-    assert desk.read_servers()["api"] == server
+    assert desk.read_servers()["api"] == {
+        "command": "api",
+        "args": ["--token", "${API_TOKEN}"],
+        "env": {"OTHER": "${OTHER}"},
+    }
+    assert SECRET not in desk.servers.read_text()
 
 
 def test_what_will_not_start_says_so_before_it_is_taken(desk: Desk) -> None:
     desk.has(
         "vscode",
         {
-            "asks": {"command": "x", "env": {"T": "${input:token}"}},
+            "asks": {"command": "x", "env": {"T": "${command:x}"}},
             "web": {"type": "http", "url": "https://example.com/mcp", "oauth": {"clientId": "x"}},
             "missing": {"command": "x", "env": {"T": "${NOWHERE}"}},
             "off": {"command": "y", "disabled": True},
@@ -238,12 +243,12 @@ def test_what_will_not_start_says_so_before_it_is_taken(desk: Desk) -> None:
     )
     found = desk.run("servers", "import", "--dry-run", "--json").json
     why = {server["name"]: server["disabled"] for server in found["servers"]}
-    assert "${input:token} asks for an input" in why["asks"]
+    assert "${command:x} is not a variable" in why["asks"]
     assert "oauth is not supported yet" in why["web"]
     assert "NOWHERE" in why["missing"]
     assert "disabled" in why["off"]
     said = desk.run("servers", "import", "--dry-run").out
-    assert "does not start: ${input:token}" in said
+    assert "does not start: ${command:x}" in said
 
 
 def test_keys_of_other_programs_become_ours_or_are_named(desk: Desk) -> None:

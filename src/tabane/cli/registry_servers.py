@@ -14,6 +14,7 @@ from tabane.errors import BadArguments
 from tabane.gateway.registry.declared_inputs import DeclaredInput, InputTemplate
 from tabane.gateway.registry.entries import RegistryServer
 from tabane.gateway.registry.runs import RegistryRun, command_of, variable_for
+from tabane.gateway.servers.plain_secrets import without_secrets
 from tabane.messages import Message, say
 from tabane.settings import Settings
 from tabane.text.nearest_names import nearest
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 
-KeepSecret = Callable[[str, str], None]
-"""Keeps a secret: the name of its variable, and its value."""
+KeepSecret = Callable[[str, str], str]
+"""Keeps a secret, given a name for its variable and its value. Returns the name that it got."""
 
 
 def ask_registry(
@@ -100,7 +101,8 @@ def choose(
     if server.description:
         definition["description"] = server.description
     if not terminal.json:
-        terminal.note(say("It runs: {command}", command=command_of(definition)))
+        shown = without_secrets(own, definition)
+        terminal.note(say("It runs: {command}", command=command_of(shown)))
     return RegistryChoice(server, own, definition)
 
 
@@ -220,13 +222,11 @@ def _kept(
         variable = variable_for(each, name)
         if keep_secret is None:
             terminal.note(
-                say("{input} is a secret, and is written into the servers file. Better write "
-                    "{variable}=… into secrets.env in Tabane's home, and give {option}.",
-                    input=each.name, variable=variable, option=_given_as(each, name))
+                say("{input} is a secret, and is written into the servers file. Without --plain it is "
+                    "kept as the secret {variable}.", input=each.name, variable=variable)
             )  # fmt: skip
         else:
-            keep_secret(variable, each.checked(answer))
-            yield each.name, f"${{{variable}}}"
+            yield each.name, f"${{{keep_secret(variable, each.checked(answer))}}}"
 
 
 def _missing(
@@ -266,8 +266,8 @@ def _asked(
     question = wanted.name + (f" ({wanted.description})" if wanted.description else "")
     if wanted.secret and keep_secret is None:
         variable = variable_for(wanted, name)
-        terminal.note(say("{question}: add {variable}=… to secrets.env in Tabane's home, or set it in the "
-                          "environment of the hub.", question=question, variable=variable))  # fmt: skip
+        terminal.note(say("{question}: set it with: tabane secrets set {variable}",
+                          question=question, variable=variable))  # fmt: skip
         return f"${{{variable}}}"
     while True:
         answer = _prompted(terminal, question, wanted)
@@ -280,9 +280,7 @@ def _asked(
             continue
         if not wanted.secret or keep_secret is None or checked.startswith("${"):
             return checked
-        variable = variable_for(wanted, name)
-        keep_secret(variable, checked)
-        return f"${{{variable}}}"
+        return f"${{{keep_secret(variable_for(wanted, name), checked)}}}"
 
 
 def _prompted(terminal: Terminal, question: str, wanted: DeclaredInput) -> str:

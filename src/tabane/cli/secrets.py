@@ -12,13 +12,15 @@ import click
 
 from tabane.cli.options import json_option, option
 from tabane.cli.output import Group, Terminal, examples
+from tabane.cli.secret_offers import place_name, store_of
+from tabane.cli.secrets_adopt import adopt
 from tabane.cli.servers_file import ServersFile, file_option
 from tabane.errors import BadArguments, UnknownName
 from tabane.gateway.servers.configuration import written_definitions
 from tabane.gateway.servers.secret_store import LONGEST, SecretStore, check_name
 from tabane.gateway.servers.variables import PLAIN, names_in
-from tabane.messages import Message, say
-from tabane.settings import Settings, load_settings
+from tabane.messages import say
+from tabane.settings import load_settings
 from tabane.text.nearest_names import nearest
 
 
@@ -30,9 +32,12 @@ from tabane.text.nearest_names import nearest
 def secrets() -> None: ...
 
 
+secrets.add_command(adopt)
+
+
 def _secret_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of a secret for the shell."""
-    return [name for name in _store(load_settings({}, os.environ)).places() if name.startswith(incomplete)]
+    return [name for name in store_of(load_settings({}, os.environ)).places() if name.startswith(incomplete)]
 
 
 @secrets.command(
@@ -49,11 +54,11 @@ def _secret_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
 @click.pass_obj
 def set_(terminal: Terminal, name: str, piped: bool) -> None:
     check_name(name)
-    store = _store(load_settings({"config": terminal.config}, os.environ))
+    store = store_of(load_settings({"config": terminal.config}, os.environ))
     place = store.keep(name, _value(terminal, name, piped))
     terminal.show(
         {"name": name, "place": place, "status": "kept"},
-        lambda: terminal.say(say("{name} is kept in {place}.", name=name, place=_place_name(place))),
+        lambda: terminal.say(say("{name} is kept in {place}.", name=name, place=place_name(place))),
     )
 
 
@@ -67,12 +72,12 @@ def set_(terminal: Terminal, name: str, piped: bool) -> None:
 @click.pass_obj
 def list_(terminal: Terminal, file: str | None) -> None:
     place = ServersFile.found(terminal, file)
-    rows = list(_rows(_store(place.settings), _users(place)))
+    rows = list(_rows(store_of(place.settings), _users(place)))
     terminal.show(
         {"results": rows},
         lambda: terminal.table(
             [say("name"), say("kept in"), say("used by")],
-            [(row["name"], _place_name(row["place"]), row["used_by"]) for row in rows],
+            [(row["name"], place_name(row["place"]), row["used_by"]) for row in rows],
         ),
     )
 
@@ -89,7 +94,7 @@ def list_(terminal: Terminal, file: str | None) -> None:
 @click.pass_obj
 def remove(terminal: Terminal, name: str, agreed: bool, file: str | None) -> None:
     place = ServersFile.found(terminal, file)
-    store = _store(place.settings)
+    store = store_of(place.settings)
     known = store.places()
     if name not in known:
         near = nearest(name, known)
@@ -109,10 +114,6 @@ def remove(terminal: Terminal, name: str, agreed: bool, file: str | None) -> Non
         {"name": name, "status": "removed", "used_by": users},
         lambda: terminal.say(say("{name} was removed.", name=name)),
     )
-
-
-def _store(settings: Settings) -> SecretStore:
-    return SecretStore(settings.home, keyring=settings.keyring)
 
 
 def _value(terminal: Terminal, name: str, piped: bool) -> str:
@@ -146,9 +147,3 @@ def _rows(store: SecretStore, users: Mapping[str, list[str]]) -> Iterator[dict[s
     for name in sorted({*kept, *(user for user in users if user not in PLAIN)}):
         place = kept.get(name) or ("environment" if os.environ.get(name) else None)
         yield {"name": name, "place": place, "used_by": users.get(name, [])}
-
-
-def _place_name(place: str | None) -> Message | str:
-    if place is None:
-        return say("not set")
-    return {"keyring": say("the system's keyring"), "environment": say("the environment")}.get(place, place)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tabane.build import this_build
 from tabane.cli.options import json_option, option
 from tabane.cli.output import Command, Terminal, examples, lang, text
-from tabane.cli.registry_servers import GivenValues, choose
+from tabane.cli.registry_servers import GivenValues, KeepSecret, choose
+from tabane.cli.secret_offers import accepted, naming_of, plain_option, report_kept, store_of, with_values
 from tabane.cli.servers_file import ServersFile, file_option
 from tabane.errors import BadArguments, TabaneError
 from tabane.gateway.servers.editing import add_server, check_addable
+from tabane.gateway.servers.kept_secrets import SecretNaming, keeping, moves_of
+from tabane.gateway.servers.variables import each_text
 from tabane.messages import say
 
 if TYPE_CHECKING:
@@ -82,15 +87,15 @@ class ServerTrialFailed(TabaneError):
     cls=AddCommand,
     help=say(
         "Test a server (a command, or a URL), show its tools, and add it to the servers "
-        "file. A server that does not work is not added. For secrets in the environment, "
-        "use a variable: --env KEY='${KEY}' or just --env KEY, with its value in "
-        "secrets.env of Tabane's home."
+        "file. A server that does not work is not added. Keys and passwords are kept as secrets: the file "
+        "has ${NAME} instead. To use a secret that is already kept, write --env KEY='${NAME}', or just "
+        "--env KEY."
     ),
     epilog=examples(
         "tabane servers add time -- uvx mcp-server-time",
         "tabane servers add files -- npx -y @modelcontextprotocol/server-filesystem ~/notes",
         "tabane servers add github --env GITHUB_TOKEN -- github-mcp-server stdio",
-        "tabane servers add docs https://example.com/mcp --header Authorization='Bearer ${TOKEN}'",
+        "tabane servers add docs https://example.com/mcp --header 'Authorization: Bearer ${TOKEN}'",
         "tabane servers add --from-registry io.github.github/github-mcp-server",
     ),
 )
@@ -120,7 +125,13 @@ class ServerTrialFailed(TabaneError):
     help=say("How to run a server of the registry: npm, pypi, oci, nuget, http or sse."),
 )
 @option("--env", multiple=True, metavar="KEY=VALUE", help=say("Environment variables for it; repeatable."))
-@option("--header", multiple=True, metavar="KEY=VALUE", help=say("Headers for the URL; repeatable."))
+@option(
+    "--header",
+    multiple=True,
+    metavar="'KEY: VALUE'",
+    help=say("Headers for the URL, also as KEY=VALUE; repeatable."),
+)
+@plain_option
 @option("--cwd", metavar="FOLDER", help=say("Working directory. Default: the folder of the servers file."))
 @option("--description", metavar="TEXT", help=say("What the server is for; tool searches use this text."))
 @option("--tag", "tags", multiple=True, metavar="TAG", help=say("Tag for its tools; repeatable."))
@@ -140,27 +151,72 @@ class ServerTrialFailed(TabaneError):
 @json_option
 @click.pass_obj
 def add(
-    terminal: Terminal, /, name: str | None, file: str | None, untried: bool, force: bool, **given: Any
+    terminal: Terminal,
+    /,
+    name: str | None,
+    file: str | None,
+    untried: bool,
+    force: bool,
+    plain: bool,
+    **given: Any,
 ) -> None:
     listed, registry = given.pop("listed"), {key: given.pop(key) for key in ("inputs", "using", "agreed")}
+    given["header"] = [header_pair(header) for header in given["header"]]
     place = ServersFile.found(terminal, file)
+    kept: dict[str, str] = {}
     if listed:
-        name, wanted = _from_registry(terminal, place, listed, name, registry, given)
+        keep = None if plain else _keeping_into(kept, naming_of(place, {}), name or own_name(listed))
+        name, wanted = _from_registry(terminal, place, listed, name, registry, given, keep)
     elif name is None:
         raise click.MissingParameter(param_type="argument", param_hint="'NAME'")
     else:
         _refuse_registry_options(registry)
         wanted = definition(**given)
-    # report a file that cannot be changed before starting the server
+    # report a file that cannot be changed before asking and before starting the server
     check_addable(place.path, {name: wanted})
+    wanted = _without_secrets(terminal, place, name, wanted, kept, plain, agreed=registry["agreed"])
     result: dict[str, Any] = {"name": name, "path": str(place.path), "status": "added"}
     if not untried and not given["disabled"]:
-        result |= _try(terminal, place, name, wanted, force=force)
+        result |= _try(terminal, place, name, wanted, kept, force=force)
         _show_tools(terminal, result)
-    add_server(place.path, name, wanted)
+    with keeping(store_of(place.settings), kept):
+        add_server(place.path, name, wanted)
+    result["secrets"] = list(kept)
     terminal.show(result, lambda: terminal.say(_added(place, result)))
+    report_kept(terminal, place.settings, kept)
     for problem in place.problems(name):
         terminal.note(problem)
+
+
+def _without_secrets(
+    terminal: Terminal,
+    place: ServersFile,
+    name: str,
+    wanted: dict[str, Any],
+    kept: dict[str, str],
+    plain: bool,
+    *,
+    agreed: bool,
+) -> dict[str, Any]:
+    """Return the definition with variables instead of secrets, which are added to ``kept``."""
+    if plain:
+        return wanted
+    moves = moves_of({name: wanted}, naming_of(place, {name: wanted}))
+    if not accepted(terminal, moves, place.settings, agreed=agreed):
+        return wanted
+    kept |= moves.values
+    return moves.definitions[name]
+
+
+def _keeping_into(kept: dict[str, str], naming: SecretNaming, server: str) -> KeepSecret:
+    """Return a function that chooses a name for a secret, and adds it to ``kept``."""
+
+    def keep(wanted: str, value: str) -> str:
+        name = naming.name_for(wanted, server, value)
+        kept[name] = value
+        return name
+
+    return keep
 
 
 def _from_registry(
@@ -170,14 +226,15 @@ def _from_registry(
     name: str | None,
     registry: dict[str, Any],
     given: dict[str, Any],
+    keep: KeepSecret | None,
 ) -> tuple[str, dict[str, Any]]:
     """Return name and definition of a server of the registry."""
     if given["command"] or given["at"] or given["sse"]:
         raise BadArguments(say("--from-registry needs neither a command nor a URL."), "--from-registry")
     # A taken name is reported before anybody is asked for values.
-    check_addable(place.path, {name or listed.partition("@")[0].rpartition("/")[2]: {}})
+    check_addable(place.path, {name or own_name(listed): {}})
     values = GivenValues(given["env"], given["header"], registry["inputs"], registry["using"])
-    choice = choose(terminal, place.settings, listed, name, values, None)
+    choice = choose(terminal, place.settings, listed, name, values, keep)
     # Anyone can publish: a person sees what runs before it does.
     if (
         terminal.asks
@@ -190,6 +247,11 @@ def _from_registry(
         raise BadArguments(say("--env and --cwd apply to a command, not to --url."))
     own = _words(given) | ({"cwd": _absolute(given["cwd"], os.getcwd())} if given["cwd"] else {})
     return choice.name, choice.definition | own
+
+
+def own_name(listed: str) -> str:
+    """Return the name that a server of the registry gets here: the last part of its own."""
+    return listed.partition("@")[0].rpartition("/")[2]
 
 
 def _refuse_registry_options(registry: dict[str, Any]) -> None:
@@ -207,11 +269,17 @@ def _words(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _try(
-    terminal: Terminal, place: ServersFile, name: str, wanted: dict[str, Any], *, force: bool
+    terminal: Terminal,
+    place: ServersFile,
+    name: str,
+    wanted: dict[str, Any],
+    secrets: Mapping[str, str],
+    *,
+    force: bool,
 ) -> dict[str, Any]:
     try:
         with terminal.working(say("Testing {name!n}", name=name)):
-            found = _tried(place, name, wanted)
+            found = _tried(place, name, wanted, secrets)
     except TabaneError as error:
         if not force:
             raise ServerTrialFailed(error, name) from None
@@ -220,8 +288,16 @@ def _try(
     return {"works": True, **{key: found[key] for key in ("version", "about", "tools")}}
 
 
-def _tried(place: ServersFile, name: str, wanted: dict[str, Any]) -> dict[str, Any]:
-    params = {"name": name, "definition": wanted}
+def _tried(
+    place: ServersFile, name: str, wanted: dict[str, Any], secrets: Mapping[str, str]
+) -> dict[str, Any]:
+    """Try the definition with the secrets that are not kept yet."""
+    params: dict[str, Any] = {"name": name, "definition": wanted}
+    if place.hub and secrets and place.hub.welcome.version != this_build().name:
+        # A hub of an earlier version takes no secrets: it gets the values where they belong.
+        params["definition"] = each_text(wanted, partial(with_values, values=secrets))
+    elif secrets:
+        params["secrets"] = dict(secrets)
     if place.hub:
         found: dict[str, Any] = place.hub.call("try_server", params)
         return found
@@ -229,7 +305,7 @@ def _tried(place: ServersFile, name: str, wanted: dict[str, Any]) -> dict[str, A
     from tabane.operations import Caller, Face
 
     caller = Caller("local", Face.CLI, "", lang(), "tabane", os.getcwd())
-    return try_alone(place.settings, os.environ, caller, TryServer(name, wanted))
+    return try_alone(place.settings, os.environ, caller, TryServer(name, wanted, secrets=dict(secrets)))
 
 
 def _show_tools(terminal: Terminal, result: dict[str, Any]) -> None:
@@ -272,6 +348,12 @@ def _absolute(cwd: str, folder: str) -> str:
 def of_url(url: str, headers: Sequence[str], *, sse: bool) -> dict[str, Any]:
     """Return the definition of a server at a URL. Raises BadArguments if a header is not KEY or KEY=VALUE."""
     return {"type": "sse" if sse else "http", "url": url, "headers": dict(_pairs("--header", headers))}
+
+
+def header_pair(given: str) -> str:
+    """Return a header as ``NAME=VALUE``. It may be given as it is sent: ``NAME: VALUE``."""
+    name, colon, value = given.partition(":")
+    return f"{name.strip()}={value.strip()}" if colon and "=" not in name else given
 
 
 def is_url(word: str) -> bool:

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from tabane.cli.assistant_setup import machine
+from tabane.cli.import_inputs import InputAnswers, report_missing
 from tabane.cli.options import json_option, option
 from tabane.cli.output import Command, Terminal, examples, lang, text
+from tabane.cli.secret_offers import (
+    accepted,
+    kept_values,
+    naming_of,
+    plain_option,
+    report_kept,
+    store_of,
+    with_values,
+)
 from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option
 from tabane.errors import BadArguments, ConfigurationError
+from tabane.gateway.assistants.client_inputs import input_ids, with_inputs
 from tabane.gateway.assistants.importing import (
     ImportedServer,
     ImportSource,
@@ -26,6 +38,7 @@ from tabane.gateway.assistants.importing import (
 from tabane.gateway.assistants.table import CLIENTS
 from tabane.gateway.servers.configuration import configuration_of, why_disabled, written_definitions
 from tabane.gateway.servers.editing import add_servers, check_addable
+from tabane.gateway.servers.kept_secrets import SecretMoves, keeping, moves_of
 from tabane.messages import Message, say
 
 _NAMES = [client.name for client in CLIENTS]
@@ -37,7 +50,8 @@ _NAMES = [client.name for client in CLIENTS]
     help=say(
         "Import the servers of other programs, such as Claude Code, Cursor, VS Code, Codex or goose, from "
         "your user settings and from the current folder. tabane install --list names them all. The servers "
-        "are shown first, with secrets hidden. The files of those programs are not changed."
+        "are shown first, with secrets hidden. Keys and passwords in them are kept as secrets, and what VS "
+        "Code would ask for is asked for. The files of those programs are not changed."
     ),
     epilog=examples(
         "tabane servers import",
@@ -56,6 +70,7 @@ _NAMES = [client.name for client in CLIENTS]
 )
 @option("--dry-run", is_flag=True, help=say("Show what would be imported, without changing anything."))
 @option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask for confirmation."))
+@plain_option
 @option("--force", "forced", is_flag=True, help=say("Also import servers whose tools are built into Tabane."))
 @file_option
 @json_option
@@ -66,26 +81,41 @@ def import_(
     given: Path | None,
     dry_run: bool,
     agreed: bool,
+    plain: bool,
     forced: bool,
     file: str | None,
 ) -> None:
     place = ServersFile.found(terminal, file)
+    store = store_of(place.settings)
     with terminal.working(say("Looking for servers")):
         found_sources = _sources(clients, given)
         found = [server for source in found_sources for server in source.servers]
-        preview = ImportPreview(
-            place, found_sources, plan(found, written_definitions(place.path), forced=forced)
-        )
+        ours = written_definitions(place.path)
+        resolved = partial(with_values, values=kept_values(store))
+        planned = plan(found, ours, forced=forced, resolved=resolved)
+    naming = naming_of(place, planned.definitions)
+    moves = SecretMoves(planned.definitions) if plain else moves_of(planned.definitions, naming)
+    preview = ImportPreview(place, found_sources, planned, moves.definitions, moves.values)
     preview.show(terminal)
     if given and found_sources[0].problem:
         raise ConfigurationError(found_sources[0].problem)
-    if preview.plan.taken and not dry_run:
+    if planned.taken and not dry_run:
         # report a file that cannot be changed before asking
-        check_addable(place.path, preview.plan.definitions)
-    done = bool(preview.plan.taken) and not dry_run and _may(terminal, preview, agreed)
-    if done:
-        add_servers(place.path, preview.plan.definitions)
-    terminal.show(preview.result("imported" if done else "unchanged"), lambda: preview.tell(terminal, done))
+        check_addable(place.path, moves.definitions)
+    if not planned.taken or dry_run or not _may(terminal, preview, agreed):
+        terminal.show(preview.result("unchanged"), lambda: preview.tell(terminal, done=False))
+        return
+    if not accepted(terminal, moves, place.settings, agreed=agreed):
+        moves = SecretMoves(planned.definitions)
+    answers = InputAnswers(terminal, naming, plain=plain)
+    wanted = answers.answered(planned.taken, moves.definitions)
+    values = {**moves.values, **answers.values}
+    with keeping(store, values):
+        add_servers(place.path, wanted)
+    preview = ImportPreview(place, found_sources, planned, wanted, values)
+    terminal.show(preview.result("imported"), lambda: preview.tell(terminal, done=True))
+    report_kept(terminal, place.settings, values, plain=bool(moves.moves))
+    report_missing(terminal, answers.missing)
 
 
 def _sources(clients: Sequence[str], given: Path | None) -> list[ImportSource]:
@@ -105,11 +135,16 @@ def _may(terminal: Terminal, preview: ImportPreview, agreed: bool) -> bool:
 
 @dataclass(frozen=True)
 class ImportPreview:
-    """The effect of an import, shown to a user or a program without secrets."""
+    """The effect of an import, shown to a user or a program without secrets.
+
+    ``definitions`` are those for the servers file, by name. ``secrets`` are what is kept for them.
+    """
 
     place: ServersFile
     sources: Sequence[ImportSource]
     plan: ServerImportPlan
+    definitions: Mapping[str, dict[str, Any]] = field(repr=False)
+    secrets: Mapping[str, str] = field(repr=False)
 
     def show(self, terminal: Terminal) -> None:
         """Print the files and the servers to import. A program gets nothing on stdout."""
@@ -146,6 +181,7 @@ class ImportPreview:
             "path": str(self.place.path),
             "status": status,
             "servers": self._rows(),
+            "secrets": list(self.secrets),
             "skipped": [
                 {"name": part.name, "from": part.title, "why": part.why.render(lang())}
                 for part in self.plan.skipped
@@ -162,10 +198,15 @@ class ImportPreview:
         }
 
     def _rows(self) -> list[dict[str, Any]]:
-        wanted = self.plan.definitions
-        configuration = configuration_of(self.place.path, wanted, self.place.variables())
-        book = ServersFileContent(configuration, wanted, None)
-        why = {server.name: why_disabled(server) for server in configuration.servers}
+        wanted = self.definitions
+        variables = self.place.variables().with_secrets(self.secrets)
+        # What an input is answered with is not known yet, and no fault of the definition.
+        filled = with_inputs(dict(wanted), lambda id: "?")
+        why = {
+            server.name: why_disabled(server)
+            for server in configuration_of(self.place.path, filled, variables).servers
+        }
+        book = ServersFileContent(configuration_of(self.place.path, wanted, variables), wanted, None)
         return [self._row(book, taken, why.get(taken.name)) for taken in self.plan.taken]
 
     def _row(self, book: ServersFileContent, taken: ImportedServer, why: Message | None) -> dict[str, Any]:
@@ -176,6 +217,7 @@ class ImportPreview:
             "definition": book.definition(taken.name, reveal=False),
             "disabled": why.render(lang()) if why else None,
             "left_out": list(taken.left),
+            "inputs": [taken.inputs[id].title for id in input_ids(self.definitions[taken.name])],
         }
 
     def _not_taken(self, why: Message) -> str:
@@ -186,6 +228,8 @@ def _remark(row: dict[str, Any]) -> str:
     parts = []
     if row["disabled"]:
         parts.append(text(say("does not start: {why}", why=row["disabled"])))
+    if row["inputs"]:
+        parts.append(text(say("asks for: {inputs}", inputs=", ".join(row["inputs"]))))
     if row["left_out"]:
         parts.append(text(say("not imported: {keys}", keys=", ".join(row["left_out"]))))
     return " ".join(parts)

@@ -28,7 +28,17 @@ from tabane.gateway.servers.editing import (
     enable_server,
     remove_server,
 )
+from tabane.gateway.servers.kept_secrets import (
+    SecretMove,
+    SecretMoves,
+    SecretNaming,
+    keeping,
+    moves_of,
+    referred_names,
+)
 from tabane.gateway.servers.masking import masked, unmasked
+from tabane.gateway.servers.plain_secrets import plain_secrets
+from tabane.gateway.servers.secret_store import SecretStore
 from tabane.gateway.servers.variables import Variables
 from tabane.hub.server_finding import ServerFinding
 from tabane.hub.servers import variables_of
@@ -58,16 +68,23 @@ class CheckDefinition(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AddServer(Struct, frozen=True, forbid_unknown_fields=True):
+    """``keep_secrets``: keys and passwords are kept as secrets, and the entry refers to them."""
+
     name: Name
     definition: dict[str, Any]
+    keep_secrets: bool = False
 
 
 class ChangeServer(Struct, frozen=True, forbid_unknown_fields=True):
-    """``version`` is that of the shown definition: if the file has another by now, nothing is changed."""
+    """``version`` is that of the shown definition: if the file has another by now, nothing is changed.
+
+    ``keep_secrets``: new keys and passwords are kept as secrets, and the entry refers to them.
+    """
 
     name: Name
     definition: dict[str, Any]
     version: str | None = None
+    keep_secrets: bool = False
 
 
 class RemoveServer(Struct, frozen=True, forbid_unknown_fields=True):
@@ -93,6 +110,19 @@ class _FileNow:
 
     path: Path
     variables: Variables
+    store: SecretStore
+    settings_texts: tuple[str, ...]
+    environment: Mapping[str, str]
+
+    def moves(
+        self, name: str, definition: Mapping[str, Any], replaced: str | None, written: Mapping[str, Any]
+    ) -> SecretMoves:
+        """Return how new secrets leave a definition. Those that the replaced one has in plain text stay."""
+        others = {other: each for other, each in written_definitions(self.path).items() if other != replaced}
+        referred = referred_names(others, self.settings_texts) | referred_names({name: definition})
+        naming = SecretNaming(self.store.get, self.environment, referred)
+        known = [secret.value for secret in plain_secrets(name, written)]
+        return moves_of({name: definition}, naming, known)
 
     def written(self, name: str) -> dict[str, Any]:
         """Return the definition of a server as written. Raises UnknownName, and ConfigurationError."""
@@ -219,11 +249,16 @@ class ServerSetup:
         return await asyncio.to_thread(read)
 
     async def check(self, caller: Caller, params: CheckDefinition) -> dict[str, Any]:
-        """Return the problems by key, the warnings, and whether the definition can be saved."""
+        """Return the problems by key, the warnings, and whether the definition can be saved.
+
+        ``secrets`` are the new keys and passwords in it: where each is, and the name that it would be kept
+        under.
+        """
 
         def look() -> dict[str, Any]:
             file = self._file()
             problems = list(_name_problems(file, params, caller.lang))
+            moves: tuple[SecretMove, ...] = ()
             try:
                 _check_size(params.definition)
                 written = file.written(params.replaces) if params.replaces is not None else {}
@@ -234,12 +269,14 @@ class ServerSetup:
                 whole = params.definition
             else:
                 problems += file.problems(params.name, whole, caller.lang)
+                moves = file.moves(params.name, whole, params.replaces, written).moves
             return {
                 "name": params.name,
                 "path": str(file.path),
                 "usable": not any(found["blocks"] for found in problems),
                 "problems": problems,
                 "warnings": file.warnings(params.name, whole, caller.lang),
+                "secrets": [{"key": move.secret.key, "name": move.name} for move in moves],
             }
 
         return await asyncio.to_thread(look)
@@ -261,75 +298,82 @@ class ServerSetup:
     async def add(self, caller: Caller, params: AddServer) -> dict[str, Any]:
         """Add a server. Raises BadArguments and ConfigurationError; then nothing was changed."""
 
-        def write(file: _FileNow) -> dict[str, Any]:
+        def write(file: _FileNow) -> tuple[str, ...]:
             check_server_name(params.name)
             _check_size(params.definition)
             definition = file.whole(params.name, params.definition, {})
             file.require(params.name, definition)
-            add_server(file.path, params.name, definition)
-            return definition
+            moves = SecretMoves({params.name: definition})
+            if params.keep_secrets:
+                moves = file.moves(params.name, definition, None, {})
+            with keeping(file.store, moves.values):
+                add_server(file.path, params.name, moves.definitions[params.name])
+            return moves.names
 
         return await self._changed(caller, params.name, "added", write)
 
     async def change(self, caller: Caller, params: ChangeServer) -> dict[str, Any]:
         """Replace a definition. Raises UnknownName, and as :meth:`add`."""
 
-        def write(file: _FileNow) -> dict[str, Any]:
+        def write(file: _FileNow) -> tuple[str, ...]:
             _check_size(params.definition)
-            found: list[dict[str, Any]] = []
+            written = file.written(params.name)
+            secrets = file.secrets(params.name, written)
+            _check_version(params, written, secrets)
+            definition = unmasked(params.definition, written, secrets)
+            file.require(params.name, definition)
+            moves = SecretMoves({params.name: definition})
+            if params.keep_secrets:
+                moves = file.moves(params.name, definition, params.name, written)
 
-            def edit(written: dict[str, Any]) -> dict[str, Any]:
-                secrets = file.secrets(params.name, written)
-                if params.version not in (None, _version(masked(written, secrets))):
-                    raise BadArguments(
-                        say(
-                            "The entry of {name!n} has changed since you opened it. Open it again.",
-                            name=params.name,
-                        ),
-                        "version",
-                    )
-                definition = unmasked(params.definition, written, secrets)
-                file.require(params.name, definition)
-                found.append(definition)
-                return definition
+            def edit(now: dict[str, Any]) -> dict[str, Any]:
+                if now != written:
+                    raise _entry_changed(params.name)
+                return moves.definitions[params.name]
 
-            change_server(file.path, params.name, edit, params.definition)
-            return found[0]
+            # The secrets are kept before the file is locked: both may be in the same folder.
+            shown = masked(moves.definitions[params.name], secrets)
+            with keeping(file.store, moves.values):
+                change_server(file.path, params.name, edit, shown)
+            return moves.names
 
         return await self._changed(caller, params.name, "changed", write)
 
     async def remove(self, caller: Caller, params: RemoveServer) -> dict[str, Any]:
         """Remove a server. Raises UnknownName and ConfigurationError."""
 
-        def write(file: _FileNow) -> None:
+        def write(file: _FileNow) -> tuple[str, ...]:
             remove_server(file.path, params.name)
+            return ()
 
         return await self._changed(caller, params.name, "removed", write)
 
     async def enable(self, caller: Caller, params: EnableServer) -> dict[str, Any]:
         """Enable or disable a server. Raises UnknownName and ConfigurationError."""
 
-        def write(file: _FileNow) -> dict[str, Any]:
+        def write(file: _FileNow) -> tuple[str, ...]:
             enable_server(file.path, params.name, params.enabled)
-            return file.written(params.name)
+            return ()
 
         done = "enabled" if params.enabled else "disabled"
         return await self._changed(caller, params.name, done, write)
 
     async def _changed(
-        self, caller: Caller, name: str, done: str, write: Callable[[_FileNow], dict[str, Any] | None]
+        self, caller: Caller, name: str, done: str, write: Callable[[_FileNow], tuple[str, ...]]
     ) -> dict[str, Any]:
         """Write in a thread, read the files, and return the new state of the server.
 
-        ``problem`` is why the change is not in force: another part of the files is wrong.
+        ``write`` returns the names of the secrets that it has kept. ``problem`` is why the change is not in
+        force: another part of the files is wrong.
         """
 
-        def work() -> tuple[Path, list[str]]:
-            file = self._file()
-            definition = write(file)
-            return file.path, [] if definition is None else file.warnings(name, definition, caller.lang)
+        def work() -> tuple[Path, tuple[str, ...], list[str]]:
+            kept = write(self._file())
+            file = self._file()  # with the secrets that were kept
+            there = written_definitions(file.path).get(name)
+            return file.path, kept, file.warnings(name, there, caller.lang) if there is not None else []
 
-        path, warnings = await asyncio.to_thread(work)
+        path, kept, warnings = await asyncio.to_thread(work)
         reloader = self._reloader()
         reloader.now()
         from tabane.gateway.server_operations import server_detail  # on first use, as in the gateway
@@ -342,13 +386,28 @@ class ServerSetup:
             "status": done,
             "server": server_detail(self._gateway, server, caller.lang) if server else None,
             "warnings": warnings,
+            "secrets": list(kept),
             "remark": why.render(caller.lang) if why else None,
             "problem": reloader.problem.render(caller.lang) if reloader.problem else None,
         }
 
     def _file(self) -> _FileNow:
         settings = self._settings()
-        return _FileNow(settings.servers, variables_of(settings, self._environment))
+        texts = (settings.oauth_client_secret or "", settings.model_key or "")
+        variables = variables_of(settings, self._environment)
+        store = SecretStore(settings.home, keyring=settings.keyring)
+        return _FileNow(settings.servers, variables, store, texts, self._environment)
+
+
+def _check_version(params: ChangeServer, written: Mapping[str, Any], secrets: tuple[str, ...]) -> None:
+    if params.version not in (None, _version(masked(written, secrets))):
+        raise _entry_changed(params.name)
+
+
+def _entry_changed(name: str) -> BadArguments:
+    return BadArguments(
+        say("The entry of {name!n} has changed since you opened it. Open it again.", name=name), "version"
+    )
 
 
 def _version(shown: Mapping[str, Any]) -> str:

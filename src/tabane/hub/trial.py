@@ -45,12 +45,14 @@ QUICK = 5.0
 class TryServer(Struct, frozen=True, forbid_unknown_fields=True):
     """``definition`` is the entry that the servers file would have under ``name``.
 
-    ``replaces`` is the server whose hidden values (``***``) the definition may contain.
+    ``replaces`` is the server whose hidden values (``***``) the definition may contain. ``secrets`` are
+    values of variables that are not kept yet.
     """
 
     name: Annotated[str, Meta(min_length=1)]
     definition: dict[str, Any]
     replaces: str | None = None
+    secrets: dict[str, str] = {}
 
 
 class Trials:
@@ -77,7 +79,9 @@ class Trials:
         import tempfile  # two megabytes that a hub which tries nothing goes without
 
         settings = self._settings()
-        server = server_from_definition(settings, self._environment, params.name, params.definition)
+        server = server_from_definition(
+            settings, self._environment, params.name, params.definition, params.secrets
+        )
         if server.needs_folder:
             server = server.in_folder(caller.cwd or str(settings.servers.parent))
         with tempfile.TemporaryDirectory(prefix="tabane-") as folder:
@@ -125,13 +129,18 @@ def try_alone(
 
 
 def server_from_definition(
-    settings: Settings, environment: Mapping[str, str], name: str, definition: Any
+    settings: Settings,
+    environment: Mapping[str, str],
+    name: str,
+    definition: Any,
+    secrets: Mapping[str, str] | None = None,
 ) -> Server:
-    """Return the server as it would be read from the file.
+    """Return the server as it would be read from the file. ``secrets`` come before those that are kept.
 
     Raises ConfigurationError and UpstreamUnavailable.
     """
-    found = configuration_of(settings.servers, {name: definition}, variables_of(settings, environment))
+    variables = variables_of(settings, environment).with_secrets(secrets or {})
+    found = configuration_of(settings.servers, {name: definition}, variables)
     server = with_inherited(found, settings, environment).get(name)
     if server is None:
         raise UpstreamUnavailable(say("{name!n} cannot be used as the name of a server.", name=name))

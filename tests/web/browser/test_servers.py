@@ -190,6 +190,35 @@ def test_an_edited_server_keeps_its_secrets(shared_web: WebBrowsers) -> None:
     expect(page.locator("#server-definition")).to_contain_text('"API_KEY": "***"')
 
 
+def test_a_new_key_is_kept_as_a_secret_unless_the_box_is_cleared(
+    shared_web: WebBrowsers, accessibility: Axe
+) -> None:
+    page = shared_web.page("/servers/-/add")
+    new = child("--name", "keyed")
+    page.get_by_label("Name").fill("keyed")
+    page.get_by_label("Command").fill(new["command"])
+    page.get_by_label("Arguments").fill("\n".join(new["args"]))
+    page.get_by_label("Environment variables").fill("KEYED_TOKEN=sk-0123456789abcdef")
+    page.get_by_role("button", name="Add…").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("env.KEYED_TOKEN")
+    assert accessibility.serious(page) == []
+    dialog.get_by_role("button", name="Add the server").click()
+    expect(page).to_have_url(re.compile("/servers/keyed$"))
+    assert written(shared_web.home)["keyed"]["env"] == {"KEYED_TOKEN": "${KEYED_TOKEN}"}
+    show(page, "/servers/keyed/-/edit")
+    expect(page.get_by_label("Environment variables")).to_have_value("KEYED_TOKEN=${KEYED_TOKEN}")
+    page.get_by_label("Environment variables").fill("KEYED_TOKEN=sk-fedcba9876543210")
+    page.get_by_role("button", name="Save…").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("checkbox").uncheck()
+    dialog.get_by_role("button", name="Save").click()
+    expect(page).to_have_url(re.compile("/servers/keyed$"))
+    assert written(shared_web.home)["keyed"]["env"] == {"KEYED_TOKEN": "sk-fedcba9876543210"}
+    assert shared_web.home.run("servers", "remove", "keyed").succeeded
+    assert shared_web.home.run("secrets", "remove", "KEYED_TOKEN").succeeded
+
+
 def test_a_server_is_disabled_and_enabled(shared_web: WebBrowsers) -> None:
     page = shared_web.page("/servers/team/%E6%97%A5%E6%9C%AC%E8%AA%9E", lang="ja")
     page.locator("[hx-post$='/-/disable']").click()

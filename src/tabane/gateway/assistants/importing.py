@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tabane.errors import ConfigurationError
 from tabane.gateway.assistants.client import Client, ClientFile, Form, Scope, ServersPlace, UserMachine
+from tabane.gateway.assistants.client_inputs import ClientInput, agrees, input_ids, inputs_of
 from tabane.gateway.assistants.entries import definition as definition_of
 from tabane.gateway.assistants.formats import FormatSyntaxError, at_path, format_of
 from tabane.gateway.assistants.table import CLIENTS
@@ -18,6 +19,7 @@ from tabane.gateway.servers.configuration import TABLES, open_document, server_t
 from tabane.gateway.servers.replaced_servers import replacement_for
 from tabane.gateway.servers.server import is_hub
 from tabane.gateway.servers.server_keys import ELSEWHERE, KEYS, SYNONYMS, is_plain
+from tabane.gateway.servers.variables import each_text
 from tabane.messages import Message, say
 from tabane.settings.files import read_owned
 
@@ -43,6 +45,8 @@ class ImportCandidate:
     folder: Path | None = None
     client: str = ""
     scope: Scope = "user"
+    inputs: Mapping[str, ClientInput] = field(default_factory=dict)
+    """What the definition asks a person for, by id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +61,16 @@ class ImportSource:
 
 @dataclass(frozen=True, slots=True)
 class ImportedServer:
-    """A server to be added, where it was found, and the keys that are not imported."""
+    """A server to be added, where it was found, and the keys that are not imported.
+
+    ``inputs`` are what its definition asks a person for, by id.
+    """
 
     name: str
     definition: Definition = field(repr=False)
     titles: tuple[str, ...]
     left: tuple[str, ...] = ()
+    inputs: Mapping[str, ClientInput] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +121,8 @@ def source_of(path: Path) -> ImportSource:
     origin = _name_part(path.stem)
     try:
         found = [
-            ImportCandidate(name, value, path.name, origin, path) for name, value in _of_any_program(path)
+            ImportCandidate(name, value, path.name, origin, path, inputs=inputs)
+            for name, value, inputs in _of_any_program(path)
         ]
         projects = _of_projects(_value(path, "json"), path.name, path) if _form(path) == "json" else ()
     except ConfigurationError as error:
@@ -141,9 +150,9 @@ def _of_client(client: Client, file: ClientFile, cwd: Path) -> ImportSource:
     try:
         found = [
             ImportCandidate(
-                name, value, client.title, client.name, file.path, folder, client.name, file.scope
+                name, value, client.title, client.name, file.path, folder, client.name, file.scope, inputs
             )
-            for name, value in _entries(file.path, file.place)
+            for name, value, inputs in _entries(file.path, file.place)
         ]
         if client.per_project and folder is None:
             found += _of_projects(_value(file.path, file.place.form), client.title, file.path, client.name)
@@ -154,7 +163,10 @@ def _of_client(client: Client, file: ClientFile, cwd: Path) -> ImportSource:
     return ImportSource(client.title, file.path, tuple(found))
 
 
-def _of_any_program(path: Path) -> Iterator[tuple[str, Definition]]:
+_Entry = tuple[str, Definition, Mapping[str, ClientInput]]
+
+
+def _of_any_program(path: Path) -> Iterator[_Entry]:
     """Yield the servers of a file under the keys that the programs of the table use in this format."""
     form = _form(path)
     seen: set[tuple[str, ...]] = {(key,) for key in TABLES} if form == "json" else set()
@@ -170,15 +182,25 @@ def _of_any_program(path: Path) -> Iterator[tuple[str, Definition]]:
                 yield from _entries(path, place)
 
 
-def _entries(path: Path, place: ServersPlace) -> Iterator[tuple[str, Definition]]:
+def _entries(path: Path, place: ServersPlace) -> Iterator[_Entry]:
     if _family(place.form) == "json" and place.key[0] in TABLES:
         # by members, so that an error has a line, and a key that is there twice counts twice
         document = open_document(path, lambda path: read_owned(path, LIMIT))
         tables = [member.value for member in server_tables(path, document)]
     else:
         tables = [_table(at_path(_value(path, place.form), place.key), place)]
-    for table in tables:
-        yield from _usable(table, place)
+    entries = [entry for table in tables for entry in _usable(table, place)]
+    asks = any(input_ids(definition) for _, definition in entries)
+    declared = _declared(path, place) if asks else {}
+    for name, definition in entries:
+        ids = input_ids(definition)
+        yield name, definition, {id: declared.get(id) or ClientInput(id, str(path)) for id in ids}
+
+
+def _declared(path: Path, place: ServersPlace) -> Mapping[str, ClientInput]:
+    """Return the inputs that a file declares beside its servers."""
+    value = at_path(_value(path, place.form), (*place.key[:-1], "inputs"))
+    return inputs_of(value, str(path))
 
 
 def _usable(table: Mapping[str, Any], place: ServersPlace) -> Iterator[tuple[str, Definition]]:
@@ -232,24 +254,31 @@ def _of_projects(root: Any, title: str, path: Path, client: str = "") -> Iterato
 
 
 def plan(
-    found: Iterable[ImportCandidate], ours: Mapping[str, Any], *, forced: bool = False
+    found: Iterable[ImportCandidate],
+    ours: Mapping[str, Any],
+    *,
+    forced: bool = False,
+    resolved: Callable[[str], str] = str,
 ) -> ServerImportPlan:
     """Return what to add to ``ours``, the servers that the file already contains.
+
+    ``resolved`` puts the secrets that are kept into a text: a key that an earlier import has kept is then
+    the same as in the other program's file.
 
     Pure, except that project folders are read to resolve relative paths. The same command, arguments and URL
     are one server, unless their environments contradict each other. If a name is taken, the other server
     gets the client's name as a suffix. Servers whose tools the hub already has are left out, unless
     ``forced``.
     """
-    planning = _ServerImportPlanner(ours, forced)
+    planning = _ServerImportPlanner(ours, forced, resolved)
     for server in found:
         planning.take(server)
     return ServerImportPlan(tuple(planning.taken.values()), tuple(planning.skipped))
 
 
 class _ServerImportPlanner:
-    def __init__(self, ours: Mapping[str, Any], forced: bool) -> None:
-        self._forced = forced
+    def __init__(self, ours: Mapping[str, Any], forced: bool, resolved: Callable[[str], str]) -> None:
+        self._forced, self._resolved = forced, resolved
         self._ours = {name: written for name, written in ours.items() if isinstance(written, dict)}
         self._names = set(ours)
         self.taken: dict[str, ImportedServer] = {}
@@ -268,13 +297,14 @@ class _ServerImportPlanner:
             self._skip(found, say("it has neither command nor url"))
             return
         for name, written in self._ours.items():
-            if joined(written, definition) is not None:
+            if _is_there(written, definition, self._resolved):
                 self._skip(found, say("it already exists as {name!n}", name=name))
                 return
         if not self._fold(found, definition, left):
             name = self._free_name(found)
             self._names.add(name)
-            self.taken[name] = ImportedServer(name, definition, (found.title,), left)
+            asked = {id: found.inputs[id] for id in input_ids(definition) if id in found.inputs}
+            self.taken[name] = ImportedServer(name, definition, (found.title,), left, asked)
 
     def _fold(self, found: ImportCandidate, definition: Definition, left: tuple[str, ...]) -> bool:
         for name, taken in self.taken.items():
@@ -282,7 +312,10 @@ class _ServerImportPlanner:
             if whole is not None:
                 titles = tuple(dict.fromkeys((*taken.titles, found.title)))
                 kept = tuple(dict.fromkeys((*taken.left, *left)))
-                self.taken[name] = replace(taken, definition=whole, titles=titles, left=kept)
+                asked = {id: found.inputs[id] for id in input_ids(whole) if id in found.inputs}
+                self.taken[name] = replace(
+                    taken, definition=whole, titles=titles, left=kept, inputs={**asked, **taken.inputs}
+                )
                 return True
         return False
 
@@ -329,6 +362,28 @@ def joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> Definition | Non
         if mine or theirs:
             whole[key] = {**mine, **theirs}
     return whole
+
+
+def _is_there(written: Mapping[str, Any], found: Mapping[str, Any], resolved: Callable[[str], str]) -> bool:
+    """Return whether the file has that server: as found, or with secrets kept and inputs answered."""
+    if joined(written, found) is not None:
+        return True
+    mine, theirs = each_text(written, resolved), each_text(found, resolved)
+    if not _agree(_identity(mine), _identity(theirs)):
+        return False
+    for key in ("env", "headers"):
+        one, other = mine.get(key) or {}, theirs.get(key) or {}
+        if not isinstance(one, dict) or not isinstance(other, dict):
+            return False
+        if not all(agrees(one[name], other[name]) for name in one.keys() & other.keys()):
+            return False
+    return True
+
+
+def _agree(mine: Any, theirs: Any) -> bool:
+    if isinstance(mine, list | tuple) and isinstance(theirs, list | tuple):
+        return len(mine) == len(theirs) and all(map(_agree, mine, theirs))
+    return agrees(mine, theirs)
 
 
 def is_tabane(definition: Mapping[str, Any]) -> bool:

@@ -27,6 +27,7 @@ from tabane.gateway.servers.json_edits import (
     with_member,
     without_member,
 )
+from tabane.gateway.servers.plain_secrets import without_secrets
 from tabane.gateway.servers.server_keys import is_plain
 from tabane.messages import Message, say
 from tabane.settings.files import write_private
@@ -54,8 +55,34 @@ def add_server(path: str | os.PathLike[str], name: str, definition: Mapping[str,
 
 def add_servers(path: str | os.PathLike[str], definitions: Mapping[str, Mapping[str, Any]]) -> None:
     """Add several servers at once. Raises as :func:`add_server`; then none is added."""
-
     edit_servers(path, _additions(definitions))
+
+
+def change_servers(
+    path: str | os.PathLike[str],
+    before: Mapping[str, Mapping[str, Any]],
+    after: Mapping[str, Mapping[str, Any]],
+) -> None:
+    """Replace the definitions of several servers at once. ``before`` are those that the file had.
+
+    Raises ConfigurationError if one of them has changed meanwhile, and as :func:`edit_servers`; then nothing
+    is changed. Its message shows the new definitions without secrets.
+    """
+
+    def change(table: Table) -> Message:
+        for name, definition in after.items():
+            if table.get(name) != before[name]:
+                raise ConfigurationError(
+                    say(
+                        "The entry of {name!n} has just been changed by another program. Try again.",
+                        name=name,
+                    )
+                )
+            table[name] = dict(definition)
+        lines = ",\n".join(_lines(name, without_secrets(name, table[name])) for name in after)
+        return say("replace these entries by:\n{lines}", lines=lines)
+
+    edit_servers(path, change)
 
 
 def check_addable(path: str | os.PathLike[str], definitions: Mapping[str, Mapping[str, Any]]) -> None:
@@ -231,7 +258,7 @@ def _additions(definitions: Mapping[str, Mapping[str, Any]]) -> Change:
         for name, definition in definitions.items():
             _free(table, name)
             table[name] = dict(definition)
-        lines = ",\n".join(_lines(name, table[name]) for name in definitions)
+        lines = ",\n".join(_lines(name, without_secrets(name, table[name])) for name in definitions)
         return say("add this entry to the servers:\n{lines}", lines=lines)
 
     return change

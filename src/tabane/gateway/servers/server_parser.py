@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from tabane.gateway.servers.commented_json import JsonDocument, JsonMember
+from tabane.gateway.servers.plain_secrets import plain_secrets
 from tabane.gateway.servers.redaction import fingerprint, written_secrets
 from tabane.gateway.servers.server import Server, Share, Transport, unusable
 from tabane.gateway.servers.server_keys import (
@@ -270,9 +271,15 @@ class _DefinitionReader:
             timeout=values.get("timeout", Server.timeout),
             max_concurrency=values.get("maxConcurrency", Server.max_concurrency),
             max_result_tokens=values.get("maxResultTokens"),
-            secrets=written_secrets(values),
+            secrets=self._secrets(),
             fingerprint=fingerprint(self.transport, values),
         )
+
+    def _secrets(self) -> tuple[str, ...]:
+        """Return the values in plain text that are hidden: by their names, and by their forms."""
+        plain = {key: list(value) if key == "args" else value for key, value in self.values.items()}
+        by_form = (secret.value for secret in plain_secrets(self.member.key, plain))
+        return tuple(dict.fromkeys((*written_secrets(self.values), *by_form)))
 
 
 def _with_variables(

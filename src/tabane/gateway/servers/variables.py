@@ -72,6 +72,10 @@ class Variables:
             return True
         return name not in PLAIN and value.lower() not in _PLAIN_VALUES
 
+    def with_secrets(self, secrets: Mapping[str, str]) -> Variables:
+        """Return these variables with further secrets, which come first."""
+        return Variables(self._environ, {**self._secrets, **secrets}, self._keyring)
+
     @property
     def home(self) -> str:
         return home_folder(self._environ)
@@ -142,6 +146,17 @@ def names_in(value: Any) -> Iterator[str]:
     elif isinstance(value, dict | list):
         for part in value.values() if isinstance(value, dict) else value:
             yield from names_in(part)
+
+
+def each_text(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a value of JSON with each of its texts changed, at any depth."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [each_text(part, change) for part in value]
+    if isinstance(value, dict):
+        return {key: each_text(part, change) for key, part in value.items()}
+    return value
 
 
 def escaped(text: str) -> str:

@@ -43,6 +43,7 @@ SECTIONS = (
         (
             configuration.settings,
             configuration.servers_file,
+            configuration.plain_keys,
             configuration.variables,
             configuration.commands,
             configuration.urls,

@@ -10,6 +10,7 @@ from pathlib import Path
 from tabane.errors import TabaneError
 from tabane.gateway.processes.child_environment import child_environment
 from tabane.gateway.servers.configuration import why_disabled
+from tabane.gateway.servers.plain_secrets import plain_secrets
 from tabane.gateway.servers.server import Server, exposes_secrets
 from tabane.gateway.servers.variables import PLAIN
 from tabane.hub.doctor.files import closing
@@ -115,6 +116,21 @@ def _in_force(installation: Installation) -> Iterator[DoctorFinding]:
         yield note(
             say("The running hub uses {served}, not {own}", served=served, own=own),
             say("If this is not what you want: tabane stop, then tabane start"),
+        )
+
+
+def plain_keys(installation: Installation) -> Iterator[DoctorFinding]:
+    """Report keys and passwords in plain text in the servers file. They work, and are hidden in logs."""
+    found = {
+        name: [secret.key for secret in plain_secrets(name, definition)]
+        for name, definition in installation.written.items()
+        if isinstance(definition, dict)
+    }
+    listed = ", ".join(f"{name} ({', '.join(keys)})" for name, keys in found.items() if keys)
+    if listed:
+        yield note(
+            say("The servers file has keys or passwords in plain text: {found}", found=listed),
+            say("Keep them as secrets: tabane secrets adopt"),
         )
 
 

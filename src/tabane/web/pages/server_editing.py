@@ -88,19 +88,23 @@ async def change_view(request: PageRequest) -> Fragment:
 async def confirm(request: PageRequest) -> PageAnswer:
     """Check the definition, and say what it means before it is saved."""
     draft = read_draft(await request.form())
-    draft, warnings = await _checked(request, draft)
+    draft, found = await _checked(request, draft)
     if draft.errors:
         return _form(request, draft, 422)
     if draft.replaces and await _starts_as_written(request, draft):
-        return await _save(request, draft)
-    context = {"draft": draft, "warnings": warnings, **meaning(draft.definition)}
+        return await _save(request, draft, keep_secrets=False)
+    context = {"draft": draft, "warnings": found["warnings"], "secrets": found["secrets"]}
+    context |= meaning(draft.definition)
     return Fragment("servers/confirm.html", context)
 
 
 async def save(request: PageRequest) -> PageAnswer:
     """Save the definition that was confirmed."""
-    draft, _ = await _checked(request, read_draft(await request.form()))
-    return _form(request, draft, 422) if draft.errors else await _save(request, draft)
+    form = await request.form()
+    draft, _ = await _checked(request, read_draft(form))
+    if draft.errors:
+        return _form(request, draft, 422)
+    return await _save(request, draft, keep_secrets=form.get("keep_secrets") == "true")
 
 
 async def try_out(request: PageRequest) -> PageAnswer:
@@ -117,28 +121,31 @@ async def try_out(request: PageRequest) -> PageAnswer:
     return Fragment("servers/trial.html", {"found": found, "error": ""})
 
 
-async def _save(request: PageRequest, draft: ServerDraft) -> PageAnswer:
+async def _save(request: PageRequest, draft: ServerDraft, *, keep_secrets: bool) -> PageAnswer:
+    given: dict[str, Any] = {"definition": draft.definition, "keep_secrets": keep_secrets}
     try:
         if draft.replaces:
-            found = await request.call(
-                "change_server", name=draft.replaces, definition=draft.definition, version=draft.version
-            )
+            found = await request.call("change_server", name=draft.replaces, version=draft.version, **given)
         else:
-            found = await request.call("add_server", name=draft.name, definition=draft.definition)
+            found = await request.call("add_server", name=draft.name, **given)
     except CallerError as error:
         return _form(request, replace(draft, errors={"": error.message}), 422)
     url = f"/servers/{quote(found['name'], safe='/')}"
     if trouble := found["problem"] or found["remark"]:
         return Redirect(url, say("It was saved, but it is not running: {why}", why=trouble))
     if draft.replaces:
-        return Redirect(url, say("{name!n} was changed.", name=found["name"]))
-    return Redirect(url, say("Added {name!n} to {path}.", name=found["name"], path=found["path"]))
+        done = say("{name!n} was changed.", name=found["name"])
+    else:
+        done = say("Added {name!n} to {path}.", name=found["name"], path=found["path"])
+    if found["secrets"]:
+        done = say("{done} Kept as secrets: {names}.", done=done, names=", ".join(found["secrets"]))
+    return Redirect(url, done)
 
 
-async def _checked(request: PageRequest, draft: ServerDraft) -> tuple[ServerDraft, list[str]]:
-    """Return the draft with the errors that the hub finds, each at its field, and the warnings."""
+async def _checked(request: PageRequest, draft: ServerDraft) -> tuple[ServerDraft, dict[str, Any]]:
+    """Return the draft with the errors that the hub finds, each at its field, and all that it found."""
     if draft.errors:
-        return draft, []
+        return draft, {}
     found = await request.call(
         "check_definition", name=draft.name, definition=draft.definition, replaces=draft.replaces
     )
@@ -146,7 +153,7 @@ async def _checked(request: PageRequest, draft: ServerDraft) -> tuple[ServerDraf
     for problem in found["problems"]:
         if problem["blocks"]:
             errors.setdefault(_field(draft, problem["key"]), Message(problem["text"]))
-    return replace(draft, errors=errors), found["warnings"]
+    return replace(draft, errors=errors), found
 
 
 async def _starts_as_written(request: PageRequest, draft: ServerDraft) -> bool:
