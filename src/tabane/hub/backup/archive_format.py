@@ -77,18 +77,16 @@ class ArchivedFile:
 
 def read_archive(source: BinaryIO) -> Iterator[ArchivedFile]:
     """Yield the files of an archive. What is not read of one is skipped. Raises BrokenArchive and OSError."""
-    try:
-        with gzip.GzipFile("", "rb", fileobj=source) as unpacked:
-            while (found := _header(unpacked)) is not None:
-                file = ArchivedFile(found.name, found.size, unpacked)
-                yield file
-                for _ in file.pieces():
-                    pass
-                for _ in _strict(unpacked, -found.size % _BLOCK):
-                    pass
-            _read_end(unpacked)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise BrokenArchive(str(error)) from None
+    with gzip.GzipFile("", "rb", fileobj=source) as unpacked:
+        while (found := _header(unpacked)) is not None:
+            file = ArchivedFile(found.name, found.size, unpacked)
+            yield file
+            for _ in file.pieces():
+                pass
+            for _ in _strict(unpacked, -found.size % _BLOCK):
+                pass
+        if len(_read(unpacked, _MOST_TRAILING)) == _MOST_TRAILING:  # to its end, whose checksum gzip verifies
+            raise BrokenArchive("data after the end")
 
 
 def pieces(source: ByteSource, size: int) -> Iterator[bytes]:
@@ -123,16 +121,17 @@ def _header(unpacked: ByteSource) -> tarfile.TarInfo | None:
     return found
 
 
-def _read_end(unpacked: ByteSource) -> None:
-    """Read what follows the end, so that the checksum of gzip is verified."""
-    if len(unpacked.read(_MOST_TRAILING)) == _MOST_TRAILING:
-        raise BrokenArchive("data after the end")
-
-
 def _strict(source: ByteSource, size: int) -> Iterator[bytes]:
     while size:
-        piece = source.read(min(PIECE, size))
+        piece = _read(source, min(PIECE, size))
         if not piece:
             raise BrokenArchive("it is cut off")
         size -= len(piece)
         yield piece
+
+
+def _read(source: ByteSource, size: int) -> bytes:
+    try:
+        return source.read(size)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise BrokenArchive(str(error)) from None

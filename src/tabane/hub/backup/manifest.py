@@ -42,8 +42,9 @@ class BackupManifest(Struct, frozen=True):
     ``created`` is in UTC (ISO 8601). ``tabane`` is the build that made it, ``home_format`` the format of its
     home. ``home``, ``settings_file`` and ``servers_file`` are paths on the machine of the backup.
     ``secrets`` are names of secrets that the hub had, without values; ``with_secrets`` says whether the
-    archive holds the values. ``replaced`` are variables that are written in place of plain keys. ``audit_key`` is a fingerprint of the key of the audit log, empty without one.
-    ``settings_removed`` are settings that held a secret. ``left_out`` are unknown files of the home.
+    archive holds the values. ``replaced`` are variables that are written in place of plain keys.
+    ``audit_key`` is a fingerprint of the key of the audit log, empty without one. ``settings_removed`` are
+    settings that held a secret. ``left_out`` are unknown files of the home.
     """
 
     format: int

@@ -21,6 +21,7 @@ from tabane.text.secret_patterns import HIDDEN, hide_secrets
 
 _REFERENCE = re.compile(r"(\$\{[^{}]*\})")
 _SCHEME = re.compile(r"(?i)\s*(?:(?:bearer|basic|token)\s+)?")
+_INSERTED = re.compile(r"(?i)\s*(?:(?:bearer|basic|token)\s+)?(?:\$\{[^{}]*\}\s*)+")
 _NAMED = re.compile(r"([A-Za-z][\w-]*)\\*[\"']?\s*[:=]\s*\\*[\"']?\Z")
 _QUERY = re.compile(r"[?&]([^=&#]+)=\Z")
 _COMMENT = re.compile(r"(^|\s)#.*$", re.MULTILINE)
@@ -120,25 +121,30 @@ class _References:
 
     def _text(self, server: str, hint: str, text: str) -> str:
         """Replace the parts of a text that look like secrets."""
-        hidden = _hidden(text, self._secret_names)
+        spans = self._spans(text)
+        if spans is None:
+            return self._value(server, hint, text)
+        done, at = [], 0
+        for start, end in spans:
+            named = (_QUERY if hint else _NAMED).search(text[:start])
+            done += [text[at:start], self._value(server, named[1] if named else hint, text[start:end])]
+            at = end
+        result = "".join([*done, text[at:]])
+        left = self._spans(result)
+        if left is None or not all(_INSERTED.fullmatch(result[start:end]) for start, end in left):
+            return self._value(server, hint, text)
+        return result
+
+    def _spans(self, text: str) -> list[tuple[int, int]] | None:
+        """Return the parts of a text that look like secrets; None if they cannot be separated."""
+        hidden = hide_secrets(masked_text(text, Redactor()), self._secret_names)
         if hidden == text:
-            return text
+            return []
         between = [re.escape(part) for part in hidden.split(HIDDEN)]
         parts = re.fullmatch("(.+?)".join(between), text, re.DOTALL)
         if parts is None:
-            return self._value(server, hint, text)
-        done, at = [], 0
-        for number in range(1, len(between)):
-            before = text[at : parts.start(number)]
-            named = (_QUERY if hint else _NAMED).search(text[: parts.start(number)])
-            done += [before, self._value(server, named[1] if named else hint, parts[number])]
-            at = parts.end(number)
-        result = "".join([*done, text[at:]])
-        return (
-            result
-            if _hidden(_REFERENCE.sub("", result), self._secret_names).count(HIDDEN) == 0
-            else (self._value(server, hint, text))
-        )
+            return None
+        return [_whole(text, *parts.span(number)) for number in range(1, len(between))]
 
     def _value(self, server: str, hint: str, value: str) -> str:
         """Replace all of a secret value, except references to variables and a scheme such as Bearer."""
@@ -180,6 +186,14 @@ def _identifier(text: str) -> str:
 
 def _hidden(text: str, names: SecretNames) -> str:
     return hide_secrets(masked_text(text, Redactor()), names)
+
+
+def _whole(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return a part of a text, longer by the rest of a reference that it cuts."""
+    cut = text.rfind("${", start, end)
+    if cut >= 0 and "}" not in text[cut:end] and (close := text.find("}", end)) >= 0:
+        return start, close + 1
+    return start, end
 
 
 def _without_default(reference: str) -> str:
