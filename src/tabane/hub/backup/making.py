@@ -26,7 +26,7 @@ from tabane.gateway.servers.redaction import Redactor
 from tabane.gateway.servers.secret_store import SecretStore
 from tabane.gateway.servers.secrets_file import decoded_secrets, parse_secrets, with_secret
 from tabane.hub.backup import manifest as manifests
-from tabane.hub.backup.archive_format import ArchiveWriter, checksum, pieces
+from tabane.hub.backup.archive_format import PIECE, ArchiveWriter, checksum
 from tabane.hub.backup.home_content import (
     SECRET_FILES,
     SECRETS,
@@ -207,7 +207,7 @@ class _Collection:
                         self._add(self._place(path), _redacted(file.read(size), redactor))
                         continue
                     with open(target, "xb") as out:
-                        for piece in pieces(file, size):
+                        while piece := file.read(min(PIECE, size - out.tell())):
                             out.write(piece)
                             self._progress.add(len(piece))
             except FileNotFoundError:

@@ -211,7 +211,7 @@ def _unpack(
         if found.hexdigest() != member.sha256:
             raise manifests.damaged(name, say("{path} is not as its list says", path=member.path))
     if expected:
-        raise manifests.damaged(name, say("{path} is missing", path=next(iter(expected))))
+        raise manifests.damaged(name, say("{path} is not in it", path=next(iter(expected))))
 
 
 def _refuse_content(target: RestoreTarget, settings: Path, servers: Path | None) -> None:
@@ -270,5 +270,5 @@ def _private(path: str, flags: int) -> int:
 def _broken(name: str) -> Iterator[None]:
     try:
         yield
-    except BrokenArchive as error:
-        raise manifests.damaged(name, str(error)) from None
+    except BrokenArchive:
+        raise manifests.damaged(name, say("it is cut off or was changed")) from None
