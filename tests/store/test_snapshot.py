@@ -16,7 +16,7 @@ from tabane.store.snapshot import copy, frozen
 from tests.harness.patience import LONG, wait_until
 
 WRITER = """
-import sqlite3, sys
+import sqlite3, sys, time
 records, vectors, going = sys.argv[1:]
 connections = [sqlite3.connect(path, isolation_level=None) for path in (vectors, records)]
 for connection in connections:
@@ -30,13 +30,14 @@ while True:
     number += 1
     for connection in connections:  # vectors are committed before the records that have them
         connection.execute("UPDATE number SET number = ?", (number,))
+    time.sleep(0.0005)
 """
 ROUNDS = 300
 
 
 @contextlib.contextmanager
 def writing(folder: Path) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
-    """A process writes two databases as fast as it can."""
+    """A process writes two databases, again and again."""
     records, going = folder / "posts.db", folder / "going"
     command = [sys.executable, "-c", WRITER, str(records), str(folder / "posts.vectors.db"), str(going)]
     process = subprocess.Popen(command)
@@ -59,6 +60,27 @@ def test_records_and_vectors_are_of_the_same_moment(tmp_path: Path) -> None:
                 of_records, of_vectors = (number(connection) for _, connection in sources)
                 assert of_vectors - of_records in (0, 1)
         assert process.poll() is None, "the writer was disturbed"
+
+
+def test_a_write_between_both_beginnings_makes_them_begin_again(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("posts.vectors.db", "posts.db")]
+    with contextlib.ExitStack() as stack:
+        written = [stack.enter_context(contextlib.closing(sqlite3.connect(path))) for path in files]
+        for connection in written:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("CREATE TABLE number (number INTEGER)")
+            connection.execute("INSERT INTO number VALUES (0)")
+            connection.commit()
+        writes = iter(range(1, 4))
+
+        def write() -> None:
+            count = next(writes, None)
+            for connection in written if count else ():
+                connection.execute("UPDATE number SET number = ?", (count,))
+                connection.commit()
+
+        with frozen(str(files[1]), write) as sources:
+            assert [number(connection) for _, connection in sources] == [3, 3]
 
 
 def test_a_copy_has_what_the_transaction_saw_although_the_writer_continues(tmp_path: Path) -> None:

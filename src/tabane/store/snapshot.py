@@ -30,14 +30,14 @@ _PAUSE = 0.005
 
 
 @contextlib.contextmanager
-def frozen(path: str) -> Iterator[list[Source]]:
+def frozen(path: str, between: Callable[[], object] = lambda: None) -> Iterator[list[Source]]:
     """Yield the database, and that of the vectors beside it if there is one, at the same moment.
 
-    Blocks; raises StoreError.
+    ``between`` is called between the beginnings of both transactions. Blocks; raises StoreError.
     """
     vectors = path_of(path)
     with contextlib.ExitStack() as held:
-        yield _held(held, path, vectors)
+        yield _held(held, path, vectors, between)
 
 
 def copy(source: Source, target: Path, told: Told = lambda count: None) -> int:
@@ -65,36 +65,38 @@ def copy(source: Source, target: Path, told: Told = lambda count: None) -> int:
         raise failures.storage_error(error, path) from error
 
 
-def _held(held: contextlib.ExitStack, path: str, vectors: str) -> list[Source]:
+def _held(held: contextlib.ExitStack, path: str, vectors: str, between: Callable[[], object]) -> list[Source]:
     for number in range(_TRIES):
         if number >= _AT_ONCE:
             time.sleep(_PAUSE)
         with contextlib.ExitStack() as tried:
-            found = _together(tried, path, vectors)
+            found = _together(tried, path, vectors, between)
             if found is not None:
                 held.enter_context(tried.pop_all())
                 return found
     raise failures.busy(path)
 
 
-def _together(tried: contextlib.ExitStack, path: str, vectors: str) -> list[Source] | None:
+def _together(
+    tried: contextlib.ExitStack, path: str, vectors: str, between: Callable[[], object]
+) -> list[Source] | None:
     """Return the sources; None if the vectors changed meanwhile."""
+    records = tried.enter_context(contextlib.closing(_opened(path)))
     if not os.path.exists(vectors):
-        found = [_reading(tried, path)]
-        return None if os.path.exists(vectors) else found
-    probe = tried.enter_context(contextlib.closing(_opened(vectors)))
+        _begin(records, path)
+        return None if os.path.exists(vectors) else [(path, records)]
+    beside, probe = (tried.enter_context(contextlib.closing(_opened(vectors))) for _ in range(2))
     before = _changes(probe, vectors)
-    beside = _reading(tried, vectors)
-    records = _reading(tried, path)
-    return [records, beside] if _changes(probe, vectors) == before else None
+    _begin(beside, vectors)
+    between()
+    _begin(records, path)
+    return [(path, records), (vectors, beside)] if _changes(probe, vectors) == before else None
 
 
-def _reading(tried: contextlib.ExitStack, path: str) -> Source:
-    connection = tried.enter_context(contextlib.closing(_opened(path)))
+def _begin(connection: sqlite3.Connection, path: str) -> None:
     with _failures(path):
         connection.execute("BEGIN")
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # begins to read
-    return path, connection
 
 
 def _opened(path: str) -> sqlite3.Connection:

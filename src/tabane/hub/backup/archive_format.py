@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from typing import BinaryIO, Protocol
 
 LEVEL = 4
-"""Of the compression: twice as fast as the usual one, and 3 % larger."""
+"""Of the compression. Records take half the time of level 6 and 4 % more space. Vectors hardly shrink."""
 
 PIECE = 1 << 20
 """Bytes that are read and written at a time."""
@@ -24,6 +24,7 @@ Told = Callable[[int], object]
 """Called with the number of bytes done since the last call."""
 
 _BLOCK = 512
+_GZIP = 31  # bits of the window, and a header and checksum of gzip
 _MOST_TRAILING = 1 << 20  # bytes after the last member; tar writes 10 KiB at most
 
 
@@ -41,23 +42,27 @@ class ArchiveWriter(AbstractContextManager["ArchiveWriter"]):
     """Writes members one after the other, and the end of the archive when the block is left."""
 
     def __init__(self, out: BinaryIO, modified: float) -> None:
-        self._gzip = gzip.GzipFile("", "wb", LEVEL, out, mtime=int(modified))
+        self._out = out
+        self._deflate = zlib.compressobj(LEVEL, zlib.DEFLATED, _GZIP)
         self._modified = int(modified)
 
     def add(self, path: str, source: ByteSource, size: int, told: Told = lambda count: None) -> None:
         """Add a file of exactly ``size`` bytes. Raises OSError."""
         header = tarfile.TarInfo(path)
         header.size, header.mode, header.mtime = size, 0o600, self._modified
-        self._gzip.write(header.tobuf(tarfile.GNU_FORMAT, "utf-8", "strict"))
+        self._write(header.tobuf(tarfile.GNU_FORMAT, "utf-8", "strict"))
         for piece in pieces(source, size):
-            self._gzip.write(piece)
+            self._write(piece)
             told(len(piece))
-        self._gzip.write(bytes(-size % _BLOCK))
+        self._write(bytes(-size % _BLOCK))
 
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
-            self._gzip.write(bytes(2 * _BLOCK))
-            self._gzip.close()
+            self._write(bytes(2 * _BLOCK))
+            self._out.write(self._deflate.flush())
+
+    def _write(self, data: bytes) -> None:
+        self._out.write(self._deflate.compress(data))
 
 
 class ArchivedFile:
