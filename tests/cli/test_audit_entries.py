@@ -78,6 +78,16 @@ def test_new_entries_are_followed(used: Home, tmp_path: Path) -> None:
     assert terminal.process.returncode == 0
 
 
+def test_ctrl_c_at_the_first_row_ends_following_in_order(used: Home) -> None:
+    script = str(Path(__file__).with_name("interrupted_rows.py"))
+    with on_terminal(used, "child__fail", "audit", "--follow", "-n", "1", "--tool", "child__fail",
+                     script=script) as terminal:  # fmt: skip
+        terminal.end()
+    assert "child__fail" in terminal.out
+    assert "Traceback" not in terminal.out
+    assert terminal.process.returncode == 0
+
+
 @pytest.mark.parametrize("columns", [80, 120])
 @pytest.mark.parametrize("language", ["en", "ja"])
 def test_entries_and_usage_fit_a_terminal_with_whole_names(used: Home, columns: int, language: str) -> None:

@@ -7,32 +7,33 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
-
-from tests.harness.npm_registry import NpmRegistry
+from typing import Any, Protocol
 
 NPX = Path(__file__).parents[2] / "build" / "node" / "bin"
+UVX = Path(sys.executable).parent
+
+
+class PackageRegistry(Protocol):
+    """A registry with the package of one server."""
+
+    @property
+    def server(self) -> dict[str, Any]: ...
 
 
 class FirstStart:
     """An empty home, a hub whose only server comes from the registry, and the commands of a user."""
 
-    def __init__(self, folder: Path, registry: NpmRegistry, **settings: str) -> None:
+    def __init__(self, folder: Path, registry: PackageRegistry, **settings: str) -> None:
         self.folder = folder
         folder.mkdir(exist_ok=True)
-        server = {
-            "command": "npx",
-            "args": ["-y", "npm-server-of-it"],
-            "env": {"npm_config_registry": registry.url, "npm_config_update_notifier": "false"},
-        }
-        (folder / "servers.json").write_text(json.dumps({"mcpServers": {"it": server}}))
+        (folder / "servers.json").write_text(json.dumps({"mcpServers": {"it": registry.server}}))
         self.environment = {
             "HOME": str(folder),
             "TABANE_HOME": str(folder / "home"),
             "TABANE_SERVERS": str(folder / "servers.json"),
             "TABANE_MODEL": "none",
             "TABANE_HTTP": "false",
-            "PATH": os.pathsep.join([str(NPX), "/usr/bin", "/bin"]),
+            "PATH": os.pathsep.join([str(NPX), str(UVX), "/usr/bin", "/bin"]),
             "LANG": "C.UTF-8",
             **settings,
         }

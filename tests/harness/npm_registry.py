@@ -12,7 +12,7 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 SERVER = """#!/usr/bin/env node
 const parts = require('npm-parts-of-it');
@@ -83,6 +83,15 @@ class NpmRegistry:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}/"
+
+    @property
+    def server(self) -> dict[str, Any]:
+        """The definition of the server, as a user writes it."""
+        return {
+            "command": "npx",
+            "args": ["-y", "npm-server-of-it"],
+            "env": {"npm_config_registry": self.url, "npm_config_update_notifier": "false"},
+        }
 
     def answer(self, request: BaseHTTPRequestHandler) -> None:
         self.requests.append(request.path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,20 @@ def test_every_file_has_the_version_of_the_package() -> None:
     server = read("server.json")
     found = {server["version"], *(package["version"] for package in server["packages"])}
     assert found | {read("plugin/.claude-plugin/plugin.json")["version"]} == {__version__}
+
+
+def test_the_build_and_the_image_take_the_version_from_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" not in project["project"]
+    assert "version" in project["project"]["dynamic"]
+    assert project["tool"]["hatch"]["version"]["path"] == "src/tabane/__init__.py"
+    image = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    assert not re.search(r"tabane[=@~:<>]+\d|image\.version", image), "the image is built from the checkout"
+    assert "COPY src ./src" in image
+
+
+def test_the_changelog_has_a_section_for_the_version() -> None:
+    assert re.search(rf"^## {re.escape(__version__)}\b", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)
 
 
 def test_the_readme_and_the_image_prove_the_name_to_the_registry() -> None:

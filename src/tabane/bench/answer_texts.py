@@ -1,4 +1,4 @@
-"""What an agent reads in the hub's answers: names of tools, and the parameters of a tool; pure."""
+"""Parts of the hub's answers that an agent reads: names of tools, and the parameters of a tool; pure."""
 
 from __future__ import annotations
 

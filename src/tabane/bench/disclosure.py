@@ -49,7 +49,7 @@ class ModelOptions:
 
 @dataclass(slots=True)
 class TaskReport:
-    """What was measured with tasks. ``skipped`` has what is missing by task, ``tools`` is a count.
+    """Measurements with tasks. ``skipped`` has what is missing by task, ``tools`` is a count.
 
     ``error`` is why the model did not answer any more; the tasks before it were measured.
     """

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit, urlunsplit
 from tabane.bench.transcripts import Message, ModelAnswer
 from tabane.errors import ModelError, ModelUnavailable
 from tabane.messages import say
+from tabane.search.embedding.answer_body import bounded_body
 from tabane.search.embedding.patience import AGAIN, asked_pause
 from tabane.wire import json
 
@@ -136,12 +137,10 @@ class ChatEndpoint:
         )
 
     async def _body(self, answer: aiohttp.ClientResponse) -> bytes:
-        body = bytearray()
-        async for chunk in answer.content.iter_chunked(1 << 16):
-            body += chunk
-            if len(body) > _LONGEST_ANSWER:
-                raise self._wrong(f"more than {_LONGEST_ANSWER} bytes")
-        return bytes(body)
+        body = await bounded_body(answer, _LONGEST_ANSWER)
+        if body is None:
+            raise self._wrong(f"more than {_LONGEST_ANSWER} bytes")
+        return body
 
     def _read(self, body: bytes) -> ModelAnswer:
         try:

@@ -31,7 +31,7 @@ TaskLanguage = Literal["en", "ja"]
 
 @dataclass(frozen=True, slots=True)
 class TaskStep:
-    """What an agent has to find and call. ``search`` is asked, one of ``tools`` (server/tool) is right.
+    """A tool to find and call. ``search`` is asked, one of ``tools`` (server/tool) is right.
 
     ``facts`` are the values that the task gives for it.
     """
@@ -132,7 +132,7 @@ def _step(entry: Entry, servers: Mapping[str, Any]) -> TaskStep:
 
 
 CHECKED = frozenset({"file", "folder", "git", "answer", "document"})
-"""What a check looks at: exactly one of these is a member of it."""
+"""Subjects of a check: exactly one of these is a member of it."""
 
 
 def _check(entry: Entry) -> None:

@@ -17,7 +17,7 @@ from tabane.messages import say
 Count = Callable[[str], int]
 
 _URL = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
-"""Where tiktoken downloads the ranks from; its cache names the file by the SHA-1 of this URL."""
+"""URL from which tiktoken downloads the ranks; its cache names the file by the SHA-1 of this URL."""
 
 _PATTERN = "|".join(
     [
@@ -30,7 +30,7 @@ _PATTERN = "|".join(
         r"\s+",
     ]
 )
-"""How o200k_base splits a text. Source: tiktoken_ext/openai_public.py."""
+"""Pattern by which o200k_base splits a text. Source: tiktoken_ext/openai_public.py."""
 
 
 class PromptTokens:

@@ -39,7 +39,7 @@ class ChatModel(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RecordedExchange:
-    """What was sent since the exchange before, and the answer."""
+    """The messages that were sent since the previous exchange, and the answer."""
 
     sent: Sequence[Message]
     answer: ModelAnswer

@@ -6,6 +6,7 @@ given.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -64,7 +65,8 @@ def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def entries(terminal: Terminal, /, follow: bool, **options: Any) -> None:
     """Print the newest matching entries, and with ``follow`` also those that are added."""
     if follow:
-        _follow(terminal, given(options))
+        with contextlib.suppress(KeyboardInterrupt):  # Ctrl+C is the end that the user wants, at any moment
+            _follow(terminal, given(options))
         return
     with terminal.working(say("Reading the audit log")):
         found = _found(terminal, given(options))
@@ -112,11 +114,8 @@ def _follow(terminal: Terminal, params: dict[str, Any]) -> None:
     rows = found["results"][::-1]
     _print_lines(terminal, rows)
     newest = rows[-1]["seq"] if rows else 0
-    try:
-        for entry in follower.entries(params, newest):
-            _print_lines(terminal, [entry])
-    except KeyboardInterrupt:
-        return
+    for entry in follower.entries(params, newest):
+        _print_lines(terminal, [entry])
 
 
 def _print_lines(terminal: Terminal, entries: Iterable[Mapping[str, Any]]) -> None:

@@ -26,10 +26,12 @@ from tabane.gateway.tools.index import ToolHits, ToolQuery
 from tabane.gateway.tools.listings import ServerListing
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.tools.validation import ArgumentValidator
+from tabane.gateway.upstreams.connection import Connect
 from tabane.gateway.upstreams.handshake import Peer
 from tabane.gateway.upstreams.instances import HealthChecks, Instances, ServerSharing
 from tabane.gateway.upstreams.lists import LISTS
-from tabane.gateway.upstreams.upstream import Connect, Upstream, UpstreamLimits
+from tabane.gateway.upstreams.upstream import Upstream
+from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
 from tabane.gateway.visibility import sees
 from tabane.messages import Message, say
 from tabane.operations import LOCAL, Access, Caller
@@ -142,6 +144,8 @@ class Gateway:
         self.limits = self._instances.limits = limits
         for instance in self._instances:
             instance.limits = limits
+        if self._preparation is not None:
+            self._preparation.limits_changed()
 
     def start_all(self) -> None:
         """Start every enabled server in the background; failures show in their state."""
@@ -242,7 +246,7 @@ class Gateway:
     def holds(self, kind: str) -> float:
         """Return the seconds for which a client may cache such lists: the least that a server gives."""
         names = lists_of(kind)
-        given = [instance.holds(name) for instance in self._instances for name in names]
+        given = [instance.offers.holds(name) for instance in self._instances for name in names]
         return min((seconds for seconds in given if seconds is not None), default=HOLDS)
 
     async def watch(

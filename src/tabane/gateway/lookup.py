@@ -16,7 +16,9 @@ from tabane.gateway.offers.resources import ResourceSource
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.aliases import may_belong
 from tabane.gateway.tools.tool import Tool
-from tabane.gateway.upstreams.upstream import DOWNLOAD_WAIT, Upstream, UpstreamLimits
+from tabane.gateway.upstreams.start_download import DOWNLOAD_WAIT
+from tabane.gateway.upstreams.upstream import Upstream
+from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
 from tabane.gateway.visibility import may_find, prompt_target, resource_target, sees, visible_names
 from tabane.messages import Message, say
 from tabane.operations import Caller, CallTarget
@@ -184,7 +186,7 @@ class CatalogLookup:
             for server in self._unlisted_for(caller, name)
         ]
         for server in filter(partial(sees, caller.access), self._servers.enabled()):
-            running = [each for each in self._servers.instances(server.name) if each.connection]
+            running = [each.offers for each in self._servers.instances(server.name) if each.connection]
             waits += [running[0].fresh(name) for name in names if running and running[0].is_stale(name)]
         await self._within(self._servers.list_wait, waits)
 

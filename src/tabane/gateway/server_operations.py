@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tabane.gateway.gateway import Gateway
-from tabane.gateway.launchers.failure_causes import cause_in
 from tabane.gateway.parameters import NameParams, NoServerParams, ServerLogs
 from tabane.gateway.processes.process_memory import ProcessMemory, read_process_memory
 from tabane.gateway.servers.configuration import why_disabled
@@ -14,9 +13,13 @@ from tabane.gateway.servers.server import Server
 from tabane.gateway.servers.server_keys import ToolHints
 from tabane.gateway.tools.disclosure import signature
 from tabane.gateway.tools.listings import ServerListing
-from tabane.gateway.upstreams.upstream import Upstream, UpstreamState
+from tabane.gateway.upstreams.upstream import Upstream
+from tabane.gateway.upstreams.upstream_state import UpstreamState
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller
+
+if TYPE_CHECKING:
+    from tabane.gateway.launchers.failure_causes import FailedStart
 
 FRESH = 2.0
 """Seconds for which a measurement of memory is used again."""
@@ -183,7 +186,7 @@ def _error(server: Server, instances: list[Upstream], lang: Lang, obstacle: Mess
 def _cause(server: Server, instances: list[Upstream], lang: Lang) -> dict[str, Any] | None:
     """Return why it does not run as its output shows it: ``kind``, ``line``, ``fix``; None if unknown."""
     errors = [instance.vitals.error for instance in instances if instance.vitals.error]
-    found = cause_in(errors[0]) if errors and not server.disabled else None
+    found = _cause_in(errors[0]) if errors and not server.disabled else None
     if found is None:
         return None
     fix = found.cause.fix
@@ -276,3 +279,9 @@ class ServerOperations:
         else:
             found = await asyncio.to_thread(log.end, params.lines)
         return {"name": name, **found._asdict()}
+
+
+def _cause_in(why: Message) -> FailedStart | None:
+    from tabane.gateway.launchers.failure_causes import cause_in  # many rules, needed for failures alone
+
+    return cause_in(why)

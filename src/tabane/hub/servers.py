@@ -15,7 +15,7 @@ from tabane.gateway.processes.child_environment import environment_secrets
 from tabane.gateway.servers.configuration import ServersConfiguration, read_configuration
 from tabane.gateway.servers.server import Server
 from tabane.gateway.servers.variables import Variables, keyring_lookup, load_variables
-from tabane.gateway.upstreams.upstream import UpstreamLimits
+from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
 from tabane.hub.recorded_environment import with_recorded
 from tabane.messages import Message
 from tabane.settings import Settings, load_settings
@@ -26,6 +26,7 @@ def limits_of(settings: Settings) -> UpstreamLimits:
     return UpstreamLimits(
         start_timeout=settings.start_timeout,
         download_timeout=settings.download_timeout,
+        downloads=settings.downloads,
         probe_timeout=settings.probe_timeout,
         restart_first=settings.restart_first,
         restart_max=settings.restart_max,

@@ -66,9 +66,12 @@ def gateway_of(
 ) -> Gateway:
     """Return the gateway over the servers."""
     logs = settings.home / "logs" / "servers"
-    downloads = (settings.download_timeout, settings.downloads)
-    connector = Connector(loop, batch, processes, logs, environment, settings.max_line, lambda: downloads)
-    return Gateway(
+
+    def downloads() -> tuple[float, int]:
+        return gateway.limits.download_timeout, gateway.limits.downloads
+
+    connector = Connector(loop, batch, processes, logs, environment, settings.max_line, downloads)
+    gateway = Gateway(
         servers,
         settings.home,
         logs,
@@ -86,6 +89,7 @@ def gateway_of(
         preparation=connector.preparation,
         passed=connector.passed,
     )
+    return gateway
 
 
 def apply_settings(gateway: Gateway, settings: Settings, configuration: ServersConfiguration) -> None:

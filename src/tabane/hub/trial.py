@@ -14,7 +14,6 @@ from typing import Annotated, Any
 from msgspec import Meta, Raw, Struct
 
 from tabane.errors import UpstreamError, UpstreamUnavailable
-from tabane.gateway.launchers.failure_causes import cause_in
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.servers.configuration import configuration_of, why_disabled
 from tabane.gateway.servers.server import Server
@@ -25,7 +24,9 @@ from tabane.gateway.tools.listings import ServerListing, keep_listing, listing_o
 from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.handshake import Peer
 from tabane.gateway.upstreams.lists import LISTS
-from tabane.gateway.upstreams.upstream import Upstream, UpstreamLimits, UpstreamState
+from tabane.gateway.upstreams.upstream import Upstream
+from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
+from tabane.gateway.upstreams.upstream_state import UpstreamState
 from tabane.hub.servers import limits_of, variables_of, with_inherited
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face
@@ -170,6 +171,8 @@ async def try_server(
 
 def _does_not_work(server: str, why: Message) -> Message:
     """Return why a tried server failed, with the end of its output: no log of it is kept."""
+    from tabane.gateway.launchers.failure_causes import cause_in  # many rules, needed for failures alone
+
     failed = cause_in(why)
     if failed is None:
         return say("{server} does not work: {why}", server=server, why=why)

@@ -1,4 +1,4 @@
-"""What the web page uses of a hub."""
+"""The parts of a hub that the web page uses."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class WebHub(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What is known of a request to the page besides HTTP.
+    """Facts about a request to the page besides HTTP.
 
     ``source`` is the address it comes from. ``secure``: it came over TLS. ``open``: it comes from this
     machine, of whose programs the hub requires no token. ``ended`` tells whether the hub ends its streams.

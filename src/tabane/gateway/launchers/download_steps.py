@@ -1,4 +1,4 @@
-"""What each launcher is told: to download a package without running it, and to run what is there.
+"""Commands of each launcher: to download a package without running it, and to run what is there.
 
 The step fills the same cache entry that the run uses. Where a launcher has no such invocation (pipx, bunx),
 there is no step, and the run itself is given the time of a download.

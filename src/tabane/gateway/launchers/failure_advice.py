@@ -1,4 +1,4 @@
-"""What a person can do about each kind of failure."""
+"""Advice for each kind of failure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FailedRun:
 
 
 class Matched(Protocol):
-    """What a rule matched: its text, and its named groups that are not empty."""
+    """The match of a rule: its text, and its named groups that are not empty."""
 
     @property
     def string(self) -> str: ...

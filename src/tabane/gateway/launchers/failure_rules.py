@@ -18,7 +18,7 @@ FailureKind = Literal[
     "port", "cache", "space", "permission", "file", "module", "library", "machine", "memory", "prompt",
     "protocol", "service", "error", "unknown",
 ]  # fmt: skip
-"""What failed. ``error`` is a line that reports an error which no rule knows, ``unknown`` any other line."""
+"""Kind of a failure. ``error`` is a line that reports an error which no rule knows, ``unknown`` any other line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +174,9 @@ RULES: tuple[FailureRule, ...] = (
 )  # fmt: skip
 
 MISSING = re.compile(_MISSING, re.I)
-"""What a line must say besides a name in capitals, to be about a variable that is missing."""
+"""Words that a line must contain besides a name in capitals, to be about a variable that is missing."""
 
 NOT_FATAL = re.compile(
     r"\boptional\b|using (?:a )?(?:default|dummy)|falling back|will be disabled|ignor(?:ed|ing)|skipp", re.I
 )
-"""What lines say that do not explain a failure."""
+"""Lines that do not explain a failure."""

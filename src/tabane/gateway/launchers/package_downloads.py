@@ -15,23 +15,28 @@ from typing import Any, Protocol
 
 from tabane.errors import UpstreamUnavailable
 from tabane.gateway.launchers import npx_cache
-from tabane.gateway.launchers.download_journal import DownloadJournal, JournalState, journal_folder
+from tabane.gateway.launchers.download_journal import DownloadJournal, journal_folder
+from tabane.gateway.launchers.download_output import LINE_LIMIT, OutputDrain, written_bytes
 from tabane.gateway.launchers.download_steps import (
     download_command,
     is_exact,
     offline_args,
     present_command,
 )
-from tabane.gateway.launchers.failure_causes import cause_in, failed_start
-from tabane.gateway.launchers.package_run import PackageRun, package_run
+from tabane.gateway.launchers.kept_package import (
+    KeptPackage,
+    is_there,
+    needs_removal,
+    note_end,
+    runs_without_download,
+)
+from tabane.gateway.launchers.package_run import package_run
 from tabane.gateway.processes.child_environment import (
     child_environment,
     download_environment,
-    has_credentials,
 )
 from tabane.gateway.processes.processes import ChildProcess, ChildProcesses
 from tabane.gateway.processes.stderr import StderrLog
-from tabane.gateway.processes.variable_names import VariableKind, kind_of
 from tabane.gateway.servers.redaction import Redactor
 from tabane.gateway.servers.server import Server
 from tabane.messages import Message, say
@@ -49,14 +54,6 @@ SETTLE = 8.0
 
 STOP_GRACE = 0.5
 """Seconds from end of file to SIGTERM, and from there to SIGKILL: a download reads no input."""
-
-LINE_LIMIT = 200
-"""Characters of the last line of a launcher's output."""
-
-CURRENT = 86_400.0
-"""Seconds after which a package is looked for again that its start, without the secrets, cannot look for."""
-
-_USER = re.compile(r"://[^/?#\s]*@")
 
 _CACHES = (
     "HOME",
@@ -124,40 +121,9 @@ class StartPreparation(Protocol):
         """Note how the start went that was prepared; None if the server works."""
         ...
 
-
-@dataclass(frozen=True)
-class _Package:
-    """A run with its environments, its journal and, for npx, its entry of the cache."""
-
-    run: PackageRun
-    journal: DownloadJournal
-    entry: Path | None
-    cwd: str | None
-    shared: dict[str, str]
-    private: dict[str, str]
-
-    @property
-    def withheld(self) -> dict[str, str]:
-        """Return the credentials that only the download gets."""
-        return {
-            name: value
-            for name, value in self.private.items()
-            if name not in self.shared and has_credentials(name, value)
-        }
-
-    @property
-    def has_secrets(self) -> bool:
-        return bool(self.withheld)
-
-    @property
-    def addresses(self) -> dict[str, str]:
-        """Return the addresses of registries without users and passwords: caches are filed under them."""
-        found = {
-            name: _USER.sub("://", value)
-            for name, value in self.withheld.items()
-            if kind_of(name) is VariableKind.ADDRESS
-        }
-        return {name: value for name, value in found.items() if "?" not in value and "@" not in value}
+    def limits_changed(self) -> None:
+        """Apply changed limits to the downloads that wait for a place."""
+        ...
 
 
 class PackageDownloads:
@@ -179,6 +145,7 @@ class PackageDownloads:
         self._environment, self._limits = environment, limits
         self._running = 0
         self._freed = asyncio.Condition()
+        self._noticing: set[asyncio.Task[None]] = set()
 
     async def prepare(self, server: Server, on_progress: OnProgress) -> PreparedStart:
         if not _downloads(server):
@@ -187,7 +154,7 @@ class PackageDownloads:
             package = await asyncio.to_thread(self._package, server)
             if package is None:
                 return PreparedStart(server)
-            there = await asyncio.to_thread(_is_there, package)
+            there = await asyncio.to_thread(is_there, package)
             if there:
                 return self._prepared(server, package, fresh=False)
             return await self._downloaded(server, package, on_progress)
@@ -196,6 +163,11 @@ class PackageDownloads:
             log.warning("%s: the download cannot be prepared: %s", server.name, error)
             return PreparedStart(server, downloads=True)
 
+    def limits_changed(self) -> None:
+        noticing = self._loop.create_task(self._notify())
+        self._noticing.add(noticing)
+        noticing.add_done_callback(self._noticing.discard)
+
     def ended(self, server: Server, failure: Message | None) -> None:
         if _downloads(server):
             self._loop.run_in_executor(None, self._note_end, server, failure)
@@ -203,9 +175,9 @@ class PackageDownloads:
     def _note_end(self, server: Server, failure: Message | None) -> None:
         package = self._package(server)
         if package is not None:
-            _note_end(package, failure)
+            note_end(package, failure)
 
-    def _package(self, server: Server) -> _Package | None:
+    def _package(self, server: Server) -> KeptPackage | None:
         """Return what the server runs; None if it is not known where that is kept. Blocks."""
         run = package_run(server.command, server.args)
         folder = journal_folder(self._environment)
@@ -217,27 +189,29 @@ class PackageDownloads:
         caches = {name: value for name, value in shared.items() if name.upper() in _CACHES}
         what: list[object] = [run.runner, run.program, run.options, run.package, run.others, caches]
         identity = [str(entry)] if entry else what
-        return _Package(run, DownloadJournal(folder, identity), entry, server.cwd, shared, private)
+        return KeptPackage(run, DownloadJournal(folder, identity), entry, server.cwd, shared, private)
 
-    def _prepared(self, server: Server, package: _Package, *, fresh: bool) -> PreparedStart:
+    def _prepared(self, server: Server, package: KeptPackage, *, fresh: bool) -> PreparedStart:
         """Return the start of a package that is there. With a fresh one, no registry is asked again.
 
         Nor with an exact version, which never changes, and if only the step has the registry's secrets.
         """
         exact = package.run.runner == "npx" and is_exact(package.run)
-        if _runs_without_download(package) or not (fresh or exact or package.has_secrets):
+        if runs_without_download(package) or not (fresh or exact or package.has_secrets):
             return PreparedStart(server)
         addresses = package.addresses if package.has_secrets else {}
         args = tuple(offline_args(package.run))
         return PreparedStart(replace(server, args=args, env={**addresses, **server.env}))
 
-    async def _downloaded(self, server: Server, package: _Package, on_progress: OnProgress) -> PreparedStart:
+    async def _downloaded(
+        self, server: Server, package: KeptPackage, on_progress: OnProgress
+    ) -> PreparedStart:
         progress = PackageProgress(package.run.package)
         on_progress(progress)
         patience, _ = self._limits()
         try:
             async with asyncio.timeout(patience), self._locked(package.journal):
-                if await asyncio.to_thread(_is_there, package):
+                if await asyncio.to_thread(is_there, package):
                     return self._prepared(server, package, fresh=False)
                 await self._repair(package)
                 await asyncio.to_thread(package.journal.write, "downloading")
@@ -275,16 +249,19 @@ class PackageDownloads:
             yield
         finally:
             self._running -= 1
-            async with self._freed:
-                self._freed.notify_all()
+            await self._notify()
 
-    async def _repair(self, package: _Package) -> None:
+    async def _notify(self) -> None:
+        async with self._freed:
+            self._freed.notify_all()
+
+    async def _repair(self, package: KeptPackage) -> None:
         """Remove what a download that was cut off has left, once nothing uses it."""
         entry = package.entry
         if entry is None:
             return
         for _ in range(round(SETTLE / LOOK)):
-            if not await asyncio.to_thread(_needs_removal, package, entry):
+            if not await asyncio.to_thread(needs_removal, package, entry):
                 return
             if not await asyncio.to_thread(npx_cache.in_use, entry):
                 log.warning("Removing a broken entry of npx's cache, to download it again: %s", entry.name)
@@ -293,7 +270,7 @@ class PackageDownloads:
             await asyncio.sleep(LOOK)
 
     async def _run_step(
-        self, server: Server, package: _Package, progress: PackageProgress, on_progress: OnProgress
+        self, server: Server, package: KeptPackage, progress: PackageProgress, on_progress: OnProgress
     ) -> bool:
         """Download the package. Return whether that worked; False also if the launcher has no such step."""
         present = present_command(package.run)
@@ -305,7 +282,7 @@ class PackageDownloads:
     async def _succeeds(
         self,
         server: Server,
-        package: _Package,
+        package: KeptPackage,
         command: Sequence[str],
         progress: PackageProgress | None = None,
         on_progress: OnProgress = lambda progress: None,
@@ -315,19 +292,23 @@ class PackageDownloads:
         redact = Redactor(server.secrets).text
         name = server.name if progress else f"{server.name}.image"
         stderr = StderrLog(self._loop, child.stderr_fd, self._logs, name, redact)
-        drain = _Drain(self._loop, child.stdout_fd)
+        drain = OutputDrain(self._loop, child.stdout_fd)
         try:
             while not child.exited.done():
                 await asyncio.wait([child.exited], timeout=1.0)
                 if progress is not None:
                     lines = stderr.last_words().splitlines()
                     progress.line = lines[-1][:LINE_LIMIT] if lines else redact(drain.line)
-                    progress.written = await asyncio.to_thread(_written, child.pid)
+                    progress.written = await asyncio.to_thread(written_bytes, child.pid)
                     on_progress(progress)
             ended = child.exited.result()
             if ended.code != 0 and progress is not None:
                 await asyncio.sleep(0)
                 if _is_final(stderr.last_words()):
+                    from tabane.gateway.launchers.failure_causes import (
+                        failed_start,  # many rules, needed for failures alone
+                    )
+
                     how, lines = ended.describe(), stderr.lines()
                     asked = server.name, server.command, server.args
                     raise UpstreamUnavailable(await asyncio.to_thread(failed_start, how, *asked, lines, ()))
@@ -342,31 +323,6 @@ class PackageDownloads:
 
 def _downloads(server: Server) -> bool:
     return server.transport == "stdio" and package_run(server.command, server.args) is not None
-
-
-class _Drain:
-    """Reads what a download writes to its stdout, and keeps the last line."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, fd: int) -> None:
-        self._loop, self._fd, self.line = loop, fd, ""
-        loop.add_reader(fd, self._read)
-
-    def _read(self) -> None:
-        try:
-            data = os.read(self._fd, 1 << 14)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if not data:
-            self._loop.remove_reader(self._fd)
-        elif lines := data[-4096:].decode(errors="replace").split():
-            text = data[-4096:].decode(errors="replace").splitlines()[-1]
-            self.line = (text if text.strip() else lines[-1])[:LINE_LIMIT]
-
-    def close(self) -> None:
-        self._loop.remove_reader(self._fd)
-        os.close(self._fd)
 
 
 def _is_final(words: str) -> bool:
@@ -384,75 +340,6 @@ def _is_final(words: str) -> bool:
     )
 
 
-def _runs_without_download(package: _Package) -> bool:
-    """Return whether npx finds the program among those installed in a folder above, or beside itself."""
-    name = package.run.executable
-    if package.run.runner != "npx" or name != package.run.package or "/" in name or "@" in name:
-        return False
-    folder = Path(package.cwd or os.curdir).resolve()
-    places = [above / "node_modules" / ".bin" for above in (folder, *folder.parents)]
-    import shutil  # heavy, and needed for downloads alone
-
-    npx = shutil.which(package.run.program, path=package.shared.get("PATH"))
-    places += [Path(npx).parent] if npx else []
-    return any((place / name).exists() for place in places)
-
-
 async def _end(child: ChildProcess) -> None:
     """End all of it, also what a finished launcher has left."""
     await child.stop(STOP_GRACE)
-
-
-def _is_there(package: _Package) -> bool:
-    """Return whether the package is in the cache, as far as files show."""
-    if _runs_without_download(package):
-        return True
-    state: JournalState = package.journal.state()
-    if state in ("downloading", "suspect"):
-        return False
-    if package.has_secrets and not is_exact(package.run) and package.journal.age() > CURRENT:
-        return False
-    if package.entry is not None:
-        return npx_cache.is_whole(package.entry)
-    return state == "done" and _cache_exists(package)
-
-
-def _cache_exists(package: _Package) -> bool:
-    """Return whether the cache of uv was not deleted since; for other launchers that is not known."""
-    if package.run.runner != "uvx":
-        return True
-    home, base = package.shared.get("HOME", ""), package.shared.get("XDG_CACHE_HOME")
-    given = package.run.option("cache-dir") or package.shared.get("UV_CACHE_DIR")
-    cache = Path(given) if given else Path(base or Path(home, ".cache")) / "uv"
-    return (Path(package.cwd or os.curdir) / cache / "CACHEDIR.TAG").exists()
-
-
-def _needs_removal(package: _Package, entry: Path) -> bool:
-    if not entry.exists():
-        return False
-    return package.journal.state() in ("downloading", "suspect") or not npx_cache.is_whole(entry)
-
-
-def _note_end(package: _Package, failure: Message | None) -> None:
-    """Note in the journal how a start went. A failure because of a missing file makes the entry suspect."""
-    with contextlib.suppress(OSError):
-        if failure is None:
-            if package.journal.state() != "done":
-                package.journal.note("done")
-        elif package.entry is None:
-            # What was there may have been removed since: the next start looks again.
-            if package.journal.state() == "done":
-                package.journal.note("none")
-        elif ((found := cause_in(failure)) and found.cause.kind == "cache") or any(
-            entry.name == package.entry.name for entry in npx_cache.broken_entries(str(failure))
-        ):
-            package.journal.note("suspect")
-
-
-def _written(pid: int) -> int | None:
-    """Return how many bytes a process has written so far; None if that is not known."""
-    with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/io", "rb") as file:
-        for line in file:
-            if line.startswith(b"wchar:"):
-                return int(line.split()[1])
-    return None

@@ -1,1 +1,1 @@
-"""What servers offer besides tools: prompts, resources and templates, and subscriptions to resources."""
+"""Offers of servers besides tools: prompts, resources and templates, and subscriptions to resources."""

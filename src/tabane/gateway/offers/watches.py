@@ -50,7 +50,7 @@ class ResourceWatch:
     def end(self) -> None:
         self._ended = True
         if self.instance is not None:
-            self.instance.unwatch(self.source.uri, self._updated)
+            self.instance.offers.unwatch(self.source.uri, self._updated)
 
     def _updated(self, uri: str, params: Raw) -> None:
         self.on_updated(self.source.shown, renamed(params, self.source, uri))

@@ -11,7 +11,7 @@ from tabane.gateway.servers.redaction import Redactor, is_secret_name
 from tabane.messages import say
 
 MASK = "***"
-"""What is shown instead of a secret."""
+"""Text that is shown instead of a secret."""
 
 _NAMED = ("env", "headers")
 _REFERENCE = re.compile(r"(\$\{[^{}]*\})")

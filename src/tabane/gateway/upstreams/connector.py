@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from msgspec import Raw
 
-from tabane.gateway.launchers.failure_causes import failed_start
 from tabane.gateway.launchers.package_downloads import PackageDownloads
 from tabane.gateway.processes.child_environment import (
     EnvironmentNames,
@@ -23,8 +22,8 @@ from tabane.gateway.processes.stderr import StderrLog
 from tabane.gateway.servers.redaction import Redactor
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.call import Call, StdioTransport, UpstreamTransport
+from tabane.gateway.upstreams.connection import UpstreamConnection
 from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.upstream import UpstreamConnection
 from tabane.messages import Message, say
 from tabane.wire.channel import LineBatch, LineChannel
 from tabane.wire.era import Era
@@ -190,6 +189,10 @@ class StdioConnection:
 
     async def failure(self, how: Message) -> Message:
         """Return how it ended, with the cause that its stderr and what it wrote instead of MCP show."""
+        from tabane.gateway.launchers.failure_causes import (
+            failed_start,  # many rules, needed for failures alone
+        )
+
         server = self._server
         said = [self._redact(line) for line in self.conversation.strange_lines]
         lines = self._stderr.lines()

@@ -10,13 +10,13 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from msgspec import UNSET, Raw
 
 from tabane.errors import TabaneError, UpstreamDied, UpstreamError, UpstreamOverloaded, UpstreamTimeout
 from tabane.gateway.upstreams.call import Call, InputBacklogFull, UpstreamReply, UpstreamTransport
 from tabane.gateway.upstreams.handshake import CLIENT, Handshake, Peer, UpstreamRefused
+from tabane.gateway.upstreams.message_reading import ParsedLine, error_of, is_readable, read_line
 from tabane.gateway.upstreams.reply_delivery import ReplyDelivery
 from tabane.gateway.upstreams.server_requests import ServerRequests
 from tabane.messages import say
@@ -207,7 +207,7 @@ class Conversation:
         if reply.failure is not None:
             raise reply.failure
         if reply.error is not None:
-            code, message = _error(reply.error)
+            code, message = error_of(reply.error)
             raise UpstreamRefused(
                 code,
                 say("{server} answered {method} with an error: {error}", server=self._name,
@@ -238,14 +238,14 @@ class Conversation:
             self._reading.add(task)
             task.add_done_callback(self._reading.discard)
             return task
-        return self._took(line, _read(line), about)
+        return self._took(line, read_line(line), about)
 
     async def _receive_large(self, line: bytes, about: int | None) -> None:
-        waits = self._took(line, await asyncio.to_thread(_read, line), about)
+        waits = self._took(line, await asyncio.to_thread(read_line, line), about)
         if waits is not None:
             await waits
 
-    def _took(self, line: bytes, found: _ParsedLine, about: int | None) -> asyncio.Future[None] | None:
+    def _took(self, line: bytes, found: ParsedLine, about: int | None) -> asyncio.Future[None] | None:
         frame = found.frame
         if frame is None or (found.repaired and not self._is_answer(frame)):
             self._unreadable(line, found.fault)
@@ -312,7 +312,7 @@ class Conversation:
                 "{server} answered with an error of {megabytes} MiB, which was not forwarded.",
                 server=self._name, megabytes=len(frame.error) >> 20))))  # fmt: skip
             return None
-        if not _well_formed(frame):
+        if not is_readable(frame):
             self.garbage += 1
             call.answer(UpstreamReply(failure=self._malformed(call, frame)))
             return None
@@ -324,7 +324,7 @@ class Conversation:
         """Return the failure that replaces an answer that no client could read."""
         method, said = call.method.decode(), ""
         if frame.error is not UNSET:
-            said = _error(frame.error)[1][:MOST_SAID]
+            said = error_of(frame.error)[1][:MOST_SAID]
         if said:
             return UpstreamError(say("{server} answered {method} with an error: {error}",
                                      server=self._name, method=method, error=said))  # fmt: skip
@@ -437,56 +437,3 @@ class Conversation:
 
                 "{server} did not answer within {seconds:g} s, so the call was cancelled. To allow "
                 'more time, set "timeout" of this server.', server=self._name, seconds=seconds))  # fmt: skip
-
-
-class _ParsedLine(NamedTuple):
-    """A line as a message; ``frame`` is None if it is not one, ``fault`` says why."""
-
-    frame: JsonRpcFrame | None
-    fault: str = ""
-    repaired: bool = False
-
-
-def _read(line: bytes) -> _ParsedLine:
-    """Read a line as a message. Bytes that are not UTF-8 are replaced, so that the answer still arrives."""
-    try:
-        return _ParsedLine(json.decode_frame(line))
-    except InvalidJson as error:
-        fault = str(error)
-    if not fault.startswith("not UTF-8"):
-        return _ParsedLine(None, fault)
-    try:
-        return _ParsedLine(json.decode_frame(json.repaired(line)), fault, True)
-    except InvalidJson:
-        return _ParsedLine(None, fault)
-
-
-def _well_formed(frame: JsonRpcFrame) -> bool:
-    """Return whether a client can read an answer: an object, or an error with code and message.
-
-    A client drops any other answer, and waits forever.
-    """
-    if frame.result is not UNSET:
-        return _begins(frame.result, b"{")
-    assert frame.error is not UNSET
-    try:
-        members = json.fields(frame.error)
-    except InvalidJson:
-        return False
-    code = bytes(members.get("code", b""))
-    return code.lstrip(b"-").isdigit() and _begins(members.get("message", Raw(b"")), b'"')
-
-
-def _begins(raw: Raw, with_: bytes) -> bool:
-    return bytes(memoryview(raw)[:64]).lstrip().startswith(with_)
-
-
-def _error(raw: Raw) -> tuple[int, str]:
-    try:
-        body = json.decode(raw)
-    except InvalidJson:
-        return 0, "unreadable error"
-    if not isinstance(body, dict):
-        return 0, str(body)
-    code = body.get("code")
-    return code if isinstance(code, int) else 0, str(body.get("message", ""))

@@ -25,7 +25,7 @@ CAPABILITIES = b'{"elicitation":{"form":{},"url":{}},"sampling":{}}'
 client whose call is in flight, if that can answer them; otherwise they are refused with a reason."""
 
 KINDS = ("tools", "prompts", "resources")
-"""What is offered in lists, each with a capability of its own."""
+"""Kinds of things that are offered in lists, each with a capability of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,9 @@ from typing import cast
 
 from tabane.errors import UpstreamOverloaded, UpstreamUnavailable
 from tabane.gateway.servers.server import Server, Share
-from tabane.gateway.upstreams.upstream import Upstream, UpstreamLimits, UpstreamState
+from tabane.gateway.upstreams.upstream import Upstream
+from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
+from tabane.gateway.upstreams.upstream_state import UpstreamState
 from tabane.messages import Message, say
 from tabane.operations import LOCAL, Caller
 
@@ -66,7 +68,7 @@ class Instances:
         """End the instances that nobody has used for a while, unless all clients share them."""
         now = self._loop.time()
         for key, instance in list(self._by_key.items()):
-            busy = instance.in_flight or instance.watched
+            busy = instance.in_flight or instance.offers.watched
             if key[1] and not busy and now - instance.vitals.used > self.limits.instance_idle:
                 log.info("%s: ending an instance that was idle for %g s", key[0], self.limits.instance_idle)
                 self._close(key)
@@ -259,7 +261,7 @@ class HealthChecks:
             async with asyncio.timeout(self.timeout):
                 await asyncio.gather(*(each.ensure() for each in starting), return_exceptions=True)
         instances = [instance for instance in instances if instance.state is not UpstreamState.IDLE]
-        results = await asyncio.gather(*(instance.check(self.timeout) for instance in instances))
+        results = await asyncio.gather(*(instance.health.check(self.timeout) for instance in instances))
         return all(results)
 
     def _tick(self) -> None:
@@ -269,4 +271,4 @@ class HealthChecks:
 
     async def _look_after(self) -> None:
         running = [instance for instance in self._instances if instance.connection]
-        await asyncio.gather(*(instance.look_after(self.timeout) for instance in running))
+        await asyncio.gather(*(instance.health.look_after(self.timeout) for instance in running))

@@ -76,8 +76,9 @@ class ListenStream:
 class ModernSubscriber:
     """Keeps one conversation subscribed to the server's lists and the watched resources.
 
-    ``uris`` returns what is watched now; :meth:`wake` notifies of a change. ``on_gap`` is called when a
-    subscription was opened again after a time without one, in which anything may have changed.
+    ``uris`` returns what is watched now; :meth:`wake` notifies of a change. ``on_gap`` is called with the
+    announced lists when a subscription is open after a time without one, in which anything may have changed.
+    That is so for the first one too: the lists are read while it is being opened.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class ModernSubscriber:
         loop: asyncio.AbstractEventLoop,
         conversation: Conversation,
         uris: Callable[[], Iterable[str]],
-        on_gap: Callable[[], None],
+        on_gap: Callable[[Iterable[str]], None],
     ) -> None:
         self._server, self._loop, self._conversation = server, loop, conversation
         self._uris, self._on_gap = uris, on_gap
@@ -95,7 +96,7 @@ class ModernSubscriber:
         self._changed = asyncio.Event()
         self._waiters: dict[str, asyncio.Future[None]] = {}
         self._delay = FIRST
-        self._gap = False
+        self._gap = True
         self._task = loop.create_task(self._keep())
 
     def wake(self, uri: str) -> None:
@@ -179,7 +180,7 @@ class ModernSubscriber:
         self._refuse(self._refusal(), wanted.uris - opening.granted)
         if self._gap:
             self._gap = False
-            self._on_gap()
+            self._on_gap(wanted.lists)
 
     def _replace(self, subscription: ListenStream | None) -> None:
         # The old one ends after the new one is acknowledged, so no change is missed.

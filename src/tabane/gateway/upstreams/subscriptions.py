@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Protocol
 
 from msgspec import Raw
@@ -42,11 +42,13 @@ class Subscriber(Protocol):
 class UpstreamSubscriptions:
     """The watched resources of an instance. Each is subscribed to once for all its listeners.
 
-    They outlive the process: a restarted one gets all subscriptions again. ``on_gap`` is called when changes
-    may have been missed.
+    They outlive the process: a restarted one gets all subscriptions again. ``on_gap`` is called with the
+    kinds of lists whose changes may have been missed.
     """
 
-    def __init__(self, server: str, loop: asyncio.AbstractEventLoop, on_gap: Callable[[], None]) -> None:
+    def __init__(
+        self, server: str, loop: asyncio.AbstractEventLoop, on_gap: Callable[[Iterable[str]], None]
+    ) -> None:
         self._server, self._loop, self._on_gap = server, loop, on_gap
         self._listeners: dict[str, list[Listener]] = {}
         self._asking: Subscriber | None = None

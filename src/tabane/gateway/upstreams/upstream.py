@@ -9,31 +9,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from enum import Enum
-from typing import Protocol
+from collections.abc import Callable
 
 from msgspec import Raw
 
-from tabane.access.fair_queue import FairQueue
-from tabane.errors import (
-    TabaneError,
-    UpstreamDied,
-    UpstreamError,
-    UpstreamOverloaded,
-    UpstreamTimeout,
-    UpstreamUnavailable,
-)
-from tabane.gateway.launchers.package_downloads import PackageProgress, PreparedStart, StartPreparation
+from tabane.errors import TabaneError, UpstreamUnavailable
+from tabane.gateway.launchers.package_downloads import PackageProgress, StartPreparation
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.call import Call, UpstreamReply
-from tabane.gateway.upstreams.conversation import Conversation
-from tabane.gateway.upstreams.handshake import KINDS
-from tabane.gateway.upstreams.lists import ListBudget, OnListed, UpstreamLists
-from tabane.gateway.upstreams.subscriptions import Listener, UpstreamSubscriptions
+from tabane.gateway.upstreams.connection import Connect, UpstreamConnection
+from tabane.gateway.upstreams.health_checks import InstanceHealth
+from tabane.gateway.upstreams.lists import OnListed
+from tabane.gateway.upstreams.opening import ConnectionOpening
+from tabane.gateway.upstreams.refusals import failed_start, is_stopped, no_answer, no_lists, not_running
+from tabane.gateway.upstreams.restart_schedule import RestartSchedule
+from tabane.gateway.upstreams.start_download import DOWNLOAD_WAIT, StartDownload
+from tabane.gateway.upstreams.subscriptions import Listener
+from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
+from tabane.gateway.upstreams.upstream_offers import UpstreamOffers
+from tabane.gateway.upstreams.upstream_state import UpstreamHealth, UpstreamState
+from tabane.gateway.upstreams.waiting_calls import WaitingCalls
 from tabane.messages import Message, say
 from tabane.wire.era import Era
 
@@ -42,85 +38,8 @@ log = logging.getLogger(__name__)
 TICK = 0.25
 """Seconds between checks of deadlines while calls are in flight."""
 
-DOWNLOAD_WAIT = 5.0
-"""Seconds that a call waits for a download. After that its answer says how far the download is."""
-
 STABLE = 30.0
 """Seconds of running after which earlier failures no longer count."""
-
-
-class UpstreamState(Enum):
-    IDLE = "idle"
-    DOWNLOADING = "downloading"
-    STARTING = "starting"
-    READY = "ready"
-    WAITING = "waiting"
-    OPEN = "circuit open"
-    STOPPED = "stopped"
-
-
-class UpstreamConnection(Protocol):
-    """A started upstream: its conversation, and the process behind it if there is one."""
-
-    conversation: Conversation
-
-    @property
-    def pid(self) -> int: ...
-
-    async def stop(self) -> Message:
-        """Close its input, then send signals, until nothing is left of it. Return how it ended."""
-        ...
-
-    async def failure(self, how: Message) -> Message:
-        """Return how it ended together with the cause and the fix, as far as its output shows them."""
-        ...
-
-
-Connect = Callable[[Server, Callable[[str, Raw], None], Callable[[str], None]], Awaitable[UpstreamConnection]]
-"""Starts a server. The two callables get its notices, and the reason when its connection is over."""
-
-
-@dataclass(frozen=True)
-class UpstreamLimits:
-    """Limits of the instances of one server, and how many there may be; times in seconds.
-
-    An instance that not all clients share is ended after ``instance_idle`` without a call. The limits of
-    lists are the number and bytes of items of one list, and the bytes of all lists of a server.
-    """
-
-    start_timeout: float = 60.0
-    download_timeout: float = 600.0
-    probe_timeout: float = 1.5
-    restart_first: float = 1.0
-    restart_max: float = 30.0
-    circuit_failures: int = 5
-    circuit_wait: float = 60.0
-    queue_length: int = 1000
-    instance_idle: float = 600.0
-    instances: int = 64
-    list_items: int = 5_000
-    list_size: int = 8 << 20
-    catalogue_size: int = 16 << 20
-
-
-@dataclass
-class UpstreamHealth:
-    """Health of an instance, for list_servers and status.
-
-    ``since`` is when it became ready, by the clock of the event loop, ``ready_at`` by that of the computer.
-    """
-
-    starts: int = 0
-    deaths: int = 0
-    failures: int = 0
-    error: Message | None = None
-    calls: int = 0
-    failed_calls: int = 0
-    last_failure: Message | None = None
-    healthy: bool = True
-    since: float = 0.0
-    ready_at: float | None = None
-    used: float = 0.0
 
 
 class Upstream:
@@ -151,27 +70,19 @@ class Upstream:
         self.state = UpstreamState.IDLE
         self.vitals = UpstreamHealth(used=loop.time())
         self._loop, self._connect, self.limits = loop, connect, limits
-        self._on_asked, self._on_log, self._starts = on_asked, on_log, starts
-        self._on_state, self._preparation = on_state, preparation
-        self.download: PackageProgress | None = None
-        self._lists = UpstreamLists(
-            server.name,
-            loop,
-            on_listed,
-            self._note,
-            lambda: ListBudget(self.limits.list_size, self.limits.list_items),
-            lambda: self.limits.catalogue_size,
+        self._starts, self._on_state = starts, on_state
+        self._download = StartDownload(server, preparation, self._download_changed)
+        self.offers = UpstreamOffers(
+            server.name, loop, lambda: self.limits, on_listed, self._note, on_asked, on_log
         )
-        self._subscriptions = UpstreamSubscriptions(server.name, loop, self._catch_up)
-        self._era = era
+        self.health = InstanceHealth(self)
+        self._opening = ConnectionOpening(era)
         self._connection: UpstreamConnection | None = None
-        self._queue: FairQueue[Call] = FairQueue()
+        self._queue = WaitingCalls(server.name)
         self._starting: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._restarts = RestartSchedule(loop, self._start)
         self._ticking = False
-        self._resume_at = 0.0
         self._closed = False
-        self._missed = 0
         self._emptied = asyncio.Event()
 
     # -- calls -----------------------------------------------------------------------------------
@@ -191,9 +102,9 @@ class Upstream:
             and self._has_room(connection)
         ):
             connection.conversation.send(call)
-        elif not self._refuse(call, now):
+        elif not self._refuse(call):
             call.deadline = now + call.timeout + (0 if connection else self.limits.start_timeout)
-            self._queue.add(call.holder, call)
+            self._queue.add(call)
             self._start()
             if self.state is UpstreamState.DOWNLOADING:
                 self._loop.call_later(DOWNLOAD_WAIT, self._refuse_while_downloading)
@@ -206,7 +117,7 @@ class Upstream:
             self._connection.conversation.cancel(call, reason)
             self._advance()
         else:
-            self._queue.discard(call.holder, call)
+            self._queue.discard(call)
 
     def freed(self, reply: UpstreamReply) -> None:
         """Note that a call was answered: the next may be sent, and an answer shows that the server works."""
@@ -233,41 +144,29 @@ class Upstream:
         ):
             return False
         call.number = 0
-        self._queue.add_first(call.holder, call)
+        self._queue.add_first(call)
         self._tick()
         return True
 
     def _has_room(self, connection: UpstreamConnection) -> bool:
         return connection.conversation.in_flight < self.server.max_concurrency
 
-    def _refuse(self, call: Call, now: float) -> bool:
+    def _refuse(self, call: Call) -> bool:
+        failure: TabaneError | None
         if self._closed or self.state is UpstreamState.STOPPED:
-            failure: TabaneError = UpstreamUnavailable(
-                say(
-                    "{server} is stopped. Start it with: tabane servers start {server}",
-                    server=self.server.name,
-                )
-            )
-        elif self.state in (UpstreamState.OPEN, UpstreamState.WAITING) and self._resume_at - now > 5:
-            failure = self._unavailable(self._resume_at - now)
-        elif self._queue.is_full(call.holder, self.limits.queue_length):
-            failure = UpstreamOverloaded(say(
-                "{server} is overloaded: {count} {count:call is|calls are} waiting. Try again later.",
-                server=self.server.name, count=len(self._queue)))  # fmt: skip
+            failure = UpstreamUnavailable(is_stopped(self.server.name))
+        elif self._rests and self._restarts.left > 5:
+            failure = self._unavailable()
         else:
+            failure = self._queue.overload(call, self.limits.queue_length)
+        if failure is None:
             return False
         call.answer(UpstreamReply(failure=failure))
         return True
 
     def _refuse_while_downloading(self) -> None:
-        """Answer the calls that have waited long enough for a download: it may take minutes."""
-        failure = self.still_downloading
-        if failure is None:
-            return
         limit = self._loop.time() + self.limits.start_timeout - DOWNLOAD_WAIT + TICK
-        for call in [call for call in self._queue if call.deadline <= limit + call.timeout]:
-            self._queue.discard(call.holder, call)
-            call.answer(UpstreamReply(failure=failure))
+        self._download.refuse(self._queue, limit)
 
     def _advance(self) -> None:
         connection = self._connection
@@ -288,11 +187,7 @@ class Upstream:
         now = self._loop.time()
         if self._connection:
             self._connection.conversation.expire(now)
-        for call in [call for call in self._queue if call.deadline <= now]:
-            self._queue.discard(call.holder, call)
-            call.answer(UpstreamReply(failure=UpstreamTimeout(say(
-                "{server} could not accept the call in time; {count} {count:call is|calls are} waiting.",
-                server=self.server.name, count=len(self._queue) + 1))))  # fmt: skip
+        self._queue.expire(now)
         self._tick()
 
     # -- life ------------------------------------------------------------------------------------
@@ -306,13 +201,12 @@ class Upstream:
             raise UpstreamUnavailable(self.server.disabled)
         if self._connection:
             return
-        now = self._loop.time()
-        if self.state in (UpstreamState.OPEN, UpstreamState.WAITING) and self._resume_at > now:
-            raise self._unavailable(self._resume_at - now)
+        if self._rests and self._restarts.left > 0:
+            raise self._unavailable()
         self._start()
         await self._started(patient=patient)
         if self._connection is None:
-            raise self.still_downloading or self._unavailable(self._resume_at - self._loop.time())
+            raise self.still_downloading or self._unavailable()
 
     async def _started(self, *, patient: bool) -> None:
         """Wait until a start has ended. Who is not patient waits for a download a few seconds only."""
@@ -329,11 +223,11 @@ class Upstream:
         if self._starting:
             await asyncio.wait([self._starting])
         if self.state is UpstreamState.READY:
-            await self._lists.known(name)
+            await self.offers.known(name)
 
     async def start(self) -> None:
         """Start at the request of the user, also if it is stopped, waits, or its circuit is open."""
-        self._resume_at = 0.0
+        self._restarts.clear()
         self.vitals.failures = 0
         if self.state in (UpstreamState.STOPPED, UpstreamState.OPEN, UpstreamState.WAITING):
             self._set(UpstreamState.IDLE)
@@ -372,9 +266,17 @@ class Upstream:
     @property
     def retry_in(self) -> float | None:
         """Return the seconds until the next start, or the trial of an open circuit; None if none waits."""
-        if self.state not in (UpstreamState.WAITING, UpstreamState.OPEN):
-            return None
-        return max(0.0, self._resume_at - self._loop.time())
+        return max(0.0, self._restarts.left) if self._rests else None
+
+    @property
+    def _rests(self) -> bool:
+        """Return whether it waits after a failure."""
+        return self.state in (UpstreamState.OPEN, UpstreamState.WAITING)
+
+    @property
+    def download(self) -> PackageProgress | None:
+        """Return how far the download for its start is; None if none runs."""
+        return self._download.progress
 
     @property
     def connection(self) -> UpstreamConnection | None:
@@ -385,27 +287,17 @@ class Upstream:
         """Return why it is not running or did not list, and the fix; None while it starts or works."""
         name, why = self.server.name, self.vitals.error
         if self.state is UpstreamState.STOPPED:
-            return say("{server} is stopped. Start it with: tabane servers start {server}", server=name)
-        if self.download is not None:
-            return say("{server}: {progress}", server=name, progress=self.download.describe())
+            return is_stopped(name)
+        if (download := self._download.trouble) is not None:
+            return download
         if why is None or self.state in (UpstreamState.IDLE, UpstreamState.STARTING):
             return None
-        if self.state is UpstreamState.READY:
-            return say("{server} runs, but does not list its tools: {why}", server=name, why=why)
-        return say(
-            "{server} failed to start: {why}\nThen test it: tabane servers test {server}",
-            server=name,
-            why=why,
-        )
+        return no_lists(name, why) if self.state is UpstreamState.READY else failed_start(name, why)
 
     @property
     def still_downloading(self) -> UpstreamUnavailable | None:
         """Return the error for who cannot wait for a download; None if none runs."""
-        if self.download is None:
-            return None
-        return UpstreamUnavailable(say(
-            "{server} is being installed for its first start: {progress} Try again in a minute.",
-            server=self.server.name, progress=self.download.describe()))  # fmt: skip
+        return self._download.refusal
 
     @property
     def _awaits_answer(self) -> bool:
@@ -415,55 +307,38 @@ class Upstream:
     def _start(self) -> None:
         if self._closed or self._starting or self.state in (UpstreamState.READY, UpstreamState.STOPPED):
             return
-        delay = self._resume_at - self._loop.time()
-        if delay > 0:
-            self._start_later(delay)
+        if self._restarts.left > 0:
+            self._restarts.arm()
         else:
             self._set(UpstreamState.STARTING)
             self._starting = self._loop.create_task(self._begin())
 
-    def _start_later(self, delay: float) -> None:
-        if self._timer is None:
-            self._timer = self._loop.call_later(delay, self._start_now)
-
-    def _start_now(self) -> None:
-        self._timer = None
-        self._start()
-
     async def _begin(self) -> None:
         patience = self.limits.start_timeout
         try:
-            start = await self._prepared()
+            start = await self._download.prepare()
             patience = self.limits.download_timeout if start.downloads else self.limits.start_timeout
-            if start.downloads and self.download is not None:
+            if start.downloads and self.download:
                 # The start itself downloads: it takes no place of those that only start.
                 await self._open(start.server, patience)
             else:
-                self._set_download(None)
+                self._download.finished()
                 async with self._starts:
                     await self._open(start.server, patience)
         except TabaneError as error:
             self._failed(error.message)
         except TimeoutError:
-            self._failed(_no_answer(patience))
+            self._failed(no_answer(patience))
         except OSError as error:
             self._failed(say("{error}", error=error.strerror or error))
         finally:
-            self.download = None
+            self._download.forget()
             self._starting = None
 
-    async def _prepared(self) -> PreparedStart:
-        if self._preparation is None:
-            return PreparedStart(self.server)
-        return await self._preparation.prepare(self.server, self._set_download)
-
-    def _set_download(self, progress: PackageProgress | None) -> None:
-        """Show how far a download is; None: there is none, or it has finished."""
-        self.download = progress
-        if progress is None:
+    def _download_changed(self) -> None:
+        if self.download is None:
             self._set(UpstreamState.STARTING)
-            return
-        if self.state is UpstreamState.STARTING:
+        elif self.state is UpstreamState.STARTING:
             self._set(UpstreamState.DOWNLOADING)
             if self._queue:
                 self._loop.call_later(DOWNLOAD_WAIT, self._refuse_while_downloading)
@@ -472,33 +347,16 @@ class Upstream:
 
     async def _open(self, server: Server, patience: float) -> None:
         self.vitals.starts += 1
-        self._lists.starting()
-        connection = await self._connect(server, self._noticed, self._over)
-        try:
-            async with asyncio.timeout(patience):
-                peer = await connection.conversation.open(self._era, self.limits.probe_timeout)
-        except BaseException as error:
-            if _may_be_era(error) and self._era is None:
-                # A legacy server may have ended at a question it did not know.
-                self._era = Era.LEGACY
-            ended = await asyncio.shield(connection.stop())
-            if isinstance(error, UpstreamDied):
-                raise UpstreamError(await connection.failure(ended)) from None
-            if isinstance(error, TabaneError):
-                raise UpstreamError(await connection.failure(error.message)) from None
-            if isinstance(error, TimeoutError):
-                raise UpstreamError(await connection.failure(_no_answer(patience))) from None
-            raise
-        self._era = peer.era
+        self.offers.starting()
+        connection = await self._connect(server, self.offers.noticed, self._over)
+        await self._opening.open(connection, patience, self.limits.probe_timeout)
         self._connection = connection
         self.vitals.since, self.vitals.ready_at = self._loop.time(), time.time()
         self.vitals.error, self.vitals.healthy = None, True
-        self.download = None
-        self._note_end(None)
+        self._download.ended(None)
         self._set(UpstreamState.READY)
         self._advance()
-        self._lists.open(connection.conversation)
-        self._subscriptions.open(connection.conversation)
+        self.offers.open(connection.conversation)
 
     def _failed(self, why: Message) -> None:
         self.vitals.failures += 1
@@ -507,35 +365,21 @@ class Upstream:
         if self.state is UpstreamState.STOPPED or self._closed:
             return
         log.warning("%s did not start: %s", self.server.name, why)
-        self.download = None
-        self._note_end(why)
+        self._download.ended(why)
         self._back_off()
-        self._refuse_waiting(self._unavailable(self._resume_at - self._loop.time()))
+        self._queue.refuse(self._unavailable())
         if self.state is UpstreamState.WAITING:
-            self._start_later(self._resume_at - self._loop.time())
-
-    def _note_end(self, failure: Message | None) -> None:
-        if self._preparation is not None:
-            self._preparation.ended(self.server, failure)
+            self._restarts.arm()
 
     def _back_off(self) -> None:
-        limits, failures = self.limits, self.vitals.failures
-        if failures >= limits.circuit_failures:
-            self._resume_at = self._loop.time() + limits.circuit_wait
-            self._set(UpstreamState.OPEN)
-            return
-        delay = min(limits.restart_max, limits.restart_first * 2 ** max(0, failures - 1))
-        # Jitter keeps servers that died together from starting together.
-        self._resume_at = self._loop.time() + delay * random.uniform(0.75, 1.25)
-        self._set(UpstreamState.WAITING)
+        self._set(self._restarts.failed(self.vitals.failures, self.limits))
 
     def _over(self, why: str) -> None:
         """Handle a connection that ended unexpectedly."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
-        self._lists.lost()
-        self._subscriptions.lost()
+        self.offers.lost()
         reaping = self._loop.create_task(self._reap(connection))
         reaping.add_done_callback(_log_failure)
         if self.state is UpstreamState.STOPPED or self._closed:
@@ -548,48 +392,31 @@ class Upstream:
         self.vitals.failures += 1
         self._back_off()
         if self.state is UpstreamState.WAITING:
-            self._start_later(self._resume_at - self._loop.time())
+            self._restarts.arm()
         else:
-            self._refuse_waiting(self._unavailable(self.limits.circuit_wait))
+            self._queue.refuse(self._unavailable())
 
     async def _reap(self, connection: UpstreamConnection) -> None:
         """Stop the rest of a process that ended, and note how it ended."""
         said = await connection.failure(await connection.stop())
         log.warning("%s: %s; it will be restarted", self.server.name, said)
-        if self._connection is None and self.state in (UpstreamState.WAITING, UpstreamState.OPEN):
+        if self._connection is None and self._rests:
             self.vitals.error = said
             self._on_state()
 
     async def _end(self, refusal: TabaneError) -> None:
-        self._refuse_waiting(refusal)
-        if self._timer:
-            self._timer.cancel()
-            self._timer = None
+        self._queue.refuse(refusal)
+        self._restarts.cancel()
         if self._starting:
             self._starting.cancel()
             await asyncio.wait([self._starting])
-        self._lists.lost()
-        self._subscriptions.lost()
+        self.offers.lost()
         connection, self._connection = self._connection, None
         if connection:
             await connection.stop()
 
-    def _refuse_waiting(self, failure: TabaneError) -> None:
-        queue, self._queue = self._queue, FairQueue()
-        for call in queue:
-            call.answer(UpstreamReply(failure=failure))
-
-    def _unavailable(self, seconds: float) -> UpstreamUnavailable:
-        why = self.vitals.error or say("it has not been started")
-        if seconds < 0.5:
-            return UpstreamUnavailable(
-                say("{server} is not running: {why}", server=self.server.name, why=why)
-            )
-        return UpstreamUnavailable(say(
-
-                "{server} is not running: {why} (next try in {seconds:.0f} s; to try now: tabane "
-                "servers restart {server})",
-            server=self.server.name, why=why, seconds=seconds))  # fmt: skip
+    def _unavailable(self) -> UpstreamUnavailable:
+        return not_running(self.server.name, self.vitals.error, self._restarts.left)
 
     def _set(self, state: UpstreamState) -> None:
         if state is not self.state:
@@ -597,109 +424,18 @@ class Upstream:
             self.state = state
             self._on_state()
 
-    # -- what it offers --------------------------------------------------------------------------
-
     async def watch(self, uri: str, listener: Listener) -> None:
-        """Call ``listener`` when that resource changes, until :meth:`unwatch`, over restarts.
+        """Call ``listener`` when that resource changes, until it is unwatched, over restarts.
 
         Starts the server if it is not running. Raises UpstreamError if the server refuses.
         """
         await self.ensure()
         self.vitals.used = self._loop.time()
-        try:
-            async with asyncio.timeout(self.server.timeout):
-                await self._subscriptions.watch(uri, listener)
-        except TimeoutError:
-            raise UpstreamTimeout(say(
-                "{server} did not confirm within {seconds:g} s that it announces changes of that resource.",
-                server=self.server.name, seconds=self.server.timeout)) from None  # fmt: skip
-
-    def unwatch(self, uri: str, listener: Listener) -> None:
-        """Stop calling ``listener``."""
-        self._subscriptions.unwatch(uri, listener)
-
-    @property
-    def watched(self) -> int:
-        """Return the resources that somebody watches."""
-        return len(self._subscriptions)
-
-    def holds(self, name: str) -> float | None:
-        """Return the seconds for which that list may be kept; None if nothing bounds that."""
-        return self._lists.holds(name)
-
-    def is_stale(self, name: str) -> bool:
-        """Return whether that list may have changed without an announcement."""
-        return self._lists.is_stale(name)
-
-    async def fresh(self, name: str) -> None:
-        """Read that list again. If it cannot be read, the former one stays."""
-        await self._lists.fresh(name)
-
-    def _noticed(self, method: str, params: Raw) -> None:
-        match method.split("/"):
-            case ["notifications", kind, "list_changed"]:
-                self._lists.changed(kind)
-            case ["notifications", "resources", "updated"]:
-                self._subscriptions.updated(params)
-            case ["notifications", "subscriptions", "acknowledged"]:
-                self._subscriptions.acknowledged(params)
-            case ["notifications", "message"]:
-                self._on_log(params)
-            case ["notifications", *_]:
-                pass
-            case _:
-                self._on_asked(method)
+        await self.offers.watch(uri, listener, self.server.timeout)
 
     def _note(self, fault: Message) -> None:
         self.vitals.error = fault
         self._on_state()
-
-    def _catch_up(self) -> None:
-        """Read all lists again, because changes were not announced for a while."""
-        for kind in KINDS:
-            self._lists.changed(kind)
-
-    # -- health ----------------------------------------------------------------------------------
-
-    async def look_after(self, timeout: float = 10.0) -> None:
-        """Check health, and stop the process after two checks without an answer while no call is in flight.
-
-        It is then restarted as after any other end.
-        """
-        self._missed = 0 if await self.check(timeout) else self._missed + 1
-        connection = self._connection
-        if self._missed >= 2 and connection and not self.in_flight:
-            self._missed = 0
-            connection.conversation.close("it did not answer two health checks")
-
-    async def check(self, timeout: float = 10.0) -> bool:
-        """Return whether a running instance answers. One with calls in flight counts as healthy."""
-        connection = self._connection
-        if (
-            self.state is not UpstreamState.READY
-            or connection is None
-            or connection.conversation.peer is None
-        ):
-            return False
-        method = b"ping" if connection.conversation.peer.era is Era.LEGACY else b"server/discover"
-        try:
-            await connection.conversation.ask(method, {}, timeout=timeout)
-            self.vitals.healthy = True
-        except UpstreamTimeout:
-            self.vitals.healthy = self.in_flight > 0
-        except UpstreamError:
-            # An error is an answer too: the server works, even if it does not know ping.
-            self.vitals.healthy = self._connection is connection
-        return self.vitals.healthy
-
-
-def _may_be_era(error: BaseException) -> bool:
-    """Return whether a start may have failed because of the era; an unreachable server shows nothing."""
-    return isinstance(error, UpstreamError) and not isinstance(error, UpstreamUnavailable)
-
-
-def _no_answer(seconds: float) -> Message:
-    return say("it did not answer within {seconds:g} s", seconds=seconds)
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 from tabane.build import this_build
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.server_operations import state_of
-from tabane.gateway.upstreams.upstream import Upstream, UpstreamState
+from tabane.gateway.upstreams.upstream import Upstream
+from tabane.gateway.upstreams.upstream_state import UpstreamState
 from tabane.hub.call_counters import AuditCounts, CallCounters
 from tabane.hub.http.call_metrics import audit_families, call_families
 from tabane.hub.http.exposition import Labels, MetricFamily, MetricKind, MetricSample, exposition, single

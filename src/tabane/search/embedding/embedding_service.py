@@ -22,6 +22,7 @@ import msgspec
 
 from tabane.errors import ModelError, ModelUnavailable
 from tabane.messages import say
+from tabane.search.embedding.answer_body import bounded_body
 from tabane.search.embedding.embedder import Kind, Take, VectorPlaces, clean, together
 from tabane.search.embedding.patience import AGAIN, asked_pause
 from tabane.search.embedding.recipe import Recipe
@@ -260,12 +261,10 @@ class ServedEmbedder:
         raise _BatchRefused(error) if answer.status in _OF_A_TEXT else error
 
     async def _body(self, answer: aiohttp.ClientResponse) -> bytes:
-        body = bytearray()
-        async for chunk in answer.content.iter_chunked(1 << 16):
-            body += chunk
-            if len(body) > _LONGEST_ANSWER:
-                raise self._wrong(f"more than {_LONGEST_ANSWER} bytes")
-        return bytes(body)
+        body = await bounded_body(answer, _LONGEST_ANSWER)
+        if body is None:
+            raise self._wrong(f"more than {_LONGEST_ANSWER} bytes")
+        return body
 
     def _read(self, body: bytes, count: int) -> list[bytes]:
         try:

@@ -1,4 +1,4 @@
-"""When a server that declined is worth another try, and when it wants to be asked again."""
+"""Answers after which a model server is worth another try, and the pause that it asks for."""
 
 from __future__ import annotations
 

@@ -1,0 +1,64 @@
+"""Lines of an upstream read as messages, and answers that no client could read; pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import UNSET, Raw
+
+from tabane.wire import json
+from tabane.wire.json import InvalidJson, JsonRpcFrame
+
+
+class ParsedLine(NamedTuple):
+    """A line as a message; ``frame`` is None if it is not one, ``fault`` says why."""
+
+    frame: JsonRpcFrame | None
+    fault: str = ""
+    repaired: bool = False
+
+
+def read_line(line: bytes) -> ParsedLine:
+    """Read a line as a message. Bytes that are not UTF-8 are replaced, so that the answer still arrives."""
+    try:
+        return ParsedLine(json.decode_frame(line))
+    except InvalidJson as error:
+        fault = str(error)
+    if not fault.startswith("not UTF-8"):
+        return ParsedLine(None, fault)
+    try:
+        return ParsedLine(json.decode_frame(json.repaired(line)), fault, True)
+    except InvalidJson:
+        return ParsedLine(None, fault)
+
+
+def is_readable(frame: JsonRpcFrame) -> bool:
+    """Return whether a client can read an answer: an object, or an error with code and message.
+
+    A client drops any other answer, and waits forever.
+    """
+    if frame.result is not UNSET:
+        return _begins(frame.result, b"{")
+    assert frame.error is not UNSET
+    try:
+        members = json.fields(frame.error)
+    except InvalidJson:
+        return False
+    code = bytes(members.get("code", b""))
+    return code.lstrip(b"-").isdigit() and _begins(members.get("message", Raw(b"")), b'"')
+
+
+def _begins(raw: Raw, with_: bytes) -> bool:
+    return bytes(memoryview(raw)[:64]).lstrip().startswith(with_)
+
+
+def error_of(raw: Raw) -> tuple[int, str]:
+    """Return code and message of an error, as far as they can be read."""
+    try:
+        body = json.decode(raw)
+    except InvalidJson:
+        return 0, "unreadable error"
+    if not isinstance(body, dict):
+        return 0, str(body)
+    code = body.get("code")
+    return code if isinstance(code, int) else 0, str(body.get("message", ""))

@@ -1,0 +1,178 @@
+"""A registry of Python packages on the loopback interface that can be slow."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import sys
+import threading
+import time
+import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+SERVER = """import json
+import sys
+
+import parts_of_it
+
+
+def send(id, **members):
+    print(json.dumps({"jsonrpc": "2.0", "id": id, **members}), flush=True)
+
+
+def main():
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if "id" not in asked:
+            continue
+        match asked["method"]:
+            case "initialize":
+                about = {"name": "from PyPI", "version": "1"}
+                send(asked["id"], result={"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                                          "serverInfo": about})
+            case "tools/list":
+                tool = {"name": "count", "inputSchema": {"type": "object"}}
+                send(asked["id"], result={"tools": [tool]})
+            case "tools/call":
+                text = f"parts: {parts_of_it.COUNT}"
+                send(asked["id"], result={"content": [{"type": "text", "text": text}]})
+            case "ping":
+                send(asked["id"], result={})
+            case _:
+                send(asked["id"], error={"code": -32601, "message": "no"})
+"""
+
+PARTS = 300
+"""Files of the dependency: their installation takes time, in which uv can be killed."""
+
+
+def _wheel(name: str, metadata: str, files: dict[str, str]) -> bytes:
+    info = f"{name}-1.0.0.dist-info"
+    files = {
+        **files,
+        f"{info}/METADATA": metadata,
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{path},{_record(text)},{len(text.encode())}\n" for path, text in files.items())
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for path, text in {**files, f"{info}/RECORD": f"{record}{info}/RECORD,,\n"}.items():
+            archive.writestr(path, text)
+    return out.getvalue()
+
+
+def _record(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return "sha256=" + base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def _metadata(name: str, *needs: str) -> str:
+    wanted = "".join(f"Requires-Dist: {need}\n" for need in needs)
+    return f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0.0\n{wanted}"
+
+
+class PypiRegistry:
+    """Serves ``server-of-it``, an MCP server, and its dependency ``parts-of-it``, as wheels.
+
+    Each answer takes ``delay`` seconds, and wheels ``slowness`` more in ten pieces.
+    """
+
+    def __init__(self, *, delay: float = 0.0, slowness: float = 0.0) -> None:
+        self.delay, self.slowness = delay, slowness
+        parts = {f"parts_of_it/part{n}.py": f"VALUE = {n}\n" for n in range(PARTS)}
+        wanted = "".join(f"from parts_of_it import part{n}\n" for n in range(PARTS))
+        entry = "server_of_it-1.0.0.dist-info/entry_points.txt"
+        self._metadata = {
+            "parts_of_it": _metadata("parts-of-it"),
+            "server_of_it": _metadata("server-of-it", "parts-of-it"),
+        }
+        code = {
+            "parts_of_it": {**parts, "parts_of_it/__init__.py": f"{wanted}COUNT = {PARTS}\n"},
+            "server_of_it": {
+                "server_of_it.py": SERVER,
+                entry: "[console_scripts]\nserver-of-it = server_of_it:main\n",
+            },
+        }
+        self._wheels = {name: _wheel(name, self._metadata[name], files) for name, files in code.items()}
+        registry = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                registry.answer(self)
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}/"
+
+    @property
+    def server(self) -> dict[str, Any]:
+        """The definition of the server, as a user writes it."""
+        return {
+            "command": "uvx",
+            "args": ["server-of-it"],
+            "env": {
+                "UV_DEFAULT_INDEX": f"{self.url}simple/",
+                "UV_PYTHON": sys.executable,
+                "UV_PYTHON_DOWNLOADS": "never",
+                "UV_NO_CONFIG": "1",
+            },
+        }
+
+    def answer(self, request: BaseHTTPRequestHandler) -> None:
+        time.sleep(self.delay)
+        parts = request.path.strip("/").split("/")
+        name = parts[1].split("-1.0.0")[0].replace("-", "_") if len(parts) > 1 else ""
+        try:
+            if name not in self._wheels:
+                request.send_error(404)
+            elif parts[0] == "simple":
+                self._send(request, self._page(name), "text/html")
+            elif parts[1].endswith(".metadata"):
+                self._send(request, self._metadata[name].encode(), "application/octet-stream")
+            else:
+                self._send_slowly(request, self._wheels[name])
+        except OSError:
+            pass  # the client was killed
+
+    def _page(self, name: str) -> bytes:
+        file = f"{name}-1.0.0-py3-none-any.whl"
+        wheel = hashlib.sha256(self._wheels[name]).hexdigest()
+        metadata = hashlib.sha256(self._metadata[name].encode()).hexdigest()
+        link = f'<a href="/files/{file}#sha256={wheel}" data-core-metadata="sha256={metadata}">{file}</a>'
+        return f"<!DOCTYPE html><html><body>{link}</body></html>".encode()
+
+    def _send(self, request: BaseHTTPRequestHandler, body: bytes, kind: str) -> None:
+        request.send_response(200)
+        request.send_header("Content-Type", kind)
+        request.send_header("Content-Length", str(len(body)))
+        request.end_headers()
+        request.wfile.write(body)
+
+    def _send_slowly(self, request: BaseHTTPRequestHandler, data: bytes) -> None:
+        request.send_response(200)
+        request.send_header("Content-Length", str(len(data)))
+        request.end_headers()
+        step = len(data) // 10 + 1
+        for at in range(0, len(data), step):
+            request.wfile.write(data[at : at + step])
+            request.wfile.flush()
+            time.sleep(self.slowness / 10)
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
