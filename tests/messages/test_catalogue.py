@@ -98,6 +98,7 @@ _VERBS = {
         "allows",
         "appears",
         "asks",
+        "belongs",
         "contains",
         "denies",
         "does",

@@ -75,6 +75,10 @@ COMMANDS = {
     "audit": CommandEntry(
         "audit", "audit", say("Verify and read the audit log: who called which tool, and when.")
     ),
+    "backup": CommandEntry(
+        "backup", "backup", say("Write the hub's data, settings and servers to one file.")
+    ),
+    "restore": CommandEntry("restore", "restore", say("Restore a backup, also of another machine.")),
     "jobs": CommandEntry("jobs", "jobs", say("List, follow and cancel long-running work of the hub.")),
     "bench": CommandEntry("bench", "bench", say("Measure how well an assistant finds and uses tools.")),
     "doctor": CommandEntry("doctor", "doctor", say("Check for problems, and say how to fix them.")),

@@ -22,7 +22,7 @@ def at(server: Official, **keys: object) -> dict[str, Json]:
 
 
 def subscribed(hub: RunningHub) -> bool:
-    subscriber = hub.hub.gateway.instances("web")[0]._subscriptions._asking
+    subscriber = hub.hub.gateway.instances("web")[0].offers._subscriptions._asking
     return isinstance(subscriber, ModernSubscriber) and subscriber._current is not None
 
 

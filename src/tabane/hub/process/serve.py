@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from tabane.errors import CallerError, HubError, TabaneError
+from tabane.hub.backup.restore_journal import complete_restore
 from tabane.hub.http.port_occupant import await_port
 from tabane.hub.local import launch
 from tabane.hub.local import lock as locks
@@ -58,6 +59,8 @@ def run_foreground(flags: Mapping[str, object]) -> int:
     lock = take(endpoint, launch.LIMIT)
     if lock is None:
         raise HubError(held_by(endpoint))
+    if complete_restore(endpoint.home):
+        settings = load_settings(flags, os.environ)
     origin = LaunchOrigin(locks.HAND, settings.as_flags(), asked=True)
     _run(settings, lock, origin, aloud=True, then=lambda _: report_ready(os.environ))
     return 0
@@ -75,6 +78,8 @@ def run_standalone(read_fd: int, write_fd: int, hello: Hello, flags: Sequence[st
     if lock is None:
         return None
     lock = _alone(endpoint, lock, time.monotonic() + launch.LIMIT)
+    if complete_restore(endpoint.home):
+        settings = load_settings(flags_of(flags), os.environ)
 
     def attach(daemon: Daemon) -> None:
         session = daemon.attach(_readable(read_fd), _writable(write_fd), hello)
@@ -161,6 +166,7 @@ def _detached(started_by: str, flags: Sequence[str], voice: _LaunchReport) -> in
     if lock is None:
         voice.say(LaunchOutcome(LOST, {}))
         return LOST_STATUS
+    complete_restore(endpoint.home)
     last = locks.read_holder(endpoint.lock)
     words = _last_words(endpoint) if last and last.ended is None else ""
     # Standard error is the file of last words: from now on, those of earlier hubs are in the log.

@@ -1,0 +1,128 @@
+"""Files without their secrets: variables are in their place, and everything else is as it was."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import Any
+
+import pytest
+
+from tabane.gateway.servers.commented_json import read_document
+from tabane.hub.backup.secret_references import servers_without_secrets, settings_without_secrets
+
+KEY = "sk-1234567890abcdefABCDEF"
+
+
+def without(definition: dict[str, Any], *kept: str) -> Any:
+    """Return a definition of the server ``github`` without its secrets."""
+    text = json.dumps({"mcpServers": {"github": definition}})
+    return read_document(servers_without_secrets(text, kept).text).value["mcpServers"]["github"]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ({"env": {"API_KEY": "abcdefgh"}}, {"env": {"API_KEY": "${API_KEY}"}}),
+        ({"env": {"MODE": "fast", "PORT": "80"}}, {"env": {"MODE": "fast", "PORT": "80"}}),
+        ({"env": {"WHAT": KEY}}, {"env": {"WHAT": "${WHAT}"}}),
+        ({"env": {"API_KEY": "${MINE}"}}, {"env": {"API_KEY": "${MINE}"}}),
+        ({"env": {"API_KEY": "${MINE:-abcdefgh}"}}, {"env": {"API_KEY": "${MINE}"}}),
+        (
+            {"env": {"DB": "postgres://joe:hunter22@host/db"}},
+            {"env": {"DB": "postgres://joe:${DB}@host/db"}},
+        ),
+        (
+            {"headers": {"Authorization": "Bearer abcdefgh"}},
+            {"headers": {"Authorization": "Bearer ${GITHUB_AUTHORIZATION}"}},
+        ),
+        (
+            {"headers": {"Authorization": "Bearer ${TOKEN}"}},
+            {"headers": {"Authorization": "Bearer ${TOKEN}"}},
+        ),
+        ({"args": ["--api-key", "abcdefgh", "x"]}, {"args": ["--api-key", "${GITHUB_API_KEY}", "x"]}),
+        ({"args": ["--token=abcdefgh"]}, {"args": ["--token=${GITHUB_TOKEN}"]}),
+        ({"args": ["--api-key", "--verbose"]}, {"args": ["--api-key", "--verbose"]}),
+        (
+            {"args": ["--header", f"Authorization: Bearer {KEY}"]},
+            {"args": ["--header", "Authorization: Bearer ${GITHUB_AUTHORIZATION}"]},
+        ),
+        ({"args": ["-y", "server", KEY]}, {"args": ["-y", "server", "${GITHUB_SECRET}"]}),
+        (
+            {"url": "https://host/mcp?api_key=abcdefgh&v=1"},
+            {"url": "https://host/mcp?api_key=${GITHUB_API_KEY}&v=1"},
+        ),
+        (
+            {"url": "https://host/mcp?api_key=${KEY}", "args": ["--url=https://host/?token=${KEY}&a=b"]},
+            {"url": "https://host/mcp?api_key=${KEY}", "args": ["--url=https://host/?token=${KEY}&a=b"]},
+        ),
+        ({"url": "https://host/mcp"}, {"url": "https://host/mcp"}),
+        ({"oauth": {"client_secret": "abcdefgh"}}, {"oauth": {"client_secret": "${GITHUB_CLIENT_SECRET}"}}),
+    ],
+)
+def test_only_keys_are_replaced(written: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert without(written) == expected
+
+
+def test_the_same_key_gets_one_variable_and_another_key_another_one() -> None:
+    servers = {
+        "one": {"env": {"API_KEY": "first-key"}},
+        "two": {"env": {"API_KEY": "second-key"}},
+        "three": {"env": {"API_KEY": "first-key"}},
+    }
+    found = servers_without_secrets(json.dumps({"mcpServers": servers}), ["OTHER"])
+    after = read_document(found.text).value["mcpServers"]
+    assert after["one"] == after["three"] == {"env": {"API_KEY": "${API_KEY}"}}
+    assert after["two"] == {"env": {"API_KEY": "${TWO_API_KEY}"}}
+    assert found.names == ("API_KEY", "TWO_API_KEY")
+
+
+def test_the_name_of_another_secret_is_not_used() -> None:
+    assert without({"env": {"API_KEY": "abcdefgh"}}, "API_KEY") == {"env": {"API_KEY": "${GITHUB_API_KEY}"}}
+
+
+def test_comments_and_layout_stay_and_secrets_in_comments_do_not() -> None:
+    text = f"""{{
+  // my servers
+  "mcpServers": {{
+    "a": {{"command": "x", "env": {{"API_KEY": "abcdefgh"}}}}, // token: {KEY}
+    /* was "API_KEY": "abcdefgh" */ "b": {{"command": "y"}},
+  }},
+}}
+"""
+    found = servers_without_secrets(text, ()).text
+    assert "// my servers" in found
+    assert '"command": "x", "env": {"API_KEY": "${API_KEY}"}' in found
+    assert '"b": {"command": "y"},' in found
+    assert KEY not in found
+    assert "abcdefgh" not in found
+
+
+def test_a_key_in_a_repeated_member_is_gone_too() -> None:
+    text = '{"mcpServers": {"a": {"env": {"API_KEY": "abcdefgh"}}, "a": {"env": {"API_KEY": "abcdefgh"}}}}'
+    assert "abcdefgh" not in servers_without_secrets(text, ()).text
+
+
+def test_a_file_without_secrets_stays_byte_for_byte() -> None:
+    text = '{ "mcpServers": { "a": {"command": "x", "args": ["--key-file", "/k"]}, }, }  // end\n'
+    assert servers_without_secrets(text, ()).text == text
+
+
+def test_a_setting_with_a_password_is_removed_and_named() -> None:
+    text = (
+        'log_level = "info"  # as always\n'
+        'otel_endpoint = "https://joe:hunter22@collector/"\n'
+        f"# key: {KEY}\n"
+        'model_key = "${OPENAI_API_KEY}"\n'
+    )
+    found = settings_without_secrets(text)
+    assert tomllib.loads(found.text) == {"log_level": "info", "model_key": "${OPENAI_API_KEY}"}
+    assert found.removed == ("otel_endpoint",)
+    assert "# as always" in found.text
+    assert "hunter22" not in found.text
+    assert KEY not in found.text
+
+
+def test_settings_without_secrets_stay_byte_for_byte() -> None:
+    text = '# mine\nresult_tokens = 5000 # tokens: many\norigins = ["http://localhost:3000"]\n'
+    assert settings_without_secrets(text).text == text
