@@ -128,9 +128,9 @@ class Terminal:
 
         return progress(text(what))
 
-    def agreed(self, question: Shown) -> bool:
+    def agreed(self, question: Shown, *, default: bool = True) -> bool:
         """Ask the user, and return whether the answer is yes. Only if :attr:`asks` is true."""
-        return click.confirm(text(question), default=True, err=True)
+        return click.confirm(text(question), default=default, err=True)
 
     @property
     def asks(self) -> bool:
