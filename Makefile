@@ -65,6 +65,7 @@ format: env
 
 bench: env
 	@$(BIN)/python -m benchmarks.gateway --write $(ARGS)
+	@$(BIN)/python -m benchmarks.gateway.skill --write
 	@$(BIN)/python -m benchmarks.http --write
 	@$(BIN)/python -m benchmarks.neighbors --write
 	@$(BIN)/python -m benchmarks.access.fairness --write

@@ -17,6 +17,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 ORDER = (
     *(
         "gateway",
+        "skill",
         "disclosure",
         "tools",
         "everything",

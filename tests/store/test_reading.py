@@ -119,7 +119,8 @@ async def _ordered(
 ) -> list[str]:
     """Ask the long one, then the short one; the order in which they were answered.
 
-    The short one says in the reading thread that it ran: on the event loop, answers that come at once may change places.
+    The short one says in the reading thread that it ran. On the event loop, answers that come at once may
+    change places.
     """
     gate, done = Gate(), list[str]()
 

@@ -16,9 +16,9 @@ class Held:
     """Answers to requests that the test lets through one by one."""
 
     def __init__(self, page: Page, url: str, method: str = "GET") -> None:
-        self._page, self._method = page, method
+        self._page, self._url, self._method = page, re.compile(url), method
         self._routes: list[Route] = []
-        page.route(re.compile(url), self._route)
+        page.route(self._url, self._route)
 
     def _route(self, route: Route) -> None:
         if route.request.method == self._method:
@@ -36,6 +36,11 @@ class Held:
         for route in self._routes:
             route.continue_()
         self._routes.clear()
+
+    def end(self) -> None:
+        """Let everything through from now on."""
+        self.release()
+        self._page.unroute(self._url, self._route)
 
 
 def key_of(home: WebHome) -> str:
@@ -180,7 +185,7 @@ def test_results_stay_and_parts_are_renewed_when_the_hub_is_back(web: WebBrowser
 
 def test_a_sign_in_leads_to_the_page_that_was_on_its_way(web: WebBrowsers) -> None:
     """Another request learns first that the session has ended, and asks for the sign-in."""
-    page = web.page("/keys/explain")
+    page = web.page(key_of(web.home))
     web.permit(r"status of 401")
     held = Held(page, "/preferences$")
     page.get_by_role("link", name=re.compile("Preferences|local")).first.click()
@@ -188,7 +193,7 @@ def test_a_sign_in_leads_to_the_page_that_was_on_its_way(web: WebBrowsers) -> No
     page.context.clear_cookies()
     explained(page)
     expect(page.get_by_role("alert")).to_contain_text("session has ended")
-    held.release()
+    held.end()
     page.get_by_label("API key").fill(web.home.must("keys", "create", "mai", "--allow", "*").strip())
     page.get_by_role("button", name="Sign in").click()
     expect(page.locator("h1")).to_have_text("Preferences")
