@@ -40,12 +40,12 @@ def test_a_project_is_shown_trusted_listed_and_forgotten(home: Home, project: Pa
     assert "child.py" not in again.err
     assert home.run("projects", "forget", cwd=project).succeeded
     assert rows(home) == []
-    assert home.run("projects", "forget", str(project)).code != 0
+    assert home.run("projects", "forget", str(project)).status != 0
 
 
 def test_a_script_has_to_say_that_it_trusts(home: Home, project: Path) -> None:
     refused = home.run("projects", "trust", str(project))
-    assert refused.code != 0
+    assert refused.status != 0
     assert "--yes" in refused.err
     assert "child.py" in refused.err
     assert rows(home) == []
@@ -83,14 +83,14 @@ def test_a_folder_that_was_deleted_can_be_forgotten(home: Home, project: Path) -
 @pytest.mark.parametrize(("folder", "why"), [(".", "home folder"), ("missing", "no folder")])
 def test_what_is_no_project_is_refused(home: Home, folder: str, why: str) -> None:
     refused = home.run("projects", "trust", folder, "--yes")
-    assert refused.code != 0
+    assert refused.status != 0
     assert why in refused.err
 
 
 def test_a_folder_without_servers_says_which_files_define_them(home: Home, project: Path) -> None:
     (project / ".mcp.json").unlink()
     refused = home.run("projects", "trust", str(project), "--yes")
-    assert refused.code != 0
+    assert refused.status != 0
     assert ".vscode/mcp.json" in refused.err
 
 

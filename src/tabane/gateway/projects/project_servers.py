@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.projects.project_files import definitions_in, read_project_file
+from tabane.gateway.projects.project_files import definitions_in, read_project_file, visible
 from tabane.gateway.projects.project_trust import ProjectTrust, TrustedFile
 from tabane.gateway.servers.configuration import (
     FileStamp,
@@ -64,8 +65,8 @@ def changed_since(file: TrustedFile) -> Message:
     return say(
         "{path} has changed since it was trusted, so its servers are not used. See what changed, and trust "
         "it again: tabane projects trust {folder}",
-        path=file.path,
-        folder=file.folder,
+        path=visible(str(file.path)),
+        folder=shlex.quote(visible(file.folder)),
     )
 
 
