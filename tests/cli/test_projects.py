@@ -110,7 +110,7 @@ def test_assistants_in_different_folders_share_a_hub_but_not_the_servers(home: H
         offered = wait_until(lambda: home.json("status")["projects_offered"], "the project is offered")
         assert [(row["folder"], row["servers"]) for row in offered] == [(str(project), 1)]
         assert "tabane projects trust" in home.run("status").out
-        assert "tabane projects trust" in home.run("doctor", "--no-servers").out + home.run("doctor").out
+        assert "tabane projects trust" in home.run("doctor", "--quick").out
         assert rows(home) == [(str(project), "offered")]
         home.run("projects", "trust", str(project), "--yes").succeeded  # noqa: B018
         numbers = iter(range(10, 1_000_000))
@@ -120,6 +120,7 @@ def test_assistants_in_different_folders_share_a_hub_but_not_the_servers(home: H
         pids = [int(line.split()[1]) for line in (project / "started.txt").read_text().splitlines()]
         assert len(pids) == 1
         assert home.json("status")["projects_offered"] == []
+        assert "no longer configured" not in home.run("doctor", "--quick").out
         home.run("projects", "forget", str(project)).succeeded  # noqa: B018
         wait_until(lambda: not names(inside, next(numbers)), "the servers are gone")
         wait_until(lambda: not os.path.exists(f"/proc/{pids[0]}"), "the server has ended")

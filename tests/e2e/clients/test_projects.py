@@ -152,7 +152,7 @@ def test_instructions_and_lists_of_other_clients_stay_the_same(home: Path, tmp_p
         project = Project(tmp_path / "shop", pin=["echo"], description="shop")
         async with running_hub(home, {"own": child(pin=["pid"])}) as here:
             line = await here.connect(mode="search")
-            access = line and next(iter(here.hub.sessions)).caller.access
+            access = next(iter(here.hub.sessions)).caller.access
             before = json.dumps(await line.result("tools/list"))
             project.trust(here)
             inside = await here.connect(mode="search", cwd=str(project.folder))

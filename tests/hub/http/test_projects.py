@@ -11,6 +11,8 @@ from pathlib import Path
 from tabane.errors import ConfigurationError
 from tabane.gateway.projects.project_files import project_files
 from tabane.gateway.projects.project_trust import ProjectTrust
+from tabane.hub.http.identities import HttpIdentities
+from tabane.operations import Access, CallTarget
 from tests.harness.http_hub import HttpClient, HttpHub, call, http_hub, modern, request
 from tests.harness.patience import run
 from tests.harness.running_hub import Json, child, configured
@@ -23,14 +25,34 @@ def trust(home: Path, project: Path) -> None:
     ProjectTrust(home).add(file for file in files if not isinstance(file, ConfigurationError))
 
 
+class KeyToEverything:
+    """The access of a key that may call everything, and what finds it."""
+
+    holder, label, tier, everything, revision = "key:abcdefgh", "k", "local", True, 0
+
+    def allows(self, target: CallTarget) -> bool:
+        return True
+
+    def sees_server(self, server: str) -> bool:
+        return True
+
+    def find(self, secret: str) -> Access | None:
+        return self if secret == SECRET else None
+
+
+SECRET = "tbn_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG"
+
+
 @asynccontextmanager
-async def hub_with_a_project(folder: Path) -> AsyncIterator[tuple[HttpHub, Path]]:
+async def hub_with_a_project(
+    folder: Path, identities: HttpIdentities | None = None
+) -> AsyncIterator[tuple[HttpHub, Path]]:
     project = folder / "shop"
     project.mkdir()
     (project / ".mcp.json").write_text(json.dumps({"mcpServers": {"db": child()}}))
     home = configured(folder / "home", {}).parent
     trust(home, project)
-    async with http_hub(home, {"own": child()}) as here:
+    async with http_hub(home, {"own": child()}, identities=identities) as here:
         yield here, project
 
 
@@ -99,5 +121,28 @@ def test_a_program_over_http_does_not_see_them(tmp_path: Path) -> None:
             listed = (await peer.post(request("list_tools", {"limit": 100}), "/rpc")).json
             assert "db" not in listed["result"]["servers"]
             assert "own" in listed["result"]["servers"]
+
+    run(scenario)
+
+
+def test_the_holder_of_a_key_does_not_see_them_and_is_not_asked_for_folders(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        identities = HttpIdentities(KeyToEverything(), exist=lambda: True)
+        async with hub_with_a_project(tmp_path, identities) as (here, _):
+            peer, bearer = await here.peer(), {"authorization": f"Bearer {SECRET}"}
+            begun = {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {"roots": {}},
+                "clientInfo": {"name": "t"},
+            }
+            answer = await peer.post(request("initialize", begun, 0), **bearer)
+            session = bearer | {
+                "mcp_session_id": answer.headers["mcp-session-id"], "mcp_protocol_version": "2025-11-25"
+            }  # fmt: skip
+            peer.send_message(request("tools/list"), **session)
+            listed = names(await peer.reply())
+            assert "own__echo" in listed
+            assert "db__echo" not in listed
+            assert (await peer.post(call("db__echo", 2), **session)).code == UNKNOWN
 
     run(scenario)
