@@ -8,13 +8,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from tabane.errors import ConfigurationError
 from tabane.gateway.projects.project_files import project_files
 from tabane.gateway.projects.project_trust import ProjectTrust
+from tabane.hub.clients import calls
 from tabane.hub.http.identities import HttpIdentities
 from tabane.operations import Access, CallTarget
 from tests.harness.http_hub import HttpClient, HttpHub, call, http_hub, modern, request
-from tests.harness.patience import run
+from tests.harness.patience import LONG, run
 from tests.harness.running_hub import Json, child, configured
 
 UNKNOWN = -32602
@@ -52,12 +55,18 @@ async def hub_with_a_project(
     (project / ".mcp.json").write_text(json.dumps({"mcpServers": {"db": child()}}))
     home = configured(folder / "home", {}).parent
     trust(home, project)
-    async with http_hub(home, {"own": child()}, identities=identities) as here:
+    async with http_hub(home, {"own": child()}, identities=identities, list_wait=60) as here:
         yield here, project
 
 
 def names(answer: Json) -> set[str]:
     return {tool["name"] for tool in answer["result"]["tools"]}
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a client take its time to name its folders, as on a slow machine."""
+    monkeypatch.setattr(calls, "ROOTS_WAIT", LONG)
 
 
 async def named(here: HttpHub, peer: HttpClient, session: dict[str, str], folder: Path) -> Json:
