@@ -15,15 +15,14 @@ from tabane.cli.servers_file import running_hub
 from tabane.cli.terminal_text import clean
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
 from tabane.gateway.projects.project_files import (
-    PROJECT_FILES,
     ProjectFile,
     definitions_in,
     described,
     project_files,
-    project_of,
     read_project_file,
     visible,
 )
+from tabane.gateway.projects.project_folders import PROJECT_FILES, project_of
 from tabane.gateway.projects.project_trust import ProjectTrust, TrustedFile
 from tabane.messages import Message, say
 from tabane.settings import load_settings

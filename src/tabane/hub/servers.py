@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tabane.errors import ConfigurationError, TabaneError
 from tabane.gateway.processes.child_environment import environment_secrets
+from tabane.gateway.projects.project_folders import TRUST_FILE
 from tabane.gateway.servers.configuration import (
     FileStamp,
     ServersConfiguration,
@@ -42,10 +43,7 @@ def limits_of(settings: Settings) -> UpstreamLimits:
     )
 
 
-PROJECTS = "projects.json"
-"""The file of the home that has the trusted files of projects."""
-
-HOME_FILES = ("secrets.env", "keyring-names", PROJECTS)
+HOME_FILES = ("secrets.env", "keyring-names", TRUST_FILE)
 """Files of the home that change when a secret does, or what is trusted."""
 
 
@@ -73,7 +71,7 @@ def read_servers(settings: Settings, environment: Mapping[str, str]) -> ServersC
     required = bool(named and named.kind != "default")
     variables = variables_of(settings, environment)
     found = read_configuration(settings.servers, variables, required=required)
-    if (settings.home / PROJECTS).exists():
+    if (settings.home / TRUST_FILE).exists():
         from tabane.gateway.projects.project_servers import with_projects  # most hubs have no project
 
         found = with_projects(found, settings.home, variables)

@@ -15,9 +15,9 @@ from tabane.gateway.projects.project_files import (
     definitions_in,
     described,
     project_files,
-    project_of,
     read_project_file,
 )
+from tabane.gateway.projects.project_folders import project_of
 from tabane.gateway.projects.project_trust import MOST_TRUSTED, ProjectTrust
 
 ENTRY = {"mcpServers": {"db": {"command": "db-server"}}}

@@ -6,7 +6,6 @@ Nothing in such a file is run or looked up here. It is data of whoever wrote the
 from __future__ import annotations
 
 import hashlib
-import os
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any
 
 from tabane.errors import ConfigurationError
 from tabane.gateway.assistants.importing import is_tabane
+from tabane.gateway.projects.project_folders import PROJECT_FILES
 from tabane.gateway.servers.configuration import open_document, server_tables
 from tabane.gateway.servers.redaction import Redactor, written_secrets
 from tabane.gateway.servers.server_keys import is_plain
@@ -22,17 +22,11 @@ from tabane.gateway.servers.variables import names_in
 from tabane.messages import say
 from tabane.settings.files import read_in_folder
 
-PROJECT_FILES = (".mcp.json", ".cursor/mcp.json", ".vscode/mcp.json")
-"""Files that define servers of the project in whose folder they are."""
-
 LIMIT = 1 << 20
 """Bytes of such a file."""
 
 MOST_SERVERS = 200
 """Servers of such a file."""
-
-DEEPEST = 64
-"""Folders above one that are searched for a project."""
 
 _LONGEST = 2_000
 
@@ -73,34 +67,6 @@ def project_files(folder: str) -> Iterator[ProjectFile | ConfigurationError]:
             continue
         except ConfigurationError as error:
             yield error
-
-
-def has_project_files(folder: str) -> bool:
-    """Return whether there is a file of a project in a folder, usable or not."""
-    return any(os.path.lexists(os.path.join(folder, name)) for name in PROJECT_FILES)
-
-
-def project_of(folder: str, home: str) -> str | None:
-    """Return the nearest folder with files of a project: this one or one above it; None if there is none.
-
-    Folders that contain the user's home belong to no project: the files there are the user's own.
-    """
-    outer = set(_upwards(os.path.realpath(home)))
-    for place in _upwards(folder):
-        if place in outer:
-            return None
-        if has_project_files(place):
-            return place
-    return None
-
-
-def _upwards(folder: str) -> Iterator[str]:
-    for _ in range(DEEPEST):
-        yield folder
-        above = os.path.dirname(folder)
-        if above == folder:
-            return
-        folder = above
 
 
 def definitions_in(file: ProjectFile) -> dict[str, Any]:

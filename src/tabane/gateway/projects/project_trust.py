@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from tabane.errors import ConfigurationError
-from tabane.gateway.projects.project_files import PROJECT_FILES, ProjectFile, definitions_in, described
+from tabane.gateway.projects.project_files import ProjectFile, definitions_in, described
+from tabane.gateway.projects.project_folders import PROJECT_FILES, TRUST_FILE
 from tabane.gateway.servers.editing import folder_lock
 from tabane.messages import say
 from tabane.settings.files import private_folder, read_private, write_private
-
-TRUST_FILE = "projects.json"
-"""The file of trusted files, under the home."""
 
 MOST_TRUSTED = 100
 """Files that are trusted at the same time: they are watched while the hub runs."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from tabane.errors import ConfigurationError
 from tabane.gateway.projects.client_projects import ClientProjects
+from tabane.gateway.projects.project_folders import TRUST_FILE, project_of
 from tabane.gateway.servers.server import Server
 from tabane.hub.clients.project_access import folders_of, is_inside
 from tabane.messages import Message, say
@@ -111,19 +112,20 @@ class ProjectOffers:
             self._offers.popitem(last=False)
 
     def _found(self, caller: Caller) -> dict[str, ProjectOffer]:
-        from tabane.gateway.projects.project_files import project_of  # only for a client that has come
-
         home = os.path.expanduser("~")
         places = (project_of(folder, home) for folder in folders_of(caller)[:MOST_OFFERS])
         return self._offered([place for place in dict.fromkeys(places) if place is not None])
 
     def _offered_now(self, folders: list[str]) -> dict[str, ProjectOffer]:
         """Return what these folders offer, and those with a trusted file that has changed."""
-        from tabane.gateway.projects.project_trust import ProjectTrust
+        home = self._settings().home
+        if not (home / TRUST_FILE).exists():
+            return self._offered(folders)
+        from tabane.gateway.projects.project_trust import ProjectTrust  # most hubs have no project
 
         trusted: list[str] = []
         with suppress(ConfigurationError):
-            trusted = [each.folder for each in ProjectTrust(self._settings().home).files()]
+            trusted = [each.folder for each in ProjectTrust(home).files()]
         return self._offered(list(dict.fromkeys((*folders, *trusted))))
 
     def _offered(self, folders: list[str]) -> dict[str, ProjectOffer]:
