@@ -67,7 +67,7 @@ class Disclosure:
             each.name: json.encode(definition(each, brief=True)) for each in operations if each.name in LISTED
         }
         self._targets = {each.name: each.target for each in operations}
-        self._lists: dict[tuple[Hashable, ...], bytes] = {}
+        self._lists: dict[tuple[Hashable, ...], tuple[Access, bytes]] = {}
 
     def built_in(self, name: str, access: Access) -> bytes | None:
         """Return the definition of a built-in tool; None if there is none of that name for this access."""
@@ -110,13 +110,14 @@ class Disclosure:
         # The version of the catalog counts listings; pinned tools also depend on the servers file.
         pinned = hash(self._gateway.pinned()) if mode == "search" else 0
         version = self._gateway.catalogue.version
-        # The key holds the access itself, since the id of one that has ended may be that of another.
         key = (mode, access.holder, view_of(access), access.revision, version, pinned)
         if key not in self._lists:
             if len(self._lists) >= MOST_LISTS:
                 self._lists.clear()
-            self._lists[key] = b",".join(definition for _, definition in self._visible(mode, access))
-        return self._lists[key]
+            inside = b",".join(definition for _, definition in self._visible(mode, access))
+            # The access is kept beside its list, since the id of one that has ended may be that of another.
+            self._lists[key] = (access, inside)
+        return self._lists[key][1]
 
     def full_size(self, access: Access) -> int:
         """Return the bytes of the definitions of all tools that this access may call."""

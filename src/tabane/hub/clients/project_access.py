@@ -122,9 +122,9 @@ def inner_access(access: Access) -> Access:
 def view_of(access: Access) -> Hashable:
     """Return what decides about the servers and tools that an access shows, besides its revision.
 
-    Clients that see the same have the same view.
+    Clients of one access that see the same have the same view, as long as the access exists.
     """
-    return (access.inner, access.hidden) if isinstance(access, ProjectAccess) else (access,)
+    return (id(access.inner), access.hidden) if isinstance(access, ProjectAccess) else (id(access),)
 
 
 def is_inside(folder: str, project: str) -> bool:
