@@ -91,7 +91,7 @@ def test_what_is_no_variable_is_a_fault_that_shows_it(text: str, shown: str) -> 
 def test_an_input_is_a_fault_that_says_what_to_write() -> None:
     (fault,) = expand("${input:api-key}", NOTHING).faults
     assert "${input:api-key} asks for an input" in str(fault)
-    assert "secrets.env" in str(fault)
+    assert "tabane secrets set API_KEY" in str(fault)
 
 
 def test_the_clients_folder_is_left_for_later() -> None:

@@ -86,10 +86,17 @@ class BridgeClient:
         *flags: str,
         stdin: int | IO[bytes] = subprocess.PIPE,
         python: str = sys.executable,
+        cwd: Path | None = None,
     ) -> None:
         command = [python, "-m", "tabane", "mcp", *flags]
         self.process = subprocess.Popen(
-            command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=dict(environ), bufsize=0
+            command,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(environ),
+            bufsize=0,
+            cwd=cwd,
         )
         assert self.process.stdout is not None
         self.out = Lines(self.process.stdout.fileno())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -240,6 +241,7 @@ _LABELS = {
     "in_flight": say("calls in flight"),
     "documents": say("documents"),
     "documents_watched": say("folders watched for documents"),
+    "projects_offered": say("projects not trusted"),
 }
 
 _SHOWN_ABOVE_ZERO = ("keys", "audit_lost")
@@ -250,6 +252,7 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
     settings = report.pop("settings", None)
     report.pop("restartable", None)  # for programs
     report["status"] = TableState(report["status"])
+    report["projects_offered"] = "\n".join(map(_offered, report.get("projects_offered", ())))
     terminal.pairs(
         (_LABELS.get(name, name.replace("_", " ")), value)
         for name, value in sorted(report.items(), key=_place)
@@ -261,6 +264,21 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
             [say("setting"), say("value"), say("source")],
             [(s["name"], _with_unit(s), " ".join(filter(None, (s["source"], s["where"])))) for s in settings],
         )
+
+
+def _offered(offer: dict[str, Any]) -> str:
+    """Return one project whose servers are not trusted, and the command that helps."""
+    if offer["problem"] and not offer["servers"]:
+        return str(offer["problem"])
+    return text(
+        say(
+            "{folder} ({count} {count:server|servers}). Look at them and trust them: "
+            "tabane projects trust {quoted}",
+            folder=offer["folder"],
+            count=offer["servers"],
+            quoted=shlex.quote(offer["folder"]),
+        )
+    )
 
 
 def _place(row: tuple[str, Any]) -> int:

@@ -47,6 +47,9 @@ COMMANDS = {
     "secrets": CommandEntry(
         "secrets", "secrets", say("Keep keys and passwords of servers outside the servers file.")
     ),
+    "projects": CommandEntry(
+        "projects", "projects", say("Trust the MCP servers of a project, for its folder alone.")
+    ),
     "tools": CommandEntry("tools", "tools", say("Search, show and call the tools of all servers.")),
     "docs": CommandEntry("docs", "docs", say("Save, search and delete documents, and add or watch folders.")),
     "posts": CommandEntry("posts", "posts", say("Search, import and export your archive of posts.")),

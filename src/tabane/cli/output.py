@@ -208,9 +208,9 @@ class Terminal:
 
         return progress(text(what))
 
-    def agreed(self, question: Shown) -> bool:
+    def agreed(self, question: Shown, *, default: bool = True) -> bool:
         """Ask the user, and return whether the answer is yes. Only if :attr:`asks` is true."""
-        return click.confirm(without_controls(text(question)), default=True, err=True)
+        return click.confirm(without_controls(text(question)), default=default, err=True)
 
     def ask(self, question: Shown, **options: Any) -> str:
         """Return what the user types. ``options`` are those of click.prompt."""

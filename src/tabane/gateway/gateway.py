@@ -19,6 +19,7 @@ from tabane.gateway.offers.resources import ResourceSource
 from tabane.gateway.offers.watches import OnUpdated, ResourceWatches
 from tabane.gateway.processes.child_environment import EnvironmentNames
 from tabane.gateway.processes.stderr import ServerLogFile
+from tabane.gateway.projects.client_projects import ClientProjects
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tool_meaning import ToolEmbedding
 from tabane.gateway.tools.catalog import ToolCatalogPlan
@@ -63,8 +64,8 @@ class Gateway:
     """Upstream servers, their tools, and calls to them.
 
     ``on_changed`` is called with the kind (tools, prompts, resources) if what clients can see of it may have
-    changed. ``on_log`` is called with a server's name and the parameters of a log message that belongs to no
-    call.
+    changed, and with the folder of the project whose clients can see it; empty for all clients. ``on_log`` is
+    called with a server's name and the parameters of a log message that belongs to no call.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class Gateway:
         validator: ArgumentValidator | None = None,
         list_wait: float = 2.0,
         health_interval: float = 60.0,
-        on_changed: Callable[[str], None] = lambda kind: None,
+        on_changed: Callable[[str, str], None] = lambda kind, project: None,
         on_log: Callable[[str, Raw], None] = lambda server, params: None,
         obstacle: Callable[[Server], Message | None] = lambda server: None,
         preparation: StartPreparation | None = None,
@@ -95,6 +96,7 @@ class Gateway:
         self.list_wait, self.health_interval = list_wait, health_interval
         self._on_changed, self._on_log = on_changed, on_log
         self.watcher: GatewayWatch | None = None
+        self.projects = ClientProjects()
         self._starts = asyncio.Semaphore(STARTS)
         self._catalogs = ServerCatalogs(folder, loop, reserved, embedding)
         self.catalogue = self._catalogs.tools
@@ -132,12 +134,18 @@ class Gateway:
                 self._change(server, old.get(name))
                 self._watches.moved(name)
         self.catalogue.forget_lists()
+        changed = [
+            name for name in old.keys() | self.servers.keys() if old.get(name) != self.servers.get(name)
+        ]
+        found = [each for name in changed for each in (old.get(name), self.servers.get(name)) if each]
+        projects = {server.project for server in found}
         for kind, version in self._catalogs.versions.items():
             if version != versions[kind]:
-                self._offers_changed(kind)
-        for name in old.keys() | self.servers.keys():
-            if old.get(name) != self.servers.get(name):
-                self._state_changed(name)
+                for project in projects or {""}:
+                    self._offers_changed(kind, project)
+        for name in changed:
+            self._state_changed(name)
+        self.projects.applied()
 
     def use_limits(self, limits: UpstreamLimits) -> None:
         """Apply limits from now on, to running instances too."""
@@ -148,9 +156,13 @@ class Gateway:
             self._preparation.limits_changed()
 
     def start_all(self) -> None:
-        """Start every enabled server in the background; failures show in their state."""
+        """Start every enabled server in the background; failures show in their state.
+
+        A server of a project is started when a client of the project needs it.
+        """
         for server in self.enabled():
-            self.spawn(self._lookup.listed_by(server, None))
+            if not server.project:
+                self.spawn(self._lookup.listed_by(server, None))
 
     async def close(self) -> None:
         """Stop every upstream and close the files. Bounded by the stop times of the upstreams."""
@@ -193,6 +205,10 @@ class Gateway:
         """Return whether the client's folders decide which instance of that server, or of any, serves it."""
         names = self.servers if server is None else [server] if server in self.servers else []
         return any(self.sharing.shared(self.servers[name]).share == "roots" for name in names)
+
+    def has_projects(self) -> bool:
+        """Return whether the client's folders decide which servers it sees."""
+        return any(server.project for server in self.servers.values())
 
     async def search(self, query: ToolQuery, holder: str = "") -> ToolHits:
         """Return ranked tools for a query. CPU work is done in the thread of the catalog.
@@ -348,7 +364,8 @@ class Gateway:
         elif not ran:
             self._catalogs.remove(server.name)
         # A running instance continues. One whose tools are not known is asked for them.
-        if not server.needs_folder and not same and (ran or not self.catalogue.has(server.name)):
+        unknown = not self.catalogue.has(server.name) and (not server.project or self.projects.awaits(server))
+        if not server.needs_folder and not same and (ran or unknown):
             self.spawn(self._lookup.listed_by(server, None))
 
     # -- inside ----------------------------------------------------------------------------------
@@ -392,10 +409,10 @@ class Gateway:
         if configured is None:
             return
         if self._catalogs.take(configured, server.fingerprint, peer, name, items, plan):
-            self._offers_changed("resources" if name == "templates" else name)
+            self._offers_changed("resources" if name == "templates" else name, configured.project)
 
-    def _offers_changed(self, kind: str) -> None:
-        self._on_changed(kind)
+    def _offers_changed(self, kind: str, project: str = "") -> None:
+        self._on_changed(kind, project)
         if self.watcher is not None:
             self.watcher.catalog_changed(kind)
 

@@ -166,6 +166,8 @@ class ToolSearch:
         if any(answer.starting for answer in answers):
             compared = all(answer.compared for answer in answers)
             texts.append((_INCOMPLETE if compared else _STARTING).render(caller.lang))
+        notice = self._gateway.projects.notice(caller)
+        texts.append(notice.render(caller.lang) if notice else "")
         return "\n".join(text for text in texts if text)
 
     async def _explained(

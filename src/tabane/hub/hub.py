@@ -25,7 +25,7 @@ from tabane.hub.reader import PageReader
 from tabane.hub.search_everything import EverythingSearch
 from tabane.hub.server_setup import ServerSetup
 from tabane.hub.servers import (
-    SECRET_FILES,
+    HOME_FILES,
     FileFollower,
     hub_environment,
     log_warnings,
@@ -66,7 +66,7 @@ class Hub:
             self.batch,
             self.processes,
             embedding=lambda: self.models,
-            on_changed=lambda kind: self.sessions.changed(kind),
+            on_changed=lambda kind, project: self.sessions.changed(kind, project),
             on_log=lambda server, params: self.sessions.logged(server, params),
         )
         self.long_results = LongResults(loop)
@@ -116,7 +116,7 @@ class Hub:
         self.table = OperationTable(self._operations())
         self.door = Door(self.table, self.jobs, self.audit.meter)
         self.tools.provide(self.table, self.stores, self.access)
-        self.follower = FileFollower(loop, self._files, self._reload)
+        self.follower = FileFollower(loop, self._files, self._reload, lambda: self.configuration.projects)
         self.sessions = ClientSessions(
             loop,
             self.batch,
@@ -237,7 +237,7 @@ class Hub:
 
     def _files(self) -> list[Path]:
         settings = self.settings
-        return [settings.servers, settings.config, *(settings.home / name for name in SECRET_FILES)]
+        return [settings.servers, settings.config, *(settings.home / name for name in HOME_FILES)]
 
     def _reload(self) -> None:
         """Put settings and servers file in force as they are now. Raises TabaneError, changing nothing."""

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from tabane.errors import ConfigurationError, TabaneError
 from tabane.gateway.processes.child_environment import environment_secrets
-from tabane.gateway.servers.configuration import ServersConfiguration, read_configuration
+from tabane.gateway.projects.project_folders import TRUST_FILE
+from tabane.gateway.servers.configuration import (
+    FileStamp,
+    ServersConfiguration,
+    read_configuration,
+    stamp,
+)
 from tabane.gateway.servers.server import Server
 from tabane.gateway.servers.variables import Variables, keyring_lookup, load_variables
 from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
@@ -39,8 +44,8 @@ def limits_of(settings: Settings) -> UpstreamLimits:
     )
 
 
-SECRET_FILES = ("secrets.env", "keyring-names")
-"""Files of the home that change when a secret does."""
+HOME_FILES = ("secrets.env", "keyring-names", TRUST_FILE)
+"""Files of the home that change when a secret does, or what is trusted."""
 
 
 def variables_of(settings: Settings, environment: Mapping[str, str]) -> Variables:
@@ -61,11 +66,16 @@ def hub_environment(settings: Settings, environment: Mapping[str, str]) -> Mappi
 
 
 def read_servers(settings: Settings, environment: Mapping[str, str]) -> ServersConfiguration:
-    """Read the servers file. Raises ConfigurationError."""
+    """Read the servers file, and the trusted files of projects. Raises ConfigurationError."""
     # A named file has to exist; the default one may be missing.
     named = settings.sources.get("servers")
     required = bool(named and named.kind != "default")
-    found = read_configuration(settings.servers, variables_of(settings, environment), required=required)
+    variables = variables_of(settings, environment)
+    found = read_configuration(settings.servers, variables, required=required)
+    if (settings.home / TRUST_FILE).exists():
+        from tabane.gateway.projects.project_servers import with_projects  # most hubs have no project
+
+        found = with_projects(found, settings.home, variables)
     return with_inherited(found, settings, environment)
 
 
@@ -107,7 +117,7 @@ FIXED = (
 )
 """Settings that a running hub keeps: a change takes effect at the next start."""
 
-_Stamps = tuple[tuple[int, int, int] | None, ...]
+_Stamps = tuple[FileStamp, ...]
 
 
 class FileFollower:
@@ -117,14 +127,22 @@ class FileFollower:
 
     Each second, the files' inode, size and time of change (of permissions too) are compared. That is one
     call of stat for each file on every platform, and editors that replace a file are no special case.
+
+    ``projects`` returns files of projects with the stamps that they had when they were read. They may be on a
+    slow network, so a thread looks at them.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, files: Callable[[], Iterable[Path]], reload: Callable[[], None]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        files: Callable[[], Iterable[Path]],
+        reload: Callable[[], None],
+        projects: Callable[[], tuple[tuple[Path, FileStamp], ...]] = tuple,
     ) -> None:
-        self._loop, self._files, self._reload = loop, files, reload
+        self._loop, self._files, self._reload, self._projects = loop, files, reload, projects
         self._state = self._seen()
         self._timer: asyncio.TimerHandle | None = None
+        self._looking: asyncio.Task[None] | None = None
         self.problem: Message | None = None
 
     def start(self) -> None:
@@ -133,6 +151,8 @@ class FileFollower:
     def close(self) -> None:
         if self._timer:
             self._timer.cancel()
+        if self._looking:
+            self._looking.cancel()
 
     def now(self) -> None:
         """Read the files now, changed or not."""
@@ -151,19 +171,18 @@ class FileFollower:
     def _look(self) -> None:
         if self._seen() != self._state:
             self.now()
+        elif self._projects() and (self._looking is None or self._looking.done()):
+            self._looking = self._loop.create_task(self._look_at_projects())
         self.start()
 
+    async def _look_at_projects(self) -> None:
+        read = self._projects()
+        stamps = await asyncio.to_thread(lambda: [stamp(path) for path, _ in read])
+        if stamps != [before for _, before in read] and read is self._projects():
+            self.now()
+
     def _seen(self) -> _Stamps:
-        return tuple(_stamp(file) for file in self._files())
-
-
-def _stamp(file: Path) -> tuple[int, int, int] | None:
-    try:
-        stat = os.stat(file)
-    except OSError:
-        return None
-    # ctime, since a change of permissions is a change too.
-    return stat.st_ino, stat.st_size, stat.st_ctime_ns
+        return tuple(stamp(file, links=True) for file in self._files())
 
 
 def read_again(

@@ -61,7 +61,7 @@ def gateway_of(
     processes: ChildProcesses,
     *,
     embedding: Callable[[], ToolEmbedding],
-    on_changed: Callable[[str], None],
+    on_changed: Callable[[str, str], None],
     on_log: Callable[[str, Raw], None],
 ) -> Gateway:
     """Return the gateway over the servers."""

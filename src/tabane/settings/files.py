@@ -5,6 +5,7 @@ A private file is written with mode 0600, and refused if another user can have w
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -92,6 +93,65 @@ def read_private(path: Pathlike, limit: int = LIMIT) -> bytes:
     return _read(path, limit, _check_private)
 
 
+def read_in_folder(folder: Pathlike, name: str, limit: int = LIMIT) -> bytes:
+    """Return the content of a file below a folder, reached without following a symbolic link.
+
+    ``name`` is relative, with ``/`` between its parts. Raises FileNotFoundError if there is none. Raises
+    ConfigurationError if a part of the name is a link, the file belongs to another user, is longer than
+    ``limit`` bytes, or cannot be read.
+    """
+    path = os.path.join(folder, name)
+    try:
+        with open(_unlinked(folder, name), "rb") as file:
+            status = os.fstat(file.fileno())
+            _check_kind(path, status, limit)
+            _check_owner(path, status)
+            data = file.read(limit + 1)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if _has_link(folder, name):
+            raise _linked(path) from None
+        raise FileNotFoundError(error.errno, error.strerror, path) from None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _linked(path) from None
+        raise ConfigurationError(
+            say("{path} cannot be read: {reason}.", path=path, reason=error.strerror)
+        ) from None
+    _check_length(path, len(data), limit)
+    return data
+
+
+def _unlinked(folder: Pathlike, name: str) -> int:
+    """Return a descriptor of a file, opened part by part so that no link can lead elsewhere."""
+    *folders, last = name.split("/")
+    place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in folders:
+            inside = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=place)
+            os.close(place)
+            place = inside
+        return os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=place)
+    finally:
+        os.close(place)
+
+
+def _has_link(folder: Pathlike, name: str) -> bool:
+    path = os.fspath(folder)
+    for part in name.split("/"):
+        path = os.path.join(path, part)
+        if os.path.islink(path):
+            return True
+    return False
+
+
+def _linked(path: Pathlike) -> ConfigurationError:
+    return ConfigurationError(
+        say(
+            "{path} is or is behind a symbolic link, so it is not used. Put the file itself there.", path=path
+        )
+    )
+
+
 def _read(path: Pathlike, limit: int, check: Callable[[Pathlike, int], None]) -> bytes:
     try:
         with open(path, "rb", opener=_never_waiting) as file:
@@ -112,12 +172,16 @@ def _read(path: Pathlike, limit: int, check: Callable[[Pathlike, int], None]) ->
 def _check_kind(path: Pathlike, status: os.stat_result, limit: int) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise ConfigurationError(say("{path} is not a file.", path=path))
-    if status.st_size > limit:
+    _check_length(path, status.st_size, limit)
+
+
+def _check_length(path: Pathlike, size: int, limit: int) -> None:
+    if size > limit:
         raise ConfigurationError(
             say(
                 "{path} has {size} {size:byte|bytes}, more than the limit of {limit}.",
                 path=path,
-                size=status.st_size,
+                size=size,
                 limit=limit,
             )
         )

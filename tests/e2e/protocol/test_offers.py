@@ -195,7 +195,7 @@ def test_an_announced_change_of_one_kind_is_taken_and_told_and_nothing_else_aske
             if era == "modern":
                 await until(lambda: _listens(here), "subscription")
             kinds: list[str] = []
-            gateway._on_changed = kinds.append
+            gateway._on_changed = lambda kind, project: kinds.append(kind)
             before = (await state(here))["asked"]
             await tell(here, "one", "offer", kind="prompts", names=["greet", "bow"])
             await until(lambda: "one__bow" in keys(gateway, "prompts"), "another prompt")
@@ -256,7 +256,7 @@ def test_a_server_that_is_gone_from_the_file_offers_nothing_any_more(tmp_path: P
         async with running_hub(tmp_path, servers) as here:
             gateway = await known(here)
             kinds: list[str] = []
-            gateway._on_changed = kinds.append
+            gateway._on_changed = lambda kind, project: kinds.append(kind)
             gateway.apply([server for server in gateway.servers.values() if server.name == "two"])
             assert keys(gateway, "prompts") == ["two__greet"]
             assert keys(gateway, "resources") == ["memo://one"]

@@ -34,13 +34,32 @@ TABLES = ("mcpServers", "servers")
 _IGNORED = ("inputs", "$schema")
 
 
+FileStamp = tuple[int, int, int] | None
+"""Inode, size and time of change of a file; None if there is none."""
+
+
+def stamp(path: Path, *, links: bool = False) -> FileStamp:
+    """Return the stamp of a file. ``links``: of the file that a symbolic link leads to."""
+    try:
+        status = os.stat(path, follow_symlinks=links)
+    except OSError:
+        return None
+    # ctime, since a change of permissions is a change too.
+    return status.st_ino, status.st_size, status.st_ctime_ns
+
+
 @dataclass(frozen=True, slots=True)
 class ServersConfiguration:
-    """The content of the servers file: servers in its order, also disabled ones, and warnings."""
+    """The content of the servers file: servers in its order, also disabled ones, and warnings.
+
+    ``projects`` are the trusted files of projects whose servers come after them, and the stamp that each file
+    had before it was read.
+    """
 
     path: Path
     servers: tuple[Server, ...] = ()
     warnings: tuple[Message, ...] = ()
+    projects: tuple[tuple[Path, FileStamp], ...] = ()
 
     def get(self, name: str) -> Server | None:
         return next((server for server in self.servers if server.name == name), None)
@@ -74,6 +93,12 @@ def configuration_of(
     """
     path = Path(os.path.abspath(path))
     return _configured(path, read_document(json.dumps({TABLES[0]: definitions})), variables)
+
+
+def configuration_in(path: Path, folder: str, data: bytes, variables: Variables) -> ServersConfiguration:
+    """Return the content of a file of the project in ``folder``. Raises ConfigurationError."""
+    document = open_document(path, lambda path: data)
+    return _configured(path, document, variables, folder)
 
 
 def check_definition(
@@ -128,8 +153,10 @@ def server_tables(path: Path, document: JsonDocument) -> tuple[JsonMember, ...]:
     return tables
 
 
-def _configured(path: Path, document: JsonDocument, variables: Variables) -> ServersConfiguration:
-    place = DefinitionSource(str(path), document)
+def _configured(
+    path: Path, document: JsonDocument, variables: Variables, project: str = ""
+) -> ServersConfiguration:
+    place = DefinitionSource(str(path), document, project)
     tables = server_tables(path, document)
     warnings = list(_strange_keys(path, document))
     servers: dict[str, Server] = {}

@@ -36,6 +36,9 @@ class Server:
     verified. ``proxy`` is the URL of its proxy, if not the environment's. ``transport_given`` is whether the
     file contains ``type``; if not, a URL may be of either kind.
 
+    ``project`` is the folder of the project whose file defines the server; empty for one of the servers file.
+    It is visible only to clients that work in that folder.
+
     ``needs_folder`` is True if the client's folder must still be put into the texts: such a server is started
     as :meth:`in_folder` returns it. ``share_given`` is whether the file contains ``share``; if not, the
     server's requests to its client decide. ``roots`` are the folders (file URIs) of the clients that an
@@ -80,6 +83,7 @@ class Server:
     needs_folder: bool = False
     roots: tuple[str, ...] | None = None
     capabilities: bytes | None = None
+    project: str = ""
 
     @property
     def namespace(self) -> str:
@@ -118,7 +122,7 @@ _PROCESS = (
     *("transport", "transport_given", "command", "args", "env", "inherit", "cwd", "url"),
     *("headers", "ca", "proxy"),
     *("cert", "key", "verify"),
-    *("share", "needs_folder", "roots", "capabilities"),
+    *("share", "needs_folder", "roots", "capabilities", "project"),
 )
 
 

@@ -11,6 +11,7 @@ from tabane.gateway.servers.plain_secrets import plain_secrets
 from tabane.gateway.servers.redaction import fingerprint, written_secrets
 from tabane.gateway.servers.server import Server, Share, Transport, unusable
 from tabane.gateway.servers.server_keys import (
+    ELSEWHERE,
     KEYS,
     SYNONYMS,
     TLS_FILES,
@@ -27,14 +28,25 @@ _EXPANDED = ("command", "args", "env", "cwd", "url", "headers", "ca", "cert", "k
 
 @dataclass(frozen=True, slots=True)
 class DefinitionSource:
-    """The source of definitions: the file's absolute path, and its text."""
+    """The source of definitions: the file's absolute path, and its text.
+
+    ``project`` is the folder of the project that the file belongs to; empty for the servers file. In a file
+    of a project, other programs' names of keys are accepted, because the file is theirs.
+    """
 
     path: str
     document: JsonDocument
+    project: str = ""
 
     @property
     def folder(self) -> str:
-        return os.path.dirname(self.path)
+        """Return the folder that relative paths start from."""
+        return self.project or os.path.dirname(self.path)
+
+    def key(self, written: str) -> str:
+        """Return our name of a key."""
+        elsewhere = ELSEWHERE.get(written) if self.project else None
+        return elsewhere or SYNONYMS.get(written, written)
 
 
 def read_server(
@@ -110,7 +122,7 @@ class _DefinitionReader:
             self.warn("cache", say("caching of results is not supported yet. This server works without it."))
 
     def _read_key(self, entry: JsonMember) -> None:
-        key = SYNONYMS.get(entry.key, entry.key)
+        key = self.place.key(entry.key)
         if key not in KEYS:
             self._warn(entry.line, unknown_key(entry.key))
             return
@@ -210,9 +222,13 @@ class _DefinitionReader:
 
     def switched_off(self) -> ServerProblem | None:
         """Return the key with which the user disabled it; None if it is enabled."""
-        why = say(
-            "it is disabled in the servers file. Enable it with: tabane servers enable {name!c}",
-            name=self.member.key,
+        why = (
+            say("it is disabled in this file of its project.")
+            if self.place.project
+            else say(
+                "it is disabled in the servers file. Enable it with: tabane servers enable {name!c}",
+                name=self.member.key,
+            )
         )
         if self.values.get("enabled") is False:
             return ServerProblem(self.line("enabled"), why)

@@ -212,15 +212,22 @@ class _Expander:
 def _no_variable(name: str, text: str) -> Message:
     if name.startswith("input:"):
         return say(
-            "{text} asks for an input, which only editors support. Write a variable such as "
-            "${{API_KEY}} instead, and add API_KEY to secrets.env.",
+            "{text} asks for an input, which only editors support. Run: tabane secrets set {secret}. Then "
+            "write ${{{secret}}} there instead.",
             text=text,
+            secret=_secret_for(name.removeprefix("input:")),
         )
     return say(
         "{text} is not a variable. Write variables as ${{NAME}} or ${{NAME:-default}}; for "
         "the characters themselves write $${{.",
         text=text,
     )
+
+
+def _secret_for(id: str) -> str:
+    """Return a name for the secret that replaces an input of an editor."""
+    name = re.sub(r"[^A-Za-z0-9]+", "_", id[:60]).strip("_").upper()
+    return name if name and not name[0].isdigit() else f"INPUT_{name}".rstrip("_")
 
 
 # -- sources of variables ------------------------------------------------------------------------------

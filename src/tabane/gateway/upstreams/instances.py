@@ -21,6 +21,9 @@ log = logging.getLogger(__name__)
 
 Key = tuple[str, str]
 
+_IN_PROJECT = "project"
+"""Key of the instance that all clients of a project share. Like those of few clients, it ends when idle."""
+
 
 class Instances:
     """All instances, by server and by the clients they serve.
@@ -79,7 +82,8 @@ class Instances:
 
         ``shared_only`` means the one that is shared by all.
         """
-        for key in [key for key in self._by_key if key[0] == server and not (shared_only and key[1])]:
+        few = ("", _IN_PROJECT)
+        for key in [key for key in self._by_key if key[0] == server and (not shared_only or key[1] in few)]:
             self._begin(self._by_key.pop(key).retire())
 
     async def close(self) -> None:
@@ -106,7 +110,7 @@ class Instances:
 
 def _sharing_key(server: Server, caller: Caller | None) -> str:
     if caller is None or server.share == "hub":
-        return ""
+        return _IN_PROJECT if server.project else ""
     if server.share == "client":
         return f"client:{caller.session}"
     return "roots:" + "\n".join(_roots(caller))

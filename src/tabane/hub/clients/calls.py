@@ -12,6 +12,7 @@ from msgspec import UNSET, Raw
 
 from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.gateway.upstreams.upstream import Upstream
+from tabane.hub.clients.project_access import moved
 from tabane.operations import UNMETERED, Caller, OpenCall
 from tabane.wire import era as eras
 from tabane.wire import json
@@ -65,6 +66,12 @@ class ClientQuestions:
         self._open: dict[str, Callable[[UpstreamReply], None]] = {}
         self._count = 0
         self.roots_due = "roots/list" in self._can
+        self._learning: asyncio.Task[bool] | None = None
+
+    @property
+    def roots_wanted(self) -> bool:
+        """Return whether the client has to be asked for its folders, or has not answered yet."""
+        return self.roots_due or self._learning is not None
 
     def ask(self, about: bytes, question: ServerRequest) -> bool:
         """Put a question that belongs to the client's request ``about``.
@@ -77,19 +84,38 @@ class ClientQuestions:
         question.on_withdrawn = lambda reason: self._withdraw(name, about, reason)
         return True
 
-    async def learn_roots(self) -> None:
-        """Ask the client for its folders, which decide the instance that serves it."""
+    async def settle_roots(self, about: bytes | None = None) -> bool:
+        """Wait until the client's folders are known, or it took too long.
+
+        Return whether it sees other servers now. Requests that come at the same time wait for one question.
+        ``about`` is the request that needs the answer.
+        """
+        if self._learning is None and self.roots_due:
+            self._learning = asyncio.get_running_loop().create_task(self.learn_roots(about))
+            self._learning.add_done_callback(self._learned)
+        return self._learning is not None and await asyncio.shield(self._learning)
+
+    def _learned(self, task: asyncio.Task[bool]) -> None:
+        self._learning = None
+
+    async def learn_roots(self, about: bytes | None = None) -> bool:
+        """Ask the client for its folders. They decide which instance serves it, and which servers it sees.
+
+        Return whether it sees other servers than before.
+        """
         self.roots_due = False
         answer: asyncio.Future[UpstreamReply] = asyncio.get_running_loop().create_future()
-        name = self._put("roots/list", Raw(b"{}"), None, partial(_settle, answer))
+        name = self._put("roots/list", Raw(b"{}"), about, partial(_settle, answer))
         try:
             reply = await asyncio.wait_for(answer, ROOTS_WAIT)
         except TimeoutError:
-            self._withdraw(name, None, "it took too long")
-            return
+            self._withdraw(name, about, "it took too long")
+            return False
         roots = _folders(reply)
-        if roots:
-            self._session.caller = replace(self._session.caller, roots=roots)
+        if not roots:
+            return False
+        self._session.caller = caller = replace(self._session.caller, roots=roots)
+        return await moved(caller)
 
     def roots_changed(self) -> None:
         """Note that the client has other folders now: it is asked for them when they matter next."""

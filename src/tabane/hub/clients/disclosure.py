@@ -17,6 +17,7 @@ from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.disclosure import light_definition
 from tabane.gateway.tools.tool import OWN, Tool, read_tool
 from tabane.gateway.visibility import visible_tools
+from tabane.hub.clients.project_access import view_of
 from tabane.operations import Access, Face, Operation, OperationTable, input_schema
 from tabane.search.snippets import one_line
 from tabane.settings import Mode
@@ -66,7 +67,7 @@ class Disclosure:
             each.name: json.encode(definition(each, brief=True)) for each in operations if each.name in LISTED
         }
         self._targets = {each.name: each.target for each in operations}
-        self._lists: dict[tuple[Hashable, ...], bytes] = {}
+        self._lists: dict[tuple[Hashable, ...], tuple[Access, bytes]] = {}
 
     def built_in(self, name: str, access: Access) -> bytes | None:
         """Return the definition of a built-in tool; None if there is none of that name for this access."""
@@ -92,16 +93,15 @@ class Disclosure:
         more = f" and {len(servers) - MOST_NAMED} more" if len(servers) > MOST_NAMED else ""
         return f" Servers: {named}{more}."
 
-    def list_is_ready(self, mode: Mode) -> bool:
-        """Return whether no enabled server's tools are missing from the list of that mode."""
-        servers = self._gateway.servers.values()
-        if mode == "search":
-            return all(
-                self._gateway.catalogue.has(server.name)
-                for server in servers
-                if server.pin and not server.disabled
-            )
-        return all(server.disabled or self._gateway.catalogue.has(server.name) for server in servers)
+    def list_is_ready(self, mode: Mode, access: Access) -> bool:
+        """Return whether the list of that mode has the tools of every visible server that is enabled."""
+        return not any(
+            (server.pin or mode != "search")
+            and not server.disabled
+            and not self._gateway.catalogue.has(server.name)
+            and self._gateway.sees(access, server)
+            for server in self._gateway.servers.values()
+        )
 
     def tool_list(self, mode: Mode, access: Access) -> bytes:
         """Return the definitions of a whole list, joined by commas."""
@@ -110,12 +110,14 @@ class Disclosure:
         # The version of the catalog counts listings; pinned tools also depend on the servers file.
         pinned = hash(self._gateway.pinned()) if mode == "search" else 0
         version = self._gateway.catalogue.version
-        key = (mode, access.holder, id(access), access.revision, version, pinned)
+        key = (mode, access.holder, view_of(access), access.revision, version, pinned)
         if key not in self._lists:
             if len(self._lists) >= MOST_LISTS:
                 self._lists.clear()
-            self._lists[key] = b",".join(definition for _, definition in self._visible(mode, access))
-        return self._lists[key]
+            inside = b",".join(definition for _, definition in self._visible(mode, access))
+            # The access is kept beside its list, since the id of one that has ended may be that of another.
+            self._lists[key] = (access, inside)
+        return self._lists[key][1]
 
     def full_size(self, access: Access) -> int:
         """Return the bytes of the definitions of all tools that this access may call."""

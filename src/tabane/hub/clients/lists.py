@@ -46,7 +46,7 @@ class ListRequests:
     def list_tools(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         after = _after(params, "tools")
         opened = self._door.admit(session.caller, TOOLS_LIST, b"", bytes(request_id).decode())
-        if opened.waits is None and self._disclosure.list_is_ready(session.mode):
+        if opened.waits is None and self._disclosure.list_is_ready(session.mode, session.caller.access):
             self._give_tools(session, request_id, after, opened)
         else:
             session.run(request_id, self._tools_when_ready(session, request_id, after, opened))

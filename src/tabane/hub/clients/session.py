@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 from msgspec import UNSET, Raw
@@ -18,6 +19,8 @@ from tabane.errors import HubDraining, HubError, RateLimited, TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.hub.clients.calls import ClientCalls, ClientQuestions
 from tabane.hub.clients.outlet import Outlet
+from tabane.hub.clients.project_access import works_in
+from tabane.hub.clients.roots import answer_with_roots, follow_roots, waits_for_roots
 from tabane.hub.clients.subscriptions import ClientSubscriptions
 from tabane.messages import say
 from tabane.operations import Caller
@@ -67,6 +70,10 @@ class SessionHost(Protocol):
     @property
     def max_line(self) -> int:
         """Return the length limit of a message, in bytes."""
+        ...
+
+    def moved(self, caller: Caller) -> None:
+        """Note that a client has named other folders."""
         ...
 
     def left(self, session: Session) -> None:
@@ -171,9 +178,10 @@ class Session:
         if self._closed is not None and not self._closed.done():
             self._closed.set_result(None)
 
-    def changed(self, kind: str) -> None:
-        """Tell the client that a list of that kind has changed, if it listens and can see the change."""
-        if self.outlet.closed or (kind == "tools" and not self._tools_are_news()):
+    def changed(self, kind: str, project: str = "") -> None:
+        """Tell the client that a list has changed (of a project, if one is given), if that concerns it."""
+        here = not self.outlet.closed and works_in(self.caller.access, project)
+        if not here or (kind == "tools" and not self._tools_are_news()):
             return
         if self._subscriptions or (self.era is Era.LEGACY and self.version):
             self.subscriptions.changed(kind)
@@ -198,6 +206,12 @@ class Session:
         """Let upstreams put questions to the client, which has declared these capabilities."""
         self.questions = ClientQuestions(self, self._host.mark, capabilities)
         self.calls.ask = self.questions.ask
+
+    def sees_others(self) -> None:
+        """Tell the client that it sees other servers from now on."""
+        self._told_version = -1
+        for kind in ("tools", "prompts", "resources"):
+            self.changed(kind)
 
     def saw_tools(self) -> None:
         """Note that the client is given the current list of tools."""
@@ -274,6 +288,10 @@ class Session:
             handler = self._handlers.get(method)
             if handler is None:
                 raise ProtocolRefusal(eras.METHOD_NOT_FOUND, f"Method not found: {method}")
+            if waits_for_roots(self, self._host, method):
+                answer = partial(handler, self, request_id, params, meta)
+                self.run(request_id, answer_with_roots(self, self._host, request_id, answer))
+                return
             later = handler(self, request_id, params, meta)
             if later is not None:
                 self.run(request_id, later)
@@ -325,7 +343,7 @@ class Session:
             reason = json.text(params.get("reason")) or "the client cancelled"
             self.cancel(bytes(params.get("requestId", b"")), reason)
         elif method == "notifications/roots/list_changed" and self.questions:
-            self.questions.roots_changed()
+            follow_roots(self, self._host)
 
     def cancel(self, request_id: bytes, reason: str) -> None:
         """Cancel a request. It is not answered, but a subscription ends with its result."""

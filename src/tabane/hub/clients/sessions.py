@@ -12,7 +12,10 @@ from msgspec import Raw
 
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
+from tabane.gateway.servers.server import Server
 from tabane.hub.clients.outlet import ROOM, Outlet, undelivered
+from tabane.hub.clients.project_access import ProjectAccess
+from tabane.hub.clients.project_offers import PresentProjects, ProjectOffers
 from tabane.hub.clients.session import Handler, Session
 from tabane.hub.local.handshake import DRAIN, Hello
 from tabane.messages import language
@@ -25,6 +28,9 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 
 SOON = 0.1
 """Seconds in which changes are gathered: servers that list at the same time cause one notice."""
+
+MOST_NOTIFIED = 256
+"""Lists whose last notice is remembered: three of each project."""
 
 LONGEST = 5.0
 """Seconds between two notices of a list that keeps changing."""
@@ -64,6 +70,8 @@ class ClientSessions:
         self._count = 0
         self._idle: asyncio.Future[None] = loop.create_future()
         self._notices = ListNotices(loop, self._tell)
+        self.offers = ProjectOffers(loop, settings)
+        gateway.projects = PresentProjects(self.awaits, self.offers)
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -95,8 +103,9 @@ class ClientSessions:
             client=hello.client,
             cwd=hello.cwd,
             roots=tuple(hello.roots),
-            access=self._narrowed(hello.profile),
+            access=self._in_folder(self._narrowed(hello.profile), hello.cwd),
         )
+        self.offers.look(caller)
         mode: Mode = hello.mode if hello.mode in MODES else settings.mode
         outlet = LineOutlet(self.loop, lingers=hello.role == "stdio")
         session = self.begin(caller, mode, outlet)
@@ -110,6 +119,11 @@ class ClientSessions:
         )
         return session
 
+    def _in_folder(self, access: Access, folder: str) -> Access:
+        # The working directory of a process has no links.
+        folders = (os.path.normpath(folder),) if os.path.isabs(folder) else ()
+        return ProjectAccess(access, lambda: self.gateway.servers, folders)
+
     def begin(
         self, caller: Caller, mode: Mode, outlet: Outlet, era: Era | None = None, *, shared: bool = False
     ) -> Session:
@@ -120,6 +134,10 @@ class ClientSessions:
         self._sessions[key] = session
         return session
 
+    def moved(self, caller: Caller) -> None:
+        """Look whether there are servers in the folders that a client works in now."""
+        self.offers.look(caller)
+
     def left(self, session: Session) -> None:
         """End what runs for a session alone: its client is gone."""
         self._sessions.pop(session.key, None)
@@ -129,10 +147,14 @@ class ClientSessions:
 
     # -- notifications ---------------------------------------------------------------------------
 
-    def changed(self, kind: str = "tools") -> None:
-        """Tell clients soon that a list of that kind has changed."""
+    def changed(self, kind: str = "tools", project: str = "") -> None:
+        """Tell clients soon that a list of that kind has changed; those of a project, if one is given."""
         if self._sessions:
-            self._notices.changed(kind)
+            self._notices.changed(kind, project)
+
+    def awaits(self, server: Server) -> bool:
+        """Return whether a client sees this server of a project."""
+        return any(self.gateway.sees(session.caller.access, server) for session in self)
 
     def document_changed(self, key: str, listed: bool) -> None:
         """Tell clients that a document has changed or is gone; if ``listed``, the list of all has too."""
@@ -148,9 +170,9 @@ class ClientSessions:
             if configured is not None and self.gateway.sees(session.caller.access, configured):
                 session.logged(params)
 
-    def _tell(self, kind: str) -> None:
+    def _tell(self, kind: str, project: str) -> None:
         for session in self:
-            session.changed(kind)
+            session.changed(kind, project)
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -162,6 +184,7 @@ class ClientSessions:
     def close(self) -> None:
         """Take no new request, and close all sessions."""
         self.draining = True
+        self.offers.close()
         for session in self:
             session.close("the hub ended")
 
@@ -181,25 +204,28 @@ class ListNotices:
     :data:`LONGEST`. The last change always causes a notice.
     """
 
-    def __init__(self, loop: AbstractEventLoop, tell: Callable[[str], None]) -> None:
+    def __init__(self, loop: AbstractEventLoop, tell: Callable[[str, str], None]) -> None:
         self._loop, self._tell = loop, tell
-        self._due: set[str] = set()
-        self._notified: dict[str, tuple[float, float]] = {}  # last notice, seconds to the next
+        self._due: set[tuple[str, str]] = set()
+        self._notified: dict[tuple[str, str], tuple[float, float]] = {}  # last notice, seconds to the next
 
-    def changed(self, kind: str) -> None:
-        """Note that a list of that kind has changed."""
-        if kind in self._due:
+    def changed(self, kind: str, project: str = "") -> None:
+        """Note that a list of that kind has changed, in a project or everywhere."""
+        what = (kind, project)
+        if what in self._due:
             return
-        self._due.add(kind)
+        self._due.add(what)
         now = self._loop.time()
-        at, gap = self._notified.get(kind, (now, 0.0))
+        at, gap = self._notified.get(what, (now, 0.0))
         gap = SOON if now - at >= 2 * gap else min(2 * gap, LONGEST)
-        self._loop.call_later(max(SOON, at + gap - now), self._now, kind, gap)
+        self._loop.call_later(max(SOON, at + gap - now), self._now, what, gap)
 
-    def _now(self, kind: str, gap: float) -> None:
-        self._due.discard(kind)
-        self._notified[kind] = (self._loop.time(), gap)
-        self._tell(kind)
+    def _now(self, what: tuple[str, str], gap: float) -> None:
+        self._due.discard(what)
+        if len(self._notified) >= MOST_NOTIFIED:
+            self._notified.clear()  # the next notices only come sooner
+        self._notified[what] = (self._loop.time(), gap)
+        self._tell(*what)
 
 
 class LineOutlet:

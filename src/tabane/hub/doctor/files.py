@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tabane.gateway.servers.variables import Variables
 from tabane.gateway.tools.listings import ListingsFile
 from tabane.hub import embedded_collections
 from tabane.hub.doctor.installation import DoctorFinding, Fix, Installation, fault, note, ok, warning
@@ -169,7 +170,10 @@ def _whole(path: Path) -> bool:
 def _stale(installation: Installation, path: Path) -> list[str]:
     if not path.exists() or not _whole(path) or installation.configuration is None:
         return []
-    known = {server.name for server in installation.configuration.servers}
+    from tabane.gateway.projects.project_servers import with_projects  # only if there is a cache
+
+    every = with_projects(installation.configuration, installation.settings.home, Variables({}))
+    known = {server.name for server in every.servers}
     try:
         with closed(sqlite3.connect(path.as_uri() + "?mode=ro", uri=True, timeout=2)) as database:
             rows = database.execute("SELECT server FROM listing ORDER BY server").fetchall()

@@ -78,6 +78,7 @@ def hub(installation: Installation) -> Iterator[DoctorFinding]:
             )
         )
         yield from _over_http(installation.live)
+        yield from _offered(installation.live)
     elif installation.hub_problem:
         yield fault(installation.hub_problem, say("Restart it: tabane restart"))
     else:
@@ -108,6 +109,23 @@ def _over_http(live: LiveHub) -> Iterator[DoctorFinding]:
             say("MCP over HTTP is not available. {why}", why=live.status["http_problem"]),
             say("Fix that, then run: tabane restart"),
         )
+
+
+def _offered(live: LiveHub) -> Iterator[DoctorFinding]:
+    for offer in live.status.get("projects_offered", ()):
+        folder = shlex.quote(offer["folder"])
+        if offer["servers"]:
+            yield note(
+                say(
+                    "An assistant works in {folder}, which defines {count} MCP {count:server|servers} that "
+                    "you have not trusted",
+                    folder=folder,
+                    count=offer["servers"],
+                ),
+                say("Look at them and trust them: tabane projects trust {folder}", folder=folder),
+            )
+        elif offer["problem"]:
+            yield note(say("A file of a project is not used. {why}", why=offer["problem"]))
 
 
 def _port_taken(settings: Settings) -> Iterator[DoctorFinding]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tabane.access.oauth.metadata import challenge
 from tabane.access.oauth.refusals import AuthorizationServerUnavailable, TokenRefused
+from tabane.hub.clients.project_access import ProjectAccess, Servers
 from tabane.hub.http.authentication import (
     KEY_PREFIX,
     Authenticator,
@@ -71,6 +72,8 @@ class HttpGate:
     are refused, except that they may link to the web page, which shows nothing before its script has run.
 
     ``token_path`` is the file of the hub's token, ``lang`` the value of the variable LANG.
+    ``servers`` returns the configured servers, of which a client over HTTP sees none of a project before it
+    has named its folders.
     """
 
     def __init__(
@@ -80,7 +83,9 @@ class HttpGate:
         authenticator: Authenticator,
         token_path: Path,
         lang: str | None,
+        servers: Servers,
     ) -> None:
+        self._servers = servers
         self._settings, self._port, self._authenticator = settings, port, authenticator
         self._token_path, self._default_lang = token_path, lang
         self._proxies = TrustedProxies(())
@@ -277,14 +282,14 @@ class HttpGate:
 
     def caller(self, request: HttpRequest, session: str, access: Access) -> Caller:
         """Return the caller of an MCP client over HTTP."""
-        looks = self._only_looks(request)
+        looks, access = self._only_looks(request), ProjectAccess(access, self._servers)
         return Caller(access.holder, Face.MCP, session, self.language(request), looks=looks, access=access)
 
     def program(self, request: HttpRequest, session: str, access: Access | None) -> Caller:
         """Return the caller of a program over TCP. Without an access, it is a program of this machine."""
         lang = self.language(request)
         if access is not None:
-            looks = self._only_looks(request)
+            looks, access = self._only_looks(request), ProjectAccess(access, self._servers)
             return Caller(access.holder, Face.RPC, session, lang, looks=looks, access=access)
         if not request.origin.local:
             self._authenticator.attempts.missing()

@@ -51,7 +51,14 @@ class HttpServer:
 
         attempts = FailedAttempts(loop, refused)
         authenticator = Authenticator(door.token, door.identities, attempts)
-        gate = HttpGate(settings, door.port, authenticator, door.token_path, hub.environment.get("LANG"))
+        gate = HttpGate(
+            settings,
+            door.port,
+            authenticator,
+            door.token_path,
+            hub.environment.get("LANG"),
+            lambda: hub.gateway.servers,
+        )
         self._gate = gate
         self._sessions = HttpSessions(settings, gate, hub.sessions, self.pulse)
         self._modern = SingleRequests(settings, gate, hub.sessions, hub.gateway, self.pulse)

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from tabane.errors import Forbidden
+from tabane.hub.clients.project_access import inner_access
 from tabane.messages import Lang, say
 from tabane.operations import LOCAL, Caller, Face, Operation, Privilege
 from tabane.settings import Settings
@@ -134,7 +135,7 @@ class HubAdministration:
         return {"status": "stopping", "message": say("The hub is stopping.").render(caller.lang)}
 
     async def sign_in_link(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, str]:
-        if caller.access is not LOCAL:
+        if inner_access(caller.access) is not LOCAL:
             raise Forbidden(say("Only the user of this machine can make a link that signs in as that user."))
         return {"url": self._hub().sign_in_link()}
 

@@ -274,7 +274,9 @@ class Daemon:
 
     async def kept(self) -> dict[str, Any]:
         hub = self.hub
-        return await hub.access.report(hub.lang) | hub.audit.report() | await hub.documents.counts()
+        offers = [offer.row(hub.lang) for offer in await hub.sessions.offers.now()]
+        found = await hub.access.report(hub.lang) | hub.audit.report() | await hub.documents.counts()
+        return found | {"projects_offered": offers}
 
     def settings_report(self, caller: Caller) -> list[dict[str, Any]]:
         return settings_report(self.settings, caller.lang)

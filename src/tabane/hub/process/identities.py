@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 
 from tabane.errors import TabaneError
 from tabane.hub.access import HubAccess
+from tabane.hub.clients.project_access import ProjectAccess
 from tabane.hub.http.identities import HttpIdentities, only_local
 from tabane.hub.hub import Hub
 from tabane.hub.oauth import HubOAuth
@@ -47,9 +48,11 @@ class HubIdentities:
         if local is not None or not holder.startswith("key:"):
             return local
         try:
-            return self._hub.access.keys.with_id(holder.removeprefix("key:"))
+            found = self._hub.access.keys.with_id(holder.removeprefix("key:"))
         except TabaneError:
             return None  # the file of keys cannot be used, so no key is known
+        # Whoever has a key works in no folder of this machine.
+        return ProjectAccess(found, lambda: self._hub.gateway.servers) if found else None
 
     def _signed_in(self, holder: str, source: str) -> None:
         self._hub.audit.event("access", "sign_in", "ok", "web", holder=holder, source=source)

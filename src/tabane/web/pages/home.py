@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -253,7 +254,20 @@ def _of_hub(status: Mapping[str, Any]) -> list[Attention]:
                 say("The embedding model is switched off. Search finds keywords only."), "/settings", ""
             )
         )
-    return found
+    return found + [
+        Attention(
+            say(
+                "The project {folder} defines {count} MCP {count:server|servers} that you have not trusted.",
+                folder=offer["folder"],
+                count=offer["servers"],
+            ),
+            "/servers",
+            "",
+            f"tabane projects trust {shlex.quote(offer['folder'])}",
+        )
+        for offer in status.get("projects_offered", ())
+        if offer["servers"]
+    ]
 
 
 def _of_servers(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:

@@ -1,0 +1,1 @@
+"""Files of projects and the trust in them."""
