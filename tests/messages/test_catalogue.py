@@ -100,6 +100,7 @@ _VERBS = {
         "asks",
         "belongs",
         "contains",
+        "defines",
         "denies",
         "does",
         "ends",

@@ -86,7 +86,7 @@ def definitions_in(file: ProjectFile) -> dict[str, Any]:
     }
     if len(found) > MOST_SERVERS:
         raise ConfigurationError(
-            say("{path} has {count} servers. At most {most} are used.",
+            say("{path} has {count} {count:server|servers}. At most {most} are used.",
                 path=file.path, count=len(found), most=MOST_SERVERS)
         )  # fmt: skip
     return found
