@@ -68,7 +68,8 @@ class ProjectTrust:
             if len(kept) > MOST_TRUSTED:
                 raise ConfigurationError(
                     say(
-                        "{most} project {most:file is|files are} trusted already. Forget one: tabane projects forget",
+                        "{most} project {most:file is|files are} trusted already. "
+                        "Forget one: tabane projects forget",
                         most=MOST_TRUSTED,
                     )
                 )
