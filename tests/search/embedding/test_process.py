@@ -26,6 +26,8 @@ from tests.search.embedding import tiny
 
 RECIPE = Recipe("tiny/model", query="the ", topic="cat ")
 LIMIT = LONG
+SILENCE = 20.0
+"""Seconds that the test waits; a process that starts must say something within them."""
 
 
 def _spec(folder: Path, **more: Any) -> ModelSpec:
@@ -137,7 +139,7 @@ def test_a_process_that_says_nothing_any_more_is_killed(tmp_path: Path) -> None:
         assert process.pid != pid
         assert not psutil.pid_exists(pid)
 
-    _run(lambda: ModelProcess(_spec(tmp_path), os.environ, silence=5), work)
+    _run(lambda: ModelProcess(_spec(tmp_path), os.environ, silence=SILENCE), work)
 
 
 def test_queries_do_not_wait_for_bulk(tmp_path: Path) -> None:
