@@ -18,6 +18,7 @@ from tabane.cli.progress import Bar
 from tabane.cli.servers_file import ServersFile, file_option
 from tabane.errors import CallerError, HubError
 from tabane.messages import Message, say
+from tabane.text.units import bytes_text
 
 if TYPE_CHECKING:
     from tabane.hub.backup.manifest import BackupManifest
@@ -124,10 +125,8 @@ def _tell(terminal: Terminal, archive: str, manifest: BackupManifest) -> None:
         return  # standard output is the backup
     size = os.stat(archive).st_size
     result = {"path": os.path.abspath(archive), "bytes": size, "status": "written", **described(manifest)}
-    shown = f"{size / _MEGABYTE:,.1f} MB"
-    terminal.show(
-        result, lambda: terminal.say(say("The backup is in {path} ({size}).", path=archive, size=shown))
-    )
+    message = say("The backup is in {path} ({size}).", path=archive, size=bytes_text(size))
+    terminal.show(result, lambda: terminal.say(message))
 
 
 def _list(terminal: Terminal, archive: str) -> None:
