@@ -257,7 +257,9 @@ def test_a_file_that_is_cut_off_changes_nothing(tmp_path: Path, archive: Path, p
     assert home.files() == before
 
 
-@pytest.mark.parametrize("content", [b"", b"no archive", gzip.compress(b"x" * 5000)])
+@pytest.mark.parametrize(
+    "content", [b"", b"no archive", gzip.compress(b"x" * 5000)], ids=["empty", "text", "gzip"]
+)
 def test_another_file_is_no_backup(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "other.tar.gz"
     path.write_bytes(content)
