@@ -223,6 +223,20 @@ def test_a_form_is_shown_when_its_script_is_there(web_tools: WebBrowsers) -> Non
     expect(page.locator(".result-text")).to_have_text("typed early")
 
 
+def test_json_replaces_what_the_form_writes_while_all_of_it_is_selected(web_tools: WebBrowsers) -> None:
+    page = web_tools.page("/tools")
+    held = Held(page, "/tools/-/arguments$", "POST")
+    page.evaluate(
+        "path => document.dispatchEvent(new CustomEvent('tabane:go', { detail: path }))", "/tools/up__find"
+    )
+    held.wait()
+    page.locator("#arguments").select_text()
+    held.end()
+    expect(page.locator("#arguments")).to_have_value(re.compile("version"))
+    page.keyboard.insert_text(json.dumps({"path": "x", "version": 2, "tags": ["a"]}))
+    expect(page.locator("[name='/tags/0']")).to_have_value("a")
+
+
 def test_a_long_result_is_read_in_parts(open_tool: Callable[[str], Page]) -> None:
     page = open_tool("up__huge")
     call(page, '{"bytes": 250000}')

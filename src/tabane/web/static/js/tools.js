@@ -23,6 +23,13 @@ export function mount(root) {
   };
 }
 
+/** Set the text of a field. Where all of it was selected, all of the new one is: what is typed next replaces it. */
+function replaceText(field, text) {
+  const whole = document.activeElement === field && field.selectionStart === 0 && field.selectionEnd === field.value.length;
+  field.value = text;
+  if (whole) field.select();
+}
+
 function later(work, pause = PAUSE) {
   let timer = 0;
   const made = (...given) => {
@@ -143,7 +150,8 @@ function calls(root) {
     const mine = ++number;
     const answer = await send("POST", "/tools/-/arguments", { schema, values: values() });
     if (mine !== number || source !== "form") return false;
-    json.value = json.fromForm = answer.text;
+    replaceText(json, answer.text);
+    json.fromForm = json.value;
     wrong.hidden = true;
     showErrors(answer.errors, all);
     return Object.keys(answer.errors).length === 0;
