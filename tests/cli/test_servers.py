@@ -198,7 +198,7 @@ def test_everything_that_add_takes_is_written(home: Home, tmp_path: Path) -> Non
         "--disabled",
     ]
     added = home.run("servers", "add", "a", *options, "--json", "--", "run", cwd=work)
-    assert added.json == {"name": "a", "path": str(home.servers), "status": "added"}
+    assert added.json == {"name": "a", "path": str(home.servers), "status": "added", "secrets": []}
     assert home.read_servers()["a"] == {
         "command": "run",
         "env": {"A": "1=2", "B": "${B}", "C": ""},

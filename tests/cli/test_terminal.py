@@ -137,10 +137,10 @@ def test_half_a_character_is_printed_as_an_escape(home: Home) -> None:
 
 def test_a_name_that_no_terminal_takes_is_shown_all_the_same(home: Home) -> None:
     home.write_servers('{"mcpServers": {"a": {"command": "run", "description": "\\ud83d"}}}')
-    for options in ([], ["--json"]):
+    for options, character in (([], "\ufffd"), (["--json"], "\\ud83d")):
         shown = home.run("servers", "show", "a", *options)
         assert shown.status == 0, shown.err
-        assert "\\ud83d" in shown.out
+        assert character in shown.out
 
 
 def alive(pid: int) -> bool:

@@ -172,8 +172,8 @@ def test_a_call_that_cannot_be_made_says_why(
 def test_a_tool_cannot_steer_the_terminal(home: Home) -> None:
     nasty = json.dumps({"content": [{"type": "text", "text": "\x1b]0;owned\x07 日本語"}]})
     call = ("tools", "call", "old__raw", f"json={nasty}")
-    assert home.run(*call).out == "\x1b]0;owned\x07 日本語\n"
-    assert home.run_on_terminal(*call).out == "�]0;owned� 日本語\n"
+    assert home.run(*call).out == home.run_on_terminal(*call).out == " 日本語\n"
+    assert json.loads(home.run(*call, "--json").out)["content"][0]["text"] == "\x1b]0;owned\x07 日本語"
 
 
 def test_ctrl_c_ends_the_call_and_cancels_it_upstream(home: Home) -> None:

@@ -20,6 +20,7 @@ from tabane.gateway.gateway import Gateway
 from tabane.gateway.offers.resources import ResourceSource
 from tabane.gateway.offers.watches import MOST_OF_SESSION
 from tabane.gateway.upstreams.call import Call, UpstreamReply
+from tabane.gateway.upstreams.modern_subscriptions import ModernSubscriber
 from tabane.operations import Caller, Face
 from tests.harness.patience import run, until
 from tests.harness.running_hub import Json, RunningHub, child, configured, running_hub
@@ -194,6 +195,7 @@ def test_an_announced_change_of_one_kind_is_taken_and_told_and_nothing_else_aske
             await until(lambda: bool(gateway.instances("one")[0].connection), "start")
             if era == "modern":
                 await until(lambda: _listens(here), "subscription")
+                await until(lambda: _caught_up(gateway), "the lists are read again after it")
             kinds: list[str] = []
             gateway._on_changed = lambda kind, project: kinds.append(kind)
             before = (await state(here))["asked"]
@@ -212,6 +214,17 @@ def test_an_announced_change_of_one_kind_is_taken_and_told_and_nothing_else_aske
 
 async def _listens(here: RunningHub) -> bool:
     return len((await state(here))["listens"]) == 1
+
+
+def _caught_up(gateway: Gateway) -> bool:
+    offers = gateway.instances("one")[0].offers
+    subscriber = offers._subscriptions._asking
+    lists = offers._lists._states.values()
+    return (
+        isinstance(subscriber, ModernSubscriber)
+        and not subscriber._gap
+        and all(each.waiting is None and each.started == each.taken for each in lists)
+    )
 
 
 def test_a_list_whose_changes_are_not_announced_is_asked_for_again(tmp_path: Path) -> None:
