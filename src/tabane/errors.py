@@ -85,7 +85,7 @@ class BadArguments(CallerError):
 
 
 class Conflict(CallerError):
-    """What was to be replaced is no longer what the caller has seen."""
+    """The content to replace has changed since the caller read it."""
 
 
 class Forbidden(TabaneError):

@@ -1,4 +1,4 @@
-"""How this copy of Tabane was installed, and the command that adds optional packages to it.
+"""The way this copy of Tabane was installed, and the command that adds optional packages to it.
 
 The files that installers leave say it: `uv-receipt.toml` of uv's tools, `pipx_metadata.json` of pipx, and
 `direct_url.json` of a package that did not come from an index

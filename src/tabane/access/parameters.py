@@ -27,7 +27,7 @@ class CreateKey(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class UpdateKey(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is not given stays. ``key``: as in OneKey. An empty profile removes it."""
+    """Members that are not given stay. ``key``: as in OneKey. An empty profile removes it."""
 
     key: KeyReference
     allow: Patterns | None = None

@@ -46,7 +46,7 @@ class Profile:
 
 
 class NarrowedAccess:
-    """What an access and a profile both allow."""
+    """The intersection of an access and a profile."""
 
     def __init__(self, access: Access, profile: Profile) -> None:
         self._access, self.profile = access, profile

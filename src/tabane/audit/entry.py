@@ -38,7 +38,7 @@ INDEX, USAGE = "index.db", "usage.db"
 """The databases in the folder of the log: the index of entries, and the usage."""
 
 UsageGroup = Literal["tool", "server", "key", "client", "day"]
-"""What the usage of tools is counted by."""
+"""The keys by which the usage of tools is counted."""
 
 
 class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True):

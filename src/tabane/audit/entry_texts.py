@@ -30,7 +30,7 @@ class AuditedIdentity(Protocol):
 
 
 class AuditedCaller(Protocol):
-    """What is recorded of a caller."""
+    """The record of a caller."""
 
     @property
     def access(self) -> AuditedIdentity: ...
@@ -45,7 +45,7 @@ class AuditedCaller(Protocol):
 
 
 class AuditedTarget(Protocol):
-    """What is recorded of the called tool, operation, prompt or resource."""
+    """The record of the called tool, operation, prompt or resource."""
 
     @property
     def kind(self) -> str: ...

@@ -1,4 +1,4 @@
-"""How far the index of the audit log is behind: it is looked at now and then, so that no usage is lost."""
+"""The distance of the audit log's index from the log, checked now and then, so that no usage is lost."""
 
 from __future__ import annotations
 

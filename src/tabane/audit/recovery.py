@@ -11,7 +11,7 @@ from tabane.audit.head import NO_HEAD, ChainHead
 
 
 class ChainEnd(NamedTuple):
-    """Where the log goes on.
+    """The place at which the log continues.
 
     ``head`` is the last entry in the files. ``file`` is the file to continue, None to begin one; ``size`` are
     its bytes up to the end of the last entry, and ``torn`` those after it. ``beyond`` are the entries that

@@ -56,7 +56,7 @@ class RollupKey(NamedTuple):
 
 
 class _Sums:
-    """What is added to one rollup."""
+    """The amounts that are added to one rollup."""
 
     __slots__ = ("buckets", "bytes", "calls", "ms", "outcomes", "saved", "timed")
 

@@ -160,7 +160,7 @@ def _told_apart(client: str | None, project: str | None) -> tuple[str | None, Pa
 
 
 Done = tuple[dict[str, Any], Callable[[], None]]
-"""What was done, and what tells a person."""
+"""The result of an installation, and the message about it."""
 
 
 def _installation(

@@ -1,4 +1,4 @@
-"""What `tabane install` and `tabane uninstall` say of a change."""
+"""The report of `tabane install` and `tabane uninstall` on a change."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def list_(terminal: Terminal) -> None:
         "Show which servers the files of a project would run, ask, and then use them. FOLDER is the current "
         "project if it is not given. If a file changes, its servers stop until you trust it again."
     ),
-    epilog=examples("tabane projects trust", "tabane projects trust ~/work/shop"),
+    epilog=examples("tabane projects trust", "tabane projects trust ~/projects/shop"),
 )
 @click.argument("folder", required=False, type=click.Path())
 @option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask for confirmation."))
@@ -131,7 +131,7 @@ def _trusted_folders(ctx: click.Context, parameter: click.Parameter, incomplete:
         "Trust the files of a project no more. Its servers stop. FOLDER is the current project if it is not "
         "given."
     ),
-    epilog=examples("tabane projects forget", "tabane projects forget ~/work/shop"),
+    epilog=examples("tabane projects forget", "tabane projects forget ~/projects/shop"),
 )
 @click.argument("folder", required=False, type=click.Path(), shell_complete=_trusted_folders)
 @json_option

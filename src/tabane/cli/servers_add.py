@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tabane.messages import Message
 
 NAMED_TOOLS = 20
-"""How many tools are listed when a server is added."""
+"""The number of tools that are listed when a server is added."""
 
 
 class AddCommand(Command):

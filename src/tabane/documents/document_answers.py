@@ -88,7 +88,7 @@ def _success(message: Message, lang: Lang, **members: Any) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class DocumentAnswers:
-    """Where documents are kept, as answers name it."""
+    """The place of documents, as answers name it."""
 
     folder: str
 

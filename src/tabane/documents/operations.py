@@ -1,4 +1,4 @@
-"""What operations on documents do: under the names and with the answers that their users know.
+"""Operations on documents: under the names and with the answers that their users know.
 
 They are declared in :mod:`tabane.documents.table`; all of this is imported when the first is called.
 """

@@ -16,7 +16,7 @@ from tabane.text.encodings import is_encoding
 
 
 class ReadableFile(Protocol):
-    """What a file says: its text, as what it is cut into chunks, and its title."""
+    """The content of a file: its text, the format for cutting it into chunks, and its title."""
 
     @property
     def text(self) -> str: ...

@@ -30,7 +30,7 @@ _SAMPLER, _SAMPLER_ARGUMENT = "OTEL_TRACES_SAMPLER", "OTEL_TRACES_SAMPLER_ARG"
 
 @dataclass(frozen=True, slots=True)
 class TraceCollector:
-    """Where spans go, and which. ``named``: the environment gives the service a name.
+    """The destination of spans, and their selection. ``named``: the environment gives the service a name.
 
     ``ratio`` and ``follows`` are those of :class:`~tabane.hub.tracing.TraceSampler`.
     """

@@ -1,4 +1,4 @@
-"""How far a space is filled: as the progress of a job, and as the rows that need no other look."""
+"""The progress of filling a space: for a job, and as the rows that need no other look."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class ThingEntry:
 
 @dataclass(frozen=True, slots=True)
 class KindAnswer:
-    """What was found of one kind, in its own order."""
+    """The hits of one kind, in its own order."""
 
     kind: str
     answer: SearchAnswer[ShownItem]

@@ -22,7 +22,7 @@ Status = Literal["running", "done", "failed", "cancelled"]
 
 
 class JobPace:
-    """How fast a count grows: over :data:`WINDOW`, or between two steps if they are further apart.
+    """The rate at which a count grows: over :data:`WINDOW`, or between two steps if they are further apart.
 
     Times are in seconds of any one clock. If the count falls, measuring starts again.
     """

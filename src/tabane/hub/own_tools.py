@@ -32,7 +32,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     "search_everything": (post.DOMAIN, document.DOMAIN, page.DOMAIN),
     "get_rate_limit_stats": (LIMITS,),
 }
-"""What a tool works on, any of these. Tools that add something, such as put_document, need nothing."""
+"""The data of a tool, any of these. Tools that add something, such as put_document, need nothing."""
 
 _NEVER = frozenset({"hello", "get_status", "embed_text", "put_documents", "get_documents_by_prefix"})
 """Tools for programs that know them by name. A model has a better one for each request of a user."""

@@ -1,4 +1,4 @@
-"""What a query says about the kind of thing that is meant: "the note about …", "create an issue"; pure."""
+"""Words of a query that name the kind of thing meant: "the note about …", "create an issue"; pure."""
 
 from __future__ import annotations
 

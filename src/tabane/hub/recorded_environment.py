@@ -50,7 +50,7 @@ _OF_A_SHELL = ("TMPDIR", "TMP", "TEMP", "FNM_MULTISHELL_PATH")
 
 @dataclass(frozen=True, slots=True)
 class RecordedEnvironment:
-    """What a terminal had. ``credentials`` are names of variables whose values are not recorded."""
+    """The variables of a terminal. ``credentials`` are names of variables whose values are not recorded."""
 
     path: str = ""
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)

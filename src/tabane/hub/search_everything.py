@@ -68,7 +68,7 @@ _FEWEST = 8
 
 
 class _Asked(NamedTuple):
-    """What a kind answered, or why it failed."""
+    """The answer of one kind, or the reason of its failure."""
 
     answer: KindAnswer | None = None
     error: TabaneError | None = None

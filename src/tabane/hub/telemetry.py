@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class HubTelemetry:
-    """What a hub measures of its calls, for others to collect.
+    """Measurements of a hub's calls, for others to collect.
 
     ``tracing`` is None if no collector is configured.
     """

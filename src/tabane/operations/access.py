@@ -10,7 +10,7 @@ TargetKind = Literal["tool", "prompt", "resource", "operation", "list"]
 
 @dataclass(frozen=True, slots=True)
 class CallTarget:
-    """What is called: always the real tool, however it is called.
+    """The tool called: always the real one, however it is called.
 
     ``name`` is the public name: that of an upstream's tool or prompt (``server__tool``), the server and URI
     of a resource (``server__uri``), or the name of an operation. ``server`` is the upstream, empty for the
@@ -40,11 +40,11 @@ METRICS = CallTarget("metrics", source="admin", kind="operation", changes=False)
 """The names of servers, tools and keys in the metrics. Without it, the metrics are totals."""
 
 SOURCES = ("posts", "documents", "pages", "tools", "docs", "admin", "hub")
-"""What operations belong to. ``admin`` is administration; ``hub`` is harmless, and for every identity."""
+"""The groups of operations. ``admin`` is administration; ``hub`` is harmless, and for every identity."""
 
 
 class Access(Protocol):
-    """What one identity may do at this moment.
+    """The permissions of one identity at this moment.
 
     It is a live object: one of a revoked or expired key refuses at once, in open sessions too.
     """

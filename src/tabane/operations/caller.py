@@ -19,7 +19,7 @@ class Face(Enum):
 
 
 class Privilege(Enum):
-    """What a caller needs to be allowed."""
+    """The privilege that a caller needs."""
 
     READ = "read"
     WRITE = "write"

@@ -92,7 +92,7 @@ class PostFilterParameters(Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class SimilarPostParameters(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """How near posts are found, and which."""
+    """The limits of a search by similarity, and its filters."""
 
     mode: Mode | None = None
     weights: Weights | None = None

@@ -42,7 +42,7 @@ class Capability(Enum):
 
 
 class Mode(Enum):
-    """How the words of a query are combined: any of them, all of them, or all as a phrase."""
+    """The combination of the words of a query: any of them, all of them, or all as a phrase."""
 
     ANY = "any"
     ALL = "all"
@@ -66,7 +66,7 @@ class LexicalQuery:
 
 
 class Combination(Enum):
-    """How the similarities of several spaces are combined.
+    """The combination of the similarities of several spaces.
 
     AVERAGE: their mean, weighted if there are weights. WEIGHTED: their weighted sum; weights may be negative.
     MAXIMUM, MINIMUM. PRODUCT: of the cosines in -1..1, so two negative ones make a positive product. A space

@@ -50,7 +50,7 @@ class CosineWeight(NamedTuple):
 
 
 class ScoreParts(NamedTuple):
-    """What the score of a hit consists of. ``words`` and ``meaning`` add up to it, before any reranking.
+    """The parts of the score of a hit. ``words`` and ``meaning`` add up to it, before any reranking.
 
     ``words_rank`` and ``meaning_rank`` are the ranks from 1 in the two rankings that were fused; None: the
     hit was not among their best. ``ranked`` is the rank before a reranker moved the hit; None: none did.

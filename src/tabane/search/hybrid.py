@@ -22,7 +22,7 @@ DEPTH = 100
 """Least number of hits that are taken from each ranking. Deeper hits of both gain nothing by fusion."""
 
 Fusion = Literal["scaled", "partial", "rrf", "convex"]
-"""How two rankings are fused.
+"""A way to fuse two rankings.
 
 scaled: by the weighted mean of both scores, each scaled between its meaningful bounds; the weight depends on
 how much of the query the best text covers (:class:`~tabane.search.fusion.CosineWeight`). partial: by the same
@@ -108,7 +108,7 @@ async def hybrid(
 
 @dataclass(frozen=True, slots=True)
 class _FusionRule:
-    """How two rankings are fused: parameters of :func:`hybrid`."""
+    """Ways to fuse two rankings: parameters of :func:`hybrid`."""
 
     fusion: Fusion
     usual: float | None

@@ -63,7 +63,7 @@ def marks(
 
 @dataclass(frozen=True, slots=True)
 class SoughtWords:
-    """What is marked: tokens by number, the beginning of tokens, and characters wherever they are."""
+    """The things to mark: tokens by number, the beginning of tokens, and characters wherever they are."""
 
     tokens: Mapping[str, int]
     beginning: str = ""

@@ -33,7 +33,7 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """What is searched for, as it was typed. A source may extend it with conditions of its own.
+    """A query as it was typed. A source may extend it with conditions of its own.
 
     Without ``keywords``, the search is by keywords and vectors.
     """
@@ -74,7 +74,7 @@ class SearchAnswer(Generic[T]):
 
 
 class HitCard(NamedTuple):
-    """How an item reads in a list of several kinds: ``text`` is what its snippet is taken from."""
+    """An item in a list of several kinds: its snippet is taken from ``text``."""
 
     key: str
     title: str

@@ -37,7 +37,7 @@ _LONGEST_REMAKING = 600.0  # seconds that a check-up waits for
 
 
 class TableFollower(SubstringIndex, Protocol):
-    """What is derived from a table: a lexical index.
+    """The data derived from a table: a lexical index.
 
     ``applied`` is the number of the last tombstone that it will never ask for again. ``containing`` answers
     as of the last commit that it was told of.

@@ -143,7 +143,7 @@ class _RowChanges(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _CachedCount(Generic[T]):
-    """What was counted at one moment. ``alive``: one bit a slot.
+    """Counts at one moment. ``alive``: one bit a slot.
 
     Of rows that are gone since, a filter can be asked as long as no string was swept: ``sweeps``.
     """

@@ -52,7 +52,7 @@ def read(text: str, order: Sequence[Order], shape: Shape) -> RecordsCursor:
 
 
 def _value(record: Record, field: Field) -> Scalar | None:
-    """What the record is ordered by: none where an older shape left a value of another kind."""
+    """The value that the record is ordered by: none where an older shape left a value of another kind."""
     value = record.fields.get(field.name)
     return value if not isinstance(value, tuple) and value is not None and _fits(field.kind, value) else None
 

@@ -24,7 +24,7 @@ from tabane.store.truth import Truth
 
 @dataclass(frozen=True, slots=True)
 class SubstringCondition:
-    """What a record's texts contain: all of ``includes`` and none of ``excludes``."""
+    """The condition on a record's texts: all of ``includes`` and none of ``excludes``."""
 
     includes: tuple[Contains, ...] = ()
     excludes: tuple[Contains, ...] = ()
@@ -90,7 +90,7 @@ class RowSet(NamedTuple):
 
 
 class SubstringIndex(Protocol):
-    """What knows texts by their parts."""
+    """A source of texts by their parts."""
 
     def containing(self, connection: sqlite3.Connection, wanted: SubstringCondition) -> RowSet | None:
         """Return the rows that are so, exactly; None: they have to be looked through."""

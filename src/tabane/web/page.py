@@ -208,7 +208,7 @@ PageHandler = Callable[[PageRequest], Awaitable[PageAnswer]]
 
 
 class PageRoute(NamedTuple):
-    """Where a handler answers. Parts in braces are parameters; ``{name:path}`` may have slashes."""
+    """The path of a handler. Parts in braces are parameters; ``{name:path}`` may have slashes."""
 
     path: str
     handler: PageHandler

@@ -100,7 +100,7 @@ def escaped(key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _FieldPlace:
-    """Where a field is: its path, its name, how deep, and in how many lists."""
+    """The place of a field: its path, its name, its depth, and the number of lists around it."""
 
     path: str = ""
     key: str = ""

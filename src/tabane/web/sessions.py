@@ -62,7 +62,7 @@ class FoundSession(NamedTuple):
 
 
 _PRESENCE = CallTarget("ping", source="hub", kind="operation", changes=False)
-"""What every identity may do, until it ends."""
+"""The permissions of every identity, until it ends."""
 
 _rows = msgspec.json.Decoder(list[WebSession])
 

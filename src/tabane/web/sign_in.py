@@ -24,7 +24,7 @@ MOST_SIGN_IN = 32 << 10
 
 
 class SignInAttempt(msgspec.Struct, forbid_unknown_fields=True):
-    """What a browser shows: the code of a link, or a key; or neither."""
+    """The credential of a browser: the code of a link, or a key; or neither."""
 
     code: str = ""
     key: str = ""

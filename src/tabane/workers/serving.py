@@ -44,7 +44,7 @@ ReportProgress = Callable[[bytes], None]
 
 @dataclass(frozen=True, slots=True)
 class LoadedService:
-    """What was loaded. ``greeting`` is the answer to the opening.
+    """The loaded program. ``greeting`` is the answer to the opening.
 
     ``respond`` turns a request into its result, in two threads at once. The process ends after ``idle``
     seconds without work, 0 for never.

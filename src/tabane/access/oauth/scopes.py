@@ -39,7 +39,7 @@ _entry = re.compile(r"([\x21\x23-\x3c\x3e-\x5b\x5d-\x7e]+)\s*=\s*(.*)").fullmatc
 
 
 class ScopePermission:
-    """What several scopes allow together: whatever one of them allows."""
+    """The union of several scopes: whatever one of them allows."""
 
     def __init__(self, grants: Iterable[PermissionPatterns]) -> None:
         self._rules = tuple(map(PermissionRules, grants))

@@ -20,7 +20,7 @@ POST_MEANING = (
     "northern lights",
     "Aurora at 48 degrees north, phone camera, hands shaking. The sky was pink.",
 )
-"""What is asked, and the post that must be among the answers. The latter two have no word in common."""
+"""The question, and the post that must be among the answers. The latter two have no word in common."""
 
 
 class PostsChapter:
@@ -95,7 +95,7 @@ FOLDER = {
     "noise.log": b"what nobody looks for\n",
 }
 TAKEN = 4
-"""How many files of the folder become documents: neither those that .gitignore names, nor itself."""
+"""The number of files that become documents: neither those that .gitignore names, nor itself."""
 
 INSIDE = "卵をオーブンで"
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from msgspec import Struct
 
 SHOWN = 10
-"""How many of the files that could not be used are shown."""
+"""The number of unusable files that are shown."""
 
 
 def _naming_options(params: type[Struct]) -> Callable[[Decorated], Decorated]:

@@ -18,7 +18,7 @@ MOST = 100
 """Posts that one query finds at most."""
 
 OFF = ("off", "-")
-"""What takes a filter off."""
+"""The words that remove a filter."""
 
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 _THRESHOLD = re.compile(r"(>=|<=)(\d+)")

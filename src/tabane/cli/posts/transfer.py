@@ -19,7 +19,7 @@ from tabane.messages import Message, say
 from tabane.posts.parameters import ExportPosts
 
 SHOWN = 10
-"""How many of the rows that could not be used are shown."""
+"""The number of unusable rows that are shown."""
 
 _KINDS: dict[str, Message] = {
     "twilog.csv": say("posts (CSV)"),

@@ -24,7 +24,7 @@ from tabane.settings.files import home_folder, write_private
 FOLDERS = {"claude-code": ".claude", "agents": ".agents"}
 _NAME = "tabane"
 _HEAD = b"---\nname: tabane\n"
-"""How each version of our file begins; only such a file is replaced or removed."""
+"""The beginning of each version of our file; only such a file is replaced or removed."""
 
 _MOST_BYTES = 1 << 20
 

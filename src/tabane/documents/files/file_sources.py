@@ -123,7 +123,7 @@ def with_colon(prefix: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PassOptions:
-    """What a pass is to do beside. ``since``: files older than that (seconds since 1970) are passed over.
+    """The additional work of a pass. ``since``: files older than that (seconds since 1970) are passed over.
 
     ``again``: files are put that are as they were. ``sure``: that a file looks the same is not enough.
     """
@@ -135,7 +135,7 @@ class PassOptions:
 
 
 class FileText(NamedTuple):
-    """What a file says, and as what it is cut into chunks."""
+    """The content of a file, and the format for cutting it into chunks."""
 
     text: str
     kind: TextKind

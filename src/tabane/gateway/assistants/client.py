@@ -17,10 +17,10 @@ Scope = Literal["user", "project"]
 """Whose servers a file holds: the user's, or one project's (the folder that is worked in)."""
 
 Form = Literal["json", "jsonc", "toml", "yaml"]
-"""How a file is written. ``jsonc`` is JSON that the program itself reads with comments."""
+"""The format of a file. ``jsonc`` is JSON that the program itself reads with comments."""
 
 Shape = Literal["plain", "typed", "copilot", "opencode", "goose", "zed", "kimi"]
-"""How a server is written in the file: see :mod:`tabane.gateway.assistants.entries`."""
+"""The form of a server in the file: see :mod:`tabane.gateway.assistants.entries`."""
 
 HostMode = Literal["full", "search"]
 """The mode that suits a host: ``full`` if it searches tools itself, else ``search``."""
@@ -31,7 +31,7 @@ _XDG = "@xdg"
 
 @dataclass(frozen=True, slots=True)
 class UserMachine:
-    """What the paths depend on: ``platform`` is ``sys.platform``, ``home`` the user's home."""
+    """The values that paths depend on: ``platform`` is ``sys.platform``, ``home`` the user's home."""
 
     platform: str
     home: Path
@@ -59,7 +59,7 @@ class UserMachine:
 
 @dataclass(frozen=True, slots=True)
 class ServersPlace:
-    """Where a client keeps the servers of one scope, and how they are written.
+    """The file in which a client keeps the servers of one scope, and its format.
 
     ``paths`` are below the project or the home (or as :meth:`UserMachine.path` says). The first that exists
     is used, else the first. ``variable`` names the folder that holds the file instead, and the path in it.

@@ -1,4 +1,4 @@
-"""How clients write a server: Tabane's entry in each client's own words, and their entries in ours; pure."""
+"""The forms of a server in clients: Tabane's entry in each one's words, and their entries in ours; pure."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class ImportCandidate:
     client: str = ""
     scope: Scope = "user"
     inputs: Mapping[str, ClientInput] = field(default_factory=dict)
-    """What the definition asks a person for, by id."""
+    """The inputs that the definition asks a person for, by id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class SkippedServer:
 
 @dataclass(frozen=True, slots=True)
 class ServerImportPlan:
-    """What an import would do."""
+    """The changes that an import would make."""
 
     taken: tuple[ImportedServer, ...] = ()
     skipped: tuple[SkippedServer, ...] = ()

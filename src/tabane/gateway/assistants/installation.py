@@ -133,7 +133,7 @@ def uninstall(file: ClientFile, name: str, *, stop: Path | None = None, dry: boo
 
 
 Change = Callable[[str, object, bool], tuple[Status, str | None]]
-"""What to do with a text, its entry of that name, and whether it has one: the new text, None for no file."""
+"""An edit: from a text, its entry of that name, and whether it has one, to the new text; None for no file."""
 
 
 def _changed(file: ClientFile, name: str, change: Change, by_hand: Message, *, dry: bool) -> InstallChange:

@@ -37,7 +37,7 @@ class FailureCause:
 
 
 class FailedStart(Message):
-    """How a program ended, with the cause and the fix. ``tail`` are the last lines of its output."""
+    """The end of a program, with the cause and the fix. ``tail`` are the last lines of its output."""
 
     __slots__ = ("cause", "how", "tail")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Unknown = Literal["refused", "switch", "npx"]
-"""What an option is that no table has.
+"""The kind of an option that no table has.
 
 ``refused``: the command is not understood. ``switch``: it takes no value. ``npx``: its value is the next
 argument if that does not begin with a hyphen, as npx decides.

@@ -34,7 +34,7 @@ SLACK = 3.0
 
 @dataclass(frozen=True)
 class ChildExit:
-    """How a child ended: its status, or the signal that killed it; neither if unknown."""
+    """The end of a child: its status, or the signal that killed it; neither if unknown."""
 
     code: int | None = None
     signal: int | None = None

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 
 class VariableKind(Enum):
-    """What a variable of the hub is to a server that names nothing in ``inherit``.
+    """The use of a hub's variable for a server that names nothing in ``inherit``.
 
     An ``ADDRESS`` may hold credentials: of a proxy or a package registry. If it does, only a download
     gets it. A ``CREDENTIAL`` is for a package registry alone, so that no running server needs it.

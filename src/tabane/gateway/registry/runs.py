@@ -1,4 +1,4 @@
-"""How a server of the registry is run: a package with its launcher, or a URL. Pure.
+"""Ways to run a server of the registry: a package with its launcher, or a URL. Pure.
 
 Source: the schema of server.json of 2025-12-11, and the conventions of its documentation: npm packages run
 with npx, PyPI's with uvx, images with docker, NuGet's with dnx.

@@ -89,7 +89,7 @@ MOST_HINTS = 50
 
 @dataclass(frozen=True, slots=True)
 class ToolHints:
-    """What a person says of the tools that ``pattern`` matches, for searching: never shown to an assistant.
+    """A person's words about the tools that ``pattern`` matches, for searching: never shown to an assistant.
 
     ``unknown`` are members of the object that have no meaning.
     """

@@ -11,7 +11,7 @@ _SAME = 0.96  # the cosine of two definitions that say the same
 
 
 class ToolFacts(NamedTuple):
-    """What is compared: server, the server's own name of the tool, and the key of its definition's text."""
+    """Server, the server's own name of the tool, and the key of its definition's text."""
 
     server: str
     name: str

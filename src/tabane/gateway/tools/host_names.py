@@ -1,4 +1,4 @@
-"""How hosts name the tools of a server, and how long a name may be; pure.
+"""The names that hosts give to the tools of a server, and their greatest length; pure.
 
 A host puts the name of Tabane's entry in its own configuration before the name of a tool, and refuses or
 drops a tool whose whole name is too long. Only listed tools have such a name: ``call_tool`` takes a name of

@@ -54,7 +54,7 @@ _ALIASES: dict[Named, str] = {"tools": "alias", "prompts": "prompt_alias"}
 
 @dataclass(frozen=True, slots=True)
 class ServerListing:
-    """What one server offers as it listed it. ``listed`` is a Unix time; ``about`` its own name.
+    """The offers of one server as it listed them. ``listed`` is a Unix time; ``about`` its own name.
 
     ``lists`` holds definitions by the name of the list (tools, prompts, resources, templates), without lists
     that were never read. ``capabilities`` is the server's JSON object, empty if unknown.

@@ -61,7 +61,7 @@ class SchemaParameter:
 
 @dataclass(frozen=True, slots=True)
 class TypeDetail:
-    """How much of a type is written out: so many values of an enum, objects so many levels deep.
+    """The part of a type that is written out: so many values of an enum, objects so many levels deep.
 
     ``null`` False leaves out that a value may be null: to leave an argument out says the same. ``quoted``
     False: words of an enum are written without quotation marks.

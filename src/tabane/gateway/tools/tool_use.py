@@ -1,4 +1,4 @@
-"""How much each caller uses each tool, and the order of hits with equal scores that follows from it; pure."""
+"""The use of each tool by each caller, and the order of hits with equal scores that follows from it; pure."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tabane.wire.era import Era
 from tabane.wire.json import InvalidJson, Members
 
 CLIENT = json.encode({"name": "tabane", "title": "Tabane", "version": __version__})
-"""How the hub introduces itself to upstreams."""
+"""The name and version that the hub gives to upstreams."""
 
 CAPABILITIES = b'{"elicitation":{"form":{},"url":{}},"sampling":{}}'
 """Client capabilities announced to a legacy upstream that all clients share. Its questions go to the one

@@ -239,7 +239,7 @@ _CERTIFICATE_ALERTS = frozenset(
         *("SSLV3_ALERT_CERTIFICATE_EXPIRED", "SSLV3_ALERT_CERTIFICATE_UNKNOWN"),
     )
 )
-"""What OpenSSL calls the alerts of a server that does not accept a client's certificate, or misses it."""
+"""OpenSSL's names of the alerts of a server that does not accept a client's certificate, or misses it."""
 
 
 def _certificate_wanted(host: str, error: Exception) -> Message:

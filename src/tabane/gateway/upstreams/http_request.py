@@ -68,7 +68,7 @@ OnLegacyServer = Callable[[Call, bytes, Era], None]
 
 @dataclass(slots=True)
 class HttpEndpoint:
-    """What the calls to one server share. ``on_legacy`` is None if the user configured this transport.
+    """State that the calls to one server share. ``on_legacy`` is None if the user configured this transport.
 
     ``unreached`` is called when no connection could be made, and returns whether the server is gone.
     """

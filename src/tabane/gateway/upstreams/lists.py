@@ -62,7 +62,7 @@ class ListedItems(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListMethod:
-    """How a list is asked for, the member of the result that holds it, and whose capability it is."""
+    """The method that asks for a list, the member of the result that holds it, and its capability."""
 
     method: str
     member: str

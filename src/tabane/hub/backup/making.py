@@ -53,7 +53,7 @@ Told = Callable[[int, int], object]
 
 @dataclass(frozen=True)
 class BackupSource:
-    """What is backed up. ``keyring``: secrets are in the system's keyring too."""
+    """The contents of a backup. ``keyring``: secrets are in the system's keyring too."""
 
     home: Path
     settings_file: Path
@@ -246,7 +246,7 @@ class _Collection:
 
 @dataclass(frozen=True)
 class _WrittenFile:
-    """What became of the secrets of a file: new variables, their values, and settings that are gone."""
+    """The result of removing secrets from a file: new variables, their values, and the removed settings."""
 
     names: tuple[str, ...] = ()
     values: tuple[str, ...] = ()

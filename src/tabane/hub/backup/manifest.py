@@ -37,7 +37,7 @@ class BackupMember(Struct, frozen=True, omit_defaults=True):
 
 
 class BackupManifest(Struct, frozen=True):
-    """What a backup contains.
+    """The description of a backup's contents.
 
     ``created`` is in UTC (ISO 8601). ``tabane`` is the build that made it, ``home_format`` the format of its
     home. ``home``, ``settings_file`` and ``servers_file`` are paths on the machine of the backup.
@@ -73,7 +73,7 @@ class BackupManifest(Struct, frozen=True):
 
 
 class _ManifestHead(Struct, frozen=True):
-    """What every version of the manifest has."""
+    """The members that every version of the manifest has."""
 
     format: int
     tabane: str = ""

@@ -37,7 +37,7 @@ Told = Callable[[int, int], object]
 
 @dataclass(frozen=True)
 class RestoreTarget:
-    """Where a backup is restored to. ``servers_file`` is the path that the user gave, if any.
+    """The target of a restore. ``servers_file`` is the path that the user gave, if any.
 
     ``forced``: existing content is replaced, and kept beside.
     """
@@ -53,7 +53,7 @@ class RestoreTarget:
 
 @dataclass(frozen=True)
 class RestoredBackup:
-    """What was done. ``kept`` are former files, by their path; ``audit`` is where a log without key is."""
+    """The result of a restore. ``kept``: former files, by path; ``audit``: the place of a log without key."""
 
     manifest: BackupManifest
     settings_file: Path

@@ -47,7 +47,7 @@ BATCHED = "2025-03-26"
 
 
 class SessionHost(Protocol):
-    """What a session uses of its hub. ``mark`` begins the ids of the hub's questions to clients.
+    """The part of a hub that a session uses. ``mark`` begins the ids of the hub's questions to clients.
 
     ``handlers`` answer requests, by era and method. ``draining`` is set when no new request may begin.
     """

@@ -261,7 +261,7 @@ def model(installation: Installation) -> Iterator[DoctorFinding]:
 
 
 class _UnopenedVectors:
-    """What was embedded is for the hub alone to open."""
+    """Check that only the hub's user can open the embedded texts."""
 
     async def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
         return [None] * len(keys)

@@ -41,7 +41,7 @@ PROFILES = "p"
 """Part of a path after which a profile is named: /mcp/p/work, or with a mode /mcp/p/work/full."""
 
 METADATA = "/.well-known/oauth-protected-resource"
-"""Where clients look for the OAuth server (RFC 9728), also with the path of MCP behind it."""
+"""The path at which clients look for the OAuth server (RFC 9728), also with the path of MCP behind it."""
 
 BATCHED = "2025-03-26"
 """The one protocol version that has batches."""
@@ -52,7 +52,7 @@ _NOT_REQUESTS = frozenset({"not an object", "method is not a string"})
 
 
 class McpPlace(NamedTuple):
-    """What the path of a request to MCP names: the mode, None for that of the settings, and the profile."""
+    """The parts of the path of a request to MCP: the mode, None for that of the settings, and the profile."""
 
     mode: Mode | None
     profile: str

@@ -52,7 +52,7 @@ _SERVER = "tabane.hub.http.server"
 
 
 class HttpWaits(NamedTuple):
-    """How long the hub waits for clients that send slowly, in seconds.
+    """Time limits for clients that send slowly, in seconds.
 
     ``head`` is from the first byte of a request to the end of its headers, ``body`` between two parts
     of its body; ``look`` is how often that is looked after. ``revoked`` is how often the hub looks for
@@ -66,7 +66,7 @@ class HttpWaits(NamedTuple):
 
 
 class HttpHub(Protocol):
-    """What HTTP uses of a hub."""
+    """The part of a hub that HTTP uses."""
 
     @property
     def settings(self) -> Settings:

@@ -1,4 +1,4 @@
-"""Where a request comes from: its connection, or what a trusted proxy says about the client; pure.
+"""The origin of a request: its connection, or the client that a trusted proxy names; pure.
 
 Proxies describe the client in ``Forwarded`` (RFC 7239) or in ``X-Forwarded-For``, ``-Proto`` and ``-Host``.
 Anyone can send these headers, so only those of a trusted proxy are read. In a chain of proxies, the client is
@@ -100,7 +100,7 @@ class TrustedProxies:
 
 
 class ProxyHop(NamedTuple):
-    """What one proxy says about the peer that sent it the request; None where it says nothing."""
+    """The statement of one proxy about the peer that sent it the request; None where it makes none."""
 
     address: str | None
     proto: str | None

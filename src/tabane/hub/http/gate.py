@@ -35,7 +35,7 @@ HEADERS = (
     b"accept, authorization, content-type, last-event-id, mcp-method, mcp-name, mcp-protocol-version, "
     b"mcp-session-id"
 )
-"""What a page may send. Mirrored arguments have names of their own: those that it asks for are added."""
+"""Headers that a page may send. Mirrored arguments have own names: those that it asks for are added."""
 
 EXPOSED = b"mcp-session-id, retry-after, www-authenticate"
 PREFLIGHT_AGE = b"7200"

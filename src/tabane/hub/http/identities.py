@@ -1,4 +1,4 @@
-"""What a hub knows of identities over HTTP besides its own token."""
+"""Identities over HTTP besides the hub's own token."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def only_local(holder: str) -> Access | None:
 
 @dataclass(frozen=True, slots=True)
 class HttpIdentities:
-    """What the hub knows of identities besides its own token.
+    """Identities besides the hub's own token.
 
     ``exist`` returns whether there is any key, or OAuth is configured: without, nobody could come in from
     another machine. ``on_refused`` is called with the source and the reason of each failed attempt.

@@ -19,7 +19,7 @@ CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """Ciphers of TLS 1.2: with forward secrecy and authenticated encryption. Those of TLS 1.3 all are."""
 
 PROTOCOLS = ["http/1.1"]
-"""What ALPN offers: a client that insists on HTTP/2 learns it in the handshake."""
+"""The protocols that ALPN offers: a client that insists on HTTP/2 learns it in the handshake."""
 
 
 class TlsFiles:

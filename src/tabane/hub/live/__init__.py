@@ -1,1 +1,1 @@
-"""What happens in a hub at this moment: events, the last calls, and their number and times by the second."""
+"""The activity of a hub: events, the last calls, and their number and times by the second."""

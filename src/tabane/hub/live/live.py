@@ -1,4 +1,4 @@
-"""What happens in a hub, for those who watch it. Nothing is recorded before somebody does."""
+"""The events in a hub, for those who watch it. Nothing is recorded before somebody does."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ MakeFinder = Callable[[ModelHub, str], ModelFinder]
 
 
 class ModelSources:
-    """What the current settings ask for."""
+    """The model that the current settings ask for."""
 
     def __init__(
         self, settings: Callable[[], Settings], environ: Mapping[str, str], make: MakeFinder | None = None

@@ -55,7 +55,7 @@ CLOSING = 20.0
 
 
 class LaunchOrigin:
-    """How this hub was started: by whom, with which flags.
+    """The start of this hub: by whom, with which flags.
 
     ``asked`` is whether a user waits for this start, and sees its failures. ``detached`` is whether it is a
     process of its own, which another process can start again in the same way.
@@ -91,7 +91,7 @@ class Daemon:
         self._watchdog = Watchdog(self._loop, settings.stuck_after, self._endpoint.logs)
         self._stuck: str | None = None
         self.http: HttpDoor | None = None
-        """Where HTTP is wanted, whether or not it could be."""
+        """The address wanted for HTTP, whether or not it could be had."""
         self._identities: HubIdentities | None = None
         self._restarter: subprocess.Popen[bytes] | None = None
         self.homeless = False

@@ -33,7 +33,7 @@ class UseModel(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EmbeddingHub(Protocol):
-    """What a change of the model needs of a hub."""
+    """The part of a hub that a change of the model needs."""
 
     models: HubModels
     embedding: CollectionEmbedder

@@ -58,7 +58,7 @@ class RemoveProfile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SettledHub(Protocol):
-    """What changes of the settings need of a hub."""
+    """The part of a hub that changes of settings need."""
 
     @property
     def settings(self) -> Settings: ...

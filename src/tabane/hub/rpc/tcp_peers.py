@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
-"""Where Linux lists the connections of this network namespace (proc_pid_net(5))."""
+"""The file in which Linux lists the connections of this network namespace (proc_pid_net(5))."""
 
 
 _LISTENING = "0A"

@@ -18,7 +18,7 @@ from tabane.posts.importing.vector_folder import METADATA, VectorMetadata, metad
 from tabane.posts.post import SPACES
 
 PLACES = {"content": "embeddings", "reasoning": "batch/reasoning", "summary": "batch/summary"}
-"""Where the original twilog keeps the vectors of each text. The options -e, -r and -s name other folders."""
+"""The original twilog's folders for the vectors of each text. The options -e, -r and -s name others."""
 
 SAMPLE = ("twilog.csv", "results.jsonl")
 """Files of the sample archive: a few hundred posts by people who do not exist."""

@@ -44,7 +44,7 @@ _GOES_ON = re.compile(
 
 
 class MachineTextChoice(NamedTuple):
-    """How to use the text: ``text`` None leaves the content unchanged; ``warning`` says what was done."""
+    """The use of the text: ``text`` None leaves the content unchanged; ``warning`` says what was done."""
 
     text: str | None
     warning: Message

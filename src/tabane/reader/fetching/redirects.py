@@ -37,7 +37,7 @@ class RedirectLocation:
 
 @dataclass(frozen=True, slots=True)
 class FetchContext:
-    """What all redirect chains under one policy share. ``wall`` is the time as seconds since 1970."""
+    """State that all redirect chains under one policy share. ``wall`` is the time as seconds since 1970."""
 
     policy: Policy
     guard: Guard

@@ -47,7 +47,7 @@ OVERLAP = 8
 """The part of a chunk that may be of the one before it: one of so many."""
 
 Borders = Iterator[tuple[int, int]]
-"""Where parts of a text begin, and how strong the border before each is; 0 among them or not."""
+"""The beginnings of parts of a text, and the strength of the border before each; 0 among them or not."""
 
 
 class ChunkAtom(NamedTuple):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 Kind = Literal["markdown", "text", "code"]
-"""How a text is read: by its headings and blocks, by its paragraphs, or by its indentation."""
+"""The structure of a text: by its headings and blocks, by its paragraphs, or by its indentation."""
 
 
 class Chunk(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 Makeup = Literal["heading", "prose", "item", "table", "code", "whole"]
-"""How a block is taken apart where it is too long: at sentences, nested items, rows, or blank lines."""
+"""The places to split a block that is too long: at sentences, nested items, rows, or blank lines."""
 
 # A border is given up in the order of its strength, the weakest first, where what it parts fits together.
 GLUE = 0  # between a heading and what it is above

@@ -15,7 +15,7 @@ from tabane.messages import Message
 from tabane.search.embedding.batching import slices
 
 Kind = Literal["query", "document", "topic"]
-"""What a text is to the model: a question, something to be found by one, or the name of a subject."""
+"""The role of a text: a question, something to be found by one, or the name of a subject."""
 
 BYTES = 4  # of a component: float32, little-endian
 

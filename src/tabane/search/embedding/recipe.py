@@ -25,7 +25,7 @@ _DEFAULTS = ModelTraits(Pooling.MEAN, 512, "", "", "", output="")
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a text becomes a vector. ``revision`` is the commit, or checksum, of the model's files.
+    """The steps from a text to a vector. ``revision`` is the commit, or checksum, of the model's files.
 
     ``dimension`` 0 keeps all components; ``output`` "" is the graph's usual one. Vectors always have length
     one.

@@ -48,7 +48,7 @@ class UnreadableIndex(Exception):
 
 @dataclass(frozen=True, slots=True)
 class IndexSnapshot:
-    """What is searched: the index at one moment (None: there is none), what is newer, what is gone.
+    """The data searched: the index at one moment (None: there is none), newer rows, and removed rows.
 
     The moment is that after write number ``changes``.
     """
@@ -189,7 +189,7 @@ class LexicalSearch:
         return self._idf[term] / idf(self._indexed, having) if having else 0.0
 
     def _stretch(self) -> float:
-        """How much more a hit can score here than there: longer averages make its length weigh less."""
+        """The most that a hit can score higher here: longer averages make its length weigh less."""
         assert self._view.searcher is not None
         if not self._mixed:
             return 1.0

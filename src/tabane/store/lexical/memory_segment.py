@@ -79,7 +79,7 @@ _UNPREPARED = PreparedTokens()
 
 @dataclass(slots=True)
 class PendingGeneration:
-    """What came between two commits.
+    """The changes between two commits.
 
     ``waiting`` is not in the memory segment yet: the next search puts it there.
     """

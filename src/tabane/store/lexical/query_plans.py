@@ -85,7 +85,7 @@ class ScoredTerm:
 
 @dataclass(frozen=True, slots=True)
 class LexicalPlan:
-    """What a hit must match and must not, and what it is scored by.
+    """The conditions that a hit must and must not match, and the terms that score it.
 
     ``plain``: it must match any of the leaves, nothing more. ``prefixes`` are to be scored too, by the
     tokens they stand for, with these weights.
@@ -154,7 +154,7 @@ class LexicalPlanner:
             yield from (ScoredTerm(TermMatch(f"{WORDS}_{name}", token), weight * _WORD) for token in words)
 
     def _kana(self, text: str, names: tuple[str, ...]) -> Iterator[ScoredTerm]:
-        """What the words in hiragana of a query of several scripts add, by their pairs of characters."""
+        """The scores that words in hiragana add to a query of several scripts, by pairs of characters."""
         pairs = dict.fromkeys(pair for word in kana_words(text) for pair in substrings.needle_tokens(word))
         for name in names:
             weight = self._weights[name] * _KANA

@@ -31,7 +31,7 @@ _WITH_GAPS, _PLAIN = "gaps", "plain"  # tokenizers: tokens come joined by blanks
 
 
 class IndexWatermark(msgspec.Struct, frozen=True):
-    """How far the index is: rows up to ``row`` (from the collection's base) and tombstones up to that one.
+    """The position of the index: rows to ``row`` (from the collection's base), tombstones to that one.
 
     ``terms``: space → some term of it, which spares looking for one: a fifth of a second in a large index.
     """

@@ -27,7 +27,7 @@ _FEW = 0.25  # of all codes: more of them are sooner counted in a row than picke
 
 
 class HammingCounter:
-    """How codes differ from one that is wanted. ``words[w, v]`` is word w of code v.
+    """Distances of codes from one that is wanted. ``words[w, v]`` is word w of code v.
 
     ``early``: which words are counted first, none if that is not worth it (``begins``). ``bits``: how
     many bits these have.
@@ -71,7 +71,7 @@ class HammingCounter:
 
 @dataclass(frozen=True, slots=True)
 class _HammingBuffers:
-    """Where counting happens: memory that is asked for once, and stays in the processor's own."""
+    """The memory for counting: memory that is asked for once, and stays in the processor's own."""
 
     words: Words
     bits: Bytes
@@ -84,7 +84,7 @@ class _HammingBuffers:
     def sums_of(
         self, words: Words, wanted: Words, numbers: Sequence[int], slots: Array | None, size: int
     ) -> Iterator[Bytes]:
-        """How many bits differ in some of the words, and in the next: bytes, which are quick to add to."""
+        """The number of different bits in some words, and in the next: bytes, which are quick to add to."""
         differing, bits, sums = self.words[:size], self.bits[:size], self.sums[:size]
         for place, number in enumerate(numbers):
             if slots is None:
@@ -177,7 +177,7 @@ def mean_of(data: Matrix) -> Matrix:
 
 
 def lowest(distances: Counts, most: int, bits: int) -> Array:
-    """Where the ``most`` lowest are, in order; of equal ones at the end all, up to four times as many."""
+    """Indexes of the ``most`` lowest, in order; of equal ones at the end all, up to four times as many."""
     if len(distances) <= most:
         return np.arange(len(distances))
     reached = np.cumsum(np.bincount(distances, minlength=bits + 1))

@@ -117,7 +117,7 @@ class CodeFilter:
 
 
 class SimilarityEstimates:
-    """How similar the vectors of one space are to a query, about: what several spaces are combined from."""
+    """Estimated similarities of one space's vectors to a query, from which several spaces are combined."""
 
     def __init__(self, view: SpaceSnapshot, query: Matrix, early: int) -> None:
         self._view, self._query = view, query

@@ -33,7 +33,7 @@ Live = Callable[[], ColumnSnapshot]
 
 
 class VectorIndex:
-    """What is derived from the vectors of a table. Made by :meth:`open`."""
+    """The data derived from the vectors of a table. Made by :meth:`open`."""
 
     def __init__(
         self, truth: VectorTruth, folder: str, spaces: Mapping[str, SpaceIndex], changes: int, live: Live

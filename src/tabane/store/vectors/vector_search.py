@@ -266,7 +266,7 @@ class _EstimatedRecords:
 
 
 def _highest(likely: Array, most: int) -> Array:
-    """Where the highest are, in order; where others are as high as the last of them, not all of these."""
+    """Indexes of the highest, in order; where others are as high as the last of them, not all of these."""
     some = likely[::_STRIDE]
     place = len(some) - min(len(some), 1 + 3 * most // (2 * _STRIDE))
     found = np.flatnonzero(likely >= np.partition(some, place)[place])  # half as many again, most likely

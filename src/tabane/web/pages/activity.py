@@ -25,7 +25,7 @@ OUTCOMES: Mapping[str, tuple[Message, str]] = {
     "limited": (say("over a limit"), "warn"),
     "cancelled": (say("cancelled"), ""),
 }
-"""What the outcomes of calls are called, and the color of each."""
+"""The names of the outcomes of calls, and the color of each."""
 
 STEPS: Mapping[str, tuple[Message, Message]] = {
     "limits": (say("Waiting for its turn"), say("Limits of the key, tool or server held it back.")),

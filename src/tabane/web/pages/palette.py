@@ -1,4 +1,4 @@
-"""What the command palette finds besides pages: servers and tools."""
+"""Servers and tools, which the command palette finds besides pages."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ LOG_TYPES: Mapping[int, Message] = {2: say("Like"), 3: say("Bookmark")}
 
 
 class SearchQuery(NamedTuple):
-    """What is searched, as the address bar has it."""
+    """The search, as the address bar has it."""
 
     text: str
     kind: str

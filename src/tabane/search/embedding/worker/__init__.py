@@ -1,1 +1,1 @@
-"""What runs in the embedding process, and alone imports numpy, onnxruntime, tokenizers and onnx."""
+"""The code of the embedding process, which alone imports numpy, onnxruntime, tokenizers and onnx."""

@@ -193,7 +193,7 @@ class LookedUp:
 
 
 class TokenFeatures:
-    """What depends on one token alone, for the tokens of a part."""
+    """The values that depend on one token alone, for the tokens of a part."""
 
     def __init__(self, arrays: Arrays, most: int) -> None:
         self._most = most
