@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from tabane.errors import TabaneError, UnknownName, UpstreamUnavailable
 from tabane.gateway.catalogs import ServerCatalogs
+from tabane.gateway.direct_clients import DirectClients, ServerMessages
 from tabane.gateway.launchers.package_downloads import StartPreparation
 from tabane.gateway.lookup import CatalogLookup, UnlistedServers, lists_of
 from tabane.gateway.offers.prompts import Prompt
@@ -114,6 +115,7 @@ class Gateway:
             loop, self._instances, self.enabled, obstacle, lambda: self.health_interval, self.spawn
         )
         self._lookup = CatalogLookup(self, self._catalogs, loop)
+        self.direct = DirectClients(self._running_instance)
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -179,6 +181,7 @@ class Gateway:
 
     def leave(self, session: str) -> None:
         """Release the resources of a client: its subscriptions and its own instances."""
+        self.direct.leave(session)
         self._watches.leave(session)
         self._instances.leave(session)
 
@@ -248,6 +251,14 @@ class Gateway:
     def pinned_tools(self) -> list[Tool]:
         """Return the tools that are always listed."""
         return list(self.catalogue.pinned_tools(self.enabled()))
+
+    async def own_tools(self, caller: Caller) -> list[Tool]:
+        """Return the tools of the server that the caller's connection is for, as far as it may call them."""
+        return await self._lookup.own_tools(caller)
+
+    def own_tool(self, caller: Caller, name: str) -> Tool | None:
+        """Return the tool of that server by the server's own name; None if it is not known."""
+        return self._lookup.own_tool(caller, name)
 
     # -- prompts and resources -------------------------------------------------------------------
 
@@ -376,7 +387,7 @@ class Gateway:
 
     def _make(self, server: Server) -> Upstream:
         listing = self._catalogs.listing(server.name)
-        return Upstream(
+        upstream = Upstream(
             server,
             self._loop,
             self._connect,
@@ -389,6 +400,13 @@ class Gateway:
             lambda: self._state_changed(server.name),
             self._preparation,
         )
+        upstream.unknown = ServerMessages(self.direct, upstream)
+        return upstream
+
+    def _running_instance(self, caller: Caller) -> Upstream | None:
+        """Return the instance that serves the caller at the server that its connection is for, if it runs."""
+        server = self.servers.get(caller.server)
+        return None if server is None else self._instances.find(self.sharing.shared(server), caller)
 
     def _take(
         self, server: Server, peer: Peer, name: str, items: list[Raw]

@@ -15,6 +15,7 @@ from tabane.gateway.offers.resource_uris import addressed
 from tabane.gateway.offers.resources import ResourceSource
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.aliases import may_belong
+from tabane.gateway.tools.own_names import OwnNames
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.upstreams.start_download import DOWNLOAD_WAIT
 from tabane.gateway.upstreams.upstream import Upstream
@@ -22,7 +23,7 @@ from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
 from tabane.gateway.visibility import may_find, prompt_target, resource_target, sees, visible_names
 from tabane.messages import Message, say
 from tabane.operations import Caller, CallTarget
-from tabane.text.nearest_names import nearest_qualified
+from tabane.text.nearest_names import nearest, nearest_qualified
 
 log = logging.getLogger(__name__)
 
@@ -67,12 +68,16 @@ class CatalogLookup:
         self, servers: ServerInstances, catalogs: ServerCatalogs, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._servers, self._catalogs, self._loop = servers, catalogs, loop
+        self._own = OwnNames(catalogs.tools)
 
     async def find(self, caller: Caller, name: str) -> Tool:
         """Return the tool of that name; wait for its server if that has never listed its tools.
 
-        Raises UnknownName with the three nearest names.
+        On a connection to one server, the name is the server's own. Raises UnknownName with the three nearest
+        names.
         """
+        if caller.server:
+            return await self._find_own(caller, name)
         tools = self._catalogs.tools
         tool = tools.find(name)
         if tool is None:
@@ -83,6 +88,53 @@ class CatalogLookup:
             self._check_downloading(caller, name)
             raise self.unknown(caller, name)
         return tool
+
+    async def own_tools(self, caller: Caller) -> list[Tool]:
+        """Return the tools of the server that the caller's connection is for; wait for its first listing."""
+        await self.own_listed(caller, "tools")
+        return [tool for tool in self._own.of(caller.server).values() if may_find(caller, tool.target)]
+
+    async def own_listed(self, caller: Caller, kind: str) -> None:
+        """Wait until the server that the caller's connection is for has listed."""
+        server = self._servers.servers.get(caller.server)
+        if server is None or server.disabled:
+            return
+        names = [name for name in lists_of(kind) if not self._catalogs.has(server.name, name)]
+        waits = [self.listed_by(server, caller, name) for name in names]
+        await self._within(self._servers.limits.start_timeout, waits)
+
+    def own_tool(self, caller: Caller, name: str) -> Tool | None:
+        """Return a tool of the server that the caller's connection is for, if it is known."""
+        tool = self._own.find(caller.server, name)
+        return tool if tool is not None and may_find(caller, tool.target) else None
+
+    async def _find_own(self, caller: Caller, name: str) -> Tool:
+        await self.own_listed(caller, "tools")
+        tool = self.own_tool(caller, name)
+        if tool is None:
+            self._check_own(caller)
+            near = nearest(name, [each.name for each in await self.own_tools(caller)])
+            raise UnknownName(_no_tool(caller.server, name, near), near)
+        return tool
+
+    def _check_own(self, caller: Caller) -> None:
+        """Raise UpstreamUnavailable if the server of a connection is disabled, or is still downloaded."""
+        server = self._servers.servers.get(caller.server)
+        if server is not None and server.disabled:
+            raise UpstreamUnavailable(server.disabled)
+        for instance in self._servers.instances(caller.server):
+            if (error := instance.still_downloading) is not None:
+                raise error
+
+    async def _find_own_prompt(self, caller: Caller, name: str) -> Prompt:
+        await self.own_listed(caller, "prompts")
+        prompts = self._catalogs.prompts.of_server(caller.server)
+        mine = {each.name: each for each in prompts if may_find(caller, prompt_target(each))}
+        if name not in mine:
+            self._check_own(caller)
+            near = nearest(name, mine)
+            raise UnknownName(_no_prompt(caller.server, name, near), near)
+        return mine[name]
 
     def unknown(self, caller: Caller, name: str) -> UnknownName:
         """Return the error for a name that no tool has, with the nearest names that the caller may find."""
@@ -102,6 +154,8 @@ class CatalogLookup:
 
         Raises UnknownName with the three nearest names.
         """
+        if caller.server:
+            return await self._find_own_prompt(caller, name)
         prompts = self._catalogs.prompts
         prompt = prompts.find(name)
         if prompt is None:
@@ -139,6 +193,9 @@ class CatalogLookup:
         that reads resources may know the URI. ``shown`` is the URI as it is given here.
         """
         at = addressed(uri)
+        if caller.server:
+            own = at[1] if at is not None and at[0] == caller.server else uri
+            return (ResourceSource(caller.server, own, uri),)
         if at is not None:
             return (ResourceSource(*at, uri),) if at[0] in self._servers.servers else ()
         resources = self._catalogs.resources
@@ -250,6 +307,28 @@ class CatalogLookup:
             _, waiting = await asyncio.wait(
                 waiting, timeout=min(left, LOOK), return_when=asyncio.FIRST_COMPLETED
             )
+
+
+def _no_tool(server: str, name: str, near: Sequence[str]) -> Message:
+    if near:
+        return say(
+            "{server!n} has no tool {name}. Did you mean {near}?",
+            server=server,
+            name=name,
+            near=", ".join(near),
+        )
+    return say("{server!n} has no tool {name}.", server=server, name=name)
+
+
+def _no_prompt(server: str, name: str, near: Sequence[str]) -> Message:
+    if near:
+        return say(
+            "{server!n} has no prompt {name}. Did you mean {near}?",
+            server=server,
+            name=name,
+            near=", ".join(near),
+        )
+    return say("{server!n} has no prompt {name}.", server=server, name=name)
 
 
 def lists_of(kind: str) -> tuple[str, ...]:

@@ -14,8 +14,8 @@ from tabane.gateway.offers.resource_uris import (
     address,
     addressed,
     authority,
-    needs_address,
     kept_scheme,
+    needs_address,
     scheme,
     template_address,
 )

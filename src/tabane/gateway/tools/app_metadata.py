@@ -104,9 +104,7 @@ def _shown_block(server: str, block: Raw) -> Raw:
 def _shown(server: str, members: Members, keys: tuple[str, ...]) -> Members:
     """Return those of the members that are shown otherwise than the server says them."""
     found = {key: json_text(members.get(key)) for key in keys}
-    return {
-        key: Raw(quote(shown_uri(server, uri))) for key, uri in found.items() if uri and kept_scheme(uri)
-    }
+    return {key: Raw(quote(shown_uri(server, uri))) for key, uri in found.items() if uri and kept_scheme(uri)}
 
 
 def _object(members: Members, key: str) -> Members:
