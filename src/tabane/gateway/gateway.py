@@ -17,6 +17,7 @@ from tabane.gateway.launchers.package_downloads import StartPreparation
 from tabane.gateway.lookup import CatalogLookup, UnlistedServers, lists_of
 from tabane.gateway.offers.prompts import Prompt
 from tabane.gateway.offers.resources import ResourceSource
+from tabane.gateway.offers.skills import Skill
 from tabane.gateway.offers.watches import OnUpdated, ResourceWatches
 from tabane.gateway.processes.child_environment import EnvironmentNames
 from tabane.gateway.processes.stderr import ServerLogFile
@@ -34,11 +35,11 @@ from tabane.gateway.upstreams.instances import HealthChecks, Instances, ServerSh
 from tabane.gateway.upstreams.lists import LISTS
 from tabane.gateway.upstreams.upstream import Upstream
 from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
-from tabane.gateway.visibility import sees
+from tabane.gateway.visibility import may_find, resource_target, sees
 from tabane.messages import Message, say
 from tabane.operations import LOCAL, Access, Caller
 from tabane.text.nearest_names import nearest
-from tabane.wire.extensions import Extension
+from tabane.wire.extensions import SKILLS, Extension
 
 HOLDS = 60.0
 """Seconds for which a list may be cached if no server says less. Servers also announce changes."""
@@ -274,6 +275,25 @@ class Gateway:
         """Find the servers to ask for a resource, as :meth:`CatalogLookup.sources` does."""
         return self._lookup.sources(caller, uri)
 
+    async def skills_of(self, caller: Caller) -> list[Skill]:
+        """Return the skills that the caller may read, of all servers, brought up to date as lists are."""
+        await self._lookup.refresh("skills", caller)
+        await self._catalogs.skills.read()
+        return [
+            skill
+            for skill in self._catalogs.skills.items()
+            if may_find(caller, resource_target(skill.server, skill.uri))
+        ]
+
+    def skill_sources(self, caller: Caller, uri: str) -> Coroutine[Any, Any, tuple[ResourceSource, ...]]:
+        """Find the servers to ask for a skill, as :meth:`CatalogLookup.skill_sources` does."""
+        return self._lookup.skill_sources(caller, uri)
+
+    def reads_folders(self, server: str) -> bool:
+        """Return whether a server lists what is in the folders of its skills."""
+        listing = self._catalogs.listing(server)
+        return listing is not None and bytes(listing.settings_of(SKILLS).get("directoryRead", b"")) == b"true"
+
     def holds(self, kind: str) -> float:
         """Return the seconds for which a client may cache such lists: the least that a server gives."""
         names = lists_of(kind)
@@ -431,7 +451,9 @@ class Gateway:
         if configured is None:
             return
         if self._catalogs.take(configured, server.fingerprint, peer, name, items, plan):
-            self._offers_changed("resources" if name == "templates" else name, configured.project)
+            # Clients have no notification of changed skills: their files are resources.
+            kind = "resources" if name in ("templates", "skills") else name
+            self._offers_changed(kind, configured.project)
 
     def _offers_changed(self, kind: str, project: str = "") -> None:
         self._on_changed(kind, project)

@@ -6,13 +6,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 from tabane.errors import TabaneError, UnknownName, UpstreamUnavailable
 from tabane.gateway.catalogs import ServerCatalogs
 from tabane.gateway.offers.prompts import Prompt
 from tabane.gateway.offers.resource_uris import addressed
-from tabane.gateway.offers.resources import ResourceSource
+from tabane.gateway.offers.resources import MOST_SOURCES, ResourceSource
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.aliases import may_belong
 from tabane.gateway.tools.own_names import OwnNames
@@ -24,6 +25,7 @@ from tabane.gateway.visibility import may_find, prompt_target, resource_target, 
 from tabane.messages import Message, say
 from tabane.operations import Caller, CallTarget
 from tabane.text.nearest_names import nearest, nearest_qualified
+from tabane.wire.extensions import SKILLS
 
 log = logging.getLogger(__name__)
 
@@ -208,6 +210,31 @@ class CatalogLookup:
         ]
         await self._within(self._servers.limits.start_timeout, waits, lambda: bool(resources.known(uri)))
         return resources.find(uri)
+
+    async def skill_sources(self, caller: Caller, uri: str) -> tuple[ResourceSource, ...]:
+        """Return the servers to ask for a skill or one of its folders; eight at most.
+
+        An address names its server. A server's own URI belongs to the servers that list it. If there is none,
+        every server with skills may have it, since a skill need not be listed.
+        """
+        at = addressed(uri)
+        if at is not None:
+            found = [ResourceSource(*at, uri)] if at[0] in self._servers.servers else []
+        else:
+            await self.refresh("skills", caller)
+            await self._catalogs.skills.read()
+            found = [ResourceSource(server, uri, uri) for server in self._with_skill(uri)]
+        allowed = (each for each in found if may_find(caller, resource_target(each.server, each.uri)))
+        return tuple(islice(allowed, MOST_SOURCES))
+
+    def _with_skill(self, uri: str) -> list[str]:
+        below = f"{uri}/"
+        skills = self._catalogs.skills.items()
+        owners = [each.server for each in skills if each.uri == uri or each.uri.startswith(below)]
+        enabled = (server.name for server in self._servers.enabled())
+        listings = ((name, self._catalogs.listing(name)) for name in enabled)
+        others = [name for name, listing in listings if listing is not None and listing.has(SKILLS)]
+        return list(dict.fromkeys(owners or others))
 
     async def wait_listed(self, caller: Caller) -> UnlistedServers:
         """Wait, at most ``list_wait`` seconds, for servers that never listed; return those still missing.

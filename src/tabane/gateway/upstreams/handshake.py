@@ -41,7 +41,8 @@ class Peer:
     info: bytes = b"{}"
 
     def has(self, capability: str) -> bool:
-        return capability in self.capabilities
+        """Return whether it announced a capability, or the extension with that identifier."""
+        return capability in self.capabilities or self.carries(capability)
 
     def carries(self, extension: str) -> bool:
         """Return whether it announced the extension with that identifier."""

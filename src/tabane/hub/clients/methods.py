@@ -19,6 +19,7 @@ from tabane.hub.clients.document_resources import ListedDocuments
 from tabane.hub.clients.lists import ListRequests
 from tabane.hub.clients.offers import OfferRequests
 from tabane.hub.clients.session import ClientMethods, Handler, Session
+from tabane.hub.clients.skill_requests import FOLDER, GET, LIST, SkillRequests
 from tabane.hub.clients.tool_calls import ToolCalls
 from tabane.hub.clients.unknown_methods import PassedMessages
 from tabane.operations import LOCAL, Door
@@ -55,6 +56,7 @@ def client_methods(
         "resources/templates/list": lists.list_templates,
         "resources/read": offers.read_resource,
         "completion/complete": offers.complete,
+        **SkillRequests(gateway, door).methods(),
     }
     legacy: dict[str, Handler] = {
         "initialize": about.initialize,
@@ -77,9 +79,16 @@ def _methods(
     passed: Callable[[Collection[str]], PassedMessages],
 ) -> ClientMethods:
     """Return the handlers for connections to all servers, and for those to one server."""
-    of_one = {era: {**methods, **direct.methods(era)} for era, methods in handlers.items()}
+    of_one = {
+        era: {**{name: methods[name] for name in methods.keys() - PASSED}, **direct.methods(era)}
+        for era, methods in handlers.items()
+    }
     known = {method for methods in of_one.values() for method in methods}
     return ClientMethods(handlers, of_one, passed(known))
+
+
+PASSED = frozenset({LIST, GET, FOLDER})
+"""Methods of extensions that a connection to one server passes on unchanged: there is nothing to merge."""
 
 
 def introduce(session: Session, params: Members) -> None:
