@@ -37,6 +37,7 @@ from tabane.gateway.visibility import sees
 from tabane.messages import Message, say
 from tabane.operations import LOCAL, Access, Caller
 from tabane.text.nearest_names import nearest
+from tabane.wire.extensions import Extension
 
 HOLDS = 60.0
 """Seconds for which a list may be cached if no server says less. Servers also announce changes."""
@@ -65,7 +66,8 @@ class Gateway:
 
     ``on_changed`` is called with the kind (tools, prompts, resources) if what clients can see of it may have
     changed, and with the folder of the project whose clients can see it; empty for all clients. ``on_log`` is
-    called with a server's name and the parameters of a log message that belongs to no call.
+    called with a server's name and the parameters of a log message that belongs to no call. ``extensions``
+    of the protocol are those that servers are told of, and that pass between them and clients.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Gateway:
         obstacle: Callable[[Server], Message | None] = lambda server: None,
         preparation: StartPreparation | None = None,
         passed: Callable[[Server], EnvironmentNames] = lambda server: EnvironmentNames(),
+        extensions: tuple[Extension, ...] = (),
     ) -> None:
         self.servers = {server.name: server for server in servers}
         self.validator = validator or ArgumentValidator()
@@ -94,6 +97,7 @@ class Gateway:
         self._preparation = preparation
         self._logs, self.passed = logs, passed
         self.list_wait, self.health_interval = list_wait, health_interval
+        self.extensions = extensions
         self._on_changed, self._on_log = on_changed, on_log
         self.watcher: GatewayWatch | None = None
         self.projects = ClientProjects()

@@ -43,8 +43,9 @@ class Conversation:
     ``transport`` is set before anything else is done. ``on_notice`` gets method and params of each
     notification that belongs to no call, and of each question that no client could answer. ``roots`` are the
     answer to the question for them if no client is asked, None if it is refused. ``capabilities`` are those
-    of the one client that the upstream runs for, None if it is shared. ``on_closed`` is called once when the
-    connection is over, after every call in flight was answered with :class:`UpstreamDied`.
+    of the one client that the upstream runs for, None if it is shared. ``extensions`` are then those that it
+    is told of. ``on_closed`` is called once when the connection is over, after every call in flight was
+    answered with :class:`UpstreamDied`.
     """
 
     transport: UpstreamTransport
@@ -59,7 +60,9 @@ class Conversation:
         max_line: int = 64 << 20,
         roots: Sequence[str] | None = None,
         capabilities: bytes | None = None,
+        extensions: Members | None = None,
     ) -> None:
+        self._extensions = extensions or {}
         self._name, self._loop = name, loop
         self._on_notice, self._on_closed = on_notice, on_closed
         self._roots, self._capabilities = roots, capabilities
@@ -84,6 +87,7 @@ class Conversation:
             self._capabilities,
             # If a question's call is known, its client can be asked for its folders, whoever shares it.
             roots=self._roots is not None or self.transport.exact,
+            extensions=self._extensions,
         )
         self.peer = await handshake.perform(known, probe_timeout)
         return self.peer

@@ -84,15 +84,22 @@ class HandshakeRequest(Protocol):
 class Handshake:
     """Settles the era and introduces the hub.
 
-    ``capabilities`` are the client capabilities announced to a legacy upstream. ``roots`` is whether it may
-    ask for folders. ``tell`` sends a notification.
+    ``capabilities`` are the client capabilities announced to a legacy upstream, None if all clients share it.
+    ``roots`` is whether it may ask for folders, ``extensions`` are those that a shared upstream is told of.
+    ``tell`` sends a notification.
     """
 
     def __init__(
-        self, ask: HandshakeRequest, tell: Callable[[bytes], None], capabilities: bytes | None, *, roots: bool
+        self,
+        ask: HandshakeRequest,
+        tell: Callable[[bytes], None],
+        capabilities: bytes | None,
+        *,
+        roots: bool,
+        extensions: Members,
     ) -> None:
         self._ask, self._tell = ask, tell
-        self._capabilities = declared(capabilities, roots=roots)
+        self._capabilities = declared(capabilities, roots=roots, extensions=extensions)
 
     async def perform(self, known: Era | None, probe_timeout: float) -> Peer:
         """Return the peer. ``known`` is what it was last time.
@@ -160,9 +167,14 @@ class Handshake:
         return peer_of(Era.LEGACY, version, result, json.member(result, "serverInfo"))
 
 
-def declared(capabilities: bytes | None, *, roots: bool) -> bytes:
-    """Return the capabilities for ``initialize``: the one client's, or those of a shared upstream."""
+def declared(capabilities: bytes | None, *, roots: bool, extensions: Members) -> bytes:
+    """Return the capabilities for ``initialize``: the one client's, or those of a shared upstream.
+
+    ``extensions`` are those that a shared upstream is told of.
+    """
     members = json.fields(CAPABILITIES if capabilities is None else capabilities)
+    if capabilities is None and extensions:
+        members["extensions"] = Raw(json.join(extensions))
     if roots:
         members["roots"] = Raw(b"{}")
     return json.join(members)

@@ -25,6 +25,7 @@ from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
+from tabane.wire.negotiation import announced
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ class _Introductions:
         session.version = eras.negotiate(json.text(params.get("protocolVersion")))
         result = {
             "protocolVersion": session.version,
-            "capabilities": _capabilities(session),
+            "capabilities": self._capabilities(session),
             "serverInfo": self._info,
             "instructions": self._disclosure.instructions(session.mode, session.caller.access),
         }
@@ -97,7 +98,7 @@ class _Introductions:
     def discover(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         result = {
             "supportedVersions": [eras.MODERN],
-            "capabilities": _capabilities(session),
+            "capabilities": self._capabilities(session),
             "instructions": self._disclosure.instructions(session.mode, session.caller.access),
             "ttlMs": 60_000,
             "cacheScope": "private",
@@ -116,6 +117,19 @@ class _Introductions:
         built_in = self._disclosure.built_in(name, session.caller.access)
         definition = built_in or (await self._gateway.find(session.caller, name)).definition
         session.answer(request_id, b'{"tool":' + definition + b"}")
+
+    def _capabilities(self, session: Session) -> dict[str, Any]:
+        """Return the capabilities of the hub: fixed by its settings, and independent of its servers."""
+        # In mode search the list of tools is fixed, so it never changes.
+        found: dict[str, Any] = {
+            "tools": {"listChanged": session.mode != "search"},
+            "prompts": {"listChanged": True},
+            "resources": {"listChanged": True, "subscribe": True},
+            "completions": {},
+            "logging": {},
+        }
+        extensions = announced(self._gateway.extensions)
+        return {**found, "extensions": extensions} if extensions else found
 
 
 def _capabilities(session: Session) -> dict[str, Any]:
