@@ -22,6 +22,7 @@ from tabane.gateway.tool_meaning import QueryMeaning, ToolEmbedding, ToolMeaning
 from tabane.gateway.tools.aliases import AliasMap, Entry
 from tabane.gateway.tools.catalog import ToolCatalog, ToolCatalogPlan
 from tabane.gateway.tools.index import ToolHits, ToolIndex, ToolQuery
+from tabane.gateway.tools.kept_addresses import kept_scheme
 from tabane.gateway.tools.listings import ListingsFile, Named, ServerListing, listing_of
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.tools.tool_use import ToolUse, ties_broken
@@ -110,6 +111,16 @@ class ServerCatalogs:
         if name == "skills" and (listing := self._listed.get(server)) is not None and not listing.has(SKILLS):
             return True  # there are none
         return name in self._known.get(server, ())
+
+    def claimants(self, uri: str) -> tuple[str, ...]:
+        """Return the servers that list a resource, have a template for it, or a tool with that page."""
+        found = (*self.resources.claimants(uri), *self.tools.with_page(uri))
+        return tuple(dict.fromkeys(found))
+
+    def of_scheme(self, uri: str) -> tuple[str, ...]:
+        """Return the servers that list a resource of that scheme, or have pages, if it is theirs."""
+        paged = self.tools.with_page() if kept_scheme(uri).lower() == "ui://" else ()
+        return tuple(dict.fromkeys((*self.resources.of_scheme(uri), *paged)))
 
     @property
     def versions(self) -> dict[str, int]:
@@ -277,7 +288,7 @@ class ServerCatalogs:
                     self._index.remove(name)
             for name in list(self._known):
                 if self.tools.has(name):
-                    self._index.replace(name, self.tools.of_server(name))
+                    self._index.replace(name, self.tools.for_models(name))
         elif idle != self._indexed_without:
             self._index_own(self._index, idle)
         return self._index
@@ -291,7 +302,7 @@ class ServerCatalogs:
         # Before the first search there is no index to update: it is built from the catalog.
         self._meaning.changed()
         if self._index is not None:
-            tools = self.tools.of_server(name)
+            tools = self.tools.for_models(name)
             if self.tools.has(name):
                 self._later(lambda: self._ready_index().replace(name, tools))
             else:

@@ -192,6 +192,10 @@ class Gateway:
         """Find a tool, as :meth:`CatalogLookup.find` does."""
         return self._lookup.find(caller, name)
 
+    def find_for_app(self, caller: Caller, name: str) -> Tool | None:
+        """Find a tool for an app, as :meth:`CatalogLookup.find_for_app` does."""
+        return self._lookup.find_for_app(caller, name)
+
     def wait_listed(self, caller: Caller) -> Coroutine[Any, Any, UnlistedServers]:
         """Wait for tools, as :meth:`CatalogLookup.wait_listed` does."""
         return self._lookup.wait_listed(caller)
@@ -246,8 +250,8 @@ class Gateway:
         """
         self._catalogs.provide(tools, unlisted, idle)
 
-    def pinned(self) -> bytes:
-        return self.catalogue.pinned(self.enabled())
+    def pinned(self, *, apps: bool = False) -> bytes:
+        return self.catalogue.pinned(self.enabled(), apps=apps)
 
     def pinned_tools(self) -> list[Tool]:
         """Return the tools that are always listed."""

@@ -6,16 +6,16 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import NamedTuple, Protocol
 
-from tabane.errors import TabaneError, UnknownName, UpstreamUnavailable
+from tabane.errors import CallerError, TabaneError, UnknownName, UpstreamUnavailable
 from tabane.gateway.catalogs import ServerCatalogs
 from tabane.gateway.offers.prompts import Prompt
-from tabane.gateway.offers.resource_uris import addressed
+from tabane.gateway.offers.resource_uris import addressed, template_address
 from tabane.gateway.offers.resources import MOST_SOURCES, ResourceSource
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.aliases import may_belong
+from tabane.gateway.tools.kept_addresses import kept_scheme
 from tabane.gateway.tools.own_names import OwnNames
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.upstreams.start_download import DOWNLOAD_WAIT
@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 LOOK = 1.0
 """Seconds between two looks at whether waiting is still of use."""
+
+_MOST_NAMED = 8
 
 RESOURCES = ("resources", "templates")
 """The lists that resources come from."""
@@ -181,12 +183,15 @@ class CatalogLookup:
     async def sources(self, caller: Caller, uri: str) -> tuple[ResourceSource, ...]:
         """Return the servers to ask for a resource or a template, as :meth:`_sources` does.
 
-        Only those from which the caller may read the resource.
+        Only those from which the caller may read the resource. Raises CallerError for a URI with a kept
+        scheme that several servers have: nothing says which of them is meant.
         """
         found = await self._sources(caller, uri)
-        if caller.access.everything:
-            return found
-        return tuple(each for each in found if may_find(caller, resource_target(each.server, each.uri)))
+        if not caller.access.everything:
+            found = tuple(each for each in found if may_find(caller, resource_target(each.server, each.uri)))
+        if kept_scheme(uri):
+            _check_one(found, uri)
+        return found
 
     async def _sources(self, caller: Caller, uri: str) -> tuple[ResourceSource, ...]:
         """Return the servers to ask for a resource or a template, the likeliest first; eight at most.
@@ -200,6 +205,8 @@ class CatalogLookup:
             return (ResourceSource(caller.server, own, uri),)
         if at is not None:
             return (ResourceSource(*at, uri),) if at[0] in self._servers.servers else ()
+        if kept_scheme(uri):
+            return await self._sources_of_kept(caller, uri)
         resources = self._catalogs.resources
         if found := resources.known(uri):
             return found
@@ -212,10 +219,11 @@ class CatalogLookup:
         return resources.find(uri)
 
     async def skill_sources(self, caller: Caller, uri: str) -> tuple[ResourceSource, ...]:
-        """Return the servers to ask for a skill or one of its folders; eight at most.
+        """Return the servers to ask for a skill or one of its folders.
 
-        An address names its server. A server's own URI belongs to the servers that list it. If there is none,
-        every server with skills may have it, since a skill need not be listed.
+        An address names its server. A server's own URI belongs to the server that lists it. If there is none,
+        every server with skills may have it, since a skill need not be listed. Raises CallerError if these
+        are several: nothing says which of them is meant.
         """
         at = addressed(uri)
         if at is not None:
@@ -224,8 +232,9 @@ class CatalogLookup:
             await self.refresh("skills", caller)
             await self._catalogs.skills.read()
             found = [ResourceSource(server, uri, uri) for server in self._with_skill(uri)]
-        allowed = (each for each in found if may_find(caller, resource_target(each.server, each.uri)))
-        return tuple(islice(allowed, MOST_SOURCES))
+        allowed = tuple(each for each in found if may_find(caller, resource_target(each.server, each.uri)))
+        _check_one(allowed, uri)
+        return allowed
 
     def _with_skill(self, uri: str) -> list[str]:
         below = f"{uri}/"
@@ -235,6 +244,38 @@ class CatalogLookup:
         listings = ((name, self._catalogs.listing(name)) for name in enabled)
         others = [name for name, listing in listings if listing is not None and listing.has(SKILLS)]
         return list(dict.fromkeys(owners or others))
+
+    async def _sources_of_kept(self, caller: Caller, uri: str) -> tuple[ResourceSource, ...]:
+        """Return the servers that may mean a URI whose scheme is kept, as an app spells its own pages.
+
+        These are the servers that list it, or whose tools name it as their page. If there are none, those
+        that have anything of this scheme, since it need not be listed.
+        """
+        waits = [
+            self.listed_by(server, caller, name)
+            for name in ("tools", *RESOURCES)
+            for server in self._unlisted_for(caller, name)
+        ]
+        await self._within(self._servers.list_wait, waits)
+        found = self._catalogs.claimants(uri) or self._catalogs.of_scheme(uri)
+        return tuple(ResourceSource(server, uri, uri) for server in found[:MOST_SOURCES])
+
+    def find_for_app(self, caller: Caller, name: str) -> Tool | None:
+        """Return the tool that an app calls by its server's own name; None if no server with pages has it.
+
+        A host passes on the calls of an app as they are, and does not say which app makes them. Raises
+        CallerError if several servers have such a tool.
+        """
+        found = [tool for tool in self._catalogs.tools.for_apps(name) if may_find(caller, tool.target)]
+        if len(found) > 1:
+            raise CallerError(
+                say(
+                    "Several servers have a tool {name}. Call one of these: {names}",
+                    name=name,
+                    names=", ".join(tool.alias for tool in found[:_MOST_NAMED]),
+                )
+            )
+        return found[0] if found else None
 
     async def wait_listed(self, caller: Caller) -> UnlistedServers:
         """Wait, at most ``list_wait`` seconds, for servers that never listed; return those still missing.
@@ -334,6 +375,19 @@ class CatalogLookup:
             _, waiting = await asyncio.wait(
                 waiting, timeout=min(left, LOOK), return_when=asyncio.FIRST_COMPLETED
             )
+
+
+def _check_one(found: Sequence[ResourceSource], uri: str) -> None:
+    """Raise CallerError if several servers may be meant."""
+    if len(found) > 1:
+        addresses = ", ".join(template_address(each.server, each.uri) for each in found[:MOST_SOURCES])
+        raise CallerError(
+            say(
+                "Several servers have {uri}. Use one of these addresses: {addresses}",
+                uri=uri,
+                addresses=addresses,
+            )
+        )
 
 
 def _no_tool(server: str, name: str, near: Sequence[str]) -> Message:

@@ -32,7 +32,7 @@ class Extension:
 
 
 EXTENSIONS = (
-    Extension(UI, "ui", False, b"{}", b'{"mimeTypes":["text/html;profile=mcp-app"]}'),
+    Extension(UI, "ui", True, b"{}", b'{"mimeTypes":["text/html;profile=mcp-app"]}'),
     Extension(TASKS, "tasks", False, b"{}", b"{}"),
     Extension(SKILLS, "skills", True, b'{"directoryRead":true}'),
 )

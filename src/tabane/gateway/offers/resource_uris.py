@@ -4,8 +4,8 @@ A resource has its own URI here if only one server lists that URI. Otherwise it 
 ``tabane://upstream/<server>/<its URI>``, which is accepted for every resource. The URI in an address is
 percent-encoded, so that it is one segment of the path. A template in an address is verbatim, since an encoded
 expression would not be one. So is a URI that a client expanded from it: a remainder that has a scheme is
-taken verbatim, any other is decoded. A URI whose scheme has a meaning for hosts is always shown as an address,
-and keeps that scheme there: :mod:`tabane.gateway.tools.kept_addresses`.
+taken verbatim, any other is decoded. A URI whose scheme has a meaning for hosts is always shown as an
+address, and keeps that scheme there: :mod:`tabane.gateway.tools.kept_addresses`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from tabane.gateway.offers.resource_uris import (
     address,
     addressed,
     authority,
-    kept_scheme,
     needs_address,
     scheme,
     template_address,
@@ -104,6 +103,10 @@ class ResourceCatalog:
     def has(self, server: str) -> bool:
         """Return whether the resources of that server are known."""
         return server in self._by_server
+
+    def definition(self, server: str, uri: str) -> Raw | None:
+        """Return how a server lists a resource, by its own URI; None if it does not list it."""
+        return self._by_server.get(server, _ServerResources()).resources.get(uri)
 
     def counts(self, server: str) -> tuple[int, int]:
         """Return how many resources and templates a server offers."""
@@ -236,7 +239,7 @@ def _shown(
     owners = _owners(listed)
     for server, definitions in listed.items():
         for key, definition in definitions.items():
-            if len(owners[key]) == 1 and not needs_address(key) and not kept_scheme(key):
+            if len(owners[key]) == 1 and not needs_address(key):
                 yield ResourceItem(key, bytes(definition), server, key)
             else:
                 shown = spelled(server, key)

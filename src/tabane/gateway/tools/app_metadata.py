@@ -1,8 +1,9 @@
 """Metadata of MCP Apps (SEP-1865) in tools and results: the page of a tool, and who may call it; pure.
 
-A tool names its page in ``_meta.ui.resourceUri`` (before the stable specification in ``_meta["ui/resourceUri"]``).
-``_meta.ui.visibility`` says whether a model or an app may call it. A client gets every address of a page as an
-address of its server (:mod:`tabane.gateway.tools.kept_addresses`), in tools and in what tools return.
+A tool names its page in ``_meta.ui.resourceUri`` (before the stable specification in
+``_meta["ui/resourceUri"]``). ``_meta.ui.visibility`` says whether a model or an app may call it. A client
+gets every address of a page as an address of its server (:mod:`tabane.gateway.tools.kept_addresses`), in
+tools and in what tools return.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ PAGE = "text/html;profile=mcp-app"
 """The media type of a page."""
 
 _FLAT = ("ui/resourceUri", "openai/outputTemplate")
-"""Members of ``_meta`` with the address of a page, besides ``ui.resourceUri``: an old one, and a host's own."""
+"""Members of ``_meta`` with the address of a page, besides ``ui.resourceUri``: of drafts, and of a host."""
 
 _MARKS = tuple(start.removesuffix("//").encode() for start in KEPT_SCHEMES)
 
@@ -37,7 +38,7 @@ NO_APP = AppMetadata()
 
 
 def app_metadata(definition: Members) -> AppMetadata:
-    """Return what a tool's definition says of apps. What has another type than prescribed counts as absent."""
+    """Return what a tool's definition says of apps. What has a wrong type counts as absent."""
     meta = _object(definition, "_meta")
     ui = _object(meta, "ui")
     if not ui and "ui/resourceUri" not in meta:
@@ -50,8 +51,14 @@ def app_metadata(definition: Members) -> AppMetadata:
     return AppMetadata(page if is_page else "", "model" in visible, "app" in visible)
 
 
+def app_members(definition: bytes) -> Members:
+    """Return what the ``_meta`` of a tool's definition says of apps, as it is there."""
+    meta = _object(fields(definition), "_meta")
+    return {key: meta[key] for key in ("ui", *_FLAT) if key in meta}
+
+
 def with_shown_page(server: str, definition: Members) -> Members:
-    """Return a tool's definition, or a result, with the addresses of pages in its ``_meta`` as they are shown."""
+    """Return a definition or a result with the addresses of pages in its ``_meta`` as they are shown."""
     meta = _object(definition, "_meta")
     if not meta:
         return definition

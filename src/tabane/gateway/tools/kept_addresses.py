@@ -1,10 +1,11 @@
 """Addresses of resources whose scheme has a meaning for hosts, such as ``ui://``; pure.
 
-A host shows a resource as a page only if its URI begins with ``ui://``, and keeps the page by that URI. Such a
-URI is always shown as an address with its server, ``ui://tabane/<server>/<what follows ui://>``, whichever
-other servers there are. Servers need not list these resources, so a collision could go unnoticed, or come after
-a host has kept the page. An address depends on nothing but the server's name, so it never leads to another
-server's resource. What follows the server is verbatim: relative references between resources stay right.
+A host shows a resource as a page only if its URI begins with ``ui://``, and keeps the page by that URI. Such
+a URI is always shown as an address with its server, ``ui://tabane/<server>/<what follows ui://>``, whichever
+other servers there are. Servers need not list these resources, so a collision could go unnoticed, or come
+after a host has kept the page. An address depends on nothing but the server's name, so it never leads to
+another server's resource. What follows the server is verbatim: relative references between resources stay
+right.
 """
 
 from __future__ import annotations

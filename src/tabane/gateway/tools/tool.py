@@ -46,8 +46,8 @@ class Tool:
     own. The remaining fields are read from the definition for searching and listing. ``schema`` is the
     decoded inputSchema ({} if it is not an object). ``tags``, ``category`` and ``about`` are the user's words
     about its server, ``notes`` and ``examples`` (of queries) those about the tool. ``mirrored`` are the
-    arguments that are repeated in headers if the tool is called over HTTP. ``app`` says whether it has a page,
-    and who may call it. ``target`` is the tool as what a caller wants to call.
+    arguments that are repeated in headers if the tool is called over HTTP. ``app`` says whether it has a
+    page, and who may call it. ``target`` is the tool as what a caller wants to call.
     """
 
     alias: str
@@ -219,6 +219,11 @@ class ToolCallRequest(msgspec.Struct, frozen=True):
         """Raise CallerError if only read-only tools may be called and this tool is not."""
         if self.read_only and not tool.read_only:
             raise CallerError(say("{tool} is not marked read-only. Call it with call_tool.", tool=tool.alias))
+
+    def check_model(self, tool: Tool) -> None:
+        """Raise CallerError if only the app of its server may call the tool, and not a model."""
+        if not tool.app.for_model:
+            raise CallerError(say("{tool} can only be called by the app of its server.", tool=tool.alias))
 
 
 def tool_call_request(params: Members, *, read_only: bool = False) -> ToolCallRequest:

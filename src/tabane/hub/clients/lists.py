@@ -13,6 +13,7 @@ from tabane.gateway.gateway import Gateway
 from tabane.gateway.offers.resources import ResourceItem
 from tabane.gateway.visibility import may_find, prompt_target, resource_target
 from tabane.hub.clients import document_resources
+from tabane.hub.clients.app_hosts import shows_apps
 from tabane.hub.clients.disclosure import Disclosure
 from tabane.hub.clients.document_resources import ListedDocuments
 from tabane.hub.clients.session import Session
@@ -44,30 +45,32 @@ class ListRequests:
         self._door = door
 
     def list_tools(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-        after = after_of(params, "tools")
+        after, apps = after_of(params, "tools"), shows_apps(session, meta)
         opened = self._door.admit(session.caller, TOOLS_LIST, b"", bytes(request_id).decode())
         if opened.waits is None and self._disclosure.list_is_ready(session.mode, session.caller.access):
-            self._give_tools(session, request_id, after, opened)
+            self._give_tools(session, request_id, after, opened, apps=apps)
         else:
-            session.run(request_id, self._tools_when_ready(session, request_id, after, opened))
+            session.run(request_id, self._tools_when_ready(session, request_id, after, opened, apps=apps))
 
     async def _tools_when_ready(
-        self, session: Session, request_id: Raw, after: str | None, opened: OpenCall
+        self, session: Session, request_id: Raw, after: str | None, opened: OpenCall, *, apps: bool
     ) -> None:
         with ended(opened):
             if opened.waits is not None:
                 await opened.waits
             await self._gateway.wait_listed(session.caller)
             session.no_longer_runs(request_id)
-            self._give_tools(session, request_id, after, opened)
+            self._give_tools(session, request_id, after, opened, apps=apps)
 
-    def _give_tools(self, session: Session, request_id: Raw, after: str | None, opened: OpenCall) -> None:
+    def _give_tools(
+        self, session: Session, request_id: Raw, after: str | None, opened: OpenCall, *, apps: bool
+    ) -> None:
         session.saw_tools()
         shown, modern, access = self._disclosure, session.era is Era.MODERN, session.caller.access
         if after is None and shown.tool_count(session.mode) <= PAGE:
-            inside, following = shown.tool_list(session.mode, access), None
+            inside, following = shown.tool_list(session.mode, access, apps=apps), None
         else:
-            inside, following = page_of(shown.tool_items(session.mode, access), "tools", after)
+            inside, following = page_of(shown.tool_items(session.mode, access, apps=apps), "tools", after)
         # In mode search the list is fixed by settings, so nothing of a server bounds how long it holds.
         holds = (
             None

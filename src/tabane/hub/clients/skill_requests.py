@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from msgspec import Raw
 
-from tabane.errors import TabaneError, UpstreamError
+from tabane.errors import UpstreamError
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.offers.resources import ResourceSource
 from tabane.gateway.offers.skills import Skill, folder_of, read_skill, with_shown_resources
@@ -57,13 +57,13 @@ class SkillRequests:
         session.answer(request_id, listed("skills", inside, cursor, holds))
 
     async def get_skill(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-        """Answer skills/get. If no server lists the URI, those with skills are asked in turn."""
+        """Answer skills/get, with the entry that the skill's server gives."""
         _check_carried(session, GET)
         uri = _uri(params)
         sources = await self._gateway.skill_sources(session.caller, uri)
         if not sources:
             raise _no_skill(uri)
-        await self._send(session, request_id, GET, params, meta, sources, _shown_skill)
+        await self._send(session, request_id, GET, params, meta, sources[0], _shown_skill)
 
     async def read_folder(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer resources/directory/read. If the server does not, what it lists of its skills does."""
@@ -72,7 +72,7 @@ class SkillRequests:
         sources = await self._gateway.skill_sources(session.caller, uri)
         reading = tuple(each for each in sources if self._gateway.reads_folders(each.server))
         if reading:
-            await self._send(session, request_id, FOLDER, params, meta, reading, with_shown_resources)
+            await self._send(session, request_id, FOLDER, params, meta, reading[0], with_shown_resources)
             return
         visible = await self._gateway.skills_of(session.caller)
         for source in sources:
@@ -90,68 +90,44 @@ class SkillRequests:
         method: str,
         params: Members,
         meta: Members,
-        sources: tuple[ResourceSource, ...],
+        source: ResourceSource,
         rewrite: Rewrite,
     ) -> None:
-        """Ask the servers in turn, until one answers with a result."""
-        target = resource_target(sources[0].server, sources[0].uri)
+        """Ask a server, and pass on its answer."""
+        target = resource_target(source.server, source.uri)
         given, key = json.join(params), bytes(request_id)
         opened = self._door.admit(session.caller_of(meta), target, given, key.decode())
         with ended(opened):
             if opened.waits is not None:
                 await opened.waits
             session.no_longer_runs(request_id)
-            asked = _SkillRequest(self._gateway, session, key, method, params, meta, opened, rewrite)
-            asked.send(sources)
+            asked = _SkillRequest(session, key, method, source.server, opened, rewrite)
+            upstream = self._gateway.instance_for(session.caller, source.server)
+            own = {**params, "uri": Raw(json.quote(source.uri))}
+            session.calls.send(
+                key, upstream, method.encode(), own, meta, asked.replied, opened=opened, safe=True
+            )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _SkillRequest:
-    """One request on its way to the servers that may answer it."""
+    """One request on its way to a server."""
 
-    gateway: Gateway
     session: Session
     key: bytes
     method: str
-    params: Members
-    meta: Members
+    server: str
     opened: OpenCall
     rewrite: Rewrite
 
-    def send(self, sources: tuple[ResourceSource, ...]) -> None:
-        """Send it to the first server, and to the next one if that fails."""
-        source = sources[0]
-        given = {**self.params, "uri": Raw(json.quote(source.uri))}
-        upstream = self.gateway.instance_for(self.session.caller, source.server)
-        self.session.calls.send(
-            self.key,
-            upstream,
-            self.method.encode(),
-            given,
-            self.meta,
-            lambda reply: self._replied(source, sources[1:], reply),
-            opened=self.opened,
-            safe=True,
-        )
+    def replied(self, reply: UpstreamReply) -> None:
+        """Give the answer in a task: it has to be parsed."""
+        self.session.prepare(self.key, len(reply.result or b""), self._give(reply))
 
-    def _replied(
-        self, source: ResourceSource, others: tuple[ResourceSource, ...], reply: UpstreamReply
-    ) -> None:
-        if reply.result is None and others:
-            try:
-                self.send(others)
-            except TabaneError as error:
-                # No task surrounds this: the client is answered here or never.
-                self.opened.end("failed", reason=str(error))
-                self.session.fail(self.key, error)
-            return
-        size = len(reply.result or b"")
-        self.session.prepare(self.key, size, self._give(source.server, reply))
-
-    async def _give(self, server: str, reply: UpstreamReply) -> None:
+    async def _give(self, reply: UpstreamReply) -> None:
         session, key = self.session, self.key
         async with ended(self.opened):
-            line = await asyncio.to_thread(self._line, server, reply)
+            line = await asyncio.to_thread(self._line, reply)
             outcome: Outcome = "ok" if reply.result is not None else "failed"
             if (recorded := self.opened.end(outcome, len(reply.result or b""))) is not None:
                 await recorded
@@ -161,16 +137,16 @@ class _SkillRequest:
         else:
             session.give(key, line, ok=reply.result is not None)
 
-    def _line(self, server: str, reply: UpstreamReply) -> bytes:
+    def _line(self, reply: UpstreamReply) -> bytes:
         if reply.result is None:
             return json.error_line(self.key, reply.error or b"null")
         try:
-            result = self.rewrite(server, reply.result)
+            result = self.rewrite(self.server, reply.result)
         except InvalidJson:
             raise UpstreamError(
                 say(
                     "{server!n} answered {method} with something that is not valid.",
-                    server=server,
+                    server=self.server,
                     method=self.method,
                 )
             ) from None
