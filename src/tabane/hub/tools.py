@@ -27,6 +27,8 @@ from tabane.messages import Message
 from tabane.operations import Caller, CallTarget, Door, Face, OpenCall, Operation, OperationTable
 from tabane.settings import Settings
 from tabane.wire.channel import LineBatch
+from tabane.wire.extensions import carried
+from tabane.wire.negotiation import offered_to_servers
 
 RESERVED = frozenset(
     {
@@ -70,7 +72,16 @@ def gateway_of(
     def downloads() -> tuple[float, int]:
         return gateway.limits.download_timeout, gateway.limits.downloads
 
-    connector = Connector(loop, batch, processes, logs, environment, settings.max_line, downloads)
+    connector = Connector(
+        loop,
+        batch,
+        processes,
+        logs,
+        environment,
+        settings.max_line,
+        downloads,
+        lambda: offered_to_servers(gateway.extensions),
+    )
     gateway = Gateway(
         servers,
         settings.home,
@@ -88,6 +99,7 @@ def gateway_of(
         obstacle=connector.obstacle,
         preparation=connector.preparation,
         passed=connector.passed,
+        extensions=carried(settings.extensions),
     )
     return gateway
 
@@ -95,6 +107,7 @@ def gateway_of(
 def apply_settings(gateway: Gateway, settings: Settings, configuration: ServersConfiguration) -> None:
     """Put settings and servers in force, as they are after a reload."""
     gateway.list_wait, gateway.health_interval = settings.list_wait, settings.health_interval
+    gateway.extensions = carried(settings.extensions)
     gateway.use_limits(limits_of(settings))
     gateway.apply(configuration.servers)
 

@@ -72,6 +72,11 @@ def texts(help: Message) -> Any:
     return field(default=(), metadata={"option": SettingOption("list", (), help)})
 
 
+def chosen(default: tuple[str, ...], choices: tuple[str, ...], help: Message) -> Any:
+    """Return a list of which each text is one of the choices."""
+    return field(default=default, metadata={"option": SettingOption("list", default, help, choices=choices)})
+
+
 def limited(kind: Kind, default: float, lowest: float, highest: float, unit: Message, help: Message) -> Any:
     option = SettingOption(kind, default, help, unit, lowest, highest)
     return field(default=default, metadata={"option": option})
@@ -125,6 +130,8 @@ def allowed(option: SettingOption) -> Message:
         return say("one of {choices}", choices=", ".join(option.choices))
     if option.kind == "switch":
         return say("true or false")
+    if option.kind == "list" and option.choices:
+        return say("any of {choices}, separated by commas", choices=", ".join(option.choices))
     if option.kind in _SAID:
         return _SAID[option.kind]
     limits = {"lowest": shown(option, option.lowest), "highest": shown(option, option.highest)}
@@ -207,7 +214,11 @@ def _list(option: SettingOption, given: object, typed: bool) -> tuple[str, ...] 
     if not isinstance(parts, list | tuple):
         return None
     texts = tuple(part.strip() for part in parts if isinstance(part, str) and part.isprintable())
-    return tuple(text for text in texts if text) if len(texts) == len(parts) else None
+    if len(texts) != len(parts) or (
+        option.choices and not set(option.choices).issuperset(filter(None, texts))
+    ):
+        return None
+    return tuple(text for text in texts if text)
 
 
 def _parsed(kind: Callable[[str], Any], text: str) -> Any:

@@ -20,6 +20,7 @@ from tabane.settings.option import GIB, KIB, MIB, SettingOption
 Mode = Literal["search", "light", "full"]
 ModelLoader = Literal["auto", "onnx", "sentence-transformers"]
 ModelPooling = Literal["auto", "mean", "cls", "last"]
+EXTENSIONS = ("ui", "tasks", "skills")
 LogLevel = Literal["trace", "debug", "info", "warning", "error", "silent"]
 
 
@@ -83,6 +84,15 @@ class Settings:
             "How tools are shown to an assistant that does not choose a mode: search lists a "
             "few tools that find the others, light lists all tools without schemas, full lists "
             "all tools with schemas."
+        ),
+    )
+    extensions: tuple[str, ...] = option.chosen(
+        EXTENSIONS,
+        EXTENSIONS,
+        say(
+            "Extensions of MCP that the hub announces to clients and servers, and passes on between them: ui "
+            "(MCP Apps, final), tasks (Tasks, final), skills (Skills, final). A connection to one server "
+            "passes on every extension, whatever this setting says."
         ),
     )
     lang: Literal["auto", "ja", "en"] = option.choice(

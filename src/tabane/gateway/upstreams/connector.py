@@ -27,6 +27,7 @@ from tabane.gateway.upstreams.conversation import Conversation
 from tabane.messages import Message, say
 from tabane.wire.channel import LineBatch, LineChannel
 from tabane.wire.era import Era
+from tabane.wire.json import Members
 
 if TYPE_CHECKING:
     from tabane.gateway.upstreams.http_client import UpstreamHttpClient
@@ -44,7 +45,8 @@ class Connector:
     ``environment`` is the hub's own: child processes get a few of its variables, and it names proxies.
     ``logs`` is the folder for the stderr of child processes, ``max_line`` the limit for the bytes of a
     message. ``downloads`` returns the time for one download in seconds, and how many may run at the same
-    time. ``preparation`` makes servers ready to be started.
+    time. ``preparation`` makes servers ready to be started. ``extensions`` returns those of the protocol that
+    a server is told of that all clients share.
     """
 
     def __init__(
@@ -56,7 +58,9 @@ class Connector:
         environment: Mapping[str, str],
         max_line: int,
         downloads: Callable[[], tuple[float, int]],
+        extensions: Callable[[], Members] = dict,
     ) -> None:
+        self._extensions = extensions
         self._loop, self._batch, self._processes = loop, batch, processes
         self._logs, self._environment, self._max_line = logs, environment, max_line
         self.preparation = PackageDownloads(loop, processes, logs, environment, downloads)
@@ -158,6 +162,7 @@ class Connector:
             max_line=self._max_line,
             roots=server.roots,
             capabilities=server.capabilities,
+            extensions=self._extensions(),
         )
 
 
