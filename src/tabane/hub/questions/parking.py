@@ -73,8 +73,8 @@ class ParkedCall:
     """
 
     __slots__ = (
-        "asked", "binding", "call", "caller", "count", "expires", "features", "holder", "id", "name", "on_reply",
-        "reply", "round", "server", "timer",
+        "asked", "binding", "call", "caller", "count", "expires", "features", "holder", "id", "name",
+        "on_reply", "reply", "round", "server", "timer",
     )  # fmt: skip
 
     def __init__(
@@ -112,14 +112,14 @@ class ParkedCalls:
     """All parked calls of a hub. ``signer`` returns what signs handles, and may make its key.
 
     ``takes`` says whether a person answers a question that the client cannot be asked. ``life`` are the
-    seconds for which a call is parked.
+    seconds for which a call is parked, ``most`` calls at the same time.
     """
 
     def __init__(
         self, signer: Callable[[], HandleSigner], questions: OpenQuestions, takes: Callable[[Question], bool]
     ) -> None:
         self._signer, self._open, self._takes = signer, questions, takes
-        self.life = LIMIT
+        self.life, self.most = LIMIT, MOST_PARKED
         self._parked: dict[str, ParkedCall] = {}
         self._gathering: dict[str, ParkedCall] = {}
         self._ended: OrderedDict[str, str] = OrderedDict()
@@ -157,7 +157,7 @@ class ParkedCalls:
         waiting = [*self._parked.values(), *self._gathering.values()]
         holder = parked.binding.holder
         of_one = sum(1 for one in waiting if one.binding.holder == holder)
-        if len(waiting) >= MOST_PARKED or (holder != "local" and of_one >= MOST_OF_ONE):
+        if len(waiting) >= self.most or (holder != "local" and of_one >= MOST_OF_ONE):
             return "too many calls wait for answers"
         return None
 
