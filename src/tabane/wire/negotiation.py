@@ -68,6 +68,7 @@ def told_to_servers(capabilities: Members, extensions: Collection[str] | None, f
         return asked
     if extensions is None:
         return {**asked, **{name: value for name, value in told.items() if name != "roots"}}
+    asked = {name: value if name == "elicitation" else told.get(name, value) for name, value in asked.items()}
     return {**{name: value for name, value in told.items() if name in CARRIED}, **asked}
 
 
