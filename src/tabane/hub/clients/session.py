@@ -118,6 +118,7 @@ class Session:
         "_every",
         "_handlers",
         "_host",
+        "_offers",
         "_subscriptions",
         "_tasks",
         "_told_version",
@@ -152,6 +153,7 @@ class Session:
         self._every = host.direct if caller.server else host.handlers
         self._handlers: Mapping[str, Handler] = self._every[era] if era else {}
         self._declared = b"{}"
+        self._offers: dict[str, tuple[object, ...]] = {}
         self.version: str | None = None
         self.over = False
         self.held = self.preparing = 0
@@ -207,10 +209,18 @@ class Session:
     def changed(self, kind: str, project: str = "") -> None:
         """Tell the client that a list has changed (of a project, if one is given), if that concerns it."""
         here = not self.outlet.closed and works_in(self.caller.access, project)
-        if not here or (kind == "tools" and not self._tools_are_news()):
+        if not here or (kind == "tools" and not self._tools_are_news()) or not self._concerns(kind):
             return
         if self._subscriptions or (self.era is Era.LEGACY and self.version):
             self.subscriptions.changed(kind)
+
+    def _concerns(self, kind: str) -> bool:
+        """Return whether a change concerns the client. On a connection to one server, others do not."""
+        if not self.caller.server:
+            return True
+        offers = self._host.gateway.offers_of(self.caller.server, kind)
+        before, self._offers[kind] = self._offers.get(kind), offers
+        return before is None or any(one is not other for one, other in zip(before, offers, strict=True))
 
     def updated(self, key: str) -> None:
         """Tell the client that a document has changed or is gone."""
