@@ -22,7 +22,7 @@ from tabane.hub.clients.calls import MOST_UNREAD, ClientCalls, ClientQuestions
 from tabane.hub.clients.outlet import Outlet
 from tabane.hub.clients.project_access import works_in
 from tabane.hub.clients.roots import answer_with_roots, follow_roots, waits_for_roots
-from tabane.hub.clients.subscriptions import ClientSubscriptions
+from tabane.hub.clients.subscriptions import LISTS, ClientSubscriptions
 from tabane.messages import say
 from tabane.operations import Caller
 from tabane.settings import Mode
@@ -153,7 +153,7 @@ class Session:
         self._every = host.direct if caller.server else host.handlers
         self._handlers: Mapping[str, Handler] = self._every[era] if era else {}
         self._declared = b"{}"
-        self._offers: dict[str, tuple[object, ...]] = {}
+        self._offers = {kind: self._offers_of(kind) for kind in LISTS} if caller.server else {}
         self.version: str | None = None
         self.over = False
         self.held = self.preparing = 0
@@ -218,9 +218,11 @@ class Session:
         """Return whether a change concerns the client. On a connection to one server, others do not."""
         if not self.caller.server:
             return True
-        offers = self._host.gateway.offers_of(self.caller.server, kind)
-        before, self._offers[kind] = self._offers.get(kind), offers
-        return before is None or any(one is not other for one, other in zip(before, offers, strict=True))
+        before, self._offers[kind] = self._offers[kind], self._offers_of(kind)
+        return any(one is not other for one, other in zip(before, self._offers[kind], strict=True))
+
+    def _offers_of(self, kind: str) -> tuple[object, ...]:
+        return self._host.gateway.offers_of(self.caller.server, kind)
 
     def updated(self, key: str) -> None:
         """Tell the client that a document has changed or is gone."""
