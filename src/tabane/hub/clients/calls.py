@@ -21,7 +21,7 @@ from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.headers import HeaderMirror
 from tabane.wire.json import InvalidJson, Members
-from tabane.wire.negotiation import filtered
+from tabane.wire.negotiation import filtered, names_extensions
 from tabane.wire.questions import ASKING, declared_features, with_responses
 
 DEFAULT_TIMEOUT = 30.0
@@ -86,7 +86,7 @@ class ClientCalls:
             meta = {**meta, **opened.meta}
 
         if not legacy:
-            meta = filtered(meta, session.carried)
+            meta = filtered(meta, session.carried) if names_extensions(meta) else meta
         elif self.questions is not None:
             meta = {**meta, eras.META_CAPABILITIES: Raw(self.questions.capabilities)}
         if self.level is not None:
