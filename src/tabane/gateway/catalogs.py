@@ -16,6 +16,7 @@ from msgspec import Raw
 
 from tabane.gateway.offers.prompts import PromptCatalog
 from tabane.gateway.offers.resources import ResourceCatalog
+from tabane.gateway.offers.skills import SkillCatalog
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tool_meaning import QueryMeaning, ToolEmbedding, ToolMeaning
 from tabane.gateway.tools.aliases import AliasMap, Entry
@@ -26,6 +27,7 @@ from tabane.gateway.tools.listings import ListingsFile, Named, ServerListing, li
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.tools.tool_use import ToolUse, ties_broken
 from tabane.gateway.upstreams.handshake import Peer
+from tabane.wire.extensions import SKILLS
 from tabane.wire.json import join
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ class ServerCatalogs:
         self.tools = ToolCatalog(AliasMap(self._listings.aliases(), reserved))
         self.prompts = PromptCatalog(AliasMap(self._listings.aliases("prompts")))
         self.resources = ResourceCatalog()
+        self.skills = SkillCatalog()
         self._listed: dict[str, ServerListing] = {}
         self._tried: dict[str, ServerListing] = {}
         # The same for a server that was listed under another configuration.
@@ -104,7 +107,9 @@ class ServerCatalogs:
         return self._listed.get(server) or self._tried.get(server)
 
     def has(self, server: str, name: str) -> bool:
-        """Return whether that list (tools, prompts, resources, templates) of a server is known."""
+        """Return whether that list (tools, prompts, resources, templates, skills) of a server is known."""
+        if name == "skills" and (listing := self._listed.get(server)) is not None and not listing.has(SKILLS):
+            return True  # there are none
         return name in self._known.get(server, ())
 
     def claimants(self, uri: str) -> tuple[str, ...]:
@@ -123,7 +128,8 @@ class ServerCatalogs:
         return {
             "tools": self.tools.version,
             "prompts": self.prompts.version,
-            "resources": self.resources.version,
+            # Both only grow, so their sum changes with each of them.
+            "resources": self.resources.version + self.skills.version,
         }
 
     async def search(self, query: ToolQuery, holder: str = "") -> ToolHits:
@@ -207,6 +213,7 @@ class ServerCatalogs:
         self._known.pop(server, None)
         self.prompts.remove(server)
         self.resources.remove(server)
+        self.skills.remove(server)
         if self.tools.remove(server):
             self._index_later(server)
 
@@ -240,6 +247,8 @@ class ServerCatalogs:
             return changed
         if name == "prompts":
             return self.prompts.put(server, items)
+        if name == "skills":
+            return self.skills.put(server.name, items)
         capable = listing.has("resources")
         if name == "resources":
             return self.resources.put(server.name, items, capable=capable)

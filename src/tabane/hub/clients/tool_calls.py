@@ -84,6 +84,24 @@ class ToolCalls:
             else:
                 self._forward(session, request_id, tool, inner, meta, through=False)
 
+    def call_known(
+        self, session: Session, request_id: Raw, tool: Tool, params: Members, meta: Members
+    ) -> None:
+        """Answer a direct call of a server's tool, under whatever name it was called. Raises TabaneError."""
+        inner = ToolCallRequest(tool.alias, params)
+        if self._waits_for_roots(session, tool):
+            session.run(request_id, self._forward_with_roots(session, request_id, tool, inner, meta))
+        else:
+            self._forward(session, request_id, tool, inner, meta, through=False)
+
+    async def _forward_with_roots(
+        self, session: Session, request_id: Raw, tool: Tool, inner: ToolCallRequest, meta: Members
+    ) -> None:
+        if session.questions:
+            await session.questions.learn_roots()
+        session.no_longer_runs(request_id)
+        self._forward(session, request_id, tool, inner, meta, through=False)
+
     def _visible(self, session: Session, name: str) -> Tool | None:
         """Return the tool of that name if it is known and the client may call it."""
         tool = self._gateway.catalogue.find(name)
