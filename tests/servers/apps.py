@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 PAGE = """<!doctype html><meta charset="utf-8"><title>app</title>
-<h1>@NAME@</h1><p id="input"></p><p id="result"></p><p id="refreshed"></p><p id="resource"></p><p id="theme"></p>
-<button id="link">link</button>
+<h1>@NAME@</h1><p id="input"></p><p id="result"></p><p id="refreshed"></p><p id="resource"></p>
+<p id="theme"></p><p id="opened"></p><button id="link">link</button>
 <script>
 let next = 1;
 const waiting = new Map();
@@ -35,30 +35,34 @@ function ask(method, params) {
   parent.postMessage({ jsonrpc: "2.0", id, method, params }, "*");
   return new Promise((done, failed) => waiting.set(id, { done, failed }));
 }
-const put = (id, value) => { document.getElementById(id).textContent = typeof value === "string" ? value : JSON.stringify(value); };
+function put(id, value) {
+  document.getElementById(id).textContent = typeof value === "string" ? value : JSON.stringify(value);
+}
+function show(id, asked, told) {
+  asked.then((found) => put(id, told(found)), (error) => put(id, `refused: ${error.message}`));
+}
+const say = (method, params) => parent.postMessage({ jsonrpc: "2.0", method, params }, "*");
 addEventListener("message", async ({ source, data }) => {
   if (source !== parent) return;
   if (data.method === "ui/notifications/tool-input") put("input", data.params.arguments);
-  if (data.method === "ui/resource-teardown") parent.postMessage({ jsonrpc: "2.0", id: data.id, result: {} }, "*");
-  if (data.method === "ui/notifications/host-context-changed" && data.params.theme) put("theme", data.params.theme);
+  if (data.method === "ui/resource-teardown") source.postMessage({ jsonrpc: "2.0", id: data.id, result: {} }, "*");
+  if (data.method === "ui/notifications/host-context-changed") put("theme", data.params.theme);
   if (data.method === "ui/notifications/tool-result") {
     put("result", data.params.structuredContent);
-    ask("tools/call", { name: "@TOOL@", arguments: { n: 1 } })
-      .then((found) => put("refreshed", found.content[0].text), (error) => put("refreshed", `refused: ${error.message}`));
-    ask("resources/read", { uri: "@URI@" })
-      .then((found) => put("resource", found.contents[0].uri), (error) => put("resource", `refused: ${error.message}`));
+    show("refreshed", ask("tools/call", { name: "@TOOL@", arguments: { n: 1 } }), (it) => it.content[0].text);
+    show("resource", ask("resources/read", { uri: "@URI@" }), (it) => it.contents[0].uri);
   }
   const asked = data.method ? null : waiting.get(data.id);
   if (asked) data.error ? asked.failed(data.error) : asked.done(data.result);
 });
 document.getElementById("link").addEventListener("click", () =>
-  ask("ui/open-link", { url: "https://example.com/path?q=1" }).catch((error) => put("input", error.message)));
-ask("ui/initialize", { appInfo: { name: "app", version: "1" }, appCapabilities: {}, protocolVersion: "2026-01-26" })
-  .then(({ hostContext }) => {
-    put("theme", hostContext.theme || "");
-    parent.postMessage({ jsonrpc: "2.0", method: "ui/notifications/initialized", params: {} }, "*");
-    parent.postMessage({ jsonrpc: "2.0", method: "ui/notifications/size-changed", params: { height: 333 } }, "*");
-  });
+  show("opened", ask("ui/open-link", { url: "https://example.com/path?q=1" }), () => "opened"));
+const about = { appInfo: { name: "app", version: "1" }, appCapabilities: {}, protocolVersion: "2026-01-26" };
+ask("ui/initialize", about).then(({ hostContext }) => {
+  put("theme", hostContext.theme || "");
+  say("ui/notifications/initialized", {});
+  say("ui/notifications/size-changed", { height: 333 });
+});
 </script>
 """
 

@@ -71,7 +71,6 @@ def policy(domains: Mapping[str, list[str]]) -> str:
             f"base-uri {bases or none}",
             "object-src 'none'",
             "form-action 'none'",
-            "webrtc 'block'",
             "frame-ancestors 'self'",
         )
     )

@@ -167,7 +167,7 @@ class AppView {
       this.tell("ui/notifications/tool-result", this.result);
     } else if (method === "ui/notifications/size-changed" && Number.isFinite(params.height)) {
       const height = Math.min(Math.max(params.height, HEIGHTS[0]), HEIGHTS[1]);
-      this.frame.height = Math.ceil(height);
+      this.frame.height = Math.ceil(height) + (this.page.border ? 2 : 0);
     } else if (method === "ui/notifications/request-teardown") {
       this.card.querySelector("[data-app-close]").click();
     }
