@@ -41,11 +41,12 @@ function put(id, value) {
 function show(id, asked, told) {
   asked.then((found) => put(id, told(found)), (error) => put(id, `refused: ${error.message}`));
 }
+const answer = (id) => parent.postMessage({ jsonrpc: "2.0", id, result: {} }, "*");
 const say = (method, params) => parent.postMessage({ jsonrpc: "2.0", method, params }, "*");
 addEventListener("message", async ({ source, data }) => {
   if (source !== parent) return;
   if (data.method === "ui/notifications/tool-input") put("input", data.params.arguments);
-  if (data.method === "ui/resource-teardown") source.postMessage({ jsonrpc: "2.0", id: data.id, result: {} }, "*");
+  if (data.method === "ui/resource-teardown") answer(data.id);
   if (data.method === "ui/notifications/host-context-changed") put("theme", data.params.theme);
   if (data.method === "ui/notifications/tool-result") {
     put("result", data.params.structuredContent);

@@ -222,14 +222,17 @@ def test_an_app_calls_the_tools_of_its_server_by_their_own_names(tmp_path: Path,
     """A host passes the call on as the app makes it."""
 
     async def scenario() -> None:
-        async with hub_of(
-            tmp_path / "home", {"one": app("one"), "other": app("other", "--uri", "ui://o")}
-        ) as here:
+        servers = {"one": app("one", pin="ui"), "other": app("other", "--uri", "ui://o")}
+        async with hub_of(tmp_path / "home", servers) as here:
+            client = await here.connect(version, mode="full")
             for name in ("refresh", "show"):
-                refused = (await (await here.connect(version)).request("tools/call", {"name": name}))["error"]
+                refused = (await client.request("tools/call", {"name": name}))["error"]
                 assert f"one__{name}, other__{name}" in refused["message"]
+            # In mode search, a host can have shown only the page of the pinned tool.
+            client = await here.connect(version, mode="search")
+            assert text(await client.call("refresh")).strip() == "refresh of one"
         async with hub_of(tmp_path / "alone", {"one": app("one")}) as here:
-            client = await here.connect(version)
+            client = await here.connect(version, mode="full")
             assert text(await client.call("refresh")).strip() == "refresh of one"
             assert text(await client.call("one__refresh")).strip() == "refresh of one"
             assert "error" in await client.request("tools/call", {"name": "report"})  # for the model alone
