@@ -192,9 +192,9 @@ class Gateway:
         """Find a tool, as :meth:`CatalogLookup.find` does."""
         return self._lookup.find(caller, name)
 
-    def find_for_app(self, caller: Caller, name: str) -> Tool | None:
+    def find_for_app(self, caller: Caller, name: str, *, pinned: bool = False) -> Tool | None:
         """Find a tool for an app, as :meth:`CatalogLookup.find_for_app` does."""
-        return self._lookup.find_for_app(caller, name)
+        return self._lookup.find_for_app(caller, name, pinned=pinned)
 
     def wait_listed(self, caller: Caller) -> Coroutine[Any, Any, UnlistedServers]:
         """Wait for tools, as :meth:`CatalogLookup.wait_listed` does."""

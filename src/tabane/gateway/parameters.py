@@ -94,6 +94,21 @@ class CallTool(Struct, frozen=True, forbid_unknown_fields=True):
     max_tokens: Annotated[int, Meta(ge=1_000, le=1_000_000, extra_json_schema=_HIDDEN)] | None = None
 
 
+class ReadAppResource(Struct, frozen=True, forbid_unknown_fields=True):
+    """``name`` is the tool that has the app. Without ``uri``, its page is read."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    uri: Annotated[str, Meta(min_length=1, max_length=16_384)] | None = None
+
+
+class CallAppTool(Struct, frozen=True, forbid_unknown_fields=True):
+    """``name`` is the tool that has the app, ``tool`` the one that the app calls, by its own name."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    tool: Annotated[str, Meta(min_length=1)]
+    arguments: dict[str, Any] = {}
+
+
 class ExecuteParallel(Struct, frozen=True, forbid_unknown_fields=True):
     """``timeout`` is in seconds and for all calls together; each call also has the limit of its server."""
 

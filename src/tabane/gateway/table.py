@@ -12,6 +12,7 @@ from tabane.gateway import parameters as given
 from tabane.operations import Caller, CallTarget, Face, OpenCall, Operation, Privilege
 
 if TYPE_CHECKING:
+    from tabane.gateway.app_operations import AppOperations
     from tabane.gateway.gateway import Gateway
     from tabane.gateway.parallel_calls import ParallelCalls
     from tabane.gateway.server_operations import ServerOperations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 MODEL = frozenset({Face.MCP, Face.RPC, Face.CLI})
 PERSON = frozenset({Face.RPC, Face.CLI})
+RPC = frozenset({Face.RPC})
 
 
 class PartReader(Protocol):
@@ -63,6 +65,12 @@ def gateway_table(
         return ParallelCalls(tools().perform)
 
     @cache
+    def apps() -> AppOperations:
+        from tabane.gateway.app_operations import AppOperations
+
+        return AppOperations(gateway, admit, tools().perform)
+
+    @cache
     def visibility() -> ToolVisibilityOperations:
         from tabane.gateway.tool_visibility import ToolVisibilityOperations
 
@@ -71,6 +79,7 @@ def gateway_table(
     return [
         *_tool_operations(tools),
         _parallel(parallel),
+        *_app_operations(apps),
         *_server_operations(servers),
         _read_more(parts),
         *_visibility_operations(visibility),
@@ -113,6 +122,20 @@ def _parallel(parallel: Callable[[], ParallelCalls]) -> Operation:
         given.ExecuteParallel, lambda c, p: parallel().execute(c, p), PERSON, Privilege.CALL, camel_case=True,
         source="hub", relays=True,
     )  # fmt: skip
+
+
+def _app_operations(apps: Callable[[], AppOperations]) -> list[Operation]:
+    return [
+        Operation(
+            "read_app_resource", "Read the page of a tool (MCP Apps), or a resource that this page asks for.",
+            given.ReadAppResource, lambda c, p: apps().read(c, p), RPC, Privilege.READ, read_only=True,
+            source="hub", relays=True,
+        ),
+        Operation(
+            "call_app_tool", "Call a tool for the page of a tool (MCP Apps).",
+            given.CallAppTool, lambda c, p: apps().call(c, p), RPC, Privilege.CALL, source="hub", relays=True,
+        ),
+    ]  # fmt: skip
 
 
 def _server_operations(servers: Callable[[], ServerOperations]) -> list[Operation]:

@@ -23,6 +23,7 @@ ADMIN, POSTS, DOCUMENTS, PAGES, DOCS, HUB = "admin", "posts", "documents", "page
 SOURCES: dict[str, str] = {
     **dict.fromkeys(DISCLOSURE, HUB),
     **dict.fromkeys(("get_tool", "list_tools", "check_init"), HUB),  # rows are filtered
+    **dict.fromkeys(("read_app_resource", "call_app_tool"), HUB),  # resource and tool are checked
     **dict.fromkeys(("list_servers", "health_check", "list_jobs", "follow_job", "cancel_job"), ADMIN),
     **dict.fromkeys(("detach_job", "put_file"), ADMIN),  # that one reads files of this machine
     **dict.fromkeys(("show_server", "server_logs", "hub_status", "model_status", "test_model"), ADMIN),
@@ -73,6 +74,8 @@ READING = frozenset(
         "get_audit_stats", "analyze_usage", "explain_policy", "profiles_list", "get_usage_stats",
         "list_live_calls", "show_live_call", "get_activity",
         "list_hidden_tools", "list_questions",
+        "list_hidden_tools",
+        "read_app_resource", "call_app_tool",
     }
 )  # fmt: skip
 """Operations that change nothing."""

@@ -97,6 +97,7 @@ def samples(url: str, job: str) -> dict[str, dict[str, Any]]:
         "model_status": {},
         "profiles_list": {},
         "query_audit_logs": {},
+        "read_app_resource": {"name": "up__echo", "uri": "ui://none"},
         "read_more": {"handle": "none"},
         "read_url_content": {"url": url, "refresh": True},
         "search": {"query": "cat"},

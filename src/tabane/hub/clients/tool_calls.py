@@ -185,7 +185,11 @@ class ToolCalls:
         try:
             return await self._gateway.find(session.caller, inner.name)
         except UnknownName:
-            if not through and (tool := self._gateway.find_for_app(session.caller, inner.name)) is not None:
+            tool = None
+            if not through:
+                pinned = session.mode == "search"
+                tool = self._gateway.find_for_app(session.caller, inner.name, pinned=pinned)
+            if tool is not None:
                 return tool
             hidden = self._gateway.catalogue.find(inner.name)
             if hidden is not None:
