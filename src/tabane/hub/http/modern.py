@@ -114,7 +114,7 @@ class SingleRequests:
         if method != "tools/call":
             return ()
         tool = self._gateway.catalogue.find(json.text(params.get("name")) or "")
-        return tool.mirrored if tool and may_find(caller, tool.target) else ()
+        return tool.shown_mirrors if tool and may_find(caller, tool.target) else ()
 
 
 class SingleOutlet:
