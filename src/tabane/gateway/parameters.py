@@ -66,6 +66,7 @@ class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = "relevance"
     explain: Annotated[bool, Meta(extra_json_schema=_HIDDEN)] = False
+    kind: Literal["tools", "prompts", "resources", "skills", "all"] = "tools"
 
     def steps(self) -> list[str]:
         """Return the queries, each once. Raises BadArguments."""
@@ -92,6 +93,17 @@ class CallTool(Struct, frozen=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(min_length=1)]
     arguments: dict[str, Any] = {}
     max_tokens: Annotated[int, Meta(ge=1_000, le=1_000_000, extra_json_schema=_HIDDEN)] | None = None
+
+
+class ReadResource(Struct, frozen=True, forbid_unknown_fields=True):
+    uri: Annotated[str, Meta(min_length=1, max_length=16_384)]
+
+
+class GetPrompt(Struct, frozen=True, forbid_unknown_fields=True):
+    """``arguments`` are those of the prompt, which are texts."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    arguments: dict[str, str] = {}
 
 
 class ExecuteParallel(Struct, frozen=True, forbid_unknown_fields=True):
