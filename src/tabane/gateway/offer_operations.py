@@ -25,13 +25,13 @@ RESULT_TOKENS = 25_000
 
 
 class OfferOperations:
-    """Reads resources and gets prompts. ``admit`` admits each as a call, ``parts`` gives long ones in parts."""
+    """Reads resources and gets prompts. ``admit`` admits each as a call; ``parts`` splits long results."""
 
     def __init__(self, gateway: Gateway, admit: Admit, parts: FirstParts) -> None:
         self._gateway, self._admit, self._parts = gateway, admit, parts
 
     async def read_resource(self, caller: Caller, params: ReadResource) -> Raw:
-        """Return a resource as the result of a tool. If no server lists its URI, several are asked in turn."""
+        """Return a resource as a tool's result. If no server lists its URI, several are asked in turn."""
         sources = await self._gateway.sources(caller, params.uri)
         if not sources:
             what = say(

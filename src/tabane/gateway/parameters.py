@@ -25,7 +25,8 @@ _LONGEST = 2_000
 class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
     """Either ``query`` or ``queries``, the steps of a task; :meth:`steps` returns them.
 
-    ``explain``: also return why each tool matches, and how many tokens an assistant gets.
+    ``explain``: also return why each tool matches, and how many tokens an assistant gets. ``kind``: tools if
+    it is not given; a default would be a part of each list of tools.
     """
 
     query: Annotated[str, Meta(min_length=1, max_length=_LONGEST)] | None = None
@@ -66,7 +67,7 @@ class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = "relevance"
     explain: Annotated[bool, Meta(extra_json_schema=_HIDDEN)] = False
-    kind: Literal["tools", "prompts", "resources", "skills", "all"] = "tools"
+    kind: Literal["tools", "prompts", "resources", "skills", "all"] | None = None
 
     def steps(self) -> list[str]:
         """Return the queries, each once. Raises BadArguments."""

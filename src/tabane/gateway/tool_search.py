@@ -126,10 +126,10 @@ class ToolSearch:
 
     async def search(self, caller: Caller, params: SearchTools) -> ToolSearchResult:
         """Return ranked tools, or what else servers offer. Waits at most two seconds for unlisted servers."""
-        if params.kind == "tools":
+        if params.kind in (None, "tools"):
             return await self._search_tools(caller, params)
         steps = params.steps()
-        offers = await self._offers.search(caller, steps, params.kind, params.limit, params.server)
+        offers = await self._offers.search(caller, steps, params.kind or "all", params.limit, params.server)
         if params.kind != "all":
             return ToolSearchResult(offers.results, offers.total, [], offers.text)
         tools = await self._search_tools(caller, params)

@@ -216,7 +216,7 @@ def _for_models(schema: dict[str, Any], left_out: frozenset[str]) -> dict[str, A
     """Return the schema without what a model does not need: the list costs tokens in every conversation.
 
     Left out are parameters with one of these marks, limits that nobody reaches by accident, defaults that are
-    the same as nothing or the first choice, and that no other parameter is accepted. The door checks all of it and says so.
+    the same as nothing, and that no other parameter is accepted. The door checks all of it and says so.
     """
     properties = {
         name: _part(part) for name, part in schema["properties"].items() if left_out.isdisjoint(part)
@@ -235,7 +235,7 @@ def _part(part: dict[str, Any]) -> dict[str, Any]:
         key: value
         for key, value in part.items()
         if key not in _SILENT
-        and not (key == "default" and (value is False or value == {} or value == part.get("enum", [0])[0]))
+        and not (key == "default" and (value is False or value == {}))
         and not (key == "maximum" and value >= most)
         and not (key == "minimum" and value <= least)
     }
