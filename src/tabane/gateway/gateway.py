@@ -96,7 +96,7 @@ class Gateway:
         self.servers = {server.name: server for server in servers}
         self.validator = validator or ArgumentValidator()
         self._loop, self._connect, self.limits = loop, connect, limits
-        self._preparation = preparation
+        self._preparation, self.embedding = preparation, embedding
         self._logs, self.passed = logs, passed
         self.list_wait, self.health_interval = list_wait, health_interval
         self.extensions = extensions

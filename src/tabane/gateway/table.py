@@ -14,6 +14,7 @@ from tabane.operations import Caller, CallTarget, Face, OpenCall, Operation, Pri
 if TYPE_CHECKING:
     from tabane.gateway.app_operations import AppOperations
     from tabane.gateway.gateway import Gateway
+    from tabane.gateway.offer_operations import OfferOperations
     from tabane.gateway.parallel_calls import ParallelCalls
     from tabane.gateway.server_operations import ServerOperations
     from tabane.gateway.tool_operations import ToolOperations
@@ -53,6 +54,12 @@ def gateway_table(
         return ToolOperations(gateway, admit, call_own, parts)
 
     @cache
+    def offers() -> OfferOperations:
+        from tabane.gateway.offer_operations import OfferOperations
+
+        return OfferOperations(gateway, admit, parts)
+
+    @cache
     def servers() -> ServerOperations:
         from tabane.gateway.server_operations import ServerOperations
 
@@ -77,7 +84,7 @@ def gateway_table(
         return ToolVisibilityOperations(gateway, file)
 
     return [
-        *_tool_operations(tools),
+        *_tool_operations(tools, offers),
         _parallel(parallel),
         *_app_operations(apps),
         *_server_operations(servers),
@@ -86,7 +93,9 @@ def gateway_table(
     ]
 
 
-def _tool_operations(tools: Callable[[], ToolOperations]) -> list[Operation]:
+def _tool_operations(
+    tools: Callable[[], ToolOperations], offers: Callable[[], OfferOperations]
+) -> list[Operation]:
     return [
         _read(
             "search_tools",
@@ -111,6 +120,14 @@ def _tool_operations(tools: Callable[[], ToolOperations]) -> list[Operation]:
         _read(
             "get_tool", "Get the whole definition of a tool.",
             given.NameParams, lambda c, p: tools().get(c, p),
+        ),
+        _read(
+            "read_resource", "Read a resource of a server by its URI.",
+            given.ReadResource, lambda c, p: offers().read_resource(c, p), MODEL, relays=True,
+        ),
+        _read(
+            "get_prompt", "Get the messages of a prompt of a server.",
+            given.GetPrompt, lambda c, p: offers().get_prompt(c, p), MODEL, relays=True,
         ),
         _read("list_tools", "List tools, by server.", given.ListTools, lambda c, p: tools().tools(c, p)),
     ]  # fmt: skip
@@ -189,10 +206,12 @@ def _read(
     faces: frozenset[Face] = PERSON,
     text: Any = None,
     source: str = "hub",
+    relays: bool = False,
 ) -> Operation:
     return Operation(
-        name, description, params, handler, faces, Privilege.READ, text=text, read_only=True, source=source
-    )
+        name, description, params, handler, faces, Privilege.READ, text=text, read_only=True, source=source,
+        relays=relays,
+    )  # fmt: skip
 
 
 def _admin(name: str, description: str, handler: Any) -> Operation:

@@ -37,7 +37,7 @@ RESERVED = frozenset(
         "search_similar", "search_posts_by_text", "get_user_stats", "get_database_stats", "suggest_users",
         "get_status", "embed_text", "put_document", "put_documents", "put_file", "search_documents",
         "get_document", "list_documents", "delete_document", "get_documents_by_prefix", "get_document_stats",
-        "get_post", "get_documentation",
+        "get_post", "get_documentation", "read_resource", "get_prompt",
     }
 )  # fmt: skip
 """Names of the hub's own tools, now or in a later version. No tool of an upstream gets one of them."""

@@ -24,6 +24,7 @@ SOURCES: dict[str, str] = {
     **dict.fromkeys(DISCLOSURE, HUB),
     **dict.fromkeys(("get_tool", "list_tools", "check_init"), HUB),  # rows are filtered
     **dict.fromkeys(("read_app_resource", "call_app_tool"), HUB),  # resource and tool are checked
+    **dict.fromkeys(("read_resource", "get_prompt"), HUB),  # what they read is admitted
     **dict.fromkeys(("list_servers", "health_check", "list_jobs", "follow_job", "cancel_job"), ADMIN),
     **dict.fromkeys(("detach_job", "put_file"), ADMIN),  # that one reads files of this machine
     **dict.fromkeys(("show_server", "server_logs", "hub_status", "model_status", "test_model"), ADMIN),
@@ -64,6 +65,7 @@ READING = frozenset(
     {
         *DISCLOSURE, *(name for name, source in SOURCES.items() if source in (POSTS, DOCS)),
         "get_tool", "list_tools", "list_servers", "health_check", "list_jobs", "follow_job", "check_init",
+        "read_resource", "get_prompt",
         "show_definition", "check_definition", "find_servers",
         "show_server", "server_logs", "hub_status", "model_status", "test_model",
         "list_models", "list_watched",

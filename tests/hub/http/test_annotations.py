@@ -99,6 +99,8 @@ def samples(url: str, job: str) -> dict[str, dict[str, Any]]:
         "query_audit_logs": {},
         "read_app_resource": {"name": "up__echo", "uri": "ui://none"},
         "read_more": {"handle": "none"},
+        "read_resource": {"uri": "memo://none"},
+        "get_prompt": {"name": "none"},
         "read_url_content": {"url": url, "refresh": True},
         "search": {"query": "cat"},
         "search_documents": {"query": "cat", "include_documents": True},

@@ -190,7 +190,7 @@ def _capabilities(session: Session, peer: Peer) -> dict[str, Any]:
 
 
 def _definitions(tools: list[Tool]) -> list[tuple[str, bytes]]:
-    return [(tool.name, own_definition(tool)) for tool in tools]
+    return [(tool.shown_name, own_definition(tool)) for tool in tools]
 
 
 def _members(raw: bytes) -> Members:
