@@ -129,7 +129,7 @@ class ToolSearch:
         if params.kind in (None, "tools"):
             return await self._search_tools(caller, params)
         steps = params.steps()
-        offers = await self._offers.search(caller, steps, params.kind or "all", params.limit, params.server)
+        offers = await self._offers.search(caller, steps, params.kind, params.limit, params.server)
         if params.kind != "all":
             return ToolSearchResult(offers.results, offers.total, [], offers.text)
         tools = await self._search_tools(caller, params)

@@ -19,6 +19,7 @@ from tabane.gateway.table import gateway_table
 from tabane.gateway.tool_meaning import ToolEmbedding
 from tabane.gateway.tools.validation import ArgumentValidator, ValidationPool
 from tabane.gateway.upstreams.connector import Connector
+from tabane.gateway.upstreams.hub_chain import HubChain
 from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_tools
 from tabane.hub.clients.tool_calls import as_failure, as_result
 from tabane.hub.own_tools import CallerLimits, KeptDomains, held, idle
@@ -70,7 +71,8 @@ def gateway_of(
     def downloads() -> tuple[float, int]:
         return gateway.limits.download_timeout, gateway.limits.downloads
 
-    connector = Connector(loop, batch, processes, logs, environment, settings.max_line, downloads)
+    chain = HubChain()
+    connector = Connector(loop, batch, processes, logs, environment, settings.max_line, downloads, chain)
     gateway = Gateway(
         servers,
         settings.home,
@@ -88,6 +90,7 @@ def gateway_of(
         obstacle=connector.obstacle,
         preparation=connector.preparation,
         passed=connector.passed,
+        chain=chain,
     )
     return gateway
 

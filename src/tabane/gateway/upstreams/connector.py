@@ -24,6 +24,7 @@ from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.call import Call, StdioTransport, UpstreamTransport
 from tabane.gateway.upstreams.connection import UpstreamConnection
 from tabane.gateway.upstreams.conversation import Conversation
+from tabane.gateway.upstreams.hub_chain import HubChain
 from tabane.messages import Message, say
 from tabane.wire.channel import LineBatch, LineChannel
 from tabane.wire.era import Era
@@ -44,7 +45,7 @@ class Connector:
     ``environment`` is the hub's own: child processes get a few of its variables, and it names proxies.
     ``logs`` is the folder for the stderr of child processes, ``max_line`` the limit for the bytes of a
     message. ``downloads`` returns the time for one download in seconds, and how many may run at the same
-    time. ``preparation`` makes servers ready to be started.
+    time. ``preparation`` makes servers ready to be started. ``chain`` recognizes this hub among its servers.
     """
 
     def __init__(
@@ -56,7 +57,9 @@ class Connector:
         environment: Mapping[str, str],
         max_line: int,
         downloads: Callable[[], tuple[float, int]],
+        chain: HubChain | None = None,
     ) -> None:
+        self._chain = chain
         self._loop, self._batch, self._processes = loop, batch, processes
         self._logs, self._environment, self._max_line = logs, environment, max_line
         self.preparation = PackageDownloads(loop, processes, logs, environment, downloads)
@@ -158,6 +161,7 @@ class Connector:
             max_line=self._max_line,
             roots=server.roots,
             capabilities=server.capabilities,
+            chain=self._chain,
         )
 
 

@@ -16,6 +16,7 @@ from msgspec import UNSET, Raw
 from tabane.errors import TabaneError, UpstreamDied, UpstreamError, UpstreamOverloaded, UpstreamTimeout
 from tabane.gateway.upstreams.call import Call, InputBacklogFull, UpstreamReply, UpstreamTransport
 from tabane.gateway.upstreams.handshake import CLIENT, Handshake, Peer, UpstreamRefused
+from tabane.gateway.upstreams.hub_chain import HubChain
 from tabane.gateway.upstreams.message_reading import ParsedLine, error_of, is_readable, read_line
 from tabane.gateway.upstreams.reply_delivery import ReplyDelivery
 from tabane.gateway.upstreams.server_requests import ServerRequests
@@ -59,7 +60,9 @@ class Conversation:
         max_line: int = 64 << 20,
         roots: Sequence[str] | None = None,
         capabilities: bytes | None = None,
+        chain: HubChain | None = None,
     ) -> None:
+        self._chain = chain
         self._name, self._loop = name, loop
         self._on_notice, self._on_closed = on_notice, on_closed
         self._roots, self._capabilities = roots, capabilities
@@ -79,14 +82,20 @@ class Conversation:
     async def open(self, known: Era | None, probe_timeout: float) -> Peer:
         """Settle the era and introduce the hub, see :class:`Handshake`. Raises UpstreamError."""
         handshake = Handshake(
-            lambda method, params, era: self._ask(method, params, era=era),
+            lambda method, params, era: self._ask(
+                method, params, era=era, meta=self._chain.mark() if self._chain else None
+            ),
             self._say,
             self._capabilities,
             # If a question's call is known, its client can be asked for its folders, whoever shares it.
             roots=self._roots is not None or self.transport.exact,
         )
-        self.peer = await handshake.perform(known, probe_timeout)
-        return self.peer
+        peer = await handshake.perform(known, probe_timeout)
+        fault = self._chain.fault(self._name, peer.hubs) if self._chain else None
+        if fault is not None:
+            raise UpstreamRefused(0, fault)
+        self.peer = peer
+        return peer
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -176,7 +185,13 @@ class Conversation:
             self.transport.tell(line, about)
 
     async def _ask(
-        self, method: bytes, params: Members, *, era: Era | None = None, timeout: float | None = None
+        self,
+        method: bytes,
+        params: Members,
+        *,
+        era: Era | None = None,
+        timeout: float | None = None,
+        meta: Members | None = None,
     ) -> Members:
         answer: asyncio.Future[UpstreamReply] = self._loop.create_future()
 
@@ -184,7 +199,7 @@ class Conversation:
             if not answer.done():
                 answer.set_result(reply)
 
-        call = Call(method, params, {}, settle, timeout=timeout or 30.0, safe=True)
+        call = Call(method, params, meta or {}, settle, timeout=timeout or 30.0, safe=True)
         self._transmit(call, era or (self.peer.era if self.peer else Era.MODERN), self._asks)
         try:
             async with asyncio.timeout(timeout):

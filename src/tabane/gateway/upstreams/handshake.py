@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from tabane import __version__
 from tabane.errors import UpstreamError
+from tabane.gateway.upstreams.hub_chain import hub_ids
 from tabane.messages import Message, say
 from tabane.wire import era as eras
 from tabane.wire import json
@@ -30,13 +31,14 @@ KINDS = ("tools", "prompts", "resources")
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """An upstream as it described itself."""
+    """An upstream as it described itself. ``hubs`` are the ids that another hub answers with."""
 
     era: Era
     version: str
     name: str
     capabilities: Members
     instructions: str = ""
+    hubs: tuple[str, ...] = ()
 
     def has(self, capability: str) -> bool:
         return capability in self.capabilities
@@ -72,7 +74,15 @@ def peer_of(era: Era, version: str, result: Members, info: Any) -> Peer:
         name if isinstance(name, str) else "",
         capabilities,
         json.text(result.get("instructions")) or "",
+        _hubs(result),
     )
+
+
+def _hubs(result: Members) -> tuple[str, ...]:
+    try:
+        return hub_ids(json.fields(result["_meta"])) if "_meta" in result else ()
+    except InvalidJson:
+        return ()
 
 
 class HandshakeRequest(Protocol):
