@@ -19,6 +19,7 @@ from tabane.gateway.table import gateway_table
 from tabane.gateway.tool_meaning import ToolEmbedding
 from tabane.gateway.tools.validation import ArgumentValidator, ValidationPool
 from tabane.gateway.upstreams.connector import Connector
+from tabane.gateway.upstreams.hub_chain import HubChain
 from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_tools
 from tabane.hub.clients.tool_calls import as_failure, as_result
 from tabane.hub.own_tools import CallerLimits, KeptDomains, held, idle
@@ -73,6 +74,7 @@ def gateway_of(
     def downloads() -> tuple[float, int]:
         return gateway.limits.download_timeout, gateway.limits.downloads
 
+    chain = HubChain()
     connector = Connector(
         loop,
         batch,
@@ -82,6 +84,7 @@ def gateway_of(
         settings.max_line,
         downloads,
         lambda: offered_to_servers(gateway.extensions),
+        chain,
     )
     gateway = Gateway(
         servers,
@@ -101,6 +104,7 @@ def gateway_of(
         preparation=connector.preparation,
         passed=connector.passed,
         extensions=carried(settings.extensions),
+        chain=chain,
     )
     return gateway
 

@@ -23,6 +23,7 @@ from tabane.gateway.upstreams.call import (
     UpstreamTransport,
 )
 from tabane.gateway.upstreams.handshake import CLIENT, KINDS, Handshake, Peer, UpstreamRefused
+from tabane.gateway.upstreams.hub_chain import HubChain
 from tabane.gateway.upstreams.message_reading import (
     ParsedLine,
     error_of,
@@ -89,8 +90,9 @@ class Conversation:
         roots: Sequence[str] | None = None,
         capabilities: bytes | None = None,
         extensions: Members | None = None,
+        chain: HubChain | None = None,
     ) -> None:
-        self._extensions = extensions or {}
+        self._extensions, self._chain = extensions or {}, chain
         # Requests of the hub itself: a server may list only what a client can use that it is told of.
         self._announced = json.join({"extensions": Raw(json.join(extensions))}) if extensions else b"{}"
         self._name, self._loop = name, loop
@@ -112,15 +114,21 @@ class Conversation:
     async def open(self, known: Era | None, probe_timeout: float) -> Peer:
         """Settle the era and introduce the hub, see :class:`Handshake`. Raises UpstreamError."""
         handshake = Handshake(
-            lambda method, params, era: self._ask(method, params, era=era),
+            lambda method, params, era: self._ask(
+                method, params, era=era, meta=self._chain.mark() if self._chain else None
+            ),
             self._say,
             self._capabilities,
             # If a question's call is known, its client can be asked for its folders, whoever shares it.
             roots=self._roots is not None or self.transport.exact,
             extensions=self._extensions,
         )
-        self.peer = await handshake.perform(known, probe_timeout)
-        return self.peer
+        peer = await handshake.perform(known, probe_timeout)
+        fault = self._chain.fault(self._name, peer.hubs) if self._chain else None
+        if fault is not None:
+            raise UpstreamRefused(0, fault)
+        self.peer = peer
+        return peer
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -214,7 +222,13 @@ class Conversation:
             self.transport.tell(line, about)
 
     async def _ask(
-        self, method: bytes, params: Members, *, era: Era | None = None, timeout: float | None = None
+        self,
+        method: bytes,
+        params: Members,
+        *,
+        era: Era | None = None,
+        timeout: float | None = None,
+        meta: Members | None = None,
     ) -> Members:
         answer: asyncio.Future[UpstreamReply] = self._loop.create_future()
 
@@ -222,7 +236,7 @@ class Conversation:
             if not answer.done():
                 answer.set_result(reply)
 
-        call = Call(method, params, {}, settle, timeout=timeout or 30.0, safe=True)
+        call = Call(method, params, meta or {}, settle, timeout=timeout or 30.0, safe=True)
         self._transmit(call, era or (self.peer.era if self.peer else Era.MODERN), self._asks)
         try:
             async with asyncio.timeout(timeout):

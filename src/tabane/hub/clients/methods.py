@@ -117,6 +117,7 @@ class _Introductions:
         self._info = {"name": "tabane", "title": "Tabane", "version": this_build().name}
 
     def initialize(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        mark = self._gateway.chain.arrived(session.key, meta, stays=True)
         introduce(session, params)
         result = {
             "protocolVersion": session.version,
@@ -124,9 +125,10 @@ class _Introductions:
             "serverInfo": self._info,
             "instructions": self._disclosure.instructions(session.mode, session.caller.access),
         }
-        session.answer(request_id, json.encode(result))
+        session.answer(request_id, json.encode(result | ({"_meta": mark} if mark else {})))
 
     def discover(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        mark = self._gateway.chain.arrived(session.key, meta, stays=False)
         result = {
             "supportedVersions": [eras.MODERN],
             "capabilities": self._capabilities(session),
@@ -134,7 +136,7 @@ class _Introductions:
             "ttlMs": 60_000,
             "cacheScope": "private",
             "resultType": "complete",
-            "_meta": {eras.META_SERVER: self._info},
+            "_meta": {eras.META_SERVER: self._info, **mark},
         }
         session.answer(request_id, json.encode(result))
 
