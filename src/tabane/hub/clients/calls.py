@@ -36,9 +36,6 @@ MOST_UNREAD = 1 << 20
 """Unread bytes above which a client gets no progress of its calls, because answers are more important."""
 
 
-_NO_CALL = (None, None, None)
-
-
 class ClientCalls:
     """The requests of one client that upstreams work on.
 
@@ -87,9 +84,9 @@ class ClientCalls:
             if legacy and asks_for_input(reply):
                 self._ask_in_rounds(key, name, reply)
                 return
-            call, _, _ = self._in_flight.pop(key, _NO_CALL)
+            self._in_flight.pop(key, None)
             self._rounds.pop(key, None)
-            if not legacy and call is not None and reply.error is not None:
+            if not legacy and reply.error is not None:
                 reply = self._without_old_errors(call, name, reply, reply.error)
             on_reply(reply)
 

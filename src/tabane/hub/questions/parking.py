@@ -104,6 +104,9 @@ class ParkedCall:
         """Let go of the client's request, which is over."""
         mine, self.on_reply = self.call, None
         mine.on_reply, mine.on_notice, mine.unsent, mine.marks = on_reply, None, _nothing, None
+        # The request was sent. What it consisted of would keep the whole message of the client in memory.
+        mine.params = {}
+        mine.meta = {"progressToken": Raw(b"0")} if "progressToken" in mine.meta else {}
 
 
 def _nothing() -> int:
@@ -145,6 +148,7 @@ class ParkedCalls:
         except InvalidQuestion as error:
             request.refusal = str(error)
             return False
+        request.params = Raw(b"")  # the question has them, without the message that they came in
         lacking = missing(asked.question, parked.features)
         if lacking is not None and not self._takes(asked.question):
             request.refusal = f"the client has no capability for it ({lacking})"
