@@ -13,7 +13,8 @@ The tool ``ask`` takes ``steps``, which it does one after the other:
     {"again": true}                            asks for nothing but to be called again (modern)
     {"long": BYTES}                            has a text of so many bytes in its result
 
-The result has the answers of all steps. The tool ``look`` does the same and is read-only. The prompt ``ask`` and the resource ``ask:steps`` ask one form.
+The result has the answers of all steps. The tool ``look`` does the same and is read-only, ``told`` shows what
+it was told of its client. The prompt ``ask`` and the resource ``ask:steps`` ask one form.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class AskingServer:
         self.write(id=message["id"], result=result)
 
     def handle(self, method: str, params: Json) -> Json:
-        if self.modern and method == "initialize" or not self.modern and method == "server/discover":
+        if (self.modern and method == "initialize") or (not self.modern and method == "server/discover"):
             raise Refused({"code": -32601, "message": f"Method not found: {method}"})
         found = getattr(self, "do_" + method.replace("/", "_"), None)
         if found is None:
@@ -146,7 +147,9 @@ class AskingServer:
 
     def run(self, steps: list[Json], params: Json) -> Json:
         """Do the steps. A modern server goes on where ``requestState`` says, with the answers in it."""
-        state = json.loads(params["requestState"]) if "requestState" in params else {"at": 0, "answers": []}
+        state: Json = {"at": 0, "answers": []}
+        if "requestState" in params:
+            state = json.loads(params["requestState"])
         answers: list[Any] = state["answers"]
         if self.modern and "inputResponses" in params:
             given = params["inputResponses"]
@@ -183,7 +186,7 @@ class AskingServer:
         if "long" in step:
             answers.append("x" * step["long"])
 
-    def ask_all(self, questions: list[Json]) -> list[Json]:
+    def ask_all(self, questions: list[Json]) -> list[Any]:
         asked = []
         for question in questions:
             event, answers = threading.Event(), list[Json]()

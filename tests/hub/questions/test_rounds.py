@@ -10,10 +10,22 @@ import pytest
 from tests.harness.patience import run, until
 from tests.harness.running_hub import Client, Json, running_hub, text
 from tests.hub.questions.asking import (
-    ACCEPTED, EVERYTHING, FORM, FORM_STEP, ROOTED, ROOTS_STEP, SAMPLED, SAMPLING, SAMPLING_STEP, URL, URL_STEP,
-    answered, asking, call_of,
+    ACCEPTED,
+    EVERYTHING,
+    FORM,
+    FORM_STEP,
+    ROOTED,
+    ROOTS_STEP,
+    SAMPLED,
+    SAMPLING_STEP,
+    URL,
+    URL_STEP,
+    answered,
+    asking,
+    call_of,
 )  # fmt: skip
 
+ANSWERS = {"elicitation/create": ACCEPTED, "sampling/createMessage": SAMPLED, "roots/list": ROOTED}
 MODERN_URL = {key: value for key, value in URL.items() if key != "elicitationId"}
 
 
@@ -34,9 +46,7 @@ def test_a_question_reaches_the_client_and_the_call_is_repeated_with_its_answer(
         async with running_hub(tmp_path, modern()) as here:
             line = await here.connect("2025-11-25", capabilities=EVERYTHING)
             line.answer = lambda question: {"result": answer}
-            done = await line.result(
-                "tools/call", call_of(step, name="up__look", through=through, meta={})
-            )
+            done = await line.result("tools/call", call_of(step, name="up__look", through=through, meta={}))
             assert answered(done) == [[answer]]
             assert "resultType" not in done or done["resultType"] == "complete"
             (question,) = line.questions
@@ -68,14 +78,18 @@ def test_several_questions_and_rounds_are_one_call_for_the_client(tmp_path: Path
     async def scenario() -> None:
         async with running_hub(tmp_path, modern()) as here:
             line = await here.connect("2025-11-25", capabilities=EVERYTHING)
-            answers = {"elicitation/create": ACCEPTED, "sampling/createMessage": SAMPLED, "roots/list": ROOTED}
+            answers = {
+                "elicitation/create": ACCEPTED,
+                "sampling/createMessage": SAMPLED,
+                "roots/list": ROOTED,
+            }
             line.answer = lambda question: {"result": answers[question["method"]]}
             both = {"ask": [*FORM_STEP["ask"], *SAMPLING_STEP["ask"]]}
             steps = (both, {"again": True}, {"progress": 3}, ROOTS_STEP)
             request = call_of(*steps, meta={"progressToken": "mine"})
             done = await line.result("tools/call", request)
             assert answered(done) == [[ACCEPTED, SAMPLED], [ROOTED]]
-            assert [note["params"]["progressToken"] for note in line.notifications] == ["mine"]
+            assert (await line.noticed("notifications/progress"))["params"]["progressToken"] == "mine"
 
     run(scenario)
 
@@ -97,7 +111,9 @@ def test_each_version_is_asked_what_it_has_and_the_server_knows(
     async def scenario() -> None:
         async with running_hub(tmp_path, modern()) as here:
             line = await here.connect(version, capabilities=EVERYTHING)
-            line.answer = lambda question: {"result": SAMPLED if "messages" in question["params"] else ACCEPTED}
+            line.answer = lambda question: {
+                "result": SAMPLED if "messages" in question["params"] else ACCEPTED
+            }
             answer = await line.request("tools/call", call_of(step, meta={}))
             assert ("result" in answer) is can
             assert len(line.questions) == can
@@ -129,9 +145,13 @@ def test_a_url_has_the_id_that_the_older_era_needs(tmp_path: Path) -> None:
 
 def test_choices_are_written_as_2025_06_18_has_them(tmp_path: Path) -> None:
     choices = {"type": "string", "oneOf": [{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]}
-    form = {"mode": "form", "message": "?", "requestedSchema": {"type": "object", "properties": {"c": choices}}}
+    form = {
+        "mode": "form",
+        "message": "?",
+        "requestedSchema": {"type": "object", "properties": {"c": choices}},
+    }
     several = {"type": "array", "items": {"type": "string", "enum": ["r", "g"]}}
-    schema = {"type": "object", "properties": {"c": several}}
+    newer = form | {"requestedSchema": {"type": "object", "properties": {"c": several}}}
 
     async def scenario() -> None:
         async with running_hub(tmp_path, modern()) as here:
@@ -143,7 +163,7 @@ def test_choices_are_written_as_2025_06_18_has_them(tmp_path: Path) -> None:
             assert "mode" not in question["params"]
             part = question["params"]["requestedSchema"]["properties"]["c"]
             assert part == {"type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"]}
-            step = {"ask": [{"method": "elicitation/create", "params": form | {"requestedSchema": schema}}]}
+            step = {"ask": [{"method": "elicitation/create", "params": newer}]}
             refused = await line.request("tools/call", call_of(step, meta={}))
             assert "version of the client cannot carry" in refused["error"]["message"]
 
@@ -210,4 +230,3 @@ def test_what_is_no_question_is_an_error_of_the_call(tmp_path: Path, question: J
             assert line.questions == []
 
     run(scenario)
-    assert SAMPLING

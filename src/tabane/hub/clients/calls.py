@@ -8,6 +8,7 @@ from functools import partial
 from msgspec import Raw
 
 from tabane.errors import TabaneError
+from tabane.gateway.upstreams.adopted_call import CallHolder
 from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.gateway.upstreams.server_requests import COMPLETE
 from tabane.gateway.upstreams.upstream import Upstream
@@ -15,14 +16,20 @@ from tabane.hub.clients.client_questions import ClientQuestions, SessionClient
 from tabane.hub.clients.rounds import AskedInRounds, asks_for_input
 from tabane.hub.questions.handles import CallBinding, digest_of
 from tabane.hub.questions.parking import ParkedCall, ParkedCalls
-from tabane.operations import LOCAL, UNMETERED, OpenCall
+from tabane.operations import LOCAL, UNMETERED, OpenCall, ended
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.headers import HeaderMirror
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.negotiation import filtered, names_extensions
-from tabane.wire.questions import ASKING, declared_features, with_responses
+from tabane.wire.questions import (
+    ASKING,
+    declared_features,
+    required_capabilities,
+    urls_required,
+    with_responses,
+)
 
 DEFAULT_TIMEOUT = 30.0
 
@@ -42,7 +49,7 @@ class ClientCalls:
 
     def __init__(self, session: SessionClient, parked: ParkedCalls) -> None:
         self._session, self._parked = session, parked
-        self._in_flight: dict[bytes, tuple[Call, Upstream, OpenCall]] = {}
+        self._in_flight: dict[bytes, tuple[Call, CallHolder, OpenCall]] = {}
         self._rounds: dict[bytes, AskedInRounds] = {}
         self.level: int | None = None
         self.questions: ClientQuestions | None = None
@@ -80,6 +87,8 @@ class ClientCalls:
                 return
             self._in_flight.pop(key, None)
             self._rounds.pop(key, None)
+            if not legacy and reply.error is not None:
+                reply = self._without_old_errors(call, name, reply, reply.error)
             on_reply(reply)
 
         if opened.meta is not None:
@@ -133,17 +142,46 @@ class ClientCalls:
 
     def _resumes(self, key: bytes, call: Call, name: str, opened: OpenCall) -> bool:
         """Continue the parked call that a request belongs to. Return whether it has been dealt with."""
+        binding = self._binding(call, name)
+        if (kept := self._parked.is_kept(call.params, binding)) is not None:
+            restoring = self._restore(kept, binding, key, call, name, opened)
+            self._session.run(Raw(key), restoring)
+            return True
         try:
-            parked = self._parked.claim(call.params, self._binding(call, name))
+            parked = self._parked.claim(call.params, binding)
         except ProtocolRefusal as refusal:
             opened.end("failed", reason=refusal.message)
             self._session.refuse(key, refusal.code, refusal.message)
             return True
-        if parked is None:
+        if isinstance(parked, bool):
+            if parked:
+                call.params = with_responses(call.params, {}, None)
             return False
         self._in_flight[key] = (parked.call, parked.holder, opened)
         self._parked.resume(parked, call)
         return True
+
+    async def _restore(
+        self, kept: str, binding: CallBinding, key: bytes, call: Call, name: str, opened: OpenCall
+    ) -> None:
+        """Take over a call that an earlier hub has parked, and continue it."""
+        async with ended(opened):
+            await self._parked.restore(kept, self._session.caller, name, binding, call.timeout)
+        self._session.no_longer_runs(Raw(key))
+        self._resumes(key, call, name, opened)
+
+    def _without_old_errors(self, call: Call, name: str, reply: UpstreamReply, error: Raw) -> UpstreamReply:
+        """Return a reply for a modern client, which knows no error that wants URLs to be opened first."""
+        urls = urls_required(error)
+        if not urls:
+            return reply
+        local = self._session.caller.access.holder == LOCAL.holder
+        if call.method in ASKING and "url" in declared_features(call.meta, local=local):
+            asked = self._parked.ask_to_open(urls, self._binding(call, name))
+            return UpstreamReply(result=asked, era=Era.MODERN)
+        lacking = {"requiredCapabilities": required_capabilities(urls.values())}
+        text = "the server needs the user to open a URL"
+        return UpstreamReply(error=Raw(json.error_object(eras.MISSING_CAPABILITY, text, lacking)))
 
     def _binding(self, call: Call, name: str) -> CallBinding:
         return CallBinding(self._session.caller.access.holder, call.method, name, digest_of(call.params))
@@ -165,7 +203,7 @@ class ClientCalls:
             self._rounds[key] = rounds
         rounds.ask(reply.result)
 
-    def _repeat(self, key: bytes, call: Call, upstream: Upstream, params: Members) -> None:
+    def _repeat(self, key: bytes, call: Call, upstream: CallHolder, params: Members) -> None:
         """Send a call again, which the client still waits for, with other parameters."""
         again = Call(
             call.method, params, call.meta, call.on_reply, call.on_notice, call.timeout,

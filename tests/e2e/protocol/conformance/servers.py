@@ -18,7 +18,7 @@ from tests.e2e.protocol.conformance.suite import ROOT, Revision, SuiteError
 Era = Literal["both", "legacy"]
 Way = Literal["alone", "stdio", "http"]
 
-READY = 30.0
+READY = 120.0
 """Seconds for a server or a hub to be reachable; the official SDK alone takes one to import."""
 END = 15.0
 """Seconds for a process to end once it was asked to."""
@@ -51,6 +51,8 @@ TARGETS = (
     Target("2026-07-28", "alone"),
     Target("2026-07-28", "stdio"),
     Target("2026-07-28", "http"),
+    Target("2026-07-28", "stdio", "legacy"),
+    Target("2026-07-28", "http", "legacy"),
     Target("2025-11-25", "alone"),
     Target("2025-11-25", "stdio"),
     Target("2025-11-25", "http"),
