@@ -159,7 +159,7 @@ class Upstream:
         failure: TabaneError | None
         if self._closed or self.state is UpstreamState.STOPPED:
             failure = UpstreamUnavailable(is_stopped(self.server.name))
-        elif (login := self._awaited_login) is not None:
+        elif (login := self.awaited_login) is not None:
             failure = login
         elif self._rests and self._restarts.left > 5:
             failure = self._unavailable()
@@ -280,7 +280,7 @@ class Upstream:
         return self.state in (UpstreamState.OPEN, UpstreamState.WAITING)
 
     @property
-    def _awaited_login(self) -> LoginRequired | None:
+    def awaited_login(self) -> LoginRequired | None:
         """Return the error of a server that rests until the user has logged in."""
         return self._login() if self.state is UpstreamState.LOGIN else None
 
@@ -320,7 +320,7 @@ class Upstream:
     def _start(self) -> None:
         if self._closed or self._starting or self.state in (UpstreamState.READY, UpstreamState.STOPPED):
             return
-        if self._awaited_login is not None:
+        if self.awaited_login is not None:
             return
         if self._restarts.left > 0:
             self._restarts.arm()
@@ -445,7 +445,7 @@ class Upstream:
             await connection.stop()
 
     def _unavailable(self) -> UpstreamUnavailable:
-        return self._awaited_login or not_running(self.server.name, self.vitals.error, self._restarts.left)
+        return self.awaited_login or not_running(self.server.name, self.vitals.error, self._restarts.left)
 
     def _set(self, state: UpstreamState) -> None:
         if state is not self.state:
