@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from msgspec import Raw
 
 from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
+from tabane.gateway.logins.fetching import LoginNetwork
+from tabane.gateway.logins.logins import ServerLogins
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.servers.configuration import ServersConfiguration
@@ -27,6 +30,7 @@ from tabane.hub.questions.questions import HubQuestions
 from tabane.hub.servers import FileFollower, limits_of
 from tabane.messages import Message
 from tabane.operations import Caller, CallTarget, Door, Face, OpenCall, Operation, OperationTable
+from tabane.reader.guard.addresses import fault
 from tabane.settings import Settings
 from tabane.wire.channel import LineBatch
 from tabane.wire.extensions import carried
@@ -75,6 +79,13 @@ def gateway_of(
         return gateway.limits.download_timeout, gateway.limits.downloads
 
     chain = HubChain()
+    logins = ServerLogins(
+        settings.home,
+        settings.servers,
+        LoginNetwork(environment, lambda address: fault(ip_address(address.partition("%")[0]))),
+        keyring=settings.keyring,
+    )
+    logins.client_metadata_url = settings.login_client_metadata_url
     connector = Connector(
         loop,
         batch,
@@ -85,6 +96,7 @@ def gateway_of(
         downloads,
         lambda: offered_to_servers(gateway.extensions),
         chain,
+        logins.of,
     )
     gateway = Gateway(
         servers,
@@ -105,6 +117,7 @@ def gateway_of(
         passed=connector.passed,
         extensions=carried(settings.extensions),
         chain=chain,
+        logins=logins,
     )
     return gateway
 
@@ -113,6 +126,8 @@ def apply_settings(gateway: Gateway, settings: Settings, configuration: ServersC
     """Put settings and servers in force, as they are after a reload."""
     gateway.list_wait, gateway.health_interval = settings.list_wait, settings.health_interval
     gateway.extensions = carried(settings.extensions)
+    if gateway.logins is not None:
+        gateway.logins.client_metadata_url = settings.login_client_metadata_url
     gateway.use_limits(limits_of(settings))
     gateway.apply(configuration.servers)
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
-from tabane.gateway.servers.key_faults import InvalidKeyValue
+from tabane.gateway.servers.key_values import InvalidKeyValue, is_plain
+from tabane.gateway.servers.oauth_keys import oauth
 from tabane.gateway.servers.tool_overrides import read_overrides
 from tabane.messages import Message, say
 from tabane.text.nearest_names import nearest
@@ -33,10 +34,6 @@ def text(value: object) -> str:
     if isinstance(value, str) and is_plain(value):
         return value
     raise InvalidKeyValue(say("a text in quotes"))
-
-
-def is_plain(value: str) -> bool:
-    return "\0" not in value and not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def texts(value: object) -> tuple[str, ...]:
@@ -207,7 +204,7 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
     "maxResultTokens": whole(LEAST_TOKENS, MOST_TOKENS),
     "cache": anything,
     "sandbox": anything,
-    "oauth": anything,
+    "oauth": oauth,
 }
 
 SYNONYMS = {"serverUrl": "url", "httpUrl": "url"}

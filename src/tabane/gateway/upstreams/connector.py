@@ -24,6 +24,7 @@ from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.call import Call, StdioTransport, UpstreamTransport
 from tabane.gateway.upstreams.connection import UpstreamConnection
 from tabane.gateway.upstreams.conversation import Conversation
+from tabane.gateway.upstreams.http_credentials import RequestCredentials
 from tabane.gateway.upstreams.hub_chain import HubChain
 from tabane.messages import Message, say
 from tabane.wire.channel import LineBatch, LineChannel
@@ -48,6 +49,7 @@ class Connector:
     message. ``downloads`` returns the time for one download in seconds, and how many may run at the same
     time. ``preparation`` makes servers ready to be started. ``extensions`` returns those of the protocol that
     a server is told of that all clients share. ``chain`` recognizes this hub among its servers.
+    ``credentials`` returns those of a login at a server; None if it is used without one.
     """
 
     def __init__(
@@ -61,8 +63,9 @@ class Connector:
         downloads: Callable[[], tuple[float, int]],
         extensions: Callable[[], Members] = dict,
         chain: HubChain | None = None,
+        credentials: Callable[[Server], RequestCredentials | None] = lambda server: None,
     ) -> None:
-        self._extensions, self._chain = extensions, chain
+        self._extensions, self._chain, self._credentials = extensions, chain, credentials
         self._loop, self._batch, self._processes = loop, batch, processes
         self._logs, self._environment, self._max_line = logs, environment, max_line
         self.preparation = PackageDownloads(loop, processes, logs, environment, downloads)
@@ -133,7 +136,7 @@ class Connector:
         from tabane.gateway.upstreams.http_transport import StreamableHttpTransport
         from tabane.gateway.upstreams.sse_transport import SseTransport
 
-        client = UpstreamHttpClient(server, self._environment)
+        client = UpstreamHttpClient(server, self._environment, self._credentials(server))
         conversation = self._conversation(server, on_notice, on_closed)
 
         def sse() -> SseTransport:

@@ -1,4 +1,4 @@
-"""Fault of a value that its key in the servers file does not allow."""
+"""Values of keys in the servers file that are not allowed, and checks of texts."""
 
 from __future__ import annotations
 
@@ -12,3 +12,8 @@ class InvalidKeyValue(ValueError):
         super().__init__(allowed)
         self.allowed = allowed
         self.inside = inside
+
+
+def is_plain(value: str) -> bool:
+    """Return whether a text can be passed to a process: no NUL, no lone surrogate."""
+    return "\0" not in value and not any("\ud800" <= character <= "\udfff" for character in value)
