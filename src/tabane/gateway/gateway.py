@@ -93,7 +93,8 @@ class Gateway:
     ) -> None:
         self.servers = {server.name: server for server in servers}
         self.validator = validator or ArgumentValidator()
-        self._loop, self._connect, self.limits = loop, connect, limits
+        self.loop = self._loop = loop
+        self._connect, self.limits = connect, limits
         self._preparation = preparation
         self._logs, self.passed = logs, passed
         self.list_wait, self.health_interval = list_wait, health_interval

@@ -33,7 +33,7 @@ class Extension:
 
 EXTENSIONS = (
     Extension(UI, "ui", False, b"{}", b'{"mimeTypes":["text/html;profile=mcp-app"]}'),
-    Extension(TASKS, "tasks", False, b"{}", b"{}"),
+    Extension(TASKS, "tasks", True, b"{}", b"{}"),
     Extension(SKILLS, "skills", False, b'{"directoryRead":true}'),
 )
 """The extensions in the order in which they are announced. Set ``carried`` once the hub implements one."""

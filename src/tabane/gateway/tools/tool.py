@@ -44,8 +44,9 @@ class Tool:
     own. The remaining fields are read from the definition for searching and listing. ``schema`` is the
     decoded inputSchema ({} if it is not an object). ``tags``, ``category`` and ``about`` are the user's words
     about its server, ``notes`` and ``examples`` (of queries) those about the tool. ``mirrored`` are the
-    arguments that are repeated in headers if the tool is called over HTTP. ``target`` is the tool as what a
-    caller wants to call.
+    arguments that are repeated in headers if the tool is called over HTTP. ``task_support`` says whether a
+    call may be a task (``optional``) or must be one (``required``), in the handshake era. ``target`` is the
+    tool as what a caller wants to call.
     """
 
     alias: str
@@ -64,6 +65,7 @@ class Tool:
     examples: tuple[str, ...] = ()
     idempotent: bool = False
     mirrored: tuple[HeaderMirror, ...] = ()
+    task_support: str = ""
     target: CallTarget = field(default=_NOTHING, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -128,6 +130,7 @@ def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
         examples=tuple(example for hints in said for example in hints.examples),
         idempotent=hints.get("idempotentHint") is True,
         mirrored=mirrors(definition),
+        task_support=_task_support(members),
         target=CallTarget(
             alias,
             server.name,
@@ -135,6 +138,11 @@ def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
             others=other_names(server.name, server.namespace, name, alias),
         ),
     )
+
+
+def _task_support(members: Members) -> str:
+    execution = member(members, "execution")
+    return _text(execution.get("taskSupport")) if isinstance(execution, dict) else ""
 
 
 def _text(value: Any) -> str:

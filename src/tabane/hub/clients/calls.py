@@ -211,10 +211,10 @@ class ClientCalls:
         opened: OpenCall = UNMETERED,
         mirrored: tuple[HeaderMirror, ...] = (),
         safe: bool = False,
-    ) -> None:
+    ) -> Call:
         """Hand a request to an upstream. ``on_reply`` gets the answer, and has to end ``opened``.
 
-        If the call is cancelled, ``opened`` is ended here.
+        If the call is cancelled, ``opened`` is ended here. Returns the call.
         """
         session = self._session
 
@@ -244,6 +244,12 @@ class ClientCalls:
         )
         self._in_flight[key] = (call, upstream, opened)
         upstream.submit(call)
+        return call
+
+    def detach(self, key: bytes) -> tuple[Call, Upstream]:
+        """Let go of a call, which goes on without its client. Its reply needs another taker."""
+        call, upstream, _ = self._in_flight.pop(key)
+        return call, upstream
 
     def cancel(self, key: bytes, reason: str) -> None:
         """Cancel a call; nothing comes back for it."""

@@ -15,8 +15,8 @@ from tabane.gateway.visibility import may_find, prompt_target, resource_target
 from tabane.hub.clients import document_resources
 from tabane.hub.clients.disclosure import Disclosure
 from tabane.hub.clients.document_resources import ListedDocuments
+from tabane.hub.clients.open_tool_call import BYTES_OF_TOKEN
 from tabane.hub.clients.session import Session
-from tabane.hub.clients.tool_calls import BYTES_OF_TOKEN
 from tabane.operations import Caller, CallTarget, Door, OpenCall, ended
 from tabane.wire import cursors, json
 from tabane.wire import era as eras
