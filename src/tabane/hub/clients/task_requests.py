@@ -1,4 +1,4 @@
-"""Requests for tasks: tasks/get, tasks/update, tasks/cancel, and tasks/result and tasks/list of 2025-11-25."""
+"""Requests for tasks: tasks/get, tasks/update and tasks/cancel; tasks/result and tasks/list of 2025-11-25."""
 
 from __future__ import annotations
 

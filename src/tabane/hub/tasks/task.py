@@ -55,7 +55,7 @@ class KeptTask(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class TaskInput:
-    """A question of a task to its client: the request, and who gets the answer if it is not the server's task.
+    """A question of a task to its client: the request, and who gets the answer if the hub runs the call.
 
     ``asked`` is set while a legacy client is being asked.
     """
@@ -69,8 +69,8 @@ class Task:
     """One task: its state now, and what belongs to it while the hub runs.
 
     ``holder`` is the identity that it belongs to. ``session`` is the client's connection that began it.
-    ``opened`` is the call for limits and records, which ends with the task. ``instance`` runs it. ``listeners``
-    are called after each change. ``cancel`` stops a call that runs in the hub. ``remote``: see
+    ``opened`` is the call for limits and records, which ends with the task. ``instance`` runs it. Each of
+    ``listeners`` is called after each change. ``cancel`` stops a call that runs in the hub. ``remote``: see
     :class:`KeptTask`. ``through``: it was called by call_tool.
     """
 
@@ -144,7 +144,8 @@ class Task:
     @property
     def facts(self) -> TaskFacts:
         return TaskFacts(
-            self.id, self.status, self.message, self.created, self.updated, self.ttl, self.poll, self.says_failed
+            self.id, self.status, self.message, self.created, self.updated, self.ttl, self.poll,
+            self.says_failed,
         )  # fmt: skip
 
     @property

@@ -72,8 +72,8 @@ def failed_inside(reason: str) -> TaskEnd:
 CANCELLED = TaskEnd("cancelled", message="The task was cancelled.", outcome="cancelled")
 
 LOST = failed_inside(
-    "The hub was restarted while the call ran. It is not known whether the call took effect: check before you "
-    "call again."
+    "The hub was restarted while the call ran. It is not known whether the call took effect: check before "
+    "you call again."
 )
 
 
