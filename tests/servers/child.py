@@ -24,6 +24,8 @@ Catalogue
   --offers                   announces prompts, resources and templates, and has the tools of offers.py;
                              --uris U,U and --templates T,T: which of these; --quiet-lists: says nothing
                              when they change; --ttl MS: how long they hold (modern, default 60000)
+  --skills NAME,NAME         serves these skills (SEP-2640, skills.py); --folders: reads their folders
+  --extension ID             announces an extension that nobody knows, and has its methods (unknown.py)
   --junk                     lists what is no definition beside them
   --unknown METHOD,…         does not know these methods of theirs; --broken METHOD,…: fails at them
   --secret URI,…             refuses to tell of changes of these
@@ -91,6 +93,9 @@ def arguments() -> argparse.Namespace:
     add("--grandchildren", type=lambda text: text.split(","), default=[])
     add("--pids")
     add("--ttl", type=int, default=60_000)
+    add("--extension")
+    add("--skills", type=lambda text: text.split(","))
+    add("--folders", action="store_true")
     for several, default in (("--uris", ["memo://one"]), ("--templates", ["memo://{n}"])):
         add(several, type=lambda text: text.split(",") if text else [], default=default)
     for several in ("--unknown", "--broken", "--secret"):

@@ -15,7 +15,9 @@ from typing import Any
 from tests.servers import mischief
 from tests.servers.answers import KEY, MODERN, Json, Raw, Refused
 from tests.servers.offers import Offers
+from tests.servers.skills import Skills
 from tests.servers.toolbox import Toolbox
+from tests.servers.unknown import UnknownExtension
 
 
 class Server:
@@ -34,6 +36,8 @@ class Server:
         self._writing = threading.RLock()
         self._stdout: int | None = 1
         self.offers = Offers(self)
+        self.skills = Skills(self)
+        self.own_extension = UnknownExtension(self)
         self.toolbox = Toolbox(self)
 
     # Lines in and out
@@ -119,6 +123,8 @@ class Server:
             self._call(number, params)
         elif method == "subscriptions/listen" and self.modern:
             self._listen(number, params)
+        elif self.own_extension.later(number, method, params):
+            return
         else:
             self.answer(number, self._plain(method, params))
 
@@ -132,6 +138,10 @@ class Server:
         tools: Json = {} if self.options.no_tools else {"tools": {"listChanged": True}}
         extras: Json = {"prompts": {}, "resources": {"subscribe": True}} if self.options.extras else {}
         result: Json = {"capabilities": tools | extras | self.offers.capabilities}
+        extensions = self.skills.extensions | self.own_extension.extensions
+        if extensions:
+            result["capabilities"] |= {"extensions": extensions} | self.own_extension.experimental
+            result["capabilities"].setdefault("resources", {})
         if self.options.instructions:
             result["instructions"] = self.options.instructions
         if self.modern:
@@ -154,8 +164,9 @@ class Server:
         if not self.modern and method == "logging/setLevel":
             self.log_level = params["level"]
             return {}
-        if (offered := self.offers.answer(method, params)) is not None:
-            return offered
+        for part in (self.skills, self.own_extension, self.offers):
+            if (offered := part.answer(method, params)) is not None:
+                return offered
         if self.options.extras and method in EXTRAS:
             return EXTRAS[method](params) | (self._cached() if method != "prompts/get" else {})
         raise Refused(-32601, f"Method not found: {method}")
@@ -241,6 +252,8 @@ class Server:
     def _noticed(self, method: str, params: Json) -> None:
         if method == "notifications/initialized" and self.options.ask_at_start:
             self.ask(self.options.ask_at_start, {}, lambda _: None)
+        elif self.own_extension.noticed(method, params):
+            return
         elif method == "notifications/cancelled" and not self.options.deaf:
             self.subscriptions.pop(params.get("requestId"), None)
             if running := self.running.get(params.get("requestId")):

@@ -41,6 +41,8 @@ class PermissionRules:
     - Administration is allowed only by ``@admin`` or by its exact name, never by a pattern with ``*``.
     - ``read_only`` refuses everything that is not marked as read-only.
     - What belongs to the hub itself is always allowed: it acts on what is allowed only.
+    - A method that the hub does not know may do anything at its server, so it is allowed only with the whole
+      server.
     """
 
     def __init__(self, patterns: PermissionPatterns) -> None:
@@ -88,6 +90,8 @@ class PermissionRules:
     def _decide(self, target: CallTarget) -> bool:
         if target.changes and self.patterns.read_only:
             return False
+        if target.kind == "method":
+            return self._allows_whole(target.server)
         if target.server:
             return not self._denies_upstream(target) and any(map(self._allow.matches, target.names))
         if target.kind == "list":
@@ -100,6 +104,10 @@ class PermissionRules:
         if source in self._allow.sources or target.name in self._allow.names:
             return True
         return source != "admin" and self._allow.matches_widely(target.name)
+
+    def _allows_whole(self, server: str) -> bool:
+        below = f"{server}__"
+        return self._allow.matches_all_below(below) and not self._deny.may_match_below(below)
 
     def _denies_upstream(self, target: CallTarget) -> bool:
         # A server without a prefix is denied by its own name too: a denial has to hold.

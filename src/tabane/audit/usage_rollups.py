@@ -21,6 +21,8 @@ MOST_ROWS = 20_000
 
 OTHER = "(other)"
 RESOURCES = "(resources)"
+METHODS = "(methods)"
+_UNNAMED = {"resource": RESOURCES, "method": METHODS}
 """The tool of all resources of a server: their addresses are unlimited."""
 
 KEPT_DAYS = 800
@@ -243,7 +245,7 @@ class UsageRollups:
 
 def rollup_key(entry: AuditEntry, day: str) -> RollupKey:
     """Return the rollup that a call is counted in."""
-    tool = RESOURCES if entry.kind == "resource" else entry.name
+    tool = _UNNAMED.get(entry.kind, entry.name)
     names = (entry.key, entry.client, entry.server, tool)
     return RollupKey(day, *(name[:_LONGEST_NAME] for name in names))
 

@@ -132,6 +132,7 @@ def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> No
         "tabane mcp",
         "tabane mcp --mode light",
         "tabane mcp --profile work",
+        "tabane mcp --server github",
         "tabane mcp --standalone --servers /etc/mcp.json",
     ),
 )
@@ -142,6 +143,16 @@ def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> No
     metavar="NAME",
     shell_complete=profile_names,
     help=say("Show only the tools of this profile. Profiles are defined in tabane.toml."),
+)
+@option(
+    "--server",
+    envvar="TABANE_SERVER",
+    metavar="NAME",
+    shell_complete=server_names,
+    help=say(
+        "Connect to this server alone: with its own names and instructions, and with every extension of MCP "
+        "that it has."
+    ),
 )
 @option(
     "--standalone",

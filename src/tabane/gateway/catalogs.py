@@ -16,15 +16,18 @@ from msgspec import Raw
 
 from tabane.gateway.offers.prompts import PromptCatalog
 from tabane.gateway.offers.resources import ResourceCatalog
+from tabane.gateway.offers.skills import SkillCatalog
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tool_meaning import QueryMeaning, ToolEmbedding, ToolMeaning
 from tabane.gateway.tools.aliases import AliasMap, Entry
 from tabane.gateway.tools.catalog import ToolCatalog, ToolCatalogPlan
 from tabane.gateway.tools.index import ToolHits, ToolIndex, ToolQuery
+from tabane.gateway.tools.kept_addresses import kept_scheme
 from tabane.gateway.tools.listings import ListingsFile, Named, ServerListing, listing_of
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.tools.tool_use import ToolUse, ties_broken
 from tabane.gateway.upstreams.handshake import Peer
+from tabane.wire.extensions import SKILLS
 from tabane.wire.json import join
 
 if TYPE_CHECKING:
@@ -62,6 +65,7 @@ class ServerCatalogs:
         self.tools = ToolCatalog(AliasMap(self._listings.aliases(), reserved))
         self.prompts = PromptCatalog(AliasMap(self._listings.aliases("prompts")))
         self.resources = ResourceCatalog()
+        self.skills = SkillCatalog()
         self._listed: dict[str, ServerListing] = {}
         self._tried: dict[str, ServerListing] = {}
         # The same for a server that was listed under another configuration.
@@ -103,8 +107,20 @@ class ServerCatalogs:
         return self._listed.get(server) or self._tried.get(server)
 
     def has(self, server: str, name: str) -> bool:
-        """Return whether that list (tools, prompts, resources, templates) of a server is known."""
+        """Return whether that list (tools, prompts, resources, templates, skills) of a server is known."""
+        if name == "skills" and (listing := self._listed.get(server)) is not None and not listing.has(SKILLS):
+            return True  # there are none
         return name in self._known.get(server, ())
+
+    def claimants(self, uri: str) -> tuple[str, ...]:
+        """Return the servers that list a resource, have a template for it, or a tool with that page."""
+        found = (*self.resources.claimants(uri), *self.tools.with_page(uri))
+        return tuple(dict.fromkeys(found))
+
+    def of_scheme(self, uri: str) -> tuple[str, ...]:
+        """Return the servers that list a resource of that scheme, or have pages, if it is theirs."""
+        paged = self.tools.with_page() if kept_scheme(uri).lower() == "ui://" else ()
+        return tuple(dict.fromkeys((*self.resources.of_scheme(uri), *paged)))
 
     @property
     def versions(self) -> dict[str, int]:
@@ -112,7 +128,8 @@ class ServerCatalogs:
         return {
             "tools": self.tools.version,
             "prompts": self.prompts.version,
-            "resources": self.resources.version,
+            # Both only grow, so their sum changes with each of them.
+            "resources": self.resources.version + self.skills.version,
         }
 
     async def search(self, query: ToolQuery, holder: str = "") -> ToolHits:
@@ -196,6 +213,7 @@ class ServerCatalogs:
         self._known.pop(server, None)
         self.prompts.remove(server)
         self.resources.remove(server)
+        self.skills.remove(server)
         if self.tools.remove(server):
             self._index_later(server)
 
@@ -229,6 +247,8 @@ class ServerCatalogs:
             return changed
         if name == "prompts":
             return self.prompts.put(server, items)
+        if name == "skills":
+            return self.skills.put(server.name, items)
         capable = listing.has("resources")
         if name == "resources":
             return self.resources.put(server.name, items, capable=capable)
@@ -268,7 +288,7 @@ class ServerCatalogs:
                     self._index.remove(name)
             for name in list(self._known):
                 if self.tools.has(name):
-                    self._index.replace(name, self.tools.of_server(name))
+                    self._index.replace(name, self.tools.for_models(name))
         elif idle != self._indexed_without:
             self._index_own(self._index, idle)
         return self._index
@@ -282,7 +302,7 @@ class ServerCatalogs:
         # Before the first search there is no index to update: it is built from the catalog.
         self._meaning.changed()
         if self._index is not None:
-            tools = self.tools.of_server(name)
+            tools = self.tools.for_models(name)
             if self.tools.has(name):
                 self._later(lambda: self._ready_index().replace(name, tools))
             else:

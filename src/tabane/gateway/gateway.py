@@ -12,10 +12,12 @@ from msgspec import Raw
 
 from tabane.errors import TabaneError, UnknownName, UpstreamUnavailable
 from tabane.gateway.catalogs import ServerCatalogs
+from tabane.gateway.direct_clients import DirectClients, ServerMessages
 from tabane.gateway.launchers.package_downloads import StartPreparation
 from tabane.gateway.lookup import CatalogLookup, UnlistedServers, lists_of
 from tabane.gateway.offers.prompts import Prompt
 from tabane.gateway.offers.resources import ResourceSource
+from tabane.gateway.offers.skills import Skill
 from tabane.gateway.offers.watches import OnUpdated, ResourceWatches
 from tabane.gateway.processes.child_environment import EnvironmentNames
 from tabane.gateway.processes.stderr import ServerLogFile
@@ -33,11 +35,11 @@ from tabane.gateway.upstreams.instances import HealthChecks, Instances, ServerSh
 from tabane.gateway.upstreams.lists import LISTS
 from tabane.gateway.upstreams.upstream import Upstream
 from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
-from tabane.gateway.visibility import sees
+from tabane.gateway.visibility import may_find, resource_target, sees
 from tabane.messages import Message, say
 from tabane.operations import LOCAL, Access, Caller
 from tabane.text.nearest_names import nearest
-from tabane.wire.extensions import Extension
+from tabane.wire.extensions import SKILLS, Extension
 
 HOLDS = 60.0
 """Seconds for which a list may be cached if no server says less. Servers also announce changes."""
@@ -115,6 +117,7 @@ class Gateway:
             loop, self._instances, self.enabled, obstacle, lambda: self.health_interval, self.spawn
         )
         self._lookup = CatalogLookup(self, self._catalogs, loop)
+        self.direct = DirectClients(self._running_instance)
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -180,6 +183,7 @@ class Gateway:
 
     def leave(self, session: str) -> None:
         """Release the resources of a client: its subscriptions and its own instances."""
+        self.direct.leave(session)
         self._watches.leave(session)
         self._instances.leave(session)
 
@@ -188,6 +192,10 @@ class Gateway:
     def find(self, caller: Caller, name: str) -> Coroutine[Any, Any, Tool]:
         """Find a tool, as :meth:`CatalogLookup.find` does."""
         return self._lookup.find(caller, name)
+
+    def find_for_app(self, caller: Caller, name: str) -> Tool | None:
+        """Find a tool for an app, as :meth:`CatalogLookup.find_for_app` does."""
+        return self._lookup.find_for_app(caller, name)
 
     def wait_listed(self, caller: Caller) -> Coroutine[Any, Any, UnlistedServers]:
         """Wait for tools, as :meth:`CatalogLookup.wait_listed` does."""
@@ -243,12 +251,20 @@ class Gateway:
         """
         self._catalogs.provide(tools, unlisted, idle)
 
-    def pinned(self) -> bytes:
-        return self.catalogue.pinned(self.enabled())
+    def pinned(self, *, apps: bool = False) -> bytes:
+        return self.catalogue.pinned(self.enabled(), apps=apps)
 
     def pinned_tools(self) -> list[Tool]:
         """Return the tools that are always listed."""
         return list(self.catalogue.pinned_tools(self.enabled()))
+
+    async def own_tools(self, caller: Caller) -> list[Tool]:
+        """Return the tools of the server that the caller's connection is for, as far as it may call them."""
+        return await self._lookup.own_tools(caller)
+
+    def own_tool(self, caller: Caller, name: str) -> Tool | None:
+        """Return the tool of that server by the server's own name; None if it is not known."""
+        return self._lookup.own_tool(caller, name)
 
     # -- prompts and resources -------------------------------------------------------------------
 
@@ -263,6 +279,25 @@ class Gateway:
     def sources(self, caller: Caller, uri: str) -> Coroutine[Any, Any, tuple[ResourceSource, ...]]:
         """Find the servers to ask for a resource, as :meth:`CatalogLookup.sources` does."""
         return self._lookup.sources(caller, uri)
+
+    async def skills_of(self, caller: Caller) -> list[Skill]:
+        """Return the skills that the caller may read, of all servers, brought up to date as lists are."""
+        await self._lookup.refresh("skills", caller)
+        await self._catalogs.skills.read()
+        return [
+            skill
+            for skill in self._catalogs.skills.items()
+            if may_find(caller, resource_target(skill.server, skill.uri))
+        ]
+
+    def skill_sources(self, caller: Caller, uri: str) -> Coroutine[Any, Any, tuple[ResourceSource, ...]]:
+        """Find the servers to ask for a skill, as :meth:`CatalogLookup.skill_sources` does."""
+        return self._lookup.skill_sources(caller, uri)
+
+    def reads_folders(self, server: str) -> bool:
+        """Return whether a server lists what is in the folders of its skills."""
+        listing = self._catalogs.listing(server)
+        return listing is not None and bytes(listing.settings_of(SKILLS).get("directoryRead", b"")) == b"true"
 
     def holds(self, kind: str) -> float:
         """Return the seconds for which a client may cache such lists: the least that a server gives."""
@@ -377,7 +412,7 @@ class Gateway:
 
     def _make(self, server: Server) -> Upstream:
         listing = self._catalogs.listing(server.name)
-        return Upstream(
+        upstream = Upstream(
             server,
             self._loop,
             self._connect,
@@ -390,6 +425,13 @@ class Gateway:
             lambda: self._state_changed(server.name),
             self._preparation,
         )
+        upstream.unknown = ServerMessages(self.direct, upstream)
+        return upstream
+
+    def _running_instance(self, caller: Caller) -> Upstream | None:
+        """Return the instance that serves the caller at the server that its connection is for, if it runs."""
+        server = self.servers.get(caller.server)
+        return None if server is None else self._instances.find(self.sharing.shared(server), caller)
 
     def _take(
         self, server: Server, peer: Peer, name: str, items: list[Raw]
@@ -414,7 +456,9 @@ class Gateway:
         if configured is None:
             return
         if self._catalogs.take(configured, server.fingerprint, peer, name, items, plan):
-            self._offers_changed("resources" if name == "templates" else name, configured.project)
+            # Clients have no notification of changed skills: their files are resources.
+            kind = "resources" if name in ("templates", "skills") else name
+            self._offers_changed(kind, configured.project)
 
     def _offers_changed(self, kind: str, project: str = "") -> None:
         self._on_changed(kind, project)

@@ -8,13 +8,15 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from tabane.errors import TabaneError, UnknownName, UpstreamUnavailable
+from tabane.errors import CallerError, TabaneError, UnknownName, UpstreamUnavailable
 from tabane.gateway.catalogs import ServerCatalogs
 from tabane.gateway.offers.prompts import Prompt
-from tabane.gateway.offers.resource_uris import addressed
-from tabane.gateway.offers.resources import ResourceSource
+from tabane.gateway.offers.resource_uris import addressed, template_address
+from tabane.gateway.offers.resources import MOST_SOURCES, ResourceSource
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.aliases import may_belong
+from tabane.gateway.tools.kept_addresses import kept_scheme
+from tabane.gateway.tools.own_names import OwnNames
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.upstreams.start_download import DOWNLOAD_WAIT
 from tabane.gateway.upstreams.upstream import Upstream
@@ -22,12 +24,15 @@ from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
 from tabane.gateway.visibility import may_find, prompt_target, resource_target, sees, visible_names
 from tabane.messages import Message, say
 from tabane.operations import Caller, CallTarget
-from tabane.text.nearest_names import nearest_qualified
+from tabane.text.nearest_names import nearest, nearest_qualified
+from tabane.wire.extensions import SKILLS
 
 log = logging.getLogger(__name__)
 
 LOOK = 1.0
 """Seconds between two looks at whether waiting is still of use."""
+
+_MOST_NAMED = 8
 
 RESOURCES = ("resources", "templates")
 """The lists that resources come from."""
@@ -67,12 +72,16 @@ class CatalogLookup:
         self, servers: ServerInstances, catalogs: ServerCatalogs, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._servers, self._catalogs, self._loop = servers, catalogs, loop
+        self._own = OwnNames(catalogs.tools)
 
     async def find(self, caller: Caller, name: str) -> Tool:
         """Return the tool of that name; wait for its server if that has never listed its tools.
 
-        Raises UnknownName with the three nearest names.
+        On a connection to one server, the name is the server's own. Raises UnknownName with the three nearest
+        names.
         """
+        if caller.server:
+            return await self._find_own(caller, name)
         tools = self._catalogs.tools
         tool = tools.find(name)
         if tool is None:
@@ -83,6 +92,53 @@ class CatalogLookup:
             self._check_downloading(caller, name)
             raise self.unknown(caller, name)
         return tool
+
+    async def own_tools(self, caller: Caller) -> list[Tool]:
+        """Return the tools of the server that the caller's connection is for; wait for its first listing."""
+        await self.own_listed(caller, "tools")
+        return [tool for tool in self._own.of(caller.server).values() if may_find(caller, tool.target)]
+
+    async def own_listed(self, caller: Caller, kind: str) -> None:
+        """Wait until the server that the caller's connection is for has listed."""
+        server = self._servers.servers.get(caller.server)
+        if server is None or server.disabled:
+            return
+        names = [name for name in lists_of(kind) if not self._catalogs.has(server.name, name)]
+        waits = [self.listed_by(server, caller, name) for name in names]
+        await self._within(self._servers.limits.start_timeout, waits)
+
+    def own_tool(self, caller: Caller, name: str) -> Tool | None:
+        """Return a tool of the server that the caller's connection is for, if it is known."""
+        tool = self._own.find(caller.server, name)
+        return tool if tool is not None and may_find(caller, tool.target) else None
+
+    async def _find_own(self, caller: Caller, name: str) -> Tool:
+        await self.own_listed(caller, "tools")
+        tool = self.own_tool(caller, name)
+        if tool is None:
+            self._check_own(caller)
+            near = nearest(name, [each.name for each in await self.own_tools(caller)])
+            raise UnknownName(_no_tool(caller.server, name, near), near)
+        return tool
+
+    def _check_own(self, caller: Caller) -> None:
+        """Raise UpstreamUnavailable if the server of a connection is disabled, or is still downloaded."""
+        server = self._servers.servers.get(caller.server)
+        if server is not None and server.disabled:
+            raise UpstreamUnavailable(server.disabled)
+        for instance in self._servers.instances(caller.server):
+            if (error := instance.still_downloading) is not None:
+                raise error
+
+    async def _find_own_prompt(self, caller: Caller, name: str) -> Prompt:
+        await self.own_listed(caller, "prompts")
+        prompts = self._catalogs.prompts.of_server(caller.server)
+        mine = {each.name: each for each in prompts if may_find(caller, prompt_target(each))}
+        if name not in mine:
+            self._check_own(caller)
+            near = nearest(name, mine)
+            raise UnknownName(_no_prompt(caller.server, name, near), near)
+        return mine[name]
 
     def unknown(self, caller: Caller, name: str) -> UnknownName:
         """Return the error for a name that no tool has, with the nearest names that the caller may find."""
@@ -102,6 +158,8 @@ class CatalogLookup:
 
         Raises UnknownName with the three nearest names.
         """
+        if caller.server:
+            return await self._find_own_prompt(caller, name)
         prompts = self._catalogs.prompts
         prompt = prompts.find(name)
         if prompt is None:
@@ -125,12 +183,15 @@ class CatalogLookup:
     async def sources(self, caller: Caller, uri: str) -> tuple[ResourceSource, ...]:
         """Return the servers to ask for a resource or a template, as :meth:`_sources` does.
 
-        Only those from which the caller may read the resource.
+        Only those from which the caller may read the resource. Raises CallerError for a URI with a kept
+        scheme that several servers have: nothing says which of them is meant.
         """
         found = await self._sources(caller, uri)
-        if caller.access.everything:
-            return found
-        return tuple(each for each in found if may_find(caller, resource_target(each.server, each.uri)))
+        if not caller.access.everything:
+            found = tuple(each for each in found if may_find(caller, resource_target(each.server, each.uri)))
+        if kept_scheme(uri):
+            _check_one(found, uri)
+        return found
 
     async def _sources(self, caller: Caller, uri: str) -> tuple[ResourceSource, ...]:
         """Return the servers to ask for a resource or a template, the likeliest first; eight at most.
@@ -139,8 +200,13 @@ class CatalogLookup:
         that reads resources may know the URI. ``shown`` is the URI as it is given here.
         """
         at = addressed(uri)
+        if caller.server:
+            own = at[1] if at is not None and at[0] == caller.server else uri
+            return (ResourceSource(caller.server, own, uri),)
         if at is not None:
             return (ResourceSource(*at, uri),) if at[0] in self._servers.servers else ()
+        if kept_scheme(uri):
+            return await self._sources_of_kept(caller, uri)
         resources = self._catalogs.resources
         if found := resources.known(uri):
             return found
@@ -151,6 +217,65 @@ class CatalogLookup:
         ]
         await self._within(self._servers.limits.start_timeout, waits, lambda: bool(resources.known(uri)))
         return resources.find(uri)
+
+    async def skill_sources(self, caller: Caller, uri: str) -> tuple[ResourceSource, ...]:
+        """Return the servers to ask for a skill or one of its folders.
+
+        An address names its server. A server's own URI belongs to the server that lists it. If there is none,
+        every server with skills may have it, since a skill need not be listed. Raises CallerError if these
+        are several: nothing says which of them is meant.
+        """
+        at = addressed(uri)
+        if at is not None:
+            found = [ResourceSource(*at, uri)] if at[0] in self._servers.servers else []
+        else:
+            await self.refresh("skills", caller)
+            await self._catalogs.skills.read()
+            found = [ResourceSource(server, uri, uri) for server in self._with_skill(uri)]
+        allowed = tuple(each for each in found if may_find(caller, resource_target(each.server, each.uri)))
+        _check_one(allowed, uri)
+        return allowed
+
+    def _with_skill(self, uri: str) -> list[str]:
+        below = f"{uri}/"
+        skills = self._catalogs.skills.items()
+        owners = [each.server for each in skills if each.uri == uri or each.uri.startswith(below)]
+        enabled = (server.name for server in self._servers.enabled())
+        listings = ((name, self._catalogs.listing(name)) for name in enabled)
+        others = [name for name, listing in listings if listing is not None and listing.has(SKILLS)]
+        return list(dict.fromkeys(owners or others))
+
+    async def _sources_of_kept(self, caller: Caller, uri: str) -> tuple[ResourceSource, ...]:
+        """Return the servers that may mean a URI whose scheme is kept, as an app spells its own pages.
+
+        These are the servers that list it, or whose tools name it as their page. If there are none, those
+        that have anything of this scheme, since it need not be listed.
+        """
+        waits = [
+            self.listed_by(server, caller, name)
+            for name in ("tools", *RESOURCES)
+            for server in self._unlisted_for(caller, name)
+        ]
+        await self._within(self._servers.list_wait, waits)
+        found = self._catalogs.claimants(uri) or self._catalogs.of_scheme(uri)
+        return tuple(ResourceSource(server, uri, uri) for server in found[:MOST_SOURCES])
+
+    def find_for_app(self, caller: Caller, name: str) -> Tool | None:
+        """Return the tool that an app calls by its server's own name; None if no server with pages has it.
+
+        A host passes on the calls of an app as they are, and does not say which app makes them. Raises
+        CallerError if several servers have such a tool.
+        """
+        found = [tool for tool in self._catalogs.tools.for_apps(name) if may_find(caller, tool.target)]
+        if len(found) > 1:
+            raise CallerError(
+                say(
+                    "Several servers have a tool {name}. Call one of these: {names}",
+                    name=name,
+                    names=", ".join(tool.alias for tool in found[:_MOST_NAMED]),
+                )
+            )
+        return found[0] if found else None
 
     async def wait_listed(self, caller: Caller) -> UnlistedServers:
         """Wait, at most ``list_wait`` seconds, for servers that never listed; return those still missing.
@@ -250,6 +375,41 @@ class CatalogLookup:
             _, waiting = await asyncio.wait(
                 waiting, timeout=min(left, LOOK), return_when=asyncio.FIRST_COMPLETED
             )
+
+
+def _check_one(found: Sequence[ResourceSource], uri: str) -> None:
+    """Raise CallerError if several servers may be meant."""
+    if len(found) > 1:
+        addresses = ", ".join(template_address(each.server, each.uri) for each in found[:MOST_SOURCES])
+        raise CallerError(
+            say(
+                "Several servers have {uri}. Use one of these addresses: {addresses}",
+                uri=uri,
+                addresses=addresses,
+            )
+        )
+
+
+def _no_tool(server: str, name: str, near: Sequence[str]) -> Message:
+    if near:
+        return say(
+            "{server!n} has no tool {name}. Did you mean {near}?",
+            server=server,
+            name=name,
+            near=", ".join(near),
+        )
+    return say("{server!n} has no tool {name}.", server=server, name=name)
+
+
+def _no_prompt(server: str, name: str, near: Sequence[str]) -> Message:
+    if near:
+        return say(
+            "{server!n} has no prompt {name}. Did you mean {near}?",
+            server=server,
+            name=name,
+            near=", ".join(near),
+        )
+    return say("{server!n} has no prompt {name}.", server=server, name=name)
 
 
 def lists_of(kind: str) -> tuple[str, ...]:

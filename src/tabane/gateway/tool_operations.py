@@ -24,6 +24,8 @@ from tabane.gateway.time_slices import TimeSlices
 from tabane.gateway.tool_pages import tool_page_of
 from tabane.gateway.tool_rows import tool_detail, tool_row
 from tabane.gateway.tool_search import ToolSearch, ToolSearchResult, rendered
+from tabane.gateway.tools.app_metadata import shown_result
+from tabane.gateway.tools.catalog import pinned
 from tabane.gateway.tools.disclosure import describe
 from tabane.gateway.tools.tool import OWN, Tool, ToolCallRequest, check_size, says_failed
 from tabane.gateway.upstreams.call import Call, UpstreamReply
@@ -31,6 +33,9 @@ from tabane.gateway.visibility import visible_tools
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Face, OpenCall, ended
 from tabane.wire import json
+
+LARGE = 1 << 20
+"""Bytes of a result above which it is read in a thread."""
 
 Admit = Callable[[Caller, CallTarget, bytes], OpenCall]
 """Admits a call of a tool, which has to be ended. Raises Forbidden and RateLimited."""
@@ -82,6 +87,10 @@ class ToolOperations:
                 results.append({"name": tool.alias, "tool": Raw(tool.definition)})
                 named = caller.face is not Face.MCP or len(params.names) > 1 or name != tool.alias
                 texts.append(describe(tool, params.detail, named=named))
+                server = self._gateway.servers.get(tool.server)
+                if tool.app.page and params.detail == "compact" and server and not pinned(server, tool):
+                    text = say('Its page is shown only if the tool is pinned ("pin": "ui").')
+                    texts[-1] += f"\n{text.render(caller.lang)}"
         if all("error" in result for result in results):
             raise CallerError(say("{errors}", errors="\n".join(texts)))
         return ToolDescriptions(results, "\n\n".join(texts))
@@ -141,6 +150,8 @@ class ToolOperations:
             self._note_hidden(caller, inner)
             raise
         inner.check_marks(tool)
+        if caller.face is Face.MCP:
+            inner.check_model(tool)
         if tool.server == OWN:
             return await self._own(
                 replace(caller, looks=caller.looks or read_only), tool.alias, inner.arguments
@@ -199,7 +210,9 @@ async def request(
             say("{tool} answered with an error: {error}", tool=tool.alias, error=_error_text(reply))
         )
     check_size(tool, len(bytes(reply.result)), opened.most)
-    return reply.result
+    if len(reply.result) > LARGE:
+        return await asyncio.to_thread(shown_result, tool.server, reply.result)
+    return shown_result(tool.server, reply.result)
 
 
 def _error_text(reply: UpstreamReply) -> str:

@@ -37,7 +37,7 @@ def tool_row(tool: Tool, server: Server | None) -> dict[str, Any]:
         "destructive": tool.destructive,
         "pinned": server is not None and pinned(server, tool),
         "tokens": tokens(tool.definition),
-    }
+    } | ({"ui": True} if tool.app.page else {})
 
 
 def tool_detail(tool: Tool, server: Server | None) -> dict[str, Any]:

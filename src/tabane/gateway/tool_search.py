@@ -16,6 +16,7 @@ from tabane.gateway.parameters import SearchTools
 from tabane.gateway.time_slices import TimeSlices
 from tabane.gateway.tool_rows import explained_row, tokens, tool_row
 from tabane.gateway.tool_steps import fused_steps, most_hits, same_text, steps_text
+from tabane.gateway.tools.catalog import pinned
 from tabane.gateway.tools.disclosure import search_text, signature
 from tabane.gateway.tools.queries import ToolHit, ToolQuery
 from tabane.gateway.tools.tool import Tool
@@ -166,9 +167,18 @@ class ToolSearch:
         if any(answer.starting for answer in answers):
             compared = all(answer.compared for answer in answers)
             texts.append((_INCOMPLETE if compared else _STARTING).render(caller.lang))
+        unpinned = [hit.item.alias for hit, _ in found if self._lacks_pin(hit.item)]
+        if unpinned:
+            texts.append(
+                say("Page shown only if pinned: {names}", names=", ".join(unpinned)).render(caller.lang)
+            )
         notice = self._gateway.projects.notice(caller)
         texts.append(notice.render(caller.lang) if notice else "")
         return "\n".join(text for text in texts if text)
+
+    def _lacks_pin(self, tool: Tool) -> bool:
+        """Return whether a tool has a page that no host shows, because the list of mode search lacks it."""
+        return bool(tool.app.page) and not pinned(self._gateway.servers[tool.server], tool)
 
     async def _explained(
         self,

@@ -16,7 +16,7 @@ from tabane.gateway.parameters import ListHiddenTools, ToolVisibility
 from tabane.gateway.servers.editing import Table, edit_servers
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tool_rows import tokens
-from tabane.gateway.tools.catalog import allowed
+from tabane.gateway.tools.catalog import allowed, pinned, pinned_by
 from tabane.gateway.tools.tool import OWN, Tool, original_name, read_tool
 from tabane.messages import Message, say
 from tabane.operations import Caller
@@ -41,6 +41,7 @@ class ConfiguredTool(NamedTuple):
     alias: str
     server: Server
     name: str
+    tool: Tool
 
 
 class ToolVisibilityOperations:
@@ -66,7 +67,7 @@ class ToolVisibilityOperations:
         return {
             "name": tool.alias,
             "server": server.name,
-            "pinned": _matches(server.pin, tool.name),
+            "pinned": pinned(server, tool.tool),
             "hidden": not allowed(server, tool.name),
         }
 
@@ -96,7 +97,7 @@ class ToolVisibilityOperations:
     async def _configured(self, caller: Caller, name: str) -> ConfiguredTool:
         for tool in self._hidden(list(self._gateway.servers)):
             if tool.alias == name:
-                return ConfiguredTool(tool.alias, self._gateway.servers[tool.server], tool.name)
+                return ConfiguredTool(tool.alias, self._gateway.servers[tool.server], tool.name, tool)
         tool = await self._gateway.find(caller, name)
         if tool.server == OWN:
             raise BadArguments(
@@ -106,7 +107,7 @@ class ToolVisibilityOperations:
                 ),
                 "name",
             )
-        return ConfiguredTool(tool.alias, self._gateway.server(tool.server), tool.name)
+        return ConfiguredTool(tool.alias, self._gateway.server(tool.server), tool.name, tool)
 
 
 class _Edit(NamedTuple):
@@ -131,7 +132,7 @@ class _Edit(NamedTuple):
         return say("set these keys of the server {name!n}: {value}", name=name, value=value)
 
     def _pin(self, definition: Table, wanted: bool) -> None:
-        if wanted and not _matches(_texts(definition, "pin"), self.tool.name):
+        if wanted and pinned_by(_texts(definition, "pin"), self.tool.tool) is None:
             _add(definition, "pin", self.tool.name)
         elif not wanted:
             self._remove(definition, "pin")
@@ -150,7 +151,8 @@ class _Edit(NamedTuple):
         """Remove the tool from a list. Raises ConfigurationError if a pattern there still names it."""
         name = self.tool.name
         left = [text for text in _texts(definition, key) if text not in (name, _pattern(name))]
-        if (pattern := next((each for each in left if fnmatchcase(name, each)), None)) is not None:
+        about = pinned_by(left, self.tool.tool) if key == "pin" else None
+        if (pattern := about or next((each for each in left if fnmatchcase(name, each)), None)) is not None:
             raise ConfigurationError(
                 say(
                     'The pattern "{pattern}" in "{key}" of the server {server!n} names {tool} and '
@@ -189,6 +191,8 @@ def _add(definition: Table, key: str, name: str) -> None:
 def _texts(definition: Table, key: str) -> list[str]:
     """Return a list of the definition. Raises ConfigurationError if it is none of texts."""
     value = definition.get(key, [])
+    if key == "pin" and isinstance(value, str):
+        value = [value]
     if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
         raise ConfigurationError(say('"{key}" must be {allowed}.', key=key, allowed=say("a list of texts")))
     return value

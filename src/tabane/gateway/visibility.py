@@ -30,6 +30,11 @@ def resource_target(server: str, uri: str) -> CallTarget:
     return CallTarget(f"{server}__{uri}", server, kind="resource", changes=False)
 
 
+def method_target(server: str, method: str) -> CallTarget:
+    """Return a method that the hub does not know as what a caller wants to call."""
+    return CallTarget(f"{server}__{method}", server, kind="method")
+
+
 def may_find(caller: Caller, target: CallTarget) -> bool:
     """Return whether the caller may find what it could call."""
     return caller.access.everything or caller.access.allows(target)

@@ -18,6 +18,11 @@ OWN = "(hub)"
 RESOURCES = "resources/read"
 """The tool that reads of resources count as: their number is not limited."""
 
+METHODS = "(methods)"
+"""The tool that methods count as that the hub does not know: clients choose their names."""
+
+_UNNAMED = {"resource": RESOURCES, "method": METHODS}
+
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 """Upper bounds of the buckets of durations, in seconds."""
 
@@ -91,7 +96,7 @@ class CallCounters:
 
         A call that was refused or limited was not made, so it has no duration.
         """
-        name = target.name if target.kind != "resource" else RESOURCES
+        name = _UNNAMED.get(target.kind, target.name)
         tool = self._tools.get((target.server, name))
         if tool is None:
             tool = self._add_tool(target.server, name)

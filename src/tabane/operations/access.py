@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-TargetKind = Literal["tool", "prompt", "resource", "operation", "list"]
+TargetKind = Literal["tool", "prompt", "resource", "operation", "list", "method"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,10 +13,11 @@ class CallTarget:
     """The tool called: always the real one, however it is called.
 
     ``name`` is the public name: that of an upstream's tool or prompt (``server__tool``), the server and URI
-    of a resource (``server__uri``), or the name of an operation. ``server`` is the upstream, empty for the
-    hub's own. ``source`` is what an operation belongs to (:data:`SOURCES`); an operation without one is
-    administration. ``changes`` is False only if it is marked read-only. ``public`` operations are those of
-    the archive that programs of this machine may use without an identity.
+    of a resource (``server__uri``), the server and a method that the hub does not know (``server__method``),
+    or the name of an operation. ``server`` is the upstream, empty for the hub's own. ``source`` is what an
+    operation belongs to (:data:`SOURCES`); an operation without one is administration. ``changes`` is False
+    only if it is marked read-only. ``public`` operations are those of the archive that programs of this
+    machine may use without an identity.
 
     ``others`` are further names of a tool whose own name was too long or too odd for ``name``. Patterns of
     permissions match any of them.

@@ -33,7 +33,8 @@ class Caller:
 
     ``identity`` is ``local`` for a process of the same user on this machine. ``session`` names the
     connection. ``roots`` are the client's folders as file URIs, ``cwd`` is its working directory.
-    ``capabilities`` is a JSON object of the capabilities that a client of MCP's handshake era declared.
+    ``capabilities`` is a JSON object of the capabilities of an MCP client that servers are told of.
+    ``server`` is the server that the connection is for, if it is for one alone.
     ``looks``: the call was allowed only to read, so it may not change anything.
     ``connected``: the caller has a connection, and its jobs end with it. ``pid`` is its process, 0 if
     unknown. ``access`` is what the caller may do. ``request`` is the id of the request, ``script`` that of
@@ -51,6 +52,7 @@ class Caller:
     capabilities: bytes = b"{}"
     looks: bool = False
     connected: bool = False
+    server: str = ""
     pid: int = 0
     access: Access = LOCAL
     request: str = ""

@@ -32,9 +32,9 @@ class Extension:
 
 
 EXTENSIONS = (
-    Extension(UI, "ui", False, b"{}", b'{"mimeTypes":["text/html;profile=mcp-app"]}'),
+    Extension(UI, "ui", True, b"{}", b'{"mimeTypes":["text/html;profile=mcp-app"]}'),
     Extension(TASKS, "tasks", True, b"{}", b"{}"),
-    Extension(SKILLS, "skills", False, b'{"directoryRead":true}'),
+    Extension(SKILLS, "skills", True, b'{"directoryRead":true}'),
 )
 """The extensions in the order in which they are announced. Set ``carried`` once the hub implements one."""
 

@@ -18,6 +18,13 @@ from tabane.wire.json import InvalidJson, Members
 QUESTIONS = ("elicitation", "sampling", "roots")
 """Capabilities of a client that allow questions to it."""
 
+CARRIED = (*QUESTIONS, "experimental", "extensions")
+"""Capabilities of a client that the hub passes on. What is experimental only says something about the client:
+methods that the hub does not know pass on a connection to one server alone."""
+
+KNOWN_OF_SERVERS = ("tools", "prompts", "resources", "completions", "logging")
+"""Capabilities of a server whose methods the hub knows."""
+
 LONGEST = 64 << 10
 """Bytes of the capabilities of a client that are passed on. Larger ones are passed on without extensions."""
 
@@ -50,12 +57,37 @@ def passed_on(capabilities: Members, extensions: Collection[str] | None) -> Memb
     return {**rest, "extensions": Raw(json.join(kept))} if kept else rest
 
 
+def told_to_servers(capabilities: Members, extensions: Collection[str] | None) -> Members:
+    """Return the capabilities of a client for servers that serve it: as :func:`passed_on` does.
+
+    Folders (roots) are left out, because the hub answers for them. If the hub does not carry everything, only
+    capabilities that it can carry are passed on.
+    """
+    told = passed_on(capabilities, extensions)
+    if sum(map(len, capabilities.values())) > LONGEST:
+        told = {name: value for name, value in told.items() if name in QUESTIONS}
+    carried = told if extensions is None else CARRIED
+    return {name: value for name, value in told.items() if name in carried and name != "roots"}
+
+
 def filtered(meta: Members, extensions: Collection[str] | None) -> Members:
     """Return the ``_meta`` of a modern request with the capabilities that :func:`passed_on` returns."""
     declared = meta.get(META_CAPABILITIES)
     if extensions is None or declared is None or b'"extensions"' not in bytes(declared):
         return meta
     return {**meta, META_CAPABILITIES: Raw(json.join(passed_on(_members(declared), extensions)))}
+
+
+def of_one_server(capabilities: Members, *, modern: bool, whole: bool) -> Members:
+    """Return the capabilities of a server for a client that is connected to it alone.
+
+    ``modern`` is the era of the client: tasks as a capability exist only in the other one. ``whole`` is
+    whether the client may use methods that the hub does not know. Otherwise nothing is announced that needs
+    them.
+    """
+    if not whole:
+        return {name: value for name, value in capabilities.items() if name in KNOWN_OF_SERVERS}
+    return {name: value for name, value in capabilities.items() if not (modern and name == "tasks")}
 
 
 def extensions_in(capabilities: Members) -> Members:

@@ -161,7 +161,7 @@ def test_a_client_that_gives_up_cancels_the_task_that_it_waits_for(tmp_path: Pat
             waiting = line.begin("tools/call", {"name": "up__told", "arguments": {"until": "/never"}})
             marks = tmp_path / "marks"
             await until(lambda: marks.exists() and "get" in marks.read_text(), "the hub polls")
-            line.notify("notifications/cancelled", {"requestId": 2 if False else line._number})
+            line.notify("notifications/cancelled", {"requestId": line.last})
             await until(lambda: "cancel" in marks.read_text(), "the task was cancelled")
             assert not waiting.done()
 
@@ -424,10 +424,10 @@ def test_a_client_of_the_handshake_era_gets_a_task_of_any_tool_if_it_asks(tmp_pa
         servers = {"up": child(), "old": legacy(tmp_path)}
         async with running_hub(tmp_path / "home", servers) as here:
             line = await connected(here, "legacy", "up__echo", "old__plain")
-            for tool in ("up__echo", "old__plain"):
-                task = await begin(line, tool, x="it")
+            for tool, answer in (("up__echo", "it"), ("old__plain", "plain at once")):
+                task = await begin(line, tool, text="it")
                 result = await line.result("tasks/result", {"taskId": task})
-                assert "it" in text(result)
+                assert answer in text(result)
                 listed = await line.result("tasks/list")
                 assert task in [one["taskId"] for one in listed["tasks"]]
             failing = await begin(line, "old__job", fail=True)

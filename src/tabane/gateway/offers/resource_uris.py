@@ -4,13 +4,21 @@ A resource has its own URI here if only one server lists that URI. Otherwise it 
 ``tabane://upstream/<server>/<its URI>``, which is accepted for every resource. The URI in an address is
 percent-encoded, so that it is one segment of the path. A template in an address is verbatim, since an encoded
 expression would not be one. So is a URI that a client expanded from it: a remainder that has a scheme is
-taken verbatim, any other is decoded.
+taken verbatim, any other is decoded. A URI whose scheme has a meaning for hosts is always shown as an
+address, and keeps that scheme there: :mod:`tabane.gateway.tools.kept_addresses`.
 """
 
 from __future__ import annotations
 
 import re
-from urllib.parse import quote, unquote_to_bytes
+
+from tabane.gateway.tools.kept_addresses import (
+    escaped,
+    kept_address,
+    kept_addressed,
+    kept_scheme,
+    unescaped,
+)
 
 OWN = "tabane:"
 """The scheme of the hub's own addresses. A server's URI of this scheme is always shown as an address."""
@@ -23,28 +31,28 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 def address(server: str, uri: str) -> str:
     """Return the address of that server's resource."""
-    return f"{ROOT}{_escaped(server)}/{_escaped(uri)}"
+    return kept_address(server, uri) or f"{ROOT}{escaped(server)}/{escaped(uri)}"
 
 
 def template_address(server: str, template: str) -> str:
     """Return the address of that server's template. It expands to addresses."""
-    return f"{ROOT}{_escaped(server)}/{template}"
+    return kept_address(server, template) or f"{ROOT}{escaped(server)}/{template}"
 
 
 def addressed(uri: str) -> tuple[str, str] | None:
     """Return (server, its own URI) of an address; None for any other URI."""
     if uri[: len(ROOT)].lower() != ROOT:
-        return None
+        return kept_addressed(uri)
     server, slash, rest = uri[len(ROOT) :].partition("/")
     if not (server and slash and rest):
         return None
     verbatim = "://" in rest or _SCHEME.match(rest)
-    return _unescaped(server), rest if verbatim else _unescaped(rest)
+    return unescaped(server), rest if verbatim else unescaped(rest)
 
 
-def is_own(uri: str) -> bool:
-    """Return whether a URI has the hub's own scheme, so that it could be mistaken for an address."""
-    return uri[: len(OWN)].lower() == OWN
+def needs_address(uri: str) -> bool:
+    """Return whether a URI is always shown as an address: it could be mistaken for one, or has to be kept."""
+    return uri[: len(OWN)].lower() == OWN or bool(kept_scheme(uri))
 
 
 def scheme(uri: str) -> str:
@@ -60,18 +68,6 @@ def authority(uri: str) -> str:
     if not start or rest[:2] != "//":
         return start
     return start + "//" + _AUTHORITY_END.split(rest[2:], maxsplit=1)[0].lower()
-
-
-def _escaped(text: str) -> str:
-    return quote(text, safe="", errors="surrogatepass")
-
-
-def _unescaped(text: str) -> str:
-    data = unquote_to_bytes(text.encode("utf-8", "surrogatepass"))
-    try:
-        return data.decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return data.decode("utf-8", "replace")
 
 
 # -- URI templates (RFC 6570, levels 1 to 3) --------------------------------------------------------

@@ -14,7 +14,7 @@ from tabane.gateway.offers.resource_uris import (
     address,
     addressed,
     authority,
-    is_own,
+    needs_address,
     scheme,
     template_address,
 )
@@ -59,7 +59,7 @@ class _ServerResources:
 
 
 class ResourceCatalog:
-    """Resources by URI. The URI is an address if several servers list it or it looks like an address.
+    """Resources by URI. The URI is an address if several servers list it, or if it always is one.
 
     ``version`` changes whenever what a client sees has changed. The configuration's ``allow`` and
     ``deny`` are about tools: every resource is offered.
@@ -104,6 +104,10 @@ class ResourceCatalog:
         """Return whether the resources of that server are known."""
         return server in self._by_server
 
+    def definition(self, server: str, uri: str) -> Raw | None:
+        """Return how a server lists a resource, by its own URI; None if it does not list it."""
+        return self._by_server.get(server, _ServerResources()).resources.get(uri)
+
     def counts(self, server: str) -> tuple[int, int]:
         """Return how many resources and templates a server offers."""
         offered = self._by_server.get(server, _ServerResources())
@@ -141,17 +145,35 @@ class ResourceCatalog:
         owners = self._by_uri().get(uri)
         if owners:
             return _sources(owners, uri)
-        makers = [
+        makers = self._makers(uri)
+        return _sources([*makers, *self._neighbours(uri)], uri) if makers else ()
+
+    def claimants(self, uri: str) -> tuple[str, ...]:
+        """Return the servers that list a URI, or else those with a template that matches it."""
+        listed = self._by_uri().get(uri)
+        return tuple(listed or self._makers(uri))
+
+    def of_scheme(self, uri: str) -> tuple[str, ...]:
+        """Return the servers that read resources and list one with the scheme of that URI."""
+        wanted = scheme(uri)
+        return tuple(
             server
             for server, offered in self._by_server.items()
-            if offered.capable and any(template.matches(uri) for template in self._templates(server))
-        ]
-        return _sources([*makers, *self._neighbours(uri)], uri) if makers else ()
+            if offered.capable and wanted in self._kinds(server)
+        )
 
     def guessed(self, uri: str) -> tuple[ResourceSource, ...]:
         """Return every server that reads resources, those first that list something of the same kind."""
         capable = [server for server, offered in self._by_server.items() if offered.capable]
         return _sources([*self._neighbours(uri), *capable], uri)
+
+    def _makers(self, uri: str) -> list[str]:
+        """Return the servers with a template that matches a URI."""
+        return [
+            server
+            for server, offered in self._by_server.items()
+            if offered.capable and any(template.matches(uri) for template in self._templates(server))
+        ]
 
     def _neighbours(self, uri: str) -> Iterator[str]:
         """Yield servers that list a URI of the same authority, then of the same scheme."""
@@ -217,7 +239,7 @@ def _shown(
     owners = _owners(listed)
     for server, definitions in listed.items():
         for key, definition in definitions.items():
-            if len(owners[key]) == 1 and not is_own(key):
+            if len(owners[key]) == 1 and not needs_address(key):
                 yield ResourceItem(key, bytes(definition), server, key)
             else:
                 shown = spelled(server, key)

@@ -52,6 +52,11 @@ def texts(value: object) -> tuple[str, ...]:
     return tuple(_inside(f"[{index}]", text, part) for index, part in enumerate(value))
 
 
+def text_or_texts(value: object) -> tuple[str, ...]:
+    """Return a list of texts, which may be given as a text if it is only one."""
+    return (text(value),) if isinstance(value, str) else texts(value)
+
+
 def texts_by_name(value: object) -> Mapping[str, str]:
     if not isinstance(value, dict):
         raise InvalidKeyValue(say("an object of texts"))
@@ -198,7 +203,7 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
     "keywords": hints,
     "examples": hints,
     "tools": tool_hints,
-    "pin": texts,
+    "pin": text_or_texts,
     "allow": texts,
     "deny": texts,
     "prefix": text,

@@ -20,6 +20,9 @@ from tabane.gateway.tools.tool import Tool, original_name, read_tool
 
 log = logging.getLogger(__name__)
 
+PIN_UI = "ui"
+"""What ``pin`` says for all tools with a page. A tool of this name is pinned by it as well."""
+
 
 class ToolCatalogPlan(NamedTuple):
     """The tools of a server as they will be listed, with the names given before and by it."""
@@ -41,6 +44,8 @@ class ToolCatalog:
         self._by_server: dict[str, tuple[Tool, ...]] = {}
         self._by_alias: dict[str, Tool] = {}
         self._lists: dict[str, bytes] = {}
+        self._pages: dict[str, frozenset[str]] | None = None
+        self._app_tools: dict[str, list[Tool]] | None = None
 
     def put(self, server: Server, definitions: Iterable[Raw]) -> bool:
         """Store what a server listed, without what its configuration hides; return whether anything changed.
@@ -98,6 +103,35 @@ class ToolCatalog:
     def of_server(self, server: str) -> tuple[Tool, ...]:
         return self._by_server.get(server, ())
 
+    def for_models(self, server: str) -> list[Tool]:
+        """Return the tools of a server without those that only its app may call."""
+        return [tool for tool in self.of_server(server) if tool.app.for_model]
+
+    def with_page(self, uri: str | None = None) -> tuple[str, ...]:
+        """Return the servers that have a tool with that page, or with any."""
+        return tuple(
+            server for server, pages in self._paged().items() if (uri in pages if uri is not None else pages)
+        )
+
+    def for_apps(self, name: str) -> list[Tool]:
+        """Return the tools that the apps of servers call by that name, which is their servers' own."""
+        if self._app_tools is None:
+            self._app_tools = {}
+            for server in self.with_page():
+                for tool in self.of_server(server):
+                    if tool.app.for_app:
+                        self._app_tools.setdefault(tool.name, []).append(tool)
+        return self._app_tools.get(name, [])
+
+    def _paged(self) -> Mapping[str, frozenset[str]]:
+        if self._pages is None:
+            pages = {
+                server: frozenset(tool.app.page for tool in tools if tool.app.page)
+                for server, tools in self._by_server.items()
+            }
+            self._pages = {server: found for server, found in pages.items() if found}
+        return self._pages
+
     def has(self, server: str) -> bool:
         """Return whether the tools of that server are known."""
         return server in self._by_server
@@ -117,19 +151,20 @@ class ToolCatalog:
         """Return the tools of all servers, by server and then as these list them."""
         return [tool for tools in self._by_server.values() for tool in tools]
 
-    def full(self) -> bytes:
-        """Return the complete definitions, the hub's own first, joined by commas: the inside of a list."""
-        return self._list("full", lambda tool: tool.definition)
+    def full(self, *, apps: bool = False) -> bytes:
+        """Return the complete definitions, the hub's own first, joined by commas: the inside of a list.
 
-    def light(self) -> bytes:
+        ``apps``: with the tools that only the apps of their servers may call.
+        """
+        return self._list("full", (*self.own, *self.tools), lambda tool: tool.definition, apps)
+
+    def light(self, *, apps: bool = False) -> bytes:
         """Return each tool as its name and first sentence, joined by commas."""
-        return self._list("light", light_definition)
+        return self._list("light", (*self.own, *self.tools), light_definition, apps)
 
-    def pinned(self, servers: Sequence[Server]) -> bytes:
+    def pinned(self, servers: Sequence[Server], *, apps: bool = False) -> bytes:
         """Return the complete definitions of the tools that are always listed, joined by commas."""
-        if "pinned" not in self._lists:
-            self._lists["pinned"] = b",".join(tool.definition for tool in self.pinned_tools(servers))
-        return self._lists["pinned"]
+        return self._list("pinned", self.pinned_tools(servers), lambda tool: tool.definition, apps)
 
     def pinned_tools(self, servers: Sequence[Server]) -> Iterator[Tool]:
         """Yield the tools that are always listed."""
@@ -140,9 +175,10 @@ class ToolCatalog:
         """Build the lists again on next use: the pinned tools may have changed."""
         self._lists.clear()
 
-    def _list(self, kind: str, shown: Callable[[Tool], bytes]) -> bytes:
+    def _list(self, kind: str, tools: Iterable[Tool], shown: Callable[[Tool], bytes], apps: bool) -> bytes:
+        kind = kind + " for apps" if apps and self.with_page() else kind
         if kind not in self._lists:
-            self._lists[kind] = b",".join(shown(tool) for tool in (*self.own, *self.tools))
+            self._lists[kind] = b",".join(shown(tool) for tool in tools if apps or tool.app.for_model)
         return self._lists[kind]
 
     def _set(self, server: str, tools: tuple[Tool, ...] | None) -> bool:
@@ -160,6 +196,7 @@ class ToolCatalog:
         for tool in tools or ():
             self._by_alias[tool.alias] = tool
         self._lists.clear()
+        self._pages = self._app_tools = None
         self.version += 1
         return True
 
@@ -180,8 +217,20 @@ def allowed(server: Server, name: str) -> bool:
 
 
 def pinned(server: Server, tool: Tool) -> bool:
-    """Return whether a tool is always listed; ``pin`` holds globs on the server's own names."""
-    return any(fnmatchcase(tool.name, glob) for glob in server.pin)
+    """Return whether a tool is always listed."""
+    return pinned_by(server.pin, tool) is not None
+
+
+def pinned_by(patterns: Iterable[str], tool: Tool) -> str | None:
+    """Return which of the patterns of ``pin`` is about a tool; None if none is.
+
+    They are globs on the server's own names. The word ``ui`` stands for the tools with a page, since hosts
+    show a page only for a tool that they have in their list, and for those that only an app may call, since
+    hosts may look them up there.
+    """
+    in_ui = bool(tool.app.page) or not tool.app.for_model
+    found = (each for each in patterns if (each == PIN_UI and in_ui) or fnmatchcase(tool.name, each))
+    return next(found, None)
 
 
 def _fault(name: str | None) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
+from tabane.gateway.tools.app_metadata import NO_APP, app_members
 from tabane.gateway.tools.schemas import (
     BRIEF,
     BRIEFEST,
@@ -109,14 +110,19 @@ def describe(tool: Tool, detail: Literal["compact", "full"] = "compact", *, name
 
 
 def light_definition(tool: Tool) -> bytes:
-    """Return the definition of light mode: name, first sentence, and that arguments are an object."""
-    return encode(
-        {
-            "name": tool.alias,
-            "description": shortened(first_sentence(tool.description) or tool.title, _LIGHT_SENTENCE),
-            "inputSchema": {"type": "object"},
-        }
-    )
+    """Return the definition of light mode: name, first sentence, and that arguments are an object.
+
+    What it says of apps stays, so that a host shows the page of the tool and hides from its model what only
+    an app may call.
+    """
+    shown: dict[str, Any] = {
+        "name": tool.alias,
+        "description": shortened(first_sentence(tool.description) or tool.title, _LIGHT_SENTENCE),
+        "inputSchema": {"type": "object"},
+    }
+    if tool.app != NO_APP:
+        shown["_meta"] = app_members(tool.definition)
+    return encode(shown)
 
 
 def _found_lines(tools: Sequence[Tool], lang: Lang) -> list[str]:

@@ -23,7 +23,8 @@ from tabane.messages import say
 from tabane.settings.files import private_folder
 from tabane.wire import json
 from tabane.wire.era import Era
-from tabane.wire.json import InvalidJson
+from tabane.wire.json import InvalidJson, Members
+from tabane.wire.negotiation import extensions_in
 
 VERSION = 1
 """Version of the file. A file of a later version is not opened, since its contents could be lost."""
@@ -33,6 +34,7 @@ CREATE TABLE IF NOT EXISTS listing(
   server TEXT PRIMARY KEY, fingerprint TEXT, era TEXT, version TEXT, about TEXT, listed REAL, tools BLOB);
 CREATE TABLE IF NOT EXISTS offered(
   server TEXT PRIMARY KEY, fingerprint TEXT, capabilities BLOB, prompts BLOB, resources BLOB, templates BLOB);
+CREATE TABLE IF NOT EXISTS skills(server TEXT PRIMARY KEY, fingerprint TEXT, skills BLOB);
 CREATE TABLE IF NOT EXISTS learned(server TEXT PRIMARY KEY, fingerprint TEXT, share TEXT);
 CREATE TABLE IF NOT EXISTS alias(alias TEXT PRIMARY KEY, server TEXT, name TEXT, namespace TEXT);
 CREATE TABLE IF NOT EXISTS prompt_alias(
@@ -43,9 +45,10 @@ CREATE TABLE IF NOT EXISTS used(holder TEXT, tool TEXT, weight REAL, PRIMARY KEY
 # Additions of later versions are in separate tables, so that older versions can still read the file.
 LOAD = """
 SELECT listing.server, listing.fingerprint, era, version, about, listed, tools,
-  capabilities, prompts, resources, templates
+  capabilities, prompts, resources, templates, skills.skills
 FROM listing LEFT JOIN offered
 ON offered.server = listing.server AND offered.fingerprint = listing.fingerprint
+LEFT JOIN skills ON skills.server = listing.server AND skills.fingerprint = listing.fingerprint
 """
 
 Named = Literal["tools", "prompts"]
@@ -56,8 +59,8 @@ _ALIASES: dict[Named, str] = {"tools": "alias", "prompts": "prompt_alias"}
 class ServerListing:
     """The offers of one server as it listed them. ``listed`` is a Unix time; ``about`` its own name.
 
-    ``lists`` holds definitions by the name of the list (tools, prompts, resources, templates), without lists
-    that were never read. ``capabilities`` is the server's JSON object, empty if unknown.
+    ``lists`` holds definitions by the name of the list (tools, prompts, resources, templates, skills),
+    without lists that were never read. ``capabilities`` is the server's JSON object, empty if unknown.
     """
 
     server: str
@@ -70,11 +73,19 @@ class ServerListing:
     capabilities: bytes = b"{}"
 
     def has(self, capability: str) -> bool:
-        """Return whether the server declared that capability."""
+        """Return whether the server declared that capability, or the extension with that identifier."""
         try:
-            return capability in json.fields(self.capabilities)
+            capabilities = json.fields(self.capabilities)
         except InvalidJson:
             return False
+        return capability in capabilities or capability in extensions_in(capabilities)
+
+    def settings_of(self, extension: str) -> Members:
+        """Return the settings with which the server declared an extension; {} if it did not."""
+        try:
+            return json.fields(extensions_in(json.fields(self.capabilities))[extension])
+        except (InvalidJson, KeyError):
+            return {}
 
     def with_list(self, name: str, items: Iterable[Raw]) -> ServerListing:
         """Return this listing with one list replaced."""
@@ -114,6 +125,10 @@ class ListingsFile:
                 "INSERT OR REPLACE INTO offered VALUES (?,?,?,?,?,?)",
                 (listing.server, listing.fingerprint, listing.capabilities, *offered),
             )
+            self._database.execute(
+                "INSERT OR REPLACE INTO skills VALUES (?,?,?)",
+                (listing.server, listing.fingerprint, _column(listing.lists.get("skills"))),
+            )
 
     def forget(self, servers: Iterable[str]) -> None:
         """Drop the listings of these servers; the aliases of their tools are kept."""
@@ -121,6 +136,7 @@ class ListingsFile:
         with self._database:
             self._database.executemany("DELETE FROM listing WHERE server = ?", names)
             self._database.executemany("DELETE FROM offered WHERE server = ?", names)
+            self._database.executemany("DELETE FROM skills WHERE server = ?", names)
 
     def learned(self) -> dict[tuple[str, str], str]:
         """Return how servers have to be shared, as learned from their requests: by name and fingerprint."""
@@ -234,7 +250,10 @@ def _listing(
     capabilities: bytes | None,
     *offered: bytes | None,
 ) -> ServerListing:
-    columns = {"tools": tools, **dict(zip(("prompts", "resources", "templates"), offered, strict=True))}
+    columns = {
+        "tools": tools,
+        **dict(zip(("prompts", "resources", "templates", "skills"), offered, strict=True)),
+    }
     lists = {name: tuple(json.elements(items)) for name, items in columns.items() if items is not None}
     return ServerListing(server, fingerprint, Era(era), version, about, listed, lists, capabilities or b"{}")
 

@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from tabane.errors import AnswerTooLong, BadArguments, CallerError, TabaneError
 from tabane.gateway.tools.aliases import other_names
+from tabane.gateway.tools.app_metadata import NO_APP, AppMetadata, app_metadata, with_shown_page
 from tabane.messages import Lang, say
 from tabane.operations import CallTarget
 from tabane.wire.json import InvalidJson, Members, decode, encode, fields, join, member, quote
@@ -37,16 +38,22 @@ _NOTHING = CallTarget("")
 class Tool:
     """One tool, with its definition and the fields that are read from it.
 
-    ``definition`` is the upstream's own JSON object with only ``name`` replaced by ``alias``. Everything that
-    a model sees is built from it, so none of its fields is lost. ``server`` is :data:`OWN` for the hub's own.
+    ``definition`` is the upstream's own JSON object with only ``name`` replaced by ``alias``, and the address
+    of its page by the one that clients know. Everything that a model sees is built from it, so none of its
+    fields is lost. ``server`` is :data:`OWN` for the hub's own.
 
     ``alias`` is the public name (``server__tool``, unique, at most 48 characters), ``name`` the upstream's
     own. The remaining fields are read from the definition for searching and listing. ``schema`` is the
     decoded inputSchema ({} if it is not an object). ``tags``, ``category`` and ``about`` are the user's words
     about its server, ``notes`` and ``examples`` (of queries) those about the tool. ``mirrored`` are the
+<<<<<<< HEAD
     arguments that are repeated in headers if the tool is called over HTTP. ``task_support`` says whether a
     call may be a task (``optional``) or must be one (``required``), in the handshake era. ``target`` is the
     tool as what a caller wants to call.
+=======
+    arguments that are repeated in headers if the tool is called over HTTP. ``app`` says whether it has a
+    page, and who may call it. ``target`` is the tool as what a caller wants to call.
+>>>>>>> room/extensions
     """
 
     alias: str
@@ -65,7 +72,11 @@ class Tool:
     examples: tuple[str, ...] = ()
     idempotent: bool = False
     mirrored: tuple[HeaderMirror, ...] = ()
+<<<<<<< HEAD
     task_support: str = ""
+=======
+    app: AppMetadata = NO_APP
+>>>>>>> room/extensions
     target: CallTarget = field(default=_NOTHING, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -110,7 +121,7 @@ def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
     annotations = member(members, "annotations")
     hints = annotations if isinstance(annotations, dict) else {}
     read_only = hints.get("readOnlyHint") is True
-    definition = join(members)
+    definition = join(with_shown_page(server.name, members))
     said = [hints for hints in server.hints if hints.fits(name)]
     return Tool(
         alias=alias,
@@ -130,7 +141,11 @@ def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
         examples=tuple(example for hints in said for example in hints.examples),
         idempotent=hints.get("idempotentHint") is True,
         mirrored=mirrors(definition),
+<<<<<<< HEAD
         task_support=_task_support(members),
+=======
+        app=app_metadata(members),
+>>>>>>> room/extensions
         target=CallTarget(
             alias,
             server.name,
@@ -223,6 +238,11 @@ class ToolCallRequest(msgspec.Struct, frozen=True):
         """Raise CallerError if only read-only tools may be called and this tool is not."""
         if self.read_only and not tool.read_only:
             raise CallerError(say("{tool} is not marked read-only. Call it with call_tool.", tool=tool.alias))
+
+    def check_model(self, tool: Tool) -> None:
+        """Raise CallerError if only the app of its server may call the tool, and not a model."""
+        if not tool.app.for_model:
+            raise CallerError(say("{tool} can only be called by the app of its server.", tool=tool.alias))
 
 
 def tool_call_request(params: Members, *, read_only: bool = False) -> ToolCallRequest:

@@ -80,6 +80,16 @@ class ServerRequest:
             self.on_answer(reply)
 
 
+class UnknownMessages(Protocol):
+    """Takes messages of an upstream that the hub does not know, and that belong to no call."""
+
+    def notified(self, method: str, params: Raw) -> None: ...
+
+    def asked(self, question: ServerRequest) -> bool:
+        """Take a request. Return whether somebody will answer it."""
+        ...
+
+
 class Call:
     """One request for an upstream, made by a session and carried by an instance.
 

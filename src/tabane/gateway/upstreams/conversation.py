@@ -14,9 +14,22 @@ from collections.abc import Callable, Sequence
 from msgspec import UNSET, Raw
 
 from tabane.errors import TabaneError, UpstreamDied, UpstreamError, UpstreamOverloaded, UpstreamTimeout
-from tabane.gateway.upstreams.call import Call, InputBacklogFull, UpstreamReply, UpstreamTransport
-from tabane.gateway.upstreams.handshake import CLIENT, Handshake, Peer, UpstreamRefused
-from tabane.gateway.upstreams.message_reading import ParsedLine, error_of, is_readable, read_line
+from tabane.gateway.upstreams.call import (
+    Call,
+    InputBacklogFull,
+    ServerRequest,
+    UnknownMessages,
+    UpstreamReply,
+    UpstreamTransport,
+)
+from tabane.gateway.upstreams.handshake import CLIENT, KINDS, Handshake, Peer, UpstreamRefused
+from tabane.gateway.upstreams.message_reading import (
+    ParsedLine,
+    error_of,
+    is_readable,
+    read_line,
+    subscription_of,
+)
 from tabane.gateway.upstreams.reply_delivery import ReplyDelivery
 from tabane.gateway.upstreams.server_requests import ServerRequests
 from tabane.messages import say
@@ -32,6 +45,15 @@ MOST_SAID = 1000
 
 STRANGE_LINES, STRANGE_LENGTH = 5, 4096
 """Lines that are no messages, and bytes of each, that are kept: they may say why a start failed."""
+
+KNOWN_NOTICES = frozenset(
+    {
+        *(f"notifications/{kind}/list_changed" for kind in KINDS),
+        "notifications/resources/updated",
+        "notifications/subscriptions/acknowledged",
+    }
+)
+"""Notifications that belong to no call, and that the hub itself handles."""
 
 LARGE = 1 << 20
 """Bytes of a message above which it is read in a thread, and only answers and requests are accepted."""
@@ -49,6 +71,8 @@ class Conversation:
     """
 
     transport: UpstreamTransport
+    unknown: UnknownMessages | None = None
+    """Takes what the hub does not know; None if that is dropped or refused."""
 
     def __init__(
         self,
@@ -63,6 +87,8 @@ class Conversation:
         extensions: Members | None = None,
     ) -> None:
         self._extensions = extensions or {}
+        # Requests of the hub itself: a server may list only what a client can use that it is told of.
+        self._announced = json.join({"extensions": Raw(json.join(extensions))}) if extensions else b"{}"
         self._name, self._loop = name, loop
         self._on_notice, self._on_closed = on_notice, on_closed
         self._roots, self._capabilities = roots, capabilities
@@ -72,7 +98,7 @@ class Conversation:
         self._number = 0
         self._max_line = max_line
         self._level: int | None = None
-        self._questions = ServerRequests(name, loop, self._say, on_notice, roots)
+        self._questions = ServerRequests(name, loop, self._say, on_notice, roots, self._asked_of_others)
         self._delivery = ReplyDelivery(loop, self._is_awaited, 2 * max_line)
         self._reading: set[asyncio.Task[None]] = set()
         self.peer: Peer | None = None
@@ -138,7 +164,7 @@ class Conversation:
             return
         meta = call.meta
         if era is Era.MODERN:
-            meta = eras.enveloped(meta, CLIENT, b"{}")
+            meta = eras.enveloped(meta, CLIENT, self._announced if calls is self._asks else b"{}")
         elif meta:
             if eras.META_LOG_LEVEL in meta:
                 self._want_logs(meta)
@@ -348,8 +374,27 @@ class Conversation:
             self._logged(method, params, about)
         elif method == "notifications/cancelled":
             self._questions.withdrawn(params)
-        else:
+        elif self.unknown is None or method in KNOWN_NOTICES:
             self._on_notice(method, params)
+        else:
+            self._passed(self.unknown, method, params, about)
+
+    def _passed(self, unknown: UnknownMessages, method: str, params: Raw, about: int | None) -> None:
+        """Pass on a notification that the hub does not know, to its call if it names one."""
+        number = subscription_of(params) if about is None else about
+        call = None if number is None else self._calls.get(number)
+        if call is None or call.on_notice is None:
+            unknown.notified(method, params)
+            return
+        call.deadline = self._loop.time() + call.timeout
+        call.on_notice(method, params)
+
+    def _asked_of_others(self, question: ServerRequest) -> bool:
+        return self.unknown is not None and self.unknown.asked(question)
+
+    def notify(self, method: str, params: bytes) -> None:
+        """Send a notification of a client that the hub does not know."""
+        self._say(json.notification_line(method, params))
 
     def _progressed(self, params: Raw) -> None:
         try:

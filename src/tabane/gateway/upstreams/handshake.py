@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from msgspec import Raw
 
@@ -16,6 +16,7 @@ from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.json import InvalidJson, Members
+from tabane.wire.negotiation import extensions_in
 
 CLIENT = json.encode({"name": "tabane", "title": "Tabane", "version": __version__})
 """The name and version that the hub gives to upstreams."""
@@ -30,16 +31,22 @@ KINDS = ("tools", "prompts", "resources")
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """An upstream as it described itself."""
+    """An upstream as it described itself. ``info`` is its serverInfo, verbatim."""
 
     era: Era
     version: str
     name: str
     capabilities: Members
     instructions: str = ""
+    info: bytes = b"{}"
 
     def has(self, capability: str) -> bool:
-        return capability in self.capabilities
+        """Return whether it announced a capability, or the extension with that identifier."""
+        return capability in self.capabilities or self.carries(capability)
+
+    def carries(self, extension: str) -> bool:
+        """Return whether it announced the extension with that identifier."""
+        return extension in extensions_in(self.capabilities)
 
     def can(self, capability: str, feature: str) -> bool:
         """Return whether a capability has a feature, such as ``tools`` and ``listChanged``."""
@@ -59,9 +66,9 @@ class UpstreamRefused(UpstreamError):
         return self.code_answered
 
 
-def peer_of(era: Era, version: str, result: Members, info: Any) -> Peer:
+def peer_of(era: Era, version: str, result: Members, info: Raw | None) -> Peer:
     """Return the peer that a result of ``server/discover`` or ``initialize`` describes."""
-    name = info.get("name") if isinstance(info, dict) else None
+    name = _name_in(info)
     try:
         capabilities = json.fields(result.get("capabilities", Raw(b"{}")))
     except InvalidJson:
@@ -69,10 +76,18 @@ def peer_of(era: Era, version: str, result: Members, info: Any) -> Peer:
     return Peer(
         era,
         version,
-        name if isinstance(name, str) else "",
+        name or "",
         capabilities,
         json.text(result.get("instructions")) or "",
+        b"{}" if info is None or name is None else bytes(info),
     )
+
+
+def _name_in(info: Raw | None) -> str | None:
+    try:
+        return json.text(json.fields(info).get("name")) if info is not None else None
+    except InvalidJson:
+        return None
 
 
 class HandshakeRequest(Protocol):
@@ -149,7 +164,7 @@ class Handshake:
                 ),
             )
         meta = json.fields(result["_meta"]) if "_meta" in result else {}
-        return peer_of(Era.MODERN, eras.MODERN, result, json.member(meta, eras.META_SERVER))
+        return peer_of(Era.MODERN, eras.MODERN, result, meta.get(eras.META_SERVER))
 
     async def _initialize(self) -> Peer:
         params = {
@@ -164,7 +179,7 @@ class Handshake:
                 0, say("it uses protocol version {version}, which Tabane does not support", version=version)
             )
         self._tell(json.notification_line("notifications/initialized"))
-        return peer_of(Era.LEGACY, version, result, json.member(result, "serverInfo"))
+        return peer_of(Era.LEGACY, version, result, result.get("serverInfo"))
 
 
 def declared(capabilities: bytes | None, *, roots: bool, extensions: Members) -> bytes:

@@ -56,6 +56,10 @@ class Instances:
             instance = self._by_key[key] = self._make(_with_folders(server, caller))
         return instance
 
+    def find(self, server: Server, caller: Caller) -> Upstream | None:
+        """Return the instance for that caller; None if it does not exist."""
+        return self._by_key.get((server.name, _sharing_key(server, caller)))
+
     def of(self, server: str) -> Iterator[Upstream]:
         """Yield the instances of one server."""
         return (instance for (name, _), instance in self._by_key.items() if name == server)

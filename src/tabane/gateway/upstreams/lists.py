@@ -16,6 +16,7 @@ from tabane.gateway.upstreams.handshake import Peer, UpstreamRefused
 from tabane.messages import Message, say
 from tabane.wire import json
 from tabane.wire.era import METHOD_NOT_FOUND
+from tabane.wire.extensions import SKILLS
 from tabane.wire.json import InvalidJson, Members
 
 log = logging.getLogger(__name__)
@@ -62,11 +63,15 @@ class ListedItems(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListMethod:
-    """The method that asks for a list, the member of the result that holds it, and its capability."""
+    """The method that asks for a list, the member of the result that holds it, and its capability.
+
+    ``follows`` is the list whose announced changes may be changes of this one too.
+    """
 
     method: str
     member: str
     capability: str
+    follows: str = ""
 
 
 LISTS = {
@@ -74,6 +79,8 @@ LISTS = {
     "prompts": ListMethod("prompts/list", "prompts", "prompts"),
     "resources": ListMethod("resources/list", "resources", "resources"),
     "templates": ListMethod("resources/templates/list", "resourceTemplates", "resources"),
+    # Files of a skill are resources, and there is no notification of skills alone.
+    "skills": ListMethod("skills/list", "skills", SKILLS, follows="resources"),
 }
 
 
@@ -146,7 +153,7 @@ class UpstreamLists:
     def changed(self, kind: str) -> None:
         """Read the lists of that kind again soon, because the server announced a change."""
         for name, listed in LISTS.items():
-            if listed.capability == kind:
+            if kind in (listed.capability, listed.follows):
                 self.refresh(name, self._delay(name))
 
     def _delay(self, name: str) -> float:

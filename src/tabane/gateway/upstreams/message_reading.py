@@ -7,6 +7,7 @@ from typing import NamedTuple
 from msgspec import UNSET, Raw
 
 from tabane.wire import json
+from tabane.wire.era import META_SUBSCRIPTION
 from tabane.wire.json import InvalidJson, JsonRpcFrame
 
 
@@ -46,6 +47,15 @@ def is_readable(frame: JsonRpcFrame) -> bool:
         return False
     code = bytes(members.get("code", b""))
     return code.lstrip(b"-").isdigit() and _begins(members.get("message", Raw(b"")), b'"')
+
+
+def subscription_of(params: Raw) -> int | None:
+    """Return the number of the request that a notification belongs to, as its ``_meta`` names it."""
+    try:
+        meta = json.fields(json.fields(params).get("_meta", b"{}"))
+        return int(bytes(meta.get(META_SUBSCRIPTION, b"")))
+    except (InvalidJson, ValueError):
+        return None
 
 
 def _begins(raw: Raw, with_: bytes) -> bool:

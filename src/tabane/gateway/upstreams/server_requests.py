@@ -40,7 +40,8 @@ class ServerRequests:
     """The open questions of one upstream.
 
     ``on_asked`` gets the method of each request whose client had to be guessed, since the transport does not
-    show it. ``roots`` answer the request for them if no client does.
+    show it. ``roots`` answer the request for them if no client does. ``on_other`` is offered each request
+    that belongs to no call, and says whether it takes it.
     """
 
     def __init__(
@@ -50,10 +51,12 @@ class ServerRequests:
         say: SendLine,
         on_asked: Callable[[str, Raw], None],
         roots: Sequence[str] | None,
+        on_other: Callable[[ServerRequest], bool] = lambda question: False,
     ) -> None:
+        self._on_other = on_other
         self._name, self._loop, self._say, self._on_asked = name, loop, say, on_asked
         self._roots = roots
-        self._open: dict[bytes, tuple[ServerRequest, Call]] = {}
+        self._open: dict[bytes, tuple[ServerRequest, Call | None]] = {}
 
     @property
     def open(self) -> int:
@@ -104,13 +107,14 @@ class ServerRequests:
 
     def _put(self, name: bytes, frame: JsonRpcFrame, about: int | None, calls: Mapping[int, Call]) -> bool:
         call = _owner(about, calls)
-        if call is None or call.on_question is None or len(self._open) >= MOST:
+        ask = self._on_other if call is None else call.on_question
+        if ask is None or len(self._open) >= MOST:
             return False
         params = Raw(b"{}") if frame.params is UNSET else frame.params
         question = ServerRequest(str(frame.method), params, lambda reply: self._answered(name, about, reply))
         question.deadline = self._loop.time() + LIMIT
         self._open[name] = (question, call)
-        if not call.on_question(question):
+        if not ask(question):
             self._open.pop(name, None)
             return False
         return True

@@ -17,8 +17,9 @@ from msgspec import Raw
 from tabane.errors import TabaneError, UpstreamUnavailable
 from tabane.gateway.launchers.package_downloads import PackageProgress, StartPreparation
 from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.call import Call, UpstreamReply
+from tabane.gateway.upstreams.call import Call, UnknownMessages, UpstreamReply
 from tabane.gateway.upstreams.connection import Connect, UpstreamConnection
+from tabane.gateway.upstreams.handshake import Peer
 from tabane.gateway.upstreams.health_checks import InstanceHealth
 from tabane.gateway.upstreams.lists import OnListed
 from tabane.gateway.upstreams.opening import ConnectionOpening
@@ -76,6 +77,8 @@ class Upstream:
             server.name, loop, lambda: self.limits, on_listed, self._note, on_asked, on_log
         )
         self.health = InstanceHealth(self)
+        self.unknown: UnknownMessages | None = None
+        """Takes messages of the server that the hub does not know and that belong to no call."""
         self._opening = ConnectionOpening(era)
         self._connection: UpstreamConnection | None = None
         self._queue = WaitingCalls(server.name)
@@ -111,6 +114,21 @@ class Upstream:
             if self.state is UpstreamState.DOWNLOADING:
                 self._loop.call_later(DOWNLOAD_WAIT, self._refuse_while_downloading)
         self._tick()
+
+    async def notify(self, method: str, params: bytes) -> None:
+        """Send a notification that the hub does not know. Raises UpstreamError if it does not start."""
+        await self.ensure()
+        self.vitals.used = self._loop.time()
+        if self._connection:
+            self._connection.conversation.notify(method, params)
+
+    async def introduced(self) -> Peer:
+        """Return how the server described itself; start it if it does not run. Raises UpstreamError."""
+        await self.ensure()
+        peer = self._connection.conversation.peer if self._connection else None
+        if peer is None:
+            raise self._unavailable()
+        return peer
 
     def cancel(self, call: Call, reason: str) -> None:
         """Drop a call: it gets no reply. The upstream is notified if the call was sent."""
@@ -356,6 +374,7 @@ class Upstream:
         self.vitals.starts += 1
         self.offers.starting()
         connection = await self._connect(server, self.offers.noticed, self._over)
+        connection.conversation.unknown = self.unknown
         await self._opening.open(connection, patience, self.limits.probe_timeout)
         self._connection = connection
         self.vitals.since, self.vitals.ready_at = self._loop.time(), time.time()

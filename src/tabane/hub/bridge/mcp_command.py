@@ -22,7 +22,7 @@ from tabane.hub.local.stdio import steal
 
 MODES = ("search", "light", "full")
 
-_VALUES = ("mode", "profile", "servers", "config", "home", "url", "websocket")
+_VALUES = ("mode", "profile", "server", "servers", "config", "home", "url", "websocket")
 
 
 class BridgeOptions(NamedTuple):
@@ -35,6 +35,7 @@ class BridgeOptions(NamedTuple):
     url: str | None
     standalone: bool
     flags: tuple[str, ...]
+    server: str = ""
 
 
 def parse_arguments(arguments: Sequence[str], environ: Mapping[str, str]) -> BridgeOptions | None:
@@ -67,6 +68,7 @@ def _request(
     return BridgeOptions(
         mode=mode,
         profile=given.get("profile") or environ.get("TABANE_PROFILE") or "",
+        server=given.get("server") or environ.get("TABANE_SERVER") or "",
         servers=absolute(servers, environ) if servers else None,
         home=paths.get("home"),
         url=given.get("url") or given.get("websocket") or environ.get("TABANE_URL") or None,
@@ -141,6 +143,7 @@ def _hello(request: BridgeOptions, role: str, home: str, environ: Mapping[str, s
         cwd=here(),
         mode=request.mode,
         profile=request.profile,
+        server=request.server,
         lang=spoken(environ),
         servers=None if request.url else request.servers,
         code=this_build().code,

@@ -30,7 +30,7 @@ PORT, TLS_PORT = 8765, 443
 PROTOCOLS = ("tabane.mcp", "mcp")
 """Subprotocols whose messages are MCP. The first also carries the notes of a hub to a bridge."""
 
-MODE_HEADER, PROFILE_HEADER = "Tabane-Mode", "Tabane-Profile"
+MODE_HEADER, PROFILE_HEADER, SERVER_HEADER = "Tabane-Mode", "Tabane-Profile", "Tabane-Server"
 
 LIMIT = 5.0
 """Seconds to connect, including the time that a restarting hub needs."""
@@ -49,7 +49,7 @@ _TRANSIENT = (b"503", b"502", b"504")
 
 
 class HubAddress(NamedTuple):
-    """The address of a hub over TCP. ``mode`` and ``profile`` are those in the path of the URL."""
+    """The address of a hub over TCP. ``mode``, ``profile`` and ``server`` are those in the URL's path."""
 
     url: str
     host: str
@@ -57,6 +57,7 @@ class HubAddress(NamedTuple):
     path: str
     mode: str | None
     profile: str | None = None
+    server: str | None = None
     tls: bool = False
 
     @property
@@ -83,19 +84,25 @@ def address_of(url: str) -> HubAddress | None:
     if not host or any(character <= " " for character in url):
         raise HubUnreachable(say("{url}: an address must be ws://host:port or wss://host.", url=url), "url")
     path = parts.path or "/"
-    mode, profile = _named_in(path)
+    mode, profile, server = _named_in(path)
     path = "/" if path.startswith("/mcp") else path
-    return HubAddress(url, host, port, path, mode, profile, tls)
+    return HubAddress(url, host, port, path, mode, profile, server, tls)
 
 
-def _named_in(path: str) -> tuple[str | None, str | None]:
-    """Return the mode and the profile in ``/mcp/full``, ``/mcp/p/work`` or ``/mcp/p/work/full``."""
+def _named_in(path: str) -> tuple[str | None, str | None, str | None]:
+    """Return mode, profile and server in ``/mcp/full``, ``/mcp/p/work/full`` or ``/mcp/s/github``."""
     parts = path.strip("/").split("/")
     if parts[0] != "mcp":
-        return None, None
-    named = parts[1:2] == ["p"] and len(parts) > 2
-    profile, rest = (parts[2], parts[3:]) if named else (None, parts[1:])
-    return (rest[0] if rest and rest[0] in _MODES else None), profile
+        return None, None, None
+    profile, rest = _name_after("p", parts[1:])
+    server, rest = _name_after("s", rest)
+    return (rest[0] if rest and rest[0] in _MODES else None), profile, server
+
+
+def _name_after(what: str, parts: list[str]) -> tuple[str | None, list[str]]:
+    if parts[:1] == [what] and len(parts) > 1:
+        return urllib.parse.unquote(parts[1]), parts[2:]
+    return None, parts
 
 
 class RemoteBridgeConnector:
@@ -250,6 +257,7 @@ class RemoteBridgeConnector:
     def _request(self, key: str, token: str | None) -> bytes:
         address, mode = self._address, self.hello.mode or self._address.mode
         profile = self.hello.profile or address.profile
+        server = self.hello.server or address.server
         lines = [
             f"GET {address.path} HTTP/1.1",
             f"Host: {address.place}",
@@ -262,6 +270,7 @@ class RemoteBridgeConnector:
             *([f"Authorization: Bearer {token}"] if token else []),
             *([f"{MODE_HEADER}: {mode}"] if mode else []),
             *([f"{PROFILE_HEADER}: {profile}"] if profile else []),
+            *([f"{SERVER_HEADER}: {server}"] if server else []),
         ]
         return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
@@ -19,6 +19,7 @@ from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.headers import HeaderMirror
 from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
+from tabane.wire.negotiation import filtered
 
 NEEDED = {
     "sampling/createMessage": "sampling",
@@ -42,6 +43,11 @@ class SessionClient(Protocol):
     era: Era | None
 
     @property
+    def carried(self) -> Collection[str] | None:
+        """Return the extensions that pass between the client and servers; None if every one does."""
+        ...
+
+    @property
     def unsent(self) -> int:
         """Return the number of bytes that the client has not read yet."""
         ...
@@ -57,11 +63,14 @@ class ClientQuestions:
     """The questions that one client was asked and has not answered yet.
 
     ``mark`` makes their ids differ from those of any other hub, so that a bridge which outlives this hub
-    takes no answer for another's. ``capabilities`` are those of the client, at least one of :data:`NEEDED`.
+    takes no answer for another's. ``capabilities`` are those of the client, at least one of :data:`NEEDED`
+    unless ``others``: then it gets requests that the hub does not know, too.
     """
 
-    def __init__(self, session: SessionClient, mark: str, capabilities: Members) -> None:
-        self._session, self._mark = session, mark
+    def __init__(
+        self, session: SessionClient, mark: str, capabilities: Members, *, others: bool = False
+    ) -> None:
+        self._session, self._mark, self._others = session, mark, others
         self._can = {method for method, need in NEEDED.items() if need in capabilities}
         self._open: dict[str, Callable[[UpstreamReply], None]] = {}
         self._count = 0
@@ -73,12 +82,13 @@ class ClientQuestions:
         """Return whether the client has to be asked for its folders, or has not answered yet."""
         return self.roots_due or self._learning is not None
 
-    def ask(self, about: bytes, question: ServerRequest) -> bool:
-        """Put a question that belongs to the client's request ``about``.
+    def ask(self, about: bytes | None, question: ServerRequest) -> bool:
+        """Put a question that belongs to the client's request ``about``, None if it belongs to none.
 
         Return whether the client can be asked.
         """
-        if question.method not in self._can or len(self._open) >= MOST_OPEN:
+        possible = question.method in self._can or (self._others and question.method not in NEEDED)
+        if not possible or len(self._open) >= MOST_OPEN:
             return False
         name = self._put(question.method, question.params, about, question.answer)
         question.on_withdrawn = lambda reason: self._withdraw(name, about, reason)
@@ -225,6 +235,11 @@ class ClientCalls:
         if opened.meta is not None:
             meta = {**meta, **opened.meta}
 
+        if session.era is not Era.LEGACY:
+            meta = filtered(meta, session.carried)
+        elif session.caller.capabilities != b"{}":
+            meta = {**meta, eras.META_CAPABILITIES: Raw(session.caller.capabilities)}
+
         if self.level is not None:
             meta = {**meta, eras.META_LOG_LEVEL: Raw(json.quote(eras.LOG_LEVELS[self.level]))}
         call = Call(
@@ -286,6 +301,19 @@ class ClientCalls:
             if token is None:
                 return
             params = Raw(json.join({**json.fields(params), "progressToken": token}))
+        elif method != "notifications/message":
+            if not self._session.caller.server:
+                return  # the hub does not know it
+            params = _with_subscription(params, key)
         elif not self.wants(params, eras.log_level(meta)):
             return
         self._session.tell(json.notification_line(method, params), key)
+
+
+def _with_subscription(params: Raw, key: bytes) -> Raw:
+    """Return the parameters of a notification with the client's own id, if they name the request."""
+    members = json.fields(params)
+    meta = eras.take_meta(members)
+    if eras.META_SUBSCRIPTION not in meta:
+        return params
+    return Raw(eras.with_meta(members, {**meta, eras.META_SUBSCRIPTION: Raw(key)}))

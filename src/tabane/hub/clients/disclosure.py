@@ -103,18 +103,21 @@ class Disclosure:
             for server in self._gateway.servers.values()
         )
 
-    def tool_list(self, mode: Mode, access: Access) -> bytes:
-        """Return the definitions of a whole list, joined by commas."""
+    def tool_list(self, mode: Mode, access: Access, *, apps: bool = False) -> bytes:
+        """Return the definitions of a whole list, joined by commas.
+
+        ``apps``: with the tools that only apps may call, for a client that shows apps.
+        """
         if access.everything:
-            return b",".join(part for part in self._parts(mode) if part)
+            return b",".join(part for part in self._parts(mode, apps) if part)
         # The version of the catalog counts listings; pinned tools also depend on the servers file.
-        pinned = hash(self._gateway.pinned()) if mode == "search" else 0
+        pinned = hash(self._gateway.pinned(apps=apps)) if mode == "search" else 0
         version = self._gateway.catalogue.version
-        key = (mode, access.holder, view_of(access), access.revision, version, pinned)
+        key = (mode, apps, access.holder, view_of(access), access.revision, version, pinned)
         if key not in self._lists:
             if len(self._lists) >= MOST_LISTS:
                 self._lists.clear()
-            inside = b",".join(definition for _, definition in self._visible(mode, access))
+            inside = b",".join(definition for _, definition in self._visible(mode, access, apps))
             # The access is kept beside its list, since the id of one that has ended may be that of another.
             self._lists[key] = (access, inside)
         return self._lists[key][1]
@@ -129,14 +132,14 @@ class Disclosure:
         """Return the largest number of tools that the list can have."""
         return len(self._definitions) + (0 if mode == "search" else self._gateway.catalogue.count)
 
-    def tool_items(self, mode: Mode, access: Access) -> list[tuple[str, bytes]]:
+    def tool_items(self, mode: Mode, access: Access, *, apps: bool = False) -> list[tuple[str, bytes]]:
         """Return the tools of the list: name and definition of each."""
         if mode == "search":
             # Short by design: one page, even with pinned tools.
-            return [("", self.tool_list(mode, access))]
-        return self._visible(mode, access)
+            return [("", self.tool_list(mode, access, apps=apps))]
+        return self._visible(mode, access, apps)
 
-    def _visible(self, mode: Mode, access: Access) -> list[tuple[str, bytes]]:
+    def _visible(self, mode: Mode, access: Access, apps: bool) -> list[tuple[str, bytes]]:
         """Return name and definition of each tool of the list that this access may call."""
         catalogue = self._gateway.catalogue
         if mode == "search":
@@ -146,22 +149,23 @@ class Disclosure:
                 if name in self._listed and access.allows(self._targets[name])
             ]
             pinned = visible_tools(access, self._gateway.pinned_tools())
-            return listed + [(tool.alias, tool.definition) for tool in pinned]
-        tools = visible_tools(access, (*catalogue.own, *catalogue.tools))
+            return listed + [(tool.alias, tool.definition) for tool in pinned if apps or tool.app.for_model]
+        found = visible_tools(access, (*catalogue.own, *catalogue.tools))
+        tools = [tool for tool in found if apps or tool.app.for_model]
         if mode == "full":
             return [(tool.alias, tool.definition) for tool in tools]
         reading = [("describe_tools", self._definitions["describe_tools"])]
         return reading + [(tool.alias, light_definition(tool)) for tool in tools]
 
-    def _parts(self, mode: Mode) -> list[bytes]:
+    def _parts(self, mode: Mode, apps: bool) -> list[bytes]:
         if mode == "search":
             return [
                 *(self._listed[name] for name in LISTED if name in self._listed),
-                self._gateway.pinned(),
+                self._gateway.pinned(apps=apps),
             ]
         if mode == "light":
-            return [self._definitions["describe_tools"], self._gateway.catalogue.light()]
-        return [self._gateway.catalogue.full()]
+            return [self._definitions["describe_tools"], self._gateway.catalogue.light(apps=apps)]
+        return [self._gateway.catalogue.full(apps=apps)]
 
 
 def _introduced(server: Server) -> str:

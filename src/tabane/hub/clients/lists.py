@@ -13,6 +13,7 @@ from tabane.gateway.gateway import Gateway
 from tabane.gateway.offers.resources import ResourceItem
 from tabane.gateway.visibility import may_find, prompt_target, resource_target
 from tabane.hub.clients import document_resources
+from tabane.hub.clients.app_hosts import shows_apps
 from tabane.hub.clients.disclosure import Disclosure
 from tabane.hub.clients.document_resources import ListedDocuments
 from tabane.hub.clients.open_tool_call import BYTES_OF_TOKEN
@@ -44,30 +45,32 @@ class ListRequests:
         self._door = door
 
     def list_tools(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-        after = _after(params, "tools")
+        after, apps = after_of(params, "tools"), shows_apps(session, meta)
         opened = self._door.admit(session.caller, TOOLS_LIST, b"", bytes(request_id).decode())
         if opened.waits is None and self._disclosure.list_is_ready(session.mode, session.caller.access):
-            self._give_tools(session, request_id, after, opened)
+            self._give_tools(session, request_id, after, opened, apps=apps)
         else:
-            session.run(request_id, self._tools_when_ready(session, request_id, after, opened))
+            session.run(request_id, self._tools_when_ready(session, request_id, after, opened, apps=apps))
 
     async def _tools_when_ready(
-        self, session: Session, request_id: Raw, after: str | None, opened: OpenCall
+        self, session: Session, request_id: Raw, after: str | None, opened: OpenCall, *, apps: bool
     ) -> None:
         with ended(opened):
             if opened.waits is not None:
                 await opened.waits
             await self._gateway.wait_listed(session.caller)
             session.no_longer_runs(request_id)
-            self._give_tools(session, request_id, after, opened)
+            self._give_tools(session, request_id, after, opened, apps=apps)
 
-    def _give_tools(self, session: Session, request_id: Raw, after: str | None, opened: OpenCall) -> None:
+    def _give_tools(
+        self, session: Session, request_id: Raw, after: str | None, opened: OpenCall, *, apps: bool
+    ) -> None:
         session.saw_tools()
         shown, modern, access = self._disclosure, session.era is Era.MODERN, session.caller.access
         if after is None and shown.tool_count(session.mode) <= PAGE:
-            inside, following = shown.tool_list(session.mode, access), None
+            inside, following = shown.tool_list(session.mode, access, apps=apps), None
         else:
-            inside, following = _page(shown.tool_items(session.mode, access), "tools", after)
+            inside, following = page_of(shown.tool_items(session.mode, access, apps=apps), "tools", after)
         # In mode search the list is fixed by settings, so nothing of a server bounds how long it holds.
         holds = (
             None
@@ -92,7 +95,7 @@ class ListRequests:
         session.answer(request_id, result)
 
     async def list_prompts(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-        after = _after(params, "prompts")
+        after = after_of(params, "prompts")
         await self._gateway.fresh("prompts", session.caller)
         items, caller = self._gateway.prompts.items(), session.caller
         if not caller.access.everything:
@@ -111,7 +114,7 @@ class ListRequests:
 
         They are many, so they are read page by page.
         """
-        after = _after(params, "resources")
+        after = after_of(params, "resources")
         await self._gateway.fresh("resources", session.caller)
         listed: list[bytes] = []
         following: str | None = None
@@ -147,7 +150,7 @@ class ListRequests:
         return [*map(document_resources.definition, found)], following
 
     async def list_templates(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-        after = _after(params, "resourceTemplates")
+        after = after_of(params, "resourceTemplates")
         await self._gateway.fresh("resources", session.caller)
         items = _visible(session.caller, self._gateway.resources.template_items())
         if self._may_find_documents(session.caller):
@@ -162,7 +165,7 @@ class ListRequests:
         items: Sequence[tuple[str, bytes]],
         after: str | None,
     ) -> None:
-        self._answer(session, request_id, key, *_page(items, key, after))
+        self._answer(session, request_id, key, *page_of(items, key, after))
 
     def _answer(
         self, session: Session, request_id: Raw, key: str, inside: bytes, following: str | None
@@ -196,14 +199,16 @@ def listed(key: str, inside: bytes, following: str | None, holds: float | None) 
     return b'{%b"%b":[%b]%b}' % (head, key.encode(), inside, tail)
 
 
-def _page(items: Sequence[tuple[str, bytes]], kind: str, after: str | None) -> tuple[bytes, str | None]:
+def page_of(items: Sequence[tuple[str, bytes]], kind: str, after: str | None) -> tuple[bytes, str | None]:
+    """Return the items after that key that fit a page, joined by commas, and the next cursor."""
     definitions = dict(items)
     part, following = cursors.page(list(definitions), after, PAGE)
     inside = b",".join(definitions[key] for key in part)
     return inside, None if following is None else cursors.list_cursor(kind, following)
 
 
-def _after(params: Members, kind: str) -> str | None:
+def after_of(params: Members, kind: str) -> str | None:
+    """Return the key after which a page begins. Raises ProtocolRefusal for a cursor that is not ours."""
     cursor = params.get("cursor")
     if cursor is None or bytes(cursor) == b"null":
         return None

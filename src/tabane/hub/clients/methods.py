@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import logging
+<<<<<<< HEAD
 from collections.abc import Coroutine, Mapping
+=======
+from collections.abc import Callable, Collection, Mapping
+>>>>>>> room/extensions
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,22 +18,33 @@ from tabane.build import this_build
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
 from tabane.hub.clients.calls import NEEDED
+from tabane.hub.clients.direct import DirectRequests
 from tabane.hub.clients.disclosure import Disclosure
 from tabane.hub.clients.document_resources import ListedDocuments
 from tabane.hub.clients.lists import ListRequests
 from tabane.hub.clients.offers import OfferRequests
+<<<<<<< HEAD
 from tabane.hub.clients.session import Handler, Session
 from tabane.hub.clients.task_calls import TaskParts
 from tabane.hub.clients.task_requests import TaskRequests
+=======
+from tabane.hub.clients.session import ClientMethods, Handler, Session
+from tabane.hub.clients.skill_requests import FOLDER, GET, LIST, SkillRequests
+>>>>>>> room/extensions
 from tabane.hub.clients.tool_calls import ToolCalls
+from tabane.hub.clients.unknown_methods import PassedMessages
 from tabane.operations import LOCAL, Door
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.extensions import TASKS
 from tabane.wire.json import InvalidJson, Members
+<<<<<<< HEAD
 from tabane.wire.negotiation import announced
 from tabane.wire.tasks import LEGACY_CAPABILITY
+=======
+from tabane.wire.negotiation import announced, told_to_servers
+>>>>>>> room/extensions
 
 log = logging.getLogger(__name__)
 
@@ -39,24 +54,38 @@ def client_methods(
     door: Door,
     long_results: LongResults,
     documents: ListedDocuments,
+<<<<<<< HEAD
     tasks: TaskParts,
 ) -> Mapping[Era, Mapping[str, Handler]]:
+=======
+    settings: Callable[[], Settings],
+) -> ClientMethods:
+>>>>>>> room/extensions
     """Return the handlers of requests to a hub."""
     disclosure = Disclosure(door.table, gateway)
     about = _Introductions(gateway, disclosure)
     lists = ListRequests(gateway, disclosure, documents, door)
     offers = OfferRequests(gateway, door, documents)
+<<<<<<< HEAD
     requests = TaskRequests(tasks, long_results)
     both: dict[str, Handler] = {
         "tools/list": lists.list_tools,
         "tools/get": about.get_tool,
         "tools/call": ToolCalls(gateway, door, long_results, tasks).call,
+=======
+    tools = ToolCalls(gateway, door, long_results, settings)
+    both: dict[str, Handler] = {
+        "tools/list": lists.list_tools,
+        "tools/get": about.get_tool,
+        "tools/call": tools.call,
+>>>>>>> room/extensions
         "prompts/list": lists.list_prompts,
         "prompts/get": offers.get_prompt,
         "resources/list": lists.list_resources,
         "resources/templates/list": lists.list_templates,
         "resources/read": offers.read_resource,
         "completion/complete": offers.complete,
+        **SkillRequests(gateway, door).methods(),
     }
     legacy: dict[str, Handler] = {
         "initialize": about.initialize,
@@ -71,7 +100,54 @@ def client_methods(
         "subscriptions/listen": partial(_listen, requests),
         **requests.modern(),
     }
+<<<<<<< HEAD
     return {Era.LEGACY: {**both, **legacy}, Era.MODERN: {**both, **modern}}
+=======
+    modern: dict[str, Handler] = {"server/discover": about.discover, "subscriptions/listen": _listen}
+    return _methods(
+        {Era.LEGACY: {**both, **legacy}, Era.MODERN: {**both, **modern}},
+        DirectRequests(gateway, door, tools, introduce),
+        lambda known: PassedMessages(gateway, door, known),
+    )
+
+
+def _methods(
+    handlers: Mapping[Era, Mapping[str, Handler]],
+    direct: DirectRequests,
+    passed: Callable[[Collection[str]], PassedMessages],
+) -> ClientMethods:
+    """Return the handlers for connections to all servers, and for those to one server."""
+    of_one = {
+        era: {**{name: methods[name] for name in methods.keys() - PASSED}, **direct.methods(era)}
+        for era, methods in handlers.items()
+    }
+    known = {method for methods in of_one.values() for method in methods}
+    return ClientMethods(handlers, of_one, passed(known))
+
+
+PASSED = frozenset({LIST, GET, FOLDER})
+"""Methods of extensions that a connection to one server passes on unchanged: there is nothing to merge."""
+
+
+def introduce(session: Session, params: Members) -> None:
+    """Note what a client says of itself in ``initialize``, and which version it gets."""
+    name = _log_client(session, params.get("clientInfo"))
+    if name and not session.caller.client:
+        session.caller = replace(session.caller, client=name)
+    try:
+        capabilities = json.fields(params.get("capabilities", Raw(b"{}")))
+    except InvalidJson:
+        capabilities = {}
+    can = {name: capabilities[name] for name in NEEDED.values() if name in capabilities}
+    if session.caller.access.holder != LOCAL.holder:
+        can.pop("roots", None)  # folders of another machine
+    if can or session.caller.server:
+        session.can_be_asked(can)
+    told = told_to_servers(capabilities, session.carried)
+    if told:
+        session.caller = replace(session.caller, capabilities=json.join(told))
+    session.version = eras.negotiate(json.text(params.get("protocolVersion")))
+>>>>>>> room/extensions
 
 
 class _Introductions:
@@ -82,21 +158,7 @@ class _Introductions:
         self._info = {"name": "tabane", "title": "Tabane", "version": this_build().name}
 
     def initialize(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-        name = _log_client(session, params.get("clientInfo"))
-        if name and not session.caller.client:
-            session.caller = replace(session.caller, client=name)
-        try:
-            capabilities = json.fields(params.get("capabilities", Raw(b"{}")))
-        except InvalidJson:
-            capabilities = {}
-        can = {name: capabilities[name] for name in NEEDED.values() if name in capabilities}
-        if session.caller.access.holder != LOCAL.holder:
-            can.pop("roots", None)  # folders of another machine
-        if can:
-            asked = {name: value for name, value in can.items() if name != "roots"}
-            session.can_be_asked(can)
-            session.caller = replace(session.caller, capabilities=json.join(asked))
-        session.version = eras.negotiate(json.text(params.get("protocolVersion")))
+        introduce(session, params)
         result = {
             "protocolVersion": session.version,
             "capabilities": self._capabilities(session),

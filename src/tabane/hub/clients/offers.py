@@ -6,10 +6,13 @@ import asyncio
 from collections.abc import Awaitable
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.offers.resources import ResourceSource
+from tabane.gateway.tools.app_metadata import shown_result
+from tabane.gateway.tools.kept_addresses import shown_uri
 from tabane.gateway.upstreams.call import UpstreamReply
 from tabane.gateway.visibility import may_find, prompt_target, resource_target
 from tabane.hub.clients import document_resources
@@ -171,7 +174,7 @@ class OfferRequests:
                 method,
                 params,
                 meta,
-                lambda reply: _replied(session, key, name, reply, opened),
+                lambda reply: _replied(session, key, name, _with_shown_pages(server, reply), opened),
                 opened=opened,
                 safe=True,
             )
@@ -254,6 +257,13 @@ def _line(era: Era | None, key: bytes, reply: UpstreamReply, source: ResourceSou
     return answer_line(key, era, reply.era, result)
 
 
+def _with_shown_pages(server: str, reply: UpstreamReply) -> UpstreamReply:
+    """Return an answer with the addresses of its server's pages as they are shown, unless it is large."""
+    if reply.result is None or len(reply.result) > LARGE:
+        return reply
+    return replace(reply, result=shown_result(server, reply.result))
+
+
 def _not_found(session: Session, uri: str) -> ProtocolRefusal:
     legacy = session.era is Era.LEGACY
     code = eras.RESOURCE_NOT_FOUND if legacy else eras.INVALID_PARAMS
@@ -268,8 +278,11 @@ def _renamed(result: Raw, source: ResourceSource) -> Raw:
     except (InvalidJson, KeyError):
         return result
     for item in contents:
-        if json.text(item.get("uri")) == source.uri:
+        uri = json.text(item.get("uri"))
+        if uri == source.uri:
             item["uri"] = Raw(json.quote(source.shown))
+        elif uri is not None:
+            item["uri"] = Raw(json.quote(shown_uri(source.server, uri)))
     members["contents"] = Raw(b"[" + b",".join(map(json.join, contents)) + b"]")
     return Raw(json.join(members))
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from msgspec import UNSET, Raw
 
 from tabane.errors import HubDraining, HubError, RateLimited, TabaneError
 from tabane.gateway.gateway import Gateway
-from tabane.hub.clients.calls import ClientCalls, ClientQuestions
+from tabane.gateway.upstreams.call import ServerRequest
+from tabane.hub.clients.calls import MOST_UNREAD, ClientCalls, ClientQuestions
 from tabane.hub.clients.outlet import Outlet
 from tabane.hub.clients.project_access import works_in
 from tabane.hub.clients.roots import answer_with_roots, follow_roots, waits_for_roots
@@ -29,6 +30,7 @@ from tabane.wire import era as eras
 from tabane.wire import json, rpc
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
+from tabane.wire.negotiation import told_to_servers
 from tabane.wire.trace_context import TRACEPARENT, TRACESTATE
 
 log = logging.getLogger(__name__)
@@ -62,6 +64,14 @@ class SessionHost(Protocol):
     def handlers(self) -> Mapping[Era, Mapping[str, Handler]]: ...
 
     @property
+    def direct(self) -> Mapping[Era, Mapping[str, Handler]]:
+        """Return the handlers for clients that are connected to one server alone."""
+        ...
+
+    @property
+    def unknown(self) -> UnknownMethods: ...
+
+    @property
     def mark(self) -> str: ...
 
     @property
@@ -81,6 +91,18 @@ class SessionHost(Protocol):
         ...
 
 
+class UnknownMethods(Protocol):
+    """Messages of clients that are connected to one server alone, and that the hub does not know."""
+
+    def handler(self, method: str) -> Handler | None:
+        """Return what answers a request; None if the method cannot be passed on."""
+        ...
+
+    def notified(self, session: Session, method: str, params: Members) -> None:
+        """Pass on a notification."""
+        ...
+
+
 class Session:
     """A client, from its first message to its last.
 
@@ -92,6 +114,8 @@ class Session:
 
     __slots__ = (
         "_closed",
+        "_declared",
+        "_every",
         "_handlers",
         "_host",
         "_subscriptions",
@@ -125,7 +149,9 @@ class Session:
     ) -> None:
         self._host, self.caller, self.mode, self.outlet, self.era = host, caller, mode, outlet, era
         self.key, self.shared = key or caller.session, shared
-        self._handlers: Mapping[str, Handler] = host.handlers[era] if era else {}
+        self._every = host.direct if caller.server else host.handlers
+        self._handlers: Mapping[str, Handler] = self._every[era] if era else {}
+        self._declared = b"{}"
         self.version: str | None = None
         self.over = False
         self.held = self.preparing = 0
@@ -204,8 +230,22 @@ class Session:
 
     def can_be_asked(self, capabilities: Members) -> None:
         """Let upstreams put questions to the client, which has declared these capabilities."""
-        self.questions = ClientQuestions(self, self._host.mark, capabilities)
+        others = bool(self.caller.server)
+        self.questions = ClientQuestions(self, self._host.mark, capabilities, others=others)
         self.calls.ask = self.questions.ask
+
+    def told(self, method: str, params: Raw) -> None:
+        """Pass on a notification of the only server of the client's connection, which the hub does not know.
+
+        A client of one request gets it on its subscription, since other requests have nothing to do with it.
+        """
+        about = self._subscriptions.any_listen if self._subscriptions else None
+        if self.unsent <= MOST_UNREAD and (about is not None or not self.shared):
+            self.tell(json.notification_line(method, params), about)
+
+    def asked(self, question: ServerRequest) -> bool:
+        """Put a request of that server that belongs to no call. Return whether the client can be asked."""
+        return self.questions is not None and not self.shared and self.questions.ask(None, question)
 
     def sees_others(self) -> None:
         """Tell the client that it sees other servers from now on."""
@@ -286,6 +326,8 @@ class Session:
             self._settle_era(method, meta)
             self._admit(request_id)
             handler = self._handlers.get(method)
+            if handler is None and self.caller.server:
+                handler = self._host.unknown.handler(method)
             if handler is None:
                 raise ProtocolRefusal(eras.METHOD_NOT_FOUND, f"Method not found: {method}")
             if waits_for_roots(self, self._host, method):
@@ -312,7 +354,7 @@ class Session:
         if self.era is None:
             modern = modern or method == "server/discover"
             self.era = Era.MODERN if modern and method != "initialize" else Era.LEGACY
-            self._handlers = self._host.handlers[self.era]
+            self._handlers = self._every[self.era]
         if self.era is Era.MODERN:
             if method == "initialize":
                 raise ProtocolRefusal(
@@ -321,6 +363,7 @@ class Session:
                     {"supported": [eras.MODERN]},
                 )
             eras.check_envelope(meta)
+            self._note_capabilities(meta[eras.META_CAPABILITIES])
             if not self.caller.client and (name := eras.client_name(meta.get(eras.META_CLIENT))):
                 self.caller = replace(self.caller, client=name)
         elif modern:
@@ -328,6 +371,19 @@ class Session:
                 eras.INVALID_REQUEST,
                 f"this connection was opened by initialize; requests of {eras.MODERN} are not taken on it",
             )
+
+    def _note_capabilities(self, declared: Raw) -> None:
+        """Note the capabilities of a modern client, for servers that run for it alone."""
+        given = bytes(declared)
+        if given != self._declared:
+            self._declared = given
+            told = told_to_servers(json.fields(declared), self.carried)
+            self.caller = replace(self.caller, capabilities=json.join(told))
+
+    @property
+    def carried(self) -> Collection[str] | None:
+        """Return the extensions that pass between the client and servers; None if every one does."""
+        return None if self.caller.server else [each.id for each in self._host.gateway.extensions]
 
     def _admit(self, request_id: Raw) -> None:
         if self._host.draining:
@@ -344,6 +400,8 @@ class Session:
             self.cancel(bytes(params.get("requestId", b"")), reason)
         elif method == "notifications/roots/list_changed" and self.questions:
             follow_roots(self, self._host)
+        elif self.caller.server and method != "notifications/initialized":
+            self._host.unknown.notified(self, method, params)
 
     def cancel(self, request_id: bytes, reason: str) -> None:
         """Cancel a request. It is not answered, but a subscription ends with its result."""
@@ -446,6 +504,18 @@ class Session:
         finally:
             if self._tasks.get(key) is asyncio.current_task():
                 del self._tasks[key]
+
+
+class ClientMethods(NamedTuple):
+    """What answers the requests of clients, by era and method.
+
+    ``direct`` is for clients that are connected to one server alone, and ``unknown`` for what the hub does
+    not know of their messages.
+    """
+
+    aggregated: Mapping[Era, Mapping[str, Handler]]
+    direct: Mapping[Era, Mapping[str, Handler]]
+    unknown: UnknownMethods
 
 
 _NOT_REQUESTS = frozenset({"not an object", "method is not a string"})

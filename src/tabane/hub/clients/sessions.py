@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from asyncio import AbstractEventLoop
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import get_args
 
 from msgspec import Raw
@@ -16,7 +16,8 @@ from tabane.gateway.servers.server import Server
 from tabane.hub.clients.outlet import ROOM, Outlet, undelivered
 from tabane.hub.clients.project_access import ProjectAccess
 from tabane.hub.clients.project_offers import PresentProjects, ProjectOffers
-from tabane.hub.clients.session import Handler, Session
+from tabane.hub.clients.server_access import ServerAccess
+from tabane.hub.clients.session import ClientMethods, Session
 from tabane.hub.local.handshake import DRAIN, Hello
 from tabane.messages import language
 from tabane.operations import LOCAL, Access, Caller, Face
@@ -45,7 +46,7 @@ _LOOK = 0.02
 class ClientSessions:
     """The MCP clients attached to a hub, over any transport.
 
-    ``handlers`` answer requests, by era and method. ``settings`` returns those in force, ``lang`` is the
+    ``methods`` answer requests. ``settings`` returns those in force, ``lang`` is the
     value of the variable LANG. ``narrowed`` returns the access of the local user in a profile.
     """
 
@@ -55,13 +56,14 @@ class ClientSessions:
         batch: LineBatch,
         gateway: Gateway,
         long_results: LongResults,
-        handlers: Mapping[Era, Mapping[str, Handler]],
+        methods: ClientMethods,
         settings: Callable[[], Settings],
         lang: str | None,
         narrowed: Callable[[str], Access] = lambda profile: LOCAL,
     ) -> None:
         self._narrowed = narrowed
-        self.loop, self.gateway, self.handlers = loop, gateway, handlers
+        self.loop, self.gateway = loop, gateway
+        self.handlers, self.direct, self.unknown = methods
         # Marks the ids of this hub's questions: a bridge may outlive the hub and meet the next.
         self.mark = f"tabane-{os.urandom(4).hex()}"
         self._batch, self._long_results, self._settings, self._lang = batch, long_results, settings, lang
@@ -103,7 +105,8 @@ class ClientSessions:
             client=hello.client,
             cwd=hello.cwd,
             roots=tuple(hello.roots),
-            access=self._in_folder(self._narrowed(hello.profile), hello.cwd),
+            access=self._in_folder(self._access(hello), hello.cwd),
+            server=hello.server,
         )
         self.offers.look(caller)
         mode: Mode = hello.mode if hello.mode in MODES else settings.mode
@@ -119,6 +122,10 @@ class ClientSessions:
         )
         return session
 
+    def _access(self, hello: Hello) -> Access:
+        access = self._narrowed(hello.profile)
+        return ServerAccess(access, hello.server) if hello.server else access
+
     def _in_folder(self, access: Access, folder: str) -> Access:
         # The working directory of a process has no links.
         folders = (os.path.normpath(folder),) if os.path.isabs(folder) else ()
@@ -132,6 +139,8 @@ class ClientSessions:
         key = f"{caller.session}.{self._count}" if shared else caller.session
         session = Session(self, caller, mode, outlet, era, key=key, shared=shared)
         self._sessions[key] = session
+        if caller.server:
+            self.gateway.direct.enter(key, session)
         return session
 
     def moved(self, caller: Caller) -> None:

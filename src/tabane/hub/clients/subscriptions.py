@@ -113,6 +113,11 @@ class ClientSubscriptions:
         self._session.answer(Raw(request_id), b'{"_meta":' + bytes(_about(request_id)) + b"}")
         return True
 
+    @property
+    def any_listen(self) -> bytes | None:
+        """Return the id of a subscription of a modern client; None if it has none."""
+        return next(iter(self._listens), None)
+
     def end_all(self) -> None:
         for request_id in list(self._listens):
             self.end(request_id)

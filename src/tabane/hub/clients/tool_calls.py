@@ -20,6 +20,7 @@ from tabane.errors import BadArguments, CallerError, Forbidden, TabaneError, Unk
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.result_parts import SHORT
+from tabane.gateway.tools.app_metadata import shown_result
 from tabane.gateway.tools.tool import (
     OWN,
     Tool,
@@ -87,6 +88,24 @@ class ToolCalls:
             else:
                 self._forward(session, request_id, tool, inner, meta, through=False)
 
+    def call_known(
+        self, session: Session, request_id: Raw, tool: Tool, params: Members, meta: Members
+    ) -> None:
+        """Answer a direct call of a server's tool, under whatever name it was called. Raises TabaneError."""
+        inner = ToolCallRequest(tool.alias, params)
+        if self._waits_for_roots(session, tool):
+            session.run(request_id, self._forward_with_roots(session, request_id, tool, inner, meta))
+        else:
+            self._forward(session, request_id, tool, inner, meta, through=False)
+
+    async def _forward_with_roots(
+        self, session: Session, request_id: Raw, tool: Tool, inner: ToolCallRequest, meta: Members
+    ) -> None:
+        if session.questions:
+            await session.questions.learn_roots()
+        session.no_longer_runs(request_id)
+        self._forward(session, request_id, tool, inner, meta, through=False)
+
     def _visible(self, session: Session, name: str) -> Tool | None:
         """Return the tool of that name if it is known and the client may call it."""
         tool = self._gateway.catalogue.find(name)
@@ -146,7 +165,7 @@ class ToolCalls:
         try:
             if session.questions and session.questions.roots_due and self._gateway.goes_by_roots():
                 await session.questions.learn_roots()
-            tool = await self._find(session, request_id, inner, meta)
+            tool = await self._find(session, request_id, inner, meta, through=through)
             if through and (judged := self._check(session, tool, inner)) is not None:
                 await judged
             if through and tool.server == OWN:
@@ -160,7 +179,9 @@ class ToolCalls:
                 raise
             _failed(session, request_id, error)
 
-    async def _find(self, session: Session, request_id: Raw, inner: ToolCallRequest, meta: Members) -> Tool:
+    async def _find(
+        self, session: Session, request_id: Raw, inner: ToolCallRequest, meta: Members, *, through: bool
+    ) -> Tool:
         """Return the tool of a call. If the caller may not find it, the call is recorded as refused.
 
         Raises UnknownName.
@@ -168,6 +189,8 @@ class ToolCalls:
         try:
             return await self._gateway.find(session.caller, inner.name)
         except UnknownName:
+            if not through and (tool := self._gateway.find_for_app(session.caller, inner.name)) is not None:
+                return tool
             hidden = self._gateway.catalogue.find(inner.name)
             if hidden is not None:
                 key = bytes(request_id).decode()
@@ -184,6 +207,7 @@ class ToolCalls:
     def _check(self, session: Session, tool: Tool, inner: ToolCallRequest) -> Awaitable[None] | None:
         """Raise TabaneError if a call must not be made; the returned awaitable has to be awaited first."""
         inner.check_marks(tool)
+        inner.check_model(tool)
         return self._gateway.validator.check(tool, inner.arguments)
 
     def _forward(
@@ -264,7 +288,7 @@ class ToolCalls:
         if size > (BRIEF if call.through else LARGE):
             session.prepare(key, size, self._give_large(call, reply, result))
             return
-        given = result
+        given = result = shown_result(call.tool.server, result)
         if call.through and size > SHORT:
             given = self._long_results.first_part(session.caller, result, self._tokens(call.tool))
         recorded = call.end(result, given)
@@ -273,8 +297,9 @@ class ToolCalls:
 
     async def _give_large(self, call: OpenToolCall, reply: UpstreamReply, result: Raw) -> None:
         """Do the same in a thread, so that no other client waits for it."""
-        session, given = call.session, result
+        session = call.session
         async with ended(call.opened):
+            given = result = await asyncio.to_thread(shown_result, call.tool.server, result)
             if call.through:
                 tokens = self._tokens(call.tool)
                 given = await self._long_results.first_part_of_large(session.caller, result, tokens)

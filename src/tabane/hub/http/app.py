@@ -40,6 +40,9 @@ MCP = "/mcp"
 PROFILES = "p"
 """Part of a path after which a profile is named: /mcp/p/work, or with a mode /mcp/p/work/full."""
 
+SERVERS = "s"
+"""Part of a path after which a server is named: /mcp/s/github, or within a profile /mcp/p/work/s/github."""
+
 METADATA = "/.well-known/oauth-protected-resource"
 """The path at which clients look for the OAuth server (RFC 9728), also with the path of MCP behind it."""
 
@@ -52,10 +55,14 @@ _NOT_REQUESTS = frozenset({"not an object", "method is not a string"})
 
 
 class McpPlace(NamedTuple):
-    """The parts of the path of a request to MCP: the mode, None for that of the settings, and the profile."""
+    """The parts of the path of a request to MCP: mode, profile and server.
+
+    The mode is None for that of the settings. With a server, the connection is to that server alone.
+    """
 
     mode: Mode | None
-    profile: str
+    profile: str = ""
+    server: str = ""
 
 
 class PostedMessage(NamedTuple):
@@ -175,6 +182,8 @@ class HttpApp:
         await self._gate.require(request)
         if place.profile:
             self._gate.enter_profile(request, place.profile)
+        if place.server:
+            self._gate.enter_server(request, place.server)
         mode = place.mode or self._settings().mode
         if request.method == "POST":
             await self._post(request, mode)
@@ -293,19 +302,25 @@ class HttpApp:
 
 
 def _mcp_place(path: str) -> McpPlace | None:
-    """Return the mode and profile that a path of MCP names; None for another path."""
+    """Return the mode, profile and server that a path of MCP names; None for another path."""
     head, *rest = path.removeprefix("/").split("/")
-    if head != MCP[1:] or len(rest) > 3:
+    if head != MCP[1:] or len(rest) > 4:
         return None
-    profile = ""
-    if rest and rest[0] == PROFILES:
-        if len(rest) < 2 or not rest[1]:
-            return None
-        profile, rest = rest[1], rest[2:]
+    profile, rest = _named(rest, PROFILES)
+    server, rest = _named(rest, SERVERS)
     if not rest:
-        return McpPlace(None, profile)
+        return McpPlace(None, profile, server)
+    if server:
+        return None
     mode = rest[0]
     return McpPlace(cast("Mode", mode), profile) if len(rest) == 1 and mode in get_args(Mode) else None
+
+
+def _named(parts: list[str], what: str) -> tuple[str, list[str]]:
+    """Return the name that follows ``what`` at the beginning of a path, and the rest of the path."""
+    if len(parts) > 1 and parts[0] == what and parts[1]:
+        return parts[1], parts[2:]
+    return "", parts
 
 
 def _read(body: bytes) -> PostedMessage:

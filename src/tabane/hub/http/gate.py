@@ -10,6 +10,7 @@ from pathlib import Path
 from tabane.access.oauth.metadata import challenge
 from tabane.access.oauth.refusals import AuthorizationServerUnavailable, TokenRefused
 from tabane.hub.clients.project_access import ProjectAccess, Servers
+from tabane.hub.clients.server_access import ServerAccess
 from tabane.hub.http.authentication import (
     KEY_PREFIX,
     Authenticator,
@@ -234,6 +235,16 @@ class HttpGate:
             raise refusal(404, text)
         request.access, request.profile = shelf.narrowed(request.access, name), name
 
+    def enter_server(self, request: HttpRequest, name: str) -> None:
+        """Connect an identified request to one server alone.
+
+        Raises RefusedRequest: 404 if there is none of that name, or the identity may not see it.
+        """
+        assert request.access is not None  # identified before
+        if name not in self._servers() or not request.access.sees_server(name):
+            raise refusal(404, f"there is no server {name[:64]}; list the servers with: tabane servers list")
+        request.access, request.server = ServerAccess(request.access, name), name
+
     def resource_metadata(self) -> bytes | None:
         """Return the OAuth metadata of the hub as a JSON document; None without OAuth."""
         found = self._authenticator.identities.resource_metadata()
@@ -283,7 +294,8 @@ class HttpGate:
     def caller(self, request: HttpRequest, session: str, access: Access) -> Caller:
         """Return the caller of an MCP client over HTTP."""
         looks, access = self._only_looks(request), ProjectAccess(access, self._servers)
-        return Caller(access.holder, Face.MCP, session, self.language(request), looks=looks, access=access)
+        lang, server = self.language(request), request.server
+        return Caller(access.holder, Face.MCP, session, lang, looks=looks, access=access, server=server)
 
     def program(self, request: HttpRequest, session: str, access: Access | None) -> Caller:
         """Return the caller of a program over TCP. Without an access, it is a program of this machine."""

@@ -66,6 +66,7 @@ class SingleRequests:
                 status, refused.message, code=refused.code, data=refused.data, request_id=request_id
             ) from None
         if request_id is None:
+            self._notified(caller, mode, body)
             await request.reply(HttpReply(202))
             return
         stream = Stream(
@@ -79,6 +80,13 @@ class SingleRequests:
             await stream.run()
         finally:
             self._open.pop(outlet, None)
+            session.gone()
+
+    def _notified(self, caller: Caller, mode: Mode, body: bytes) -> None:
+        """Pass on a notification if the connection is to one server; else none has a meaning here."""
+        if caller.server:
+            session = self._clients.begin(caller, mode, NoOutlet(), Era.MODERN, shared=True)
+            session.receive(body)
             session.gone()
 
     def close(self) -> None:
@@ -113,7 +121,11 @@ class SingleRequests:
     def _mirrors(self, method: str, params: Members, caller: Caller) -> tuple[HeaderMirror, ...]:
         if method != "tools/call":
             return ()
-        tool = self._gateway.catalogue.find(json.text(params.get("name")) or "")
+        name = json.text(params.get("name")) or ""
+        if caller.server:
+            own = self._gateway.own_tool(caller, name)
+            return own.mirrored if own else ()
+        tool = self._gateway.catalogue.find(name)
         return tool.mirrored if tool and may_find(caller, tool.target) else ()
 
 
@@ -154,6 +166,21 @@ class SingleOutlet:
         else:
             headers = ((b"retry-after", b"1"),) if status == 503 else ()
             self._stream.reply(refusal(status, why, *headers).reply)
+
+
+class NoOutlet:
+    """The outlet of a notification, which is not answered."""
+
+    unsent = 0
+    closed = False
+
+    def answer(self, request_id: bytes | None, line: bytes, ok: bool) -> None: ...
+
+    def tell(self, line: bytes, about: bytes | None) -> None: ...
+
+    def drain(self) -> None: ...
+
+    def close(self, why: str) -> None: ...
 
 
 def _refusal_reply(line: bytes) -> HttpReply:

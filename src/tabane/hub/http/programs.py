@@ -42,6 +42,9 @@ SESSION = "post"
 """Begins the session name of all clients of one identity that post. Servers of one client and parts of long
 results belong to it."""
 
+SERVER_HEADER = "tabane-server"
+"""Names the server that an MCP client over WebSocket wants to be connected to alone."""
+
 PROFILE_HEADER = "tabane-profile"
 """Names the profile of a WebSocket or of a posted message, whose path names none."""
 
@@ -137,6 +140,10 @@ class HttpPrograms:
         profile = headers.get(PROFILE_HEADER, "")
         if profile and access is not None:
             self._gate.enter_profile(request, profile)
+            access = request.access
+        server = headers.get(SERVER_HEADER, "")
+        if server and access is not None and MCP_PROTOCOLS[0] in protocols:
+            self._gate.enter_server(request, server)
             access = request.access
         self._count += 1
         key = headers["sec-websocket-key"]

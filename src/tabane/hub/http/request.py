@@ -92,8 +92,8 @@ class HttpRequest:
     """A request. ``headers`` are by lower-case name, the last of repeated ones; ``pairs`` has all.
 
     ``page``: a web page in a browser sends it, or may send it, as far as its headers tell. ``origin`` is its
-    source, and ``access`` its identity, as soon as the gate has checked that; ``profile`` is the one that its
-    path names.
+    source, and ``access`` its identity, as soon as the gate has checked that; ``profile`` and ``server`` are
+    those that its path or its headers name.
     """
 
     __slots__ = (
@@ -114,6 +114,7 @@ class HttpRequest:
         "repeated",
         "scope",
         "sent",
+        "server",
         "status",
     )
 
@@ -129,7 +130,7 @@ class HttpRequest:
         self.page = False
         self.origin = NOWHERE
         self.access: Access | None = None
-        self.profile = ""
+        self.profile = self.server = ""
         self.line: HttpLine = scope["tabane.connection"]
         self.extra: HeaderList = []
         """Headers that every answer to this request has."""
@@ -142,9 +143,13 @@ class HttpRequest:
 
     @property
     def owner(self) -> str:
-        """Return the name of the identity, within its profile: what is its own belongs to no other."""
+        """Return the name of the identity, within its profile: what is its own belongs to no other.
+
+        So do the sessions on a connection to one server.
+        """
         holder = self.access.holder if self.access else "loopback"
-        return f"{holder}/{self.profile}" if self.profile else holder
+        named = f"{holder}/{self.profile}" if self.profile else holder
+        return f"{named}/s/{self.server}" if self.server else named
 
     @property
     def peer(self) -> str:

@@ -62,7 +62,8 @@ class Hello(NamedTuple):
     ``version`` is a build's name (``0.2.0+g84d86c5``) and ``code`` the folder of its package. ``servers`` is
     the absolute path of the requested servers file, None if there was none. ``lang`` is a locale
     (``ja_JP.UTF-8``); ``mode`` is how tools are disclosed to this client, None for the hub's setting;
-    ``roots`` are file URIs. ``profile`` is the profile that narrows what the client may use.
+    ``roots`` are file URIs. ``profile`` is the profile that narrows what the client may use, ``server`` the
+    server that it wants to be connected to alone.
     """
 
     version: str
@@ -77,6 +78,7 @@ class Hello(NamedTuple):
     servers: str | None = None
     code: str = ""
     profile: str = ""
+    server: str = ""
 
 
 class VersionedProcess(Protocol):
@@ -140,6 +142,7 @@ def read_hello(line: bytes) -> Hello:
         servers=_string(body, "servers") or None,
         code=_string(body, "code"),
         profile=_string(body, "profile"),
+        server=_string(body, "server"),
     )
     if hello.role not in ("mcp", "rpc", "replace"):
         raise InvalidHello(f"unknown role {hello.role!r}")

@@ -189,9 +189,14 @@ class Daemon:
 
     def refuses(self, hello: Hello) -> HelloRefused | None:
         try:
-            self.hub.access.narrowed(hello.profile)
+            access = self.hub.access.narrowed(hello.profile)
         except UnknownName as error:
             return HelloRefused("profile", {"en": error.text("en"), "ja": error.text("ja")})
+        try:
+            if hello.server:
+                self.hub.gateway.server(hello.server, access)
+        except UnknownName as error:
+            return HelloRefused("server", {"en": error.text("en"), "ja": error.text("ja")})
         return None
 
     def full(self, hello: Hello) -> bool:

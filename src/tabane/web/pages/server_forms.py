@@ -109,6 +109,7 @@ def fields_of(definition: Mapping[str, Any]) -> dict[str, str]:
     found = {key: _text(definition.get(key)) for key in TEXTS}
     found |= {"url": _text(url), "kind": "url" if url else "command"}
     found |= {key: "\n".join(_texts(definition.get(key))) for key in LINES}
+    found["pin"] = "\n".join(_texts(_one_or_more(definition.get("pin"))))
     for key, sign in PAIRS.items():
         pairs = definition.get(key)
         lines = [f"{name}{sign}{_text(value)}" for name, value in (pairs or {}).items()] if _is(pairs) else []
@@ -144,8 +145,11 @@ def from_fields(form: Mapping[str, str], base: Mapping[str, Any]) -> dict[str, A
         if key != "prefix" or form.get(key) or made.get(key) != "":
             _put(made, key, form.get(key, "").strip())
     for key in ("allow", "deny", "pin"):
+        lines = _lines(form.get(key, ""))
+        if key == "pin" and lines == [made.get(key)]:  # "pin": "ui" needs no list
+            continue
         if form.get(key) or made.get(key) != []:
-            _put(made, key, _lines(form.get(key, "")))
+            _put(made, key, lines)
     _put(made, "tags", [tag.strip() for tag in form.get("tags", "").split(",") if tag.strip()])
     _put(made, "share", form.get("share", ""))
     _put(made, "timeout", _seconds(form.get("timeout", "").strip()))
@@ -241,6 +245,11 @@ def _text(value: object) -> str:
 
 def _texts(value: object) -> list[str]:
     return [part for part in value if isinstance(part, str)] if isinstance(value, list) else []
+
+
+def _one_or_more(value: object) -> object:
+    """Return a list for a text that may be given instead of a list of one."""
+    return [value] if isinstance(value, str) else value
 
 
 def _is(value: object) -> bool:

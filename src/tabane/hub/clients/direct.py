@@ -1,0 +1,207 @@
+"""A connection to one server: its own names, its tools whole, its instructions and its capabilities."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Raw
+
+from tabane.errors import TabaneError
+from tabane.gateway.gateway import Gateway
+from tabane.gateway.tools.own_names import own_definition
+from tabane.gateway.tools.tool import Tool
+from tabane.gateway.upstreams.handshake import Peer
+from tabane.gateway.visibility import may_find, method_target, prompt_target, resource_target
+from tabane.hub.clients.lists import PAGE, TOOLS_LIST, after_of, listed, page_of
+from tabane.hub.clients.session import Handler, Session
+from tabane.hub.clients.tool_calls import ToolCalls
+from tabane.operations import Caller, Door, ended
+from tabane.wire import era as eras
+from tabane.wire import json
+from tabane.wire.era import Era, ProtocolRefusal
+from tabane.wire.json import InvalidJson, Members
+from tabane.wire.negotiation import of_one_server
+
+FEW = 100
+"""Tools up to which a list is made on the event loop."""
+
+ANY = "any/method"
+"""Stands for a method that the hub does not know."""
+
+
+class DirectRequests:
+    """Answers the requests of clients that are connected to one server alone.
+
+    ``introduce`` notes what a client says of itself in ``initialize``.
+    """
+
+    def __init__(
+        self, gateway: Gateway, door: Door, tools: ToolCalls, introduce: Callable[[Session, Members], None]
+    ) -> None:
+        self._gateway, self._door, self._tools = gateway, door, tools
+        self._introduce = introduce
+
+    def methods(self, era: Era) -> Mapping[str, Handler]:
+        """Return the handlers that differ from those of other connections."""
+        both: dict[str, Handler] = {
+            "tools/list": self.list_tools,
+            "tools/get": self.get_tool,
+            "tools/call": self.call_tool,
+            "prompts/list": self.list_prompts,
+            "resources/list": self.list_resources,
+            "resources/templates/list": self.list_templates,
+        }
+        first: dict[str, Handler] = (
+            {"initialize": self.initialize} if era is Era.LEGACY else {"server/discover": self.discover}
+        )
+        return {**both, **first}
+
+    # -- introductions ---------------------------------------------------------------------------
+
+    def initialize(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        self._introduce(session, params)
+        session.run(request_id, self._initialize(session, request_id))
+
+    async def _initialize(self, session: Session, request_id: Raw) -> None:
+        try:
+            peer = await self._peer(session.caller)
+        except TabaneError:
+            session.version = None
+            raise
+        result = {
+            "protocolVersion": session.version,
+            "capabilities": _capabilities(session, peer),
+            "serverInfo": Raw(peer.info),
+            **({"instructions": peer.instructions} if peer.instructions else {}),
+        }
+        session.answer(request_id, json.encode(result))
+
+    async def discover(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        peer = await self._peer(session.caller)
+        result = {
+            "supportedVersions": [eras.MODERN],
+            "capabilities": _capabilities(session, peer),
+            **({"instructions": peer.instructions} if peer.instructions else {}),
+            "ttlMs": 60_000,
+            "cacheScope": "private",
+            "resultType": "complete",
+            "_meta": {eras.META_SERVER: Raw(peer.info)},
+        }
+        session.answer(request_id, json.encode(result))
+
+    async def _peer(self, caller: Caller) -> Peer:
+        """Return how the server describes itself. Raises TabaneError if it cannot be started."""
+        try:
+            return await self._gateway.instance_for(caller, caller.server).introduced()
+        except TabaneError:
+            # It may start later, and a host that gets an error now does not ask again.
+            listing = self._gateway.listing(caller.server)
+            if listing is None:
+                raise
+            name = json.encode({"name": listing.about or caller.server, "version": ""})
+            capabilities = _members(listing.capabilities)
+            return Peer(listing.era, listing.version, listing.about, capabilities, info=name)
+
+    # -- tools -----------------------------------------------------------------------------------
+
+    async def list_tools(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        after = after_of(params, "tools")
+        opened = self._door.admit(session.caller, TOOLS_LIST, b"", bytes(request_id).decode())
+        async with ended(opened):
+            if opened.waits is not None:
+                await opened.waits
+            tools = await self._gateway.own_tools(session.caller)
+            session.saw_tools()
+            few = len(tools) <= FEW
+            items = _definitions(tools) if few else await asyncio.to_thread(_definitions, tools)
+            result = self._page(session, "tools", items, after)
+            if (recorded := opened.end("ok", len(result))) is not None:
+                await recorded
+        session.answer(request_id, result)
+
+    async def get_tool(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        tool = await self._gateway.find(session.caller, _name(params))
+        session.answer(request_id, b'{"tool":' + own_definition(tool) + b"}")
+
+    def call_tool(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        tool = self._gateway.own_tool(session.caller, _name(params))
+        if tool is not None:
+            self._call(session, request_id, params, meta, tool)
+        else:
+            session.run(request_id, self._call_when_listed(session, request_id, params, meta))
+
+    async def _call_when_listed(
+        self, session: Session, request_id: Raw, params: Members, meta: Members
+    ) -> None:
+        tool = await self._gateway.find(session.caller, _name(params))
+        session.no_longer_runs(request_id)
+        self._call(session, request_id, params, meta, tool)
+
+    def _call(self, session: Session, request_id: Raw, params: Members, meta: Members, tool: Tool) -> None:
+        self._tools.call_known(session, request_id, tool, params, meta)
+
+    # -- prompts and resources -------------------------------------------------------------------
+
+    async def list_prompts(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        after, caller = after_of(params, "prompts"), session.caller
+        await self._gateway.fresh("prompts", caller)
+        prompts = self._gateway.prompts.of_server(caller.server)
+        items = [
+            (each.name, json.join({**json.fields(each.definition), "name": Raw(json.quote(each.name))}))
+            for each in prompts
+            if may_find(caller, prompt_target(each))
+        ]
+        session.answer(request_id, self._page(session, "prompts", items, after))
+
+    async def list_resources(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        await self._list_resources(session, request_id, params, "resources", "uri")
+
+    async def list_templates(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        await self._list_resources(session, request_id, params, "resourceTemplates", "uriTemplate")
+
+    async def _list_resources(
+        self, session: Session, request_id: Raw, params: Members, key: str, member: str
+    ) -> None:
+        after, caller = after_of(params, key), session.caller
+        await self._gateway.fresh("resources", caller)
+        catalog = self._gateway.resources
+        found = catalog.items() if key == "resources" else catalog.template_items()
+        items = [
+            (each.uri, json.join({**json.fields(each.definition), member: Raw(json.quote(each.uri))}))
+            for each in found
+            if each.server == caller.server and may_find(caller, resource_target(each.server, each.uri))
+        ]
+        session.answer(request_id, self._page(session, key, items, after))
+
+    def _page(self, session: Session, key: str, items: list[tuple[str, bytes]], after: str | None) -> bytes:
+        kind = "resources" if key == "resourceTemplates" else key
+        holds = self._gateway.holds(kind) if session.era is Era.MODERN else None
+        if after is None and len(items) <= PAGE:
+            return listed(key, b",".join(definition for _, definition in items), None, holds)
+        return listed(key, *page_of(items, key, after), holds)
+
+
+def _capabilities(session: Session, peer: Peer) -> dict[str, Any]:
+    caller = session.caller
+    whole = caller.access.allows(method_target(caller.server, ANY))
+    return dict(of_one_server(peer.capabilities, modern=session.era is Era.MODERN, whole=whole))
+
+
+def _definitions(tools: list[Tool]) -> list[tuple[str, bytes]]:
+    return [(tool.name, own_definition(tool)) for tool in tools]
+
+
+def _members(raw: bytes) -> Members:
+    try:
+        return json.fields(raw)
+    except InvalidJson:
+        return {}
+
+
+def _name(params: Members) -> str:
+    name = json.text(params.get("name"))
+    if name is None:
+        raise ProtocolRefusal(eras.INVALID_PARAMS, "name: the name of a tool is required")
+    return name
