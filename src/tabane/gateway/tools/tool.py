@@ -46,14 +46,9 @@ class Tool:
     own. The remaining fields are read from the definition for searching and listing. ``schema`` is the
     decoded inputSchema ({} if it is not an object). ``tags``, ``category`` and ``about`` are the user's words
     about its server, ``notes`` and ``examples`` (of queries) those about the tool. ``mirrored`` are the
-<<<<<<< HEAD
     arguments that are repeated in headers if the tool is called over HTTP. ``task_support`` says whether a
-    call may be a task (``optional``) or must be one (``required``), in the handshake era. ``target`` is the
-    tool as what a caller wants to call.
-=======
-    arguments that are repeated in headers if the tool is called over HTTP. ``app`` says whether it has a
-    page, and who may call it. ``target`` is the tool as what a caller wants to call.
->>>>>>> room/extensions
+    call may be a task (``optional``) or must be one (``required``), in the handshake era. ``app`` says
+    whether it has a page, and who may call it. ``target`` is the tool as what a caller wants to call.
     """
 
     alias: str
@@ -72,11 +67,8 @@ class Tool:
     examples: tuple[str, ...] = ()
     idempotent: bool = False
     mirrored: tuple[HeaderMirror, ...] = ()
-<<<<<<< HEAD
     task_support: str = ""
-=======
     app: AppMetadata = NO_APP
->>>>>>> room/extensions
     target: CallTarget = field(default=_NOTHING, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -141,11 +133,8 @@ def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
         examples=tuple(example for hints in said for example in hints.examples),
         idempotent=hints.get("idempotentHint") is True,
         mirrored=mirrors(definition),
-<<<<<<< HEAD
         task_support=_task_support(members),
-=======
         app=app_metadata(members),
->>>>>>> room/extensions
         target=CallTarget(
             alias,
             server.name,

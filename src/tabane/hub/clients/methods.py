@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import logging
-<<<<<<< HEAD
-from collections.abc import Coroutine, Mapping
-=======
-from collections.abc import Callable, Collection, Mapping
->>>>>>> room/extensions
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,14 +19,10 @@ from tabane.hub.clients.disclosure import Disclosure
 from tabane.hub.clients.document_resources import ListedDocuments
 from tabane.hub.clients.lists import ListRequests
 from tabane.hub.clients.offers import OfferRequests
-<<<<<<< HEAD
-from tabane.hub.clients.session import Handler, Session
-from tabane.hub.clients.task_calls import TaskParts
-from tabane.hub.clients.task_requests import TaskRequests
-=======
 from tabane.hub.clients.session import ClientMethods, Handler, Session
 from tabane.hub.clients.skill_requests import FOLDER, GET, LIST, SkillRequests
->>>>>>> room/extensions
+from tabane.hub.clients.task_calls import TaskParts
+from tabane.hub.clients.task_requests import TaskRequests
 from tabane.hub.clients.tool_calls import ToolCalls
 from tabane.hub.clients.unknown_methods import PassedMessages
 from tabane.operations import LOCAL, Door
@@ -39,12 +31,8 @@ from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.extensions import TASKS
 from tabane.wire.json import InvalidJson, Members
-<<<<<<< HEAD
-from tabane.wire.negotiation import announced
-from tabane.wire.tasks import LEGACY_CAPABILITY
-=======
 from tabane.wire.negotiation import announced, told_to_servers
->>>>>>> room/extensions
+from tabane.wire.tasks import LEGACY_CAPABILITY
 
 log = logging.getLogger(__name__)
 
@@ -54,31 +42,19 @@ def client_methods(
     door: Door,
     long_results: LongResults,
     documents: ListedDocuments,
-<<<<<<< HEAD
     tasks: TaskParts,
-) -> Mapping[Era, Mapping[str, Handler]]:
-=======
-    settings: Callable[[], Settings],
 ) -> ClientMethods:
->>>>>>> room/extensions
     """Return the handlers of requests to a hub."""
     disclosure = Disclosure(door.table, gateway)
     about = _Introductions(gateway, disclosure)
     lists = ListRequests(gateway, disclosure, documents, door)
     offers = OfferRequests(gateway, door, documents)
-<<<<<<< HEAD
+    tools = ToolCalls(gateway, door, long_results, tasks)
     requests = TaskRequests(tasks, long_results)
     both: dict[str, Handler] = {
         "tools/list": lists.list_tools,
         "tools/get": about.get_tool,
-        "tools/call": ToolCalls(gateway, door, long_results, tasks).call,
-=======
-    tools = ToolCalls(gateway, door, long_results, settings)
-    both: dict[str, Handler] = {
-        "tools/list": lists.list_tools,
-        "tools/get": about.get_tool,
         "tools/call": tools.call,
->>>>>>> room/extensions
         "prompts/list": lists.list_prompts,
         "prompts/get": offers.get_prompt,
         "resources/list": lists.list_resources,
@@ -100,10 +76,6 @@ def client_methods(
         "subscriptions/listen": partial(_listen, requests),
         **requests.modern(),
     }
-<<<<<<< HEAD
-    return {Era.LEGACY: {**both, **legacy}, Era.MODERN: {**both, **modern}}
-=======
-    modern: dict[str, Handler] = {"server/discover": about.discover, "subscriptions/listen": _listen}
     return _methods(
         {Era.LEGACY: {**both, **legacy}, Era.MODERN: {**both, **modern}},
         DirectRequests(gateway, door, tools, introduce),
@@ -147,7 +119,6 @@ def introduce(session: Session, params: Members) -> None:
     if told:
         session.caller = replace(session.caller, capabilities=json.join(told))
     session.version = eras.negotiate(json.text(params.get("protocolVersion")))
->>>>>>> room/extensions
 
 
 class _Introductions:

@@ -263,7 +263,7 @@ class TaskCalls:
         await self._wait(call, task)
 
     async def _wait(self, call: OpenToolCall, task: Task) -> None:
-        """Wait for the end of a task, and give its result. A client that cancels its call cancels the task."""
+        """Wait for the end of a task, and give its result. If its client cancels, so is the task."""
         task.waiting += 1
         self._parts.follower.hurry(task)
         try:
