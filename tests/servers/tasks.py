@@ -114,7 +114,9 @@ class TaskExtension(Extension):
             return {"resultType": "input_required", "inputRequests": asked, "requestState": "round-2"}
         if not _declares(ctx):
             if params.name in REQUIRED:
-                raise MCPError(MISSING, "tasks are required", {"requiredCapabilities": {"extensions": {TASKS: {}}}})
+                raise MCPError(
+                    MISSING, "tasks are required", NEEDED
+                )
             return await _plain(work, given)
         if params.input_responses:
             given = {**given, "answers": _plain_json(params.input_responses)}
@@ -160,7 +162,9 @@ class TaskExtension(Extension):
 
     def _found(self, ctx: Context, params: NamedTask) -> ServedTask:
         if not _declares(ctx):
-            raise MCPError(MISSING, "tasks were not announced", {"requiredCapabilities": {"extensions": {TASKS: {}}}})
+            raise MCPError(
+                MISSING, "tasks were not announced", NEEDED
+            )
         task = self._tasks.get(params.task_id)
         if task is None:
             raise MCPError(-32602, "Failed to retrieve task: Task not found")
@@ -229,6 +233,7 @@ WORK: dict[str, Work] = {
     "test_tool_with_task": _with_task,
     "told": _told,
 }
+NEEDED = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
 REQUIRED = frozenset({"failing_job", "protocol_error_job", "confirm_delete", "multi_input", "told"})
 
 

@@ -83,6 +83,7 @@ COMMANDS = {
     ),
     "restore": CommandEntry("restore", "restore", say("Restore a backup, also of another machine.")),
     "jobs": CommandEntry("jobs", "jobs", say("List, follow and cancel long-running work of the hub.")),
+    "tasks": CommandEntry("tasks", "tasks", say("List, show and cancel calls that run in the background.")),
     "bench": CommandEntry("bench", "bench", say("Measure how well an assistant finds and uses tools.")),
     "doctor": CommandEntry("doctor", "doctor", say("Check for problems, and say how to fix them.")),
     "health": CommandEntry("doctor", "health", say("Check whether each server responds.")),

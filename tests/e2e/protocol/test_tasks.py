@@ -256,7 +256,10 @@ def test_a_question_of_a_task_is_answered_with_an_update(tmp_path: Path) -> None
                 ((key, request),) = found["inputRequests"].items()
                 assert request["method"] == "elicitation/create"
                 assert field in request["params"]["requestedSchema"]["properties"]
-                answer = {key: {"action": "accept", "content": {field: "yes"}}, "unknown": {"action": "accept"}}
+                answer = {
+                    key: {"action": "accept", "content": {field: "yes"}},
+                    "unknown": {"action": "accept"},
+                }
                 told = await ask(line, "tasks/update", taskId=task, inputResponses=answer)
                 assert told == {"resultType": "complete"}
                 found = await reach(line, task)
@@ -322,7 +325,9 @@ def test_clients_are_told_of_the_status_of_tasks(tmp_path: Path) -> None:
             go.touch()
 
             def told() -> list[Json]:
-                notes = [one["params"] for one in line.notifications if one["method"] == "notifications/tasks"]
+                notes = [
+                    one["params"] for one in line.notifications if one["method"] == "notifications/tasks"
+                ]
                 return [params for params in notes if params["status"] == "completed"]
 
             await until(told, "the end is told")
@@ -335,7 +340,8 @@ def test_clients_are_told_of_the_status_of_tasks(tmp_path: Path) -> None:
             def ended() -> bool:
                 notes = [one for one in old.notifications if one["method"] == "notifications/tasks/status"]
                 return any(
-                    one["params"]["taskId"] == other and one["params"]["status"] == "completed" for one in notes
+                    one["params"]["taskId"] == other and one["params"]["status"] == "completed"
+                    for one in notes
                 )
 
             await until(ended, "the end is told")

@@ -91,4 +91,4 @@ def _operation(
     name: str, about: str, params: type[Struct], handler: Callable[..., Any], *, read_only: bool = False
 ) -> Operation:
     privilege = Privilege.READ if read_only else Privilege.CALL
-    return Operation(name, about, params, handler, _FACES, privilege, read_only=read_only, source="tools")
+    return Operation(name, about, params, handler, _FACES, privilege, read_only=read_only, source="hub")
