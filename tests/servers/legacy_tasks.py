@@ -3,9 +3,9 @@
     [sys.executable, LEGACY_TASKS, FOLDER]
 
 A task ends when a file with the name of its argument ``until`` is in FOLDER; without one, at once. Requests
-are added to the file ``asked`` there. Tools: ``job`` (may be a task), ``must`` (has to be one), ``asks`` (asks
-its client while its result is awaited), ``plain`` (is never one), ``surprise`` (is a task unasked), ``hostile``
-(its task says strange things), ``stranger`` (reports another task than the one that is asked for).
+are added to the file ``asked`` there. Tools: ``job`` (may be a task), ``must`` (has to be one), ``asks``
+(asks its client while its result is awaited), ``plain`` (is never one), ``surprise`` (is a task unasked),
+``hostile`` (its task says strange things), ``stranger`` (reports another task than the one in the request).
 """
 
 from __future__ import annotations
@@ -87,9 +87,15 @@ def call(params: Json) -> Json:
     return {"content": [{"type": "text", "text": f"{name} at once"}], "isError": False}
 
 
+def asking(task: Json) -> Json:
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    meta = {"io.modelcontextprotocol/related-task": {"taskId": task["id"]}}
+    return {"message": "Who?", "requestedSchema": schema, "_meta": meta}
+
+
 def reply(identity: Any, method: str, params: Json) -> None:
     if method == "initialize":
-        able = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+        able: Json = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
         capabilities = {"tools": {}, "tasks": able}
         server = {"name": "legacy-tasks", "version": "1"}
         result: Json = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": server}
@@ -108,10 +114,7 @@ def reply(identity: Any, method: str, params: Json) -> None:
             if task["name"] == "asks" and not task["answers"]:
                 question = f"ask-{task['id']}"
                 questions[question] = task["id"]
-                schema = {"type": "object", "properties": {"name": {"type": "string"}}}
-                asked = {"message": "Who?", "requestedSchema": schema,
-                         "_meta": {"io.modelcontextprotocol/related-task": {"taskId": task["id"]}}}  # fmt: skip
-                send({"id": question, "method": "elicitation/create", "params": asked})
+                send({"id": question, "method": "elicitation/create", "params": asking(task)})
             return
         if method == "tasks/cancel":
             task["status"] = "cancelled"

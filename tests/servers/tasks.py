@@ -114,9 +114,7 @@ class TaskExtension(Extension):
             return {"resultType": "input_required", "inputRequests": asked, "requestState": "round-2"}
         if not _declares(ctx):
             if params.name in REQUIRED:
-                raise MCPError(
-                    MISSING, "tasks are required", NEEDED
-                )
+                raise MCPError(MISSING, "tasks are required", NEEDED)
             return await _plain(work, given)
         if params.input_responses:
             given = {**given, "answers": _plain_json(params.input_responses)}
@@ -162,9 +160,7 @@ class TaskExtension(Extension):
 
     def _found(self, ctx: Context, params: NamedTask) -> ServedTask:
         if not _declares(ctx):
-            raise MCPError(
-                MISSING, "tasks were not announced", NEEDED
-            )
+            raise MCPError(MISSING, "tasks were not announced", NEEDED)
         task = self._tasks.get(params.task_id)
         if task is None:
             raise MCPError(-32602, "Failed to retrieve task: Task not found")
@@ -217,7 +213,7 @@ async def _with_task(task: ServedTask, given: Json) -> Json:
 async def _told(task: ServedTask, given: Json) -> Json:
     """Tell how far it is until a file is there."""
     step = 0
-    while not os.path.exists(given["until"]):
+    while not _exists(given["until"]):
         step += 1
         task.put("working", statusMessage=f"step {step}")
         await asyncio.sleep(0.05)
@@ -233,7 +229,7 @@ WORK: dict[str, Work] = {
     "test_tool_with_task": _with_task,
     "told": _told,
 }
-NEEDED = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+NEEDED: Json = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
 REQUIRED = frozenset({"failing_job", "protocol_error_job", "confirm_delete", "multi_input", "told"})
 
 
@@ -252,6 +248,10 @@ def _declares(ctx: Context) -> bool:
         capabilities = getattr(ctx.session, "client_capabilities", None)
         return TASKS in (getattr(capabilities, "extensions", None) or {})
     return TASKS in (found.get("extensions") or {})
+
+
+def _exists(path: str) -> bool:
+    return os.path.exists(path)
 
 
 def _now() -> str:
@@ -290,7 +290,7 @@ def served(file: str) -> MCPServer:
     async def nap(seconds: float, until: str = "") -> str:
         """Sleep without a task, or until a file is there."""
         _mark(file, "nap")
-        while until and not os.path.exists(until):
+        while until and not _exists(until):  # noqa: ASYNC110  (nothing tells)
             await asyncio.sleep(0.05)
         await asyncio.sleep(0 if until else seconds)
         _mark(file, "woke")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.cli.completion import COMPLETION_LIMIT, completed
-from tabane.cli.options import hub_options
+from tabane.cli.options import hub_options, option
 from tabane.cli.output import Group, TableState, Terminal, examples, state_word
 from tabane.messages import say
 
@@ -46,15 +46,15 @@ _task = click.argument("task", metavar="ID", shell_complete=task_ids)
     help=say("List tasks, the latest first."),
     epilog=examples("tabane tasks list", "tabane tasks list --state running --json"),
 )
-@click.option(
+@option(
     "--state",
     type=click.Choice(["all", "running", "over"]),
     default="all",
     show_default=True,
     help=say("Only tasks in this state."),
 )
-@click.option("--server", metavar="NAME", help=say("Only tasks of this server."))
-@click.option(
+@option("--server", metavar="NAME", help=say("Only tasks of this server."))
+@option(
     "--limit", type=click.IntRange(1, 1000), default=100, metavar="COUNT", show_default=True,
     help=say("Maximum number of tasks."),
 )  # fmt: skip
@@ -97,16 +97,15 @@ def _print(terminal: Terminal, found: dict[str, Any]) -> None:
     if not rows:
         terminal.note(say("There are no tasks."))
     headers = [say("task"), say("state"), say("tool"), say("started"), say("owner"), say("message")]
-    terminal.table(
-        headers,
-        (
-            (row["task"], TableState(row["status"]), row["tool"], _when(row["created"]), _owner(row), row["message"])
-            for row in rows
-        ),
-    )  # fmt: skip
+    terminal.table(headers, (_cells(row) for row in rows))
     if found["total"] > len(rows):
         left = found["total"] - len(rows)
         terminal.note(say("{count} more {count:task is|tasks are} not shown.", count=left))
+
+
+def _cells(row: dict[str, Any]) -> tuple[object, ...]:
+    state, started = TableState(row["status"]), _when(row["created"])
+    return row["task"], state, row["tool"], started, _owner(row), row["message"]
 
 
 def _owner(row: dict[str, Any]) -> str:

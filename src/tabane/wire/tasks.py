@@ -50,7 +50,10 @@ LONGEST_MESSAGE = 1000
 """Characters of a status message that are passed on."""
 
 LONGEST_BRIEF = 64 << 10
-"""Bytes of a result above which it cannot be the answer that creates a task."""
+"""Bytes of a result above which nobody looks whether it is a task, if no task was asked for."""
+
+LONGEST_CREATION = 4 << 20
+"""The same if it may be a task. Status messages have no limit of their own."""
 
 MOST_INPUTS = 64
 """Questions of one task at the same time."""
@@ -97,9 +100,9 @@ class TaskFacts:
 # -- what servers say -------------------------------------------------------------------------------
 
 
-def may_be_task(result: bytes | Raw) -> bool:
-    """Return whether a result may be one that :func:`created_task` reads: quickly, for each call."""
-    return len(result) <= LONGEST_BRIEF and b'"taskId"' in bytes(result)
+def may_be_task(result: bytes | Raw, most: int = LONGEST_BRIEF) -> bool:
+    """Return whether a result of at most ``most`` bytes may be a created task: quickly, for each call."""
+    return len(result) <= most and b'"taskId"' in bytes(result)
 
 
 def created_task(result: bytes | Raw) -> TaskReport | None:

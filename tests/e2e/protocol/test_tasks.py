@@ -16,7 +16,7 @@ from tests.harness.running_hub import Json, RunningHub, SocketClient, child, run
 ROOT = Path(__file__).parents[3]
 LEGACY = str(ROOT / "tests" / "servers" / "legacy_tasks.py")
 TASKS = "io.modelcontextprotocol/tasks"
-WITH_TASKS = {
+WITH_TASKS: Json = {
     "_meta": {
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}, "extensions": {TASKS: {}}}
     }
@@ -272,7 +272,7 @@ def test_a_client_of_the_handshake_era_is_asked_while_it_waits_for_the_result(tm
     async def scenario() -> None:
         servers = {"new": modern(tmp_path), "old": legacy(tmp_path)}
         async with running_hub(tmp_path / "home", servers) as here:
-            able = {"elicitation": {"form": {}}}
+            able: Json = {"elicitation": {"form": {}}}
             line = await connected(here, "legacy", "new__confirm_delete", "old__asks", capabilities=able)
             line.answer = lambda question: {"result": {"action": "accept", "content": {"name": "Ada"}}}
             for number, tool in enumerate(("new__confirm_delete", "old__asks"), 1):
@@ -289,7 +289,7 @@ def test_a_client_of_the_handshake_era_is_asked_while_it_waits_for_the_result(tm
 def test_a_question_reaches_a_client_without_tasks_in_the_way_of_its_era(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_hub(tmp_path / "home", {"up": modern(tmp_path)}) as here:
-            able = {"elicitation": {"form": {}}}
+            able: Json = {"elicitation": {"form": {}}}
             line = await connected(here, "legacy", "up__confirm_delete", capabilities=able)
             line.answer = lambda question: {"result": {"action": "accept", "content": {"confirm": True}}}
             assert "true" in text(await line.call("up__confirm_delete", filename="a"))

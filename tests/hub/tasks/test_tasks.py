@@ -127,7 +127,7 @@ def test_ten_thousand_tasks_are_kept_and_the_oldest_results_make_room(tmp_path: 
             first = tasks.begin(caller(ALICE), TARGET)
             await ended(tasks, first)
             others = [tasks.begin(caller(ALICE), TARGET) for _ in range(limits.MOST_OF_HOLDER - 1)]
-            assert len(set(task.id for task in others)) == limits.MOST_OF_HOLDER - 1
+            assert len({task.id for task in others}) == limits.MOST_OF_HOLDER - 1
             assert tasks.find(caller(ALICE), others[-1].id) is others[-1]
             tasks.begin(caller(ALICE), TARGET)
             with pytest.raises(ProtocolRefusal):

@@ -20,6 +20,7 @@ from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.json import InvalidJson, JsonRpcFrame
+from tabane.wire.tasks import RELATED
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +107,7 @@ class ServerRequests:
             question.withdraw(why)
 
     def _put(self, name: bytes, frame: JsonRpcFrame, about: int | None, calls: Mapping[int, Call]) -> bool:
-        call = _owner(about, calls)
+        call = _of_task(frame, calls) or _owner(about, calls)
         ask = self._on_other if call is None else call.on_question
         if ask is None or len(self._open) >= MOST:
             return False
@@ -139,6 +140,22 @@ class ServerRequests:
         )  # fmt: skip
         text = f"{method} is not available: no single client behind this hub can be asked"
         self._say(json.error_line(name, json.error_object(eras.METHOD_NOT_FOUND, text)), about)
+
+
+_RELATED = RELATED.encode()
+
+
+def _of_task(frame: JsonRpcFrame, calls: Mapping[int, Call]) -> Call | None:
+    """Return the request for the result of the task that a question names; None if it names none."""
+    if frame.params is UNSET or _RELATED not in bytes(frame.params):
+        return None
+    try:
+        meta = json.fields(json.fields(frame.params)["_meta"])
+        task = json.fields(meta[RELATED])["taskId"]
+    except (InvalidJson, KeyError):
+        return None
+    asking = (call for call in calls.values() if call.method == b"tasks/result")
+    return next((call for call in asking if bytes(call.params.get("taskId", b"")) == bytes(task)), None)
 
 
 def _owner(about: int | None, calls: Mapping[int, Call]) -> Call | None:

@@ -237,7 +237,7 @@ class ClientCalls:
 
         if session.era is not Era.LEGACY:
             meta = filtered(meta, session.carried)
-        elif session.caller.capabilities != b"{}":
+        elif session.caller.capabilities != b"{}" and eras.META_CAPABILITIES not in meta:
             meta = {**meta, eras.META_CAPABILITIES: Raw(session.caller.capabilities)}
 
         if self.level is not None:

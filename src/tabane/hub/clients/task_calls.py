@@ -35,6 +35,7 @@ from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.tasks import (
+    LONGEST_CREATION,
     announces_tasks,
     announcing_tasks,
     asked_ttl,
@@ -179,7 +180,7 @@ class TaskCalls:
     # -- replies ---------------------------------------------------------------------------------
 
     def _replied(self, call: OpenToolCall, plan: TaskPlan, upstream: Upstream, reply: UpstreamReply) -> None:
-        if reply.result is not None and may_be_task(reply.result) and created_task(reply.result):
+        if reply.result is not None and _is_task(reply.result):
             self._begun(call, plan, upstream, reply)
         elif plan.asked and reply.result is not None and _is_final(reply):
             self._ended_at_once(call, plan, reply.result)
@@ -431,6 +432,10 @@ def _stopping(
         on_reply(reply)
 
     return replied
+
+
+def _is_task(result: Raw) -> bool:
+    return may_be_task(result, LONGEST_CREATION) and created_task(result) is not None
 
 
 def _is_final(reply: UpstreamReply) -> bool:

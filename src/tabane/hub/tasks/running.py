@@ -20,7 +20,7 @@ from tabane.wire import era as eras
 from tabane.wire import json, rpc
 from tabane.wire.era import Era
 from tabane.wire.json import InvalidJson, Members
-from tabane.wire.tasks import LONGEST_MESSAGE, MOST_INPUTS, created_task, may_be_task
+from tabane.wire.tasks import LONGEST_CREATION, LONGEST_MESSAGE, MOST_INPUTS, created_task, may_be_task
 
 MOST_ROUNDS = 32
 """How often a server may ask for input before it answers."""
@@ -54,7 +54,7 @@ class RunningCalls:
         if result is None:
             self._tasks.finish(task, _without_result(adopted, reply))
             return
-        report = created_task(result) if may_be_task(result) else None
+        report = created_task(result) if may_be_task(result, LONGEST_CREATION) else None
         if report is not None:
             task.cancel = None
             self._follower.link(task, report, reply.era, adopted.upstream)
