@@ -25,6 +25,8 @@ HELLOS = st.builds(
     lang=TEXT,
     client=TEXT,
     servers=st.none() | st.text(min_size=1, max_size=50),
+    profile=TEXT,
+    server=TEXT,
 )
 
 

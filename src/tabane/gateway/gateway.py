@@ -258,6 +258,17 @@ class Gateway:
         """Return the tools that are always listed."""
         return list(self.catalogue.pinned_tools(self.enabled()))
 
+    def offers_of(self, server: str, kind: str) -> tuple[object, ...]:
+        """Return what a server offers of a kind (tools, prompts, resources).
+
+        The objects are the same as before if nothing has changed.
+        """
+        if kind == "tools":
+            return (self.catalogue.of_server(server),)
+        if kind == "prompts":
+            return (self.prompts.of_server(server),)
+        return (self.resources.of_server(server), self._catalogs.skills.listed_by(server))
+
     async def own_tools(self, caller: Caller) -> list[Tool]:
         """Return the tools of the server that the caller's connection is for, as far as it may call them."""
         return await self._lookup.own_tools(caller)

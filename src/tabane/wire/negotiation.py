@@ -25,6 +25,9 @@ methods that the hub does not know pass on a connection to one server alone."""
 KNOWN_OF_SERVERS = ("tools", "prompts", "resources", "completions", "logging")
 """Capabilities of a server whose methods the hub knows."""
 
+SHORT = len(b'{"extensions":{}}') - 1
+"""Bytes of capabilities that cannot have extensions."""
+
 LONGEST = 64 << 10
 """Bytes of the capabilities of a client that are passed on. Larger ones are passed on without extensions."""
 
@@ -73,9 +76,15 @@ def told_to_servers(capabilities: Members, extensions: Collection[str] | None) -
 def filtered(meta: Members, extensions: Collection[str] | None) -> Members:
     """Return the ``_meta`` of a modern request with the capabilities that :func:`passed_on` returns."""
     declared = meta.get(META_CAPABILITIES)
-    if extensions is None or declared is None or b'"extensions"' not in bytes(declared):
+    if extensions is None or declared is None or not names_extensions(meta):
         return meta
     return {**meta, META_CAPABILITIES: Raw(json.join(passed_on(_members(declared), extensions)))}
+
+
+def names_extensions(meta: Members) -> bool:
+    """Return whether the capabilities in the ``_meta`` of a request may have extensions."""
+    declared = meta.get(META_CAPABILITIES)
+    return declared is not None and len(declared) > SHORT and b'"extensions"' in bytes(declared)
 
 
 def of_one_server(capabilities: Members, *, modern: bool, whole: bool) -> Members:

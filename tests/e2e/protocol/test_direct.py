@@ -239,6 +239,66 @@ def test_a_key_without_the_whole_server_gets_only_what_the_hub_knows(tmp_path: P
     run(scenario)
 
 
+def test_a_notification_is_dropped_if_the_clients_have_different_identities(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        keys = identities(GivenKeys(other=GivenAccess("key:other", "*")))
+        async with http_hub(tmp_path, {"odd": odd("legacy")}, identities=keys) as hub:
+            line = await hub.running.connect("2025-11-25", server="odd")
+            said = {"method": HELLO, "params": {}}
+            await line.result("example/say", said)
+            await line.noticed(HELLO)
+            peer = await hub.peer()
+            params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t"}}
+            answer = await peer.post(
+                request("initialize", params, 0), "/mcp/s/odd", authorization="Bearer tbn_other"
+            )
+            assert answer.status == 200
+            await line.result("example/say", said)
+            await line.call("echo", text="after it")
+            assert len([note for note in line.notifications if note["method"] == HELLO]) == 1
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+def test_changes_of_other_servers_are_not_told(tmp_path: Path, version: Client) -> None:
+    async def scenario() -> None:
+        async with running_hub(tmp_path, {"odd": odd("legacy"), "other": child("--offers")}) as here:
+            whole = await here.connect("2025-11-25", mode="full")
+            await whole.result("tools/list")
+            line = await here.connect(version, server="odd")
+            await line.result("tools/list")
+            if line.modern:
+                wanted = {"toolsListChanged": True, "promptsListChanged": True}
+                line.begin("subscriptions/listen", {"notifications": wanted}, request_id="w")
+                await line.noticed("notifications/subscriptions/acknowledged")
+
+            async def changes(kind: str, count: int) -> None:
+                method = f"notifications/{kind}/list_changed"
+                async with asyncio.timeout(LONG):
+                    while len([n for n in whole.notifications if n["method"] == method]) < count:
+                        await whole.result("ping")
+
+            def told() -> list[str]:
+                return [n["method"] for n in line.notifications if n["method"].endswith("list_changed")]
+
+            await line.result("prompts/list")
+            await whole.call("other__offer", kind="prompts", names=["first"])
+            await changes("prompts", 1)
+            await line.call("echo", text="after it")
+            before = told()
+            await whole.call("other__offer", kind="prompts", names=["second"])
+            await changes("prompts", 2)
+            await line.call("echo", text="after it")
+            assert told() == before
+            await line.call("offer", kind="prompts", names=["mine"])
+            async with asyncio.timeout(LONG):
+                while told() == before:
+                    await line.call("echo", text="not yet")
+
+    run(scenario)
+
+
 def test_over_http_in_both_eras(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with http_hub(tmp_path, {"odd": odd("legacy")}) as hub:

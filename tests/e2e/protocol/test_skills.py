@@ -1,9 +1,10 @@
-"""Skills of several servers (SEP-2640): one list, addresses that do not mix, and content that fits its digests."""
+"""Skills of several servers (SEP-2640): one list, addresses that do not mix, and digests that fit."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -211,8 +212,6 @@ def test_the_gateway_lists_skills_for_a_search(tmp_path: Path) -> None:
             found: list[Skill] = await here.hub.gateway.skills_of(session.caller)
             assert [skill.name for skill in found] == ["refunds", "daily", "generated", "refunds"]
             assert found[0].description == "refunds of One"
-            from dataclasses import replace
-
             (only,) = await here.hub.gateway.skills_of(replace(session.caller, access=access))
             assert only.shown == REFUNDS.format("two")
 

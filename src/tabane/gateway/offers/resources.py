@@ -108,6 +108,10 @@ class ResourceCatalog:
         """Return how a server lists a resource, by its own URI; None if it does not list it."""
         return self._by_server.get(server, _ServerResources()).resources.get(uri)
 
+    def of_server(self, server: str) -> object:
+        """Return what a server offers: the same object until that changes."""
+        return self._by_server.get(server)
+
     def counts(self, server: str) -> tuple[int, int]:
         """Return how many resources and templates a server offers."""
         offered = self._by_server.get(server, _ServerResources())

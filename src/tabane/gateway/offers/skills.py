@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from msgspec import Raw
@@ -57,7 +57,7 @@ class SkillCatalog:
         """Store what a server listed; return whether anything changed."""
         listed = tuple(entries)
         if self._listed.get(server, ()) == listed:
-            self._listed[server] = listed
+            self._listed.setdefault(server, listed)
             return False
         self._listed[server] = listed
         self._skills.pop(server, None)
@@ -84,8 +84,9 @@ class SkillCatalog:
         """Return all skills that were parsed, by server and then as servers list them."""
         return [skill for server in sorted(self._skills) for skill in self._skills[server]]
 
-    def of_server(self, server: str) -> Sequence[Skill]:
-        return self._skills.get(server, ())
+    def listed_by(self, server: str) -> object:
+        """Return what a server listed: the same object until it lists something else."""
+        return self._listed.get(server)
 
 
 def read_skills(server: str, entries: Iterable[Raw]) -> tuple[Skill, ...]:
@@ -161,8 +162,8 @@ def folder_of(skills: Iterable[Skill], server: str, uri: str) -> bytes | None:
     For a server that does not read folders itself. None if no listed file is in the folder.
     """
     below = uri.rstrip("/") + "/"
-    inside = dict.fromkeys(_children(skills, below))
-    found = dict(sorted(inside, key=lambda child: child[0]))
+    # What is a file and a folder at once counts as a folder.
+    found = dict(sorted(set(_children(skills, below))))
     if not found:
         return None
     items = (_child(server, below + name, name, found[name]) for name in found)

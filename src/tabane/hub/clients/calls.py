@@ -19,7 +19,7 @@ from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.headers import HeaderMirror
 from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
-from tabane.wire.negotiation import filtered
+from tabane.wire.negotiation import filtered, names_extensions
 
 NEEDED = {
     "sampling/createMessage": "sampling",
@@ -236,8 +236,13 @@ class ClientCalls:
             meta = {**meta, **opened.meta}
 
         if session.era is not Era.LEGACY:
+<<<<<<< HEAD
             meta = filtered(meta, session.carried)
         elif session.caller.capabilities != b"{}" and eras.META_CAPABILITIES not in meta:
+=======
+            meta = filtered(meta, session.carried) if names_extensions(meta) else meta
+        elif session.caller.capabilities != b"{}":
+>>>>>>> room/extensions
             meta = {**meta, eras.META_CAPABILITIES: Raw(session.caller.capabilities)}
 
         if self.level is not None:

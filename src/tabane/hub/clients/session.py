@@ -22,7 +22,7 @@ from tabane.hub.clients.calls import MOST_UNREAD, ClientCalls, ClientQuestions
 from tabane.hub.clients.outlet import Outlet
 from tabane.hub.clients.project_access import works_in
 from tabane.hub.clients.roots import answer_with_roots, follow_roots, waits_for_roots
-from tabane.hub.clients.subscriptions import ClientSubscriptions
+from tabane.hub.clients.subscriptions import LISTS, ClientSubscriptions
 from tabane.messages import say
 from tabane.operations import Caller
 from tabane.settings import Mode
@@ -118,6 +118,7 @@ class Session:
         "_every",
         "_handlers",
         "_host",
+        "_offers",
         "_subscriptions",
         "_tasks",
         "_told_version",
@@ -152,6 +153,7 @@ class Session:
         self._every = host.direct if caller.server else host.handlers
         self._handlers: Mapping[str, Handler] = self._every[era] if era else {}
         self._declared = b"{}"
+        self._offers = {kind: self._offers_of(kind) for kind in LISTS} if caller.server else {}
         self.version: str | None = None
         self.over = False
         self.held = self.preparing = 0
@@ -207,10 +209,20 @@ class Session:
     def changed(self, kind: str, project: str = "") -> None:
         """Tell the client that a list has changed (of a project, if one is given), if that concerns it."""
         here = not self.outlet.closed and works_in(self.caller.access, project)
-        if not here or (kind == "tools" and not self._tools_are_news()):
+        if not here or (kind == "tools" and not self._tools_are_news()) or not self._concerns(kind):
             return
         if self._subscriptions or (self.era is Era.LEGACY and self.version):
             self.subscriptions.changed(kind)
+
+    def _concerns(self, kind: str) -> bool:
+        """Return whether a change concerns the client. On a connection to one server, others do not."""
+        if not self.caller.server:
+            return True
+        before, self._offers[kind] = self._offers[kind], self._offers_of(kind)
+        return any(one is not other for one, other in zip(before, self._offers[kind], strict=True))
+
+    def _offers_of(self, kind: str) -> tuple[object, ...]:
+        return self._host.gateway.offers_of(self.caller.server, kind)
 
     def updated(self, key: str) -> None:
         """Tell the client that a document has changed or is gone."""
