@@ -236,13 +236,8 @@ class ClientCalls:
             meta = {**meta, **opened.meta}
 
         if session.era is not Era.LEGACY:
-<<<<<<< HEAD
-            meta = filtered(meta, session.carried)
-        elif session.caller.capabilities != b"{}" and eras.META_CAPABILITIES not in meta:
-=======
             meta = filtered(meta, session.carried) if names_extensions(meta) else meta
-        elif session.caller.capabilities != b"{}":
->>>>>>> room/extensions
+        elif session.caller.capabilities != b"{}" and eras.META_CAPABILITIES not in meta:
             meta = {**meta, eras.META_CAPABILITIES: Raw(session.caller.capabilities)}
 
         if self.level is not None:
