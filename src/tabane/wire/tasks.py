@@ -49,7 +49,7 @@ LONGEST_ID = 4096
 LONGEST_MESSAGE = 1000
 """Characters of a status message that are passed on."""
 
-LONGEST_BRIEF = 64 << 10
+LONGEST_BRIEF = 4 << 10
 """Bytes of a result above which nobody looks whether it is a task, if no task was asked for."""
 
 LONGEST_CREATION = 4 << 20
