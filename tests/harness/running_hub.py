@@ -54,6 +54,11 @@ class SocketClient:
     def modern(self) -> bool:
         return self.version == "2026-07-28"
 
+    @property
+    def last(self) -> int:
+        """The id of the last request that was numbered here."""
+        return self._number
+
     def send_raw(self, data: bytes) -> None:
         self._writer.write(data)
 

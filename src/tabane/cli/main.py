@@ -86,6 +86,7 @@ COMMANDS = {
     "questions": CommandEntry(
         "questions", "questions", say("List and answer what servers ask you during a call.")
     ),
+    "tasks": CommandEntry("tasks", "tasks", say("List, show and cancel calls that run in the background.")),
     "bench": CommandEntry("bench", "bench", say("Measure how well an assistant finds and uses tools.")),
     "doctor": CommandEntry("doctor", "doctor", say("Check for problems, and say how to fix them.")),
     "health": CommandEntry("doctor", "health", say("Check whether each server responds.")),

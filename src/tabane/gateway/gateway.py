@@ -106,7 +106,8 @@ class Gateway:
             logins.on_changed = self._login_changed
         self.servers = {server.name: server for server in servers}
         self.validator = validator or ArgumentValidator()
-        self._loop, self._connect, self.limits = loop, connect, limits
+        self.loop = self._loop = loop
+        self._connect, self.limits = connect, limits
         self._preparation, self.embedding = preparation, embedding
         self._logs, self.passed = logs, passed
         self.list_wait, self.health_interval = list_wait, health_interval

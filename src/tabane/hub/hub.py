@@ -122,7 +122,7 @@ class Hub:
             self.batch,
             self.gateway,
             self.long_results,
-            client_methods(self.gateway, self.door, self.long_results, self.documents, lambda: self.settings),
+            client_methods(self.gateway, self.door, self.long_results, self.documents, self.tools.tasks),
             lambda: self.settings,
             self.environment.get("LANG"),
             self.tools.questions,
@@ -139,7 +139,7 @@ class Hub:
         """Begin the audit, load the catalog, and start servers if the settings say so. Raises AuditError."""
         log_warnings(self.settings, self.configuration)
         self.audit.open(self.settings)
-        self.gateway.open()
+        self.tools.open()
         self.follower.start()
         self.embedding.open()
         self.posts.open(given_archive(self.settings), self.lang)
@@ -181,7 +181,7 @@ class Hub:
         await self.reader.close()
         await self.embedding.close()
         await self.models.close()
-        await self.gateway.close()
+        await self.tools.close()
         await self.access.close()
         await self.stores.close()
         await self.processes.close()

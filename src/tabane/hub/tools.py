@@ -24,10 +24,13 @@ from tabane.gateway.tools.validation import ArgumentValidator, ValidationPool
 from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.hub_chain import HubChain
 from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_tools
+from tabane.hub.clients.task_calls import TaskParts
 from tabane.hub.clients.tool_calls import as_failure, as_result
 from tabane.hub.own_tools import CallerLimits, KeptDomains, held, idle
 from tabane.hub.questions.questions import HubQuestions
 from tabane.hub.servers import FileFollower, limits_of
+from tabane.hub.tasks.operations import TaskOperations
+from tabane.hub.tasks.tasks import HubTasks
 from tabane.messages import Message
 from tabane.operations import Caller, CallTarget, Door, Face, OpenCall, Operation, OperationTable
 from tabane.reader.guard.addresses import fault
@@ -164,10 +167,25 @@ class HubTools:
         self._gateway, self._door = gateway, door
         self._settings, self._file = settings, UsedServersFile(settings, follower)
         self.questions = HubQuestions(settings().home, lambda: settings().questions_to_page, gateway.adopt)
+        tasks = HubTasks(settings().home, gateway.loop, settings, self._target)
+        self.tasks = TaskParts(tasks, gateway, gateway.loop, settings)
+
+    def open(self) -> None:
+        """Load the catalog, and the tasks of earlier runs."""
+        self._gateway.open()
+        self.tasks.tasks.open()
+
+    async def close(self) -> None:
+        """Stop following tasks, then stop the servers."""
+        await self.tasks.tasks.close()
+        await self._gateway.close()
 
     def table(self, long_results: LongResults) -> list[Operation]:
-        tools = gateway_table(self._gateway, self._admit, self._own, long_results, self._file)
-        return [*tools, *self.questions.table()]
+        return [
+            *gateway_table(self._gateway, self._admit, self._own, long_results, self._file),
+            *self.questions.table(),
+            *TaskOperations(self.tasks.tasks, self.tasks.follower).table(),
+        ]
 
     def provide(self, table: OperationTable, stores: KeptDomains, limits: CallerLimits) -> None:
         """Add the hub's own operations to the tools of servers that can be found.
@@ -184,6 +202,11 @@ class HubTools:
         """Count a call of a server's tool. The counts outlive the hub unless calls are not to be recorded."""
         if target.server and target.kind == "tool":
             self._gateway.note_use(holder, target.name, kept=self._settings().audit != "off")
+
+    def _target(self, alias: str, server: str) -> CallTarget:
+        """Return a tool as what a caller wants to call, also if its server no longer lists it."""
+        tool = self._gateway.catalogue.find(alias)
+        return tool.target if tool is not None and tool.server == server else CallTarget(alias, server)
 
     async def _own(self, caller: Caller, name: str, arguments: bytes) -> Raw:
         door = self._door()

@@ -225,6 +225,35 @@ class Settings:
     catalogue_size: int = option.size(
         16 * MIB, 64 * KIB, 4 * GIB, say("Maximum size of all lists of one server together.")
     )
+    task_after: float = option.seconds(
+        20,
+        0,
+        86_400,
+        say(
+            "How long a call of a tool may last before it becomes a task of the hub, if its client announces "
+            "tasks: the client gets the result later, and the call has more time than the timeout of its "
+            "server. 0 means never."
+        ),
+    )
+    task_ttl: float = option.seconds(
+        3_600,
+        10,
+        604_800,
+        say(
+            "How long a call that became a task of the hub may run, and how long the result of a task is "
+            "kept after its end."
+        ),
+    )
+    task_results: int = option.size(
+        256 * MIB, MIB, 64 * GIB, say("Limit of the results of tasks on disk. The oldest are removed first.")
+    )
+    task_waiting: bool = option.switch(
+        True,
+        say(
+            "Whether the hub waits for the end of a server's task if the client does not announce tasks, and "
+            "gives it the result. If false, the client gets the error of the server."
+        ),
+    )
     result_tokens: int = option.whole(
         25_000,
         1_000,

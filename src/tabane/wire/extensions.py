@@ -33,7 +33,7 @@ class Extension:
 
 EXTENSIONS = (
     Extension(UI, "ui", True, b"{}", b'{"mimeTypes":["text/html;profile=mcp-app"]}'),
-    Extension(TASKS, "tasks", False, b"{}", b"{}"),
+    Extension(TASKS, "tasks", True, b"{}", b"{}"),
     Extension(SKILLS, "skills", True, b'{"directoryRead":true}'),
 )
 """The extensions in the order in which they are announced. Set ``carried`` once the hub implements one."""

@@ -46,11 +46,10 @@ METHOD = "Mcp-Method"
 NAME = "Mcp-Name"
 PARAM = "Mcp-Param-"
 
-NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-"""Methods whose requests carry ``Mcp-Name``, and the member of params that it repeats."""
-
 _NAMED_TASKS = {"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId"}
-_SENT_NAMED = NAMED | _NAMED_TASKS
+
+NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri", **_NAMED_TASKS}
+"""Methods whose requests carry ``Mcp-Name``, and the member of params that it repeats."""
 
 Headers: TypeAlias = Mapping[str, str] | Iterable[tuple[str, str]]
 """Header names in any case. A mapping cannot show that a header came twice; pairs can."""
@@ -95,7 +94,7 @@ def decode_value(text: str) -> str | None:
 def standard_headers(method: str, params: Members, version: str) -> list[tuple[str, str]]:
     """Return the headers that each modern request to an upstream carries."""
     headers = [(VERSION, version), (METHOD, encode_value(method))]
-    key = _SENT_NAMED.get(method)
+    key = NAMED.get(method)
     name = json.text(params.get(key)) if key else None
     if name is not None:
         headers.append((NAME, encode_value(name)))

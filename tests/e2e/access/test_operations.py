@@ -55,6 +55,7 @@ SOURCES: dict[str, str] = {
     **dict.fromkeys(("get_audit_stats", "analyze_usage", "explain_policy"), ADMIN),
     **dict.fromkeys(("list_live_calls", "show_live_call", "get_activity"), ADMIN),
     **dict.fromkeys(("list_questions", "answer_question"), HUB),  # those of one's own calls
+    **dict.fromkeys(("list_tasks", "show_task", "cancel_task"), HUB),  # one's own alone
     **dict.fromkeys(("profiles_list", "get_usage_stats"), HUB),  # what one may use, and has used
 }  # fmt: skip
 
@@ -78,6 +79,7 @@ READING = frozenset(
         "list_hidden_tools", "list_questions",
         "list_hidden_tools",
         "read_app_resource", "call_app_tool",
+        "list_hidden_tools", "list_tasks", "show_task",
     }
 )  # fmt: skip
 """Operations that change nothing."""

@@ -174,6 +174,7 @@ def server_ways() -> Iterator[Way]:
         "list_servers",
         "health_check",
         "list_jobs",
+        "list_tasks",
         "hub_status",
         "list_watched",
     ):

@@ -91,6 +91,8 @@ def samples(url: str, job: str) -> dict[str, dict[str, Any]]:
         "list_post_users": {},
         "list_posts": {},
         "list_servers": {},
+        "list_tasks": {},
+        "show_task": {"task": "none"},
         "list_settings": {},
         "list_tools": {},
         "list_watched": {},

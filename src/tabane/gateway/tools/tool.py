@@ -47,9 +47,11 @@ class Tool:
     own. The remaining fields are read from the definition for searching and listing. ``schema`` is the
     decoded inputSchema ({} if it is not an object). ``tags``, ``category`` and ``about`` are the user's words
     about its server, ``notes`` and ``examples`` (of queries) those about the tool. ``mirrored`` are the
-    arguments that are repeated in headers if the tool is called over HTTP. ``app`` says whether it has a
-    page, and who may call it. ``renamed`` is the name that the user gave it, ``arguments`` are those that the
-    user decides; both from an override. ``target`` is the tool as what a caller wants to call.
+    arguments that are repeated in headers if the tool is called over HTTP. ``task_support`` says whether a
+    call may be a task (``optional``) or must be one (``required``), in the handshake era. ``app`` says
+    whether it has a page, and who may call it. ``renamed`` is the name that the user gave it, ``arguments``
+    are those that the user decides; both from an override. ``target`` is the tool as what a caller wants to
+    call.
     """
 
     alias: str
@@ -68,6 +70,7 @@ class Tool:
     examples: tuple[str, ...] = ()
     idempotent: bool = False
     mirrored: tuple[HeaderMirror, ...] = ()
+    task_support: str = ""
     app: AppMetadata = NO_APP
     renamed: str = ""
     arguments: ArgumentOverrides | None = None
@@ -146,6 +149,7 @@ def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
         examples=tuple(example for hints in said for example in hints.examples),
         idempotent=hints.get("idempotentHint") is True,
         mirrored=mirrors(definition),
+        task_support=_task_support(members),
         app=app_metadata(members),
         target=CallTarget(
             alias,
@@ -154,6 +158,11 @@ def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
             others=other_names(server.name, server.namespace, name, alias),
         ),
     )
+
+
+def _task_support(members: Members) -> str:
+    execution = member(members, "execution")
+    return _text(execution.get("taskSupport")) if isinstance(execution, dict) else ""
 
 
 def _text(value: Any) -> str:

@@ -69,15 +69,16 @@ class Instances:
         return iter(list(self._by_key.values()))
 
     def leave(self, session: str) -> None:
-        """End the instances of a client that has gone."""
+        """End the instances of a client that has gone. One with tasks of the client ends when it is idle."""
         for key in [key for key in self._by_key if key[1].startswith(_client_key(session))]:
-            self._close(key)
+            if not self._by_key[key].held:
+                self._close(key)
 
     def expire(self) -> None:
         """End the instances that nobody has used for a while, unless all clients share them."""
         now = self._loop.time()
         for key, instance in list(self._by_key.items()):
-            busy = instance.in_flight or instance.offers.watched
+            busy = instance.in_flight or instance.offers.watched or instance.held
             if key[1] and not busy and now - instance.vitals.used > self.limits.instance_idle:
                 log.info("%s: ending an instance that was idle for %g s", key[0], self.limits.instance_idle)
                 self._close(key)

@@ -23,6 +23,7 @@ from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.json import InvalidJson, JsonRpcFrame
 from tabane.wire.questions import urls_required
+from tabane.wire.tasks import RELATED
 
 log = logging.getLogger(__name__)
 
@@ -162,7 +163,7 @@ class ServerRequests:
         self, name: bytes, frame: JsonRpcFrame, about: int | None, calls: Mapping[int, Call]
     ) -> str | None:
         """Pass a question to the client that it is for. Return why it cannot be asked; None if it is."""
-        call = self._owner(about, calls)
+        call = _of_task(frame, calls) or self._owner(about, calls)
         ask = self._on_other if call is None else call.on_question
         if ask is None:
             return NO_CLIENT
@@ -208,3 +209,19 @@ def _elicitation(params: Raw) -> str:
         return json.text(json.fields(params).get("elicitationId")) or ""
     except InvalidJson:
         return ""
+
+
+_RELATED = RELATED.encode()
+
+
+def _of_task(frame: JsonRpcFrame, calls: Mapping[int, Call]) -> Call | None:
+    """Return the request for the result of the task that a question names; None if it names none."""
+    if frame.params is UNSET or _RELATED not in bytes(frame.params):
+        return None
+    try:
+        meta = json.fields(json.fields(frame.params)["_meta"])
+        task = json.fields(meta[RELATED])["taskId"]
+    except (InvalidJson, KeyError):
+        return None
+    asking = (call for call in calls.values() if call.method == b"tasks/result")
+    return next((call for call in asking if bytes(call.params.get("taskId", b"")) == bytes(task)), None)

@@ -92,6 +92,8 @@ class Upstream:
         self._ticking = False
         self._closed = False
         self._emptied = asyncio.Event()
+        self.held = 0
+        """Tasks that this instance works on: it does not end with its client, nor because it is idle."""
 
     # -- calls -----------------------------------------------------------------------------------
 
@@ -285,6 +287,11 @@ class Upstream:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._emptied.wait(), TICK)
         await self.stop()
+
+    @property
+    def closed(self) -> bool:
+        """Return whether it has ended for good."""
+        return self._closed
 
     @property
     def in_flight(self) -> int:

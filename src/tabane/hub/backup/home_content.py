@@ -29,13 +29,14 @@ _FILES = (
 _MADE_AGAIN = frozenset(
     (
         *("backups", "environment", "path", "hub.lock", "hub.sock", "keyring-names", "logs", "models"),
-        *("registry-cache", "tools.db", "version", "web-sessions.json"),
+        *("registry-cache", "tasks.db", "tools.db", "version", "web-sessions.json"),
     )
 )
 _COMPANIONS = ("-wal", "-shm", "-journal", ".lock", ".clean", ".broken", ".bak", ".part")
 
 REPLACED = (
     *(STORE, AUDIT, AUDIT_HEAD, "models.json", "reembed", "posts_history", "tools.db", "web-sessions.json"),
+    *("tasks.db", "tasks.db-wal", "tasks.db-shm"),
     *(name + end for name in ("access.db", "catalogue.db") for end in ("", "-wal", "-shm", "-journal")),
 )
 """Entries of a home that a restored one does not keep. Secrets are replaced only by secrets."""

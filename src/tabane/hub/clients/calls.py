@@ -73,11 +73,12 @@ class ClientCalls:
         opened: OpenCall = UNMETERED,
         mirrored: tuple[HeaderMirror, ...] = (),
         safe: bool = False,
-    ) -> None:
+    ) -> Call | None:
         """Hand a request to an upstream. ``on_reply`` gets the answer, and has to end ``opened``.
 
         If the call is cancelled, ``opened`` is ended here. ``name`` is the public name of what is called. A
-        request that answers the questions of a parked call continues that call.
+        request that answers the questions of a parked call continues that call: then None is returned,
+        otherwise the call.
         """
         session, legacy = self._session, self._session.era is not Era.MODERN
 
@@ -96,7 +97,7 @@ class ClientCalls:
 
         if not legacy:
             meta = filtered(meta, session.carried) if names_extensions(meta) else meta
-        elif self.questions is not None:
+        elif self.questions is not None and eras.META_CAPABILITIES not in meta:
             meta = {**meta, eras.META_CAPABILITIES: Raw(self.questions.capabilities)}
         if self.level is not None:
             meta = {**meta, eras.META_LOG_LEVEL: Raw(json.quote(eras.LOG_LEVELS[self.level]))}
@@ -117,9 +118,14 @@ class ClientCalls:
             marks=opened.marks,
         )
         if not legacy and "requestState" in params and self._resumes(key, call, name, opened):
-            return
+            return None
         self._in_flight[key] = (call, upstream, opened)
         upstream.submit(call)
+        return call
+
+    def detach(self, key: bytes) -> None:
+        """Let go of a call, which goes on without its client. Its reply needs another taker."""
+        del self._in_flight[key]
 
     # -- questions of servers ----------------------------------------------------------------------
 

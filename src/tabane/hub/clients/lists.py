@@ -16,8 +16,8 @@ from tabane.hub.clients import document_resources
 from tabane.hub.clients.app_hosts import shows_apps
 from tabane.hub.clients.disclosure import Disclosure
 from tabane.hub.clients.document_resources import ListedDocuments
+from tabane.hub.clients.open_tool_call import BYTES_OF_TOKEN
 from tabane.hub.clients.session import Session
-from tabane.hub.clients.tool_calls import BYTES_OF_TOKEN
 from tabane.operations import Caller, CallTarget, Door, OpenCall, ended
 from tabane.wire import cursors, json
 from tabane.wire import era as eras

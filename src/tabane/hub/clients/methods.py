@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from msgspec import Raw
@@ -19,15 +20,18 @@ from tabane.hub.clients.lists import ListRequests
 from tabane.hub.clients.offers import OfferRequests
 from tabane.hub.clients.session import ClientMethods, Handler, Session
 from tabane.hub.clients.skill_requests import FOLDER, GET, LIST, SkillRequests
+from tabane.hub.clients.task_calls import TaskParts
+from tabane.hub.clients.task_requests import TaskRequests
 from tabane.hub.clients.tool_calls import ToolCalls
 from tabane.hub.clients.unknown_methods import PassedMessages
 from tabane.operations import LOCAL, Door
-from tabane.settings import Settings
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
+from tabane.wire.extensions import TASKS
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.negotiation import announced
+from tabane.wire.tasks import LEGACY_CAPABILITY
 
 log = logging.getLogger(__name__)
 
@@ -41,14 +45,15 @@ def client_methods(
     door: Door,
     long_results: LongResults,
     documents: ListedDocuments,
-    settings: Callable[[], Settings],
+    tasks: TaskParts,
 ) -> ClientMethods:
     """Return the handlers of requests to a hub."""
     disclosure = Disclosure(door.table, gateway)
     about = _Introductions(gateway, disclosure)
     lists = ListRequests(gateway, disclosure, documents, door)
     offers = OfferRequests(gateway, door, documents)
-    tools = ToolCalls(gateway, door, long_results, settings)
+    tools = ToolCalls(gateway, door, long_results, tasks)
+    requests = TaskRequests(tasks, long_results)
     both: dict[str, Handler] = {
         "tools/list": lists.list_tools,
         "tools/get": about.get_tool,
@@ -67,8 +72,13 @@ def client_methods(
         "logging/setLevel": _set_level,
         "resources/subscribe": _subscribe,
         "resources/unsubscribe": _unsubscribe,
+        **requests.legacy(),
     }
-    modern: dict[str, Handler] = {"server/discover": about.discover, "subscriptions/listen": _listen}
+    modern: dict[str, Handler] = {
+        "server/discover": about.discover,
+        "subscriptions/listen": partial(_listen, requests),
+        **requests.modern(),
+    }
     return _methods(
         {Era.LEGACY: {**both, **legacy}, Era.MODERN: {**both, **modern}},
         DirectRequests(gateway, door, tools, introduce),
@@ -161,28 +171,23 @@ class _Introductions:
             "completions": {},
             "logging": {},
         }
+        if session.version == eras.LEGACY[0] and any(each.id == TASKS for each in self._gateway.extensions):
+            found["tasks"] = LEGACY_CAPABILITY
         extensions = announced(self._gateway.extensions)
         return {**found, "extensions": extensions} if extensions else found
-
-
-def _capabilities(session: Session) -> dict[str, Any]:
-    """Return the capabilities of the hub: the same for all clients, and independent of its servers."""
-    # In mode search the list of tools is fixed, so it never changes.
-    return {
-        "tools": {"listChanged": session.mode != "search"},
-        "prompts": {"listChanged": True},
-        "resources": {"listChanged": True, "subscribe": True},
-        "completions": {},
-        "logging": {},
-    }
 
 
 def _ping(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
     session.answer(request_id, b"{}")
 
 
-def _listen(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+def _listen(
+    tasks: TaskRequests, session: Session, request_id: Raw, params: Members, meta: Members
+) -> Coroutine[Any, Any, None] | None:
+    if b'"taskIds"' in bytes(params.get("notifications", b"")):
+        return tasks.listen(session, request_id, params, meta)
     session.subscriptions.listen(bytes(request_id), params)
+    return None
 
 
 def _set_level(session: Session, request_id: Raw, params: Members, meta: Members) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Protocol
 
 from msgspec import Raw
 
@@ -30,12 +31,23 @@ MOST_LISTENS = 16
 MOST_URIS = 1024
 
 
+class ListenedTasks(Protocol):
+    """The tasks of one subscriptions/listen, which tell the client of their changes by themselves."""
+
+    granted: list[str]
+
+    def start(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class _Listen:
-    """One subscriptions/listen of a modern client: kinds of lists, and URIs of resources."""
+    """One subscriptions/listen of a modern client: kinds of lists, URIs of resources, and tasks."""
 
     lists: frozenset[str]
     uris: frozenset[str]
+    tasks: ListenedTasks | None
 
 
 class ClientSubscriptions:
@@ -49,14 +61,14 @@ class ClientSubscriptions:
 
     # -- modern ----------------------------------------------------------------------------------
 
-    def listen(self, request_id: bytes, params: Members) -> None:
+    def listen(self, request_id: bytes, params: Members, tasks: ListenedTasks | None = None) -> None:
         """Begin a subscription. It is acknowledged with what is granted, and answered when it ends."""
         if len(self._listens) >= MOST_LISTENS:
             raise HubError(say("Too many subscriptions on one connection."))
         wanted = _wanted(params)
         lists = {kind for kind, name in LISTS.items() if bytes(wanted.get(name, b"")) == b"true"}
         uris = _uris(wanted)
-        self._listens[request_id] = _Listen(frozenset(lists), frozenset(uris))
+        self._listens[request_id] = _Listen(frozenset(lists), frozenset(uris), tasks)
         if uris:
             self._session.run(Raw(request_id), self._watch_all(request_id, lists, uris))
         else:
@@ -80,9 +92,14 @@ class ClientSubscriptions:
         granted: dict[str, object] = {name: True for kind, name in LISTS.items() if kind in lists}
         if uris:
             granted["resourceSubscriptions"] = uris
+        tasks = self._listens[request_id].tasks
+        if tasks is not None:
+            granted["taskIds"] = tasks.granted
         note = {"_meta": _about(request_id), "notifications": Raw(json.encode(granted))}
         line = json.notification_line("notifications/subscriptions/acknowledged", json.join(note))
         self._session.tell(line, request_id)
+        if tasks is not None:
+            tasks.start()
 
     def end(self, request_id: bytes) -> bool:
         """End a subscription gracefully, with its result. Return whether there was one with that id."""
@@ -91,6 +108,8 @@ class ClientSubscriptions:
             return False
         for uri in listen.uris:
             self._unwatch(uri)
+        if listen.tasks is not None:
+            listen.tasks.close()
         self._session.answer(Raw(request_id), b'{"_meta":' + bytes(_about(request_id)) + b"}")
         return True
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,23 +26,25 @@ from tabane.gateway.tools.tool import (
     Tool,
     ToolCallRequest,
     check_size,
-    says_failed,
     tool_call_request,
     tool_failure,
     upstream_failure,
 )
 from tabane.gateway.upstreams.call import UpstreamReply
+from tabane.gateway.upstreams.upstream import Upstream
 from tabane.gateway.visibility import may_find
 from tabane.hub.clients.disclosure import DISCLOSING
+from tabane.hub.clients.open_tool_call import OpenToolCall
 from tabane.hub.clients.session import Session
+from tabane.hub.clients.task_calls import TaskCalls, TaskParts
 from tabane.messages import Lang, say
-from tabane.operations import Door, Face, OpenCall, Operation, Outcome, ended
+from tabane.operations import Door, Face, Operation, ended
 from tabane.operations.metering import FailureReason, failure_reason
-from tabane.settings import Settings
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
+from tabane.wire.tasks import may_be_task
 
 log = logging.getLogger(__name__)
 
@@ -52,21 +54,23 @@ LARGE = 1 << 20
 BRIEF = 64 << 10
 """The same for a result that may be split into parts, which takes more work."""
 
-BYTES_OF_TOKEN = 4
-"""Bytes of a result that count as one token where what was saved is estimated."""
-
 THROUGH = {"call_tool": False, "call_readonly_tool": True}
 """The tools that call another tool, and whether they take read-only tools only."""
 
 
 class ToolCalls:
-    """Answers tools/call of every session. ``settings`` returns those in force."""
+    """Answers tools/call of every session."""
 
     def __init__(
-        self, gateway: Gateway, door: Door, long_results: LongResults, settings: Callable[[], Settings]
+        self,
+        gateway: Gateway,
+        door: Door,
+        long_results: LongResults,
+        tasks: TaskParts,
     ) -> None:
         self._gateway, self._door, self._long_results = gateway, door, long_results
-        self._settings = settings
+        self._settings = tasks.settings
+        self._tasks = TaskCalls(tasks, self._give_final)
 
     def call(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer tools/call, now or later. Raises Refusal, or TabaneError of a direct call."""
@@ -223,7 +227,7 @@ class ToolCalls:
     ) -> None:
         key = bytes(request_id)
         opened = self._door.admit(session.caller_of(meta), tool.target, inner.arguments, key.decode())
-        call = OpenToolCall(session, key, tool, opened, through)
+        call = OpenToolCall(session, key, tool, opened, through, inner, meta)
         if opened.waits is not None:
             session.run(request_id, self._send_in_turn(call, inner, meta))
         else:
@@ -243,13 +247,20 @@ class ToolCalls:
     def _send(self, call: OpenToolCall, inner: ToolCallRequest, meta: Members) -> None:
         session, tool = call.session, call.tool
         try:
+            if "requestState" in inner.params and (parked := self._tasks.resumed(call)) is not None:
+                self._tasks.resume(call, parked)
+                return
+            upstream = self._gateway.route(session.caller, tool)
+            if (plan := self._tasks.plan(session, tool, inner, meta)) is not None:
+                self._tasks.send(call, plan, upstream)
+                return
             session.calls.send(
                 call.key,
-                self._gateway.route(session.caller, tool),
+                upstream,
                 b"tools/call",
                 inner.params_for(tool),
                 meta,
-                lambda reply: self._replied(call, reply),
+                lambda reply: self._replied(call, reply, upstream),
                 name=tool.alias,
                 opened=call.opened,
                 mirrored=tool.mirrored,
@@ -259,7 +270,13 @@ class ToolCalls:
             call.opened.end("failed", reason=failure_reason(error))
             raise
 
-    def _replied(self, call: OpenToolCall, reply: UpstreamReply) -> None:
+    def _replied(self, call: OpenToolCall, reply: UpstreamReply, upstream: Upstream) -> None:
+        """Give the reply to a plain call, unless its server answered with a task, or wants to."""
+        unusual = reply.error is not None if reply.result is None else may_be_task(reply.result)
+        if not (unusual and self._tasks.takes(call, reply, upstream)):
+            self._give_final(call, reply)
+
+    def _give_final(self, call: OpenToolCall, reply: UpstreamReply) -> None:
         try:
             self._give_reply(call, reply)
         except TabaneError as error:  # the call cannot be recorded, or its result is too large
@@ -339,34 +356,6 @@ class ToolCalls:
         """Return whether bad arguments of a built-in tool are a protocol error for this client."""
         operation = self._door.table.get(name)
         return operation is not None and operation.strict and eras.refuses_arguments(session.version)
-
-
-@dataclass(slots=True)  # not frozen: one is made for each call, and that takes four times as long
-class OpenToolCall:
-    """A call of a session to an upstream's tool. ``through``: it came by call_tool."""
-
-    session: Session
-    key: bytes
-    tool: Tool
-    opened: OpenCall
-    through: bool
-
-    def end(self, result: Raw, given: Raw) -> Awaitable[None] | None:
-        """Record the result; ``given`` is the part of it that the client gets."""
-        saved = (len(result) - len(given)) // BYTES_OF_TOKEN if given is not result else 0
-        outcome: Outcome = "failed" if says_failed(result) else "ok"
-        return self.opened.end(outcome, len(result), saved=max(0, saved))
-
-    def after(self, recorded: Awaitable[None] | None, give: Callable[[], None]) -> None:
-        """Give the answer, after it is on disk that it was given if that is wanted."""
-        if recorded is None:
-            give()
-        else:
-            self.session.prepare(self.key, 0, self._later(recorded, give))
-
-    async def _later(self, recorded: Awaitable[None], give: Callable[[], None]) -> None:
-        await recorded
-        give()
 
 
 def failure_of(reply: UpstreamReply) -> FailureReason:

@@ -439,7 +439,7 @@ class Daemon:
     def _busy(self) -> bool:
         """Return whether the hub may not end because of idleness."""
         over_http = self.http is not None and self.http.busy
-        at_work = self.hub.jobs.running or self.hub.documents.watches
+        at_work = self.hub.jobs.running or self.hub.documents.watches or self.hub.tools.tasks.tasks.running
         in_use = self._sessions or self._programs or over_http or at_work
         return bool(in_use) or self._origin.started_by != locks.BRIDGE
 

@@ -206,6 +206,9 @@ class ParkedCalls:
         self._gathering.pop(parked.id, None)
         if parked.on_reply is None or not parked.asked or parked.call.over:
             return
+        if parked.call.on_reply is not parked.on_reply:
+            self._hand_over(parked)
+            return
         parked.round += 1
         parked.expires = time.time() + self.life
         handle = CallHandle(parked.id, parked.round, int(parked.expires))
@@ -217,6 +220,15 @@ class ParkedCalls:
         parked.detach(partial(self._replied, parked))
         parked.timer = asyncio.get_running_loop().call_later(self.life, self._expire, parked)
         on_reply(UpstreamReply(result=Raw(result), era=Era.MODERN))
+
+    def _hand_over(self, parked: ParkedCall) -> None:
+        """Let the task that a call has become ask the client."""
+        asked, parked.asked, parked.on_reply = parked.asked, {}, None
+        for each in asked.values():
+            self._open.drop(each.listed)
+            each.request.params = Raw(each.question.params)
+            if parked.call.on_question is None or not parked.call.on_question(each.request):
+                each.request.answer(UpstreamReply())
 
     def _replied(self, parked: ParkedCall, reply: UpstreamReply) -> None:
         """Keep what the server answered before its client came back."""

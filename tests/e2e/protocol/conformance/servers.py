@@ -69,14 +69,14 @@ async def serving(target: Target, folder: Path) -> AsyncIterator[str]:
     if target.way == "stdio":
         command, *arguments = upstream(target.era)
         configured = {"command": command, "args": arguments, "cwd": str(ROOT)}
-        async with _hub(folder, configured) as url:
+        async with hub_over(folder, configured) as url:
             yield url
         return
     async with _upstream_over_http(target.era, folder) as url:
         if target.way == "alone":
             yield url
             return
-        async with _hub(folder, {"type": "http", "url": url}) as hub:
+        async with hub_over(folder, {"type": "http", "url": url}) as hub:
             yield hub
 
 
@@ -106,9 +106,14 @@ async def _upstream_over_http(era: Era, folder: Path) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def _hub(folder: Path, configured: Mapping[str, Any]) -> AsyncIterator[str]:
-    """A hub that shows that server whole and under its own names, on a free port, asking no token."""
-    environment = _environment(folder, configured)
+async def hub_over(
+    folder: Path, configured: Mapping[str, Any], tool: bytes = b"test_simple_text", **variables: str
+) -> AsyncIterator[str]:
+    """A hub that shows that server whole and under its own names, on a free port, asking no token.
+
+    ``tool`` is one of the server, ``variables`` are further ones of the hub's environment.
+    """
+    environment = _environment(folder, configured) | variables
     options = ("--foreground", "--http", "--port=0", "--no-http-token", "--mode=full")
     with (folder / "hub.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
@@ -120,7 +125,7 @@ async def _hub(folder: Path, configured: Mapping[str, Any]) -> AsyncIterator[str
         )
         try:
             url = await _address(process, environment, folder)
-            await _listed(environment)
+            await _listed(environment, tool)
             yield url
         finally:
             await _end(process)
@@ -158,14 +163,14 @@ def _mcp(status: Mapping[str, Any]) -> str:
     return f"{status['http']}/full"
 
 
-async def _listed(environment: dict[str, str]) -> None:
+async def _listed(environment: dict[str, str], tool: bytes) -> None:
     """Wait until the hub knows the server's tools: no client of the suite waits for a server to start."""
     deadline = time.monotonic() + READY
     while time.monotonic() < deadline:
         status, out, errors = await _output(environment, "tools", "list", "--json")
         if status:
             raise SuiteError(f"tabane tools list: {(errors or out).decode().strip()}")
-        if b"test_simple_text" in out:
+        if tool in out:
             return
         await asyncio.sleep(0.1)
     _, out, _ = await _output(environment, "servers", "list")

@@ -62,6 +62,16 @@ async def measure(url: str, revision: Revision, folder: Path) -> dict[str, Outco
     return outcomes
 
 
+async def measure_scenario(url: str, name: str, revision: Revision, folder: Path) -> Outcome:
+    """Run one scenario against a server, also one that no revision requires, such as that of an extension."""
+    given = ("--scenario", name, "--spec-version", revision, "--force", "-o", str(folder))
+    output = await _run("server", "--url", url, *given, fails=True)
+    found = outcomes_in(folder)
+    if name not in found:
+        raise SuiteError(f"the suite left no results of {name}:\n{output[-2000:]}")
+    return found[name]
+
+
 def outcomes_in(folder: Path) -> dict[str, Outcome]:
     """The outcomes that a run left behind, by scenario."""
     found: dict[str, Outcome] = {}

@@ -1,0 +1,455 @@
+"""Calls of tools that become tasks: of their server, or of the hub if they take long.
+
+Towards a client that announces tasks, a task of a server passes under an id of the hub, and a call that lasts
+longer than the setting ``task_after`` becomes a task of the hub. For any other client, the hub waits for the
+end of a task itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from msgspec import Raw
+
+from tabane.errors import CallerError, TabaneError, UpstreamError
+from tabane.gateway.gateway import Gateway
+from tabane.gateway.tools.tool import Tool, ToolCallRequest
+from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
+from tabane.gateway.upstreams.handshake import CLIENT
+from tabane.gateway.upstreams.upstream import Upstream
+from tabane.hub.clients.open_tool_call import OpenToolCall
+from tabane.hub.clients.session import Session
+from tabane.hub.tasks.following import TaskFollower
+from tabane.hub.tasks.running import RunningCalls
+from tabane.hub.tasks.task import Task
+from tabane.hub.tasks.tasks import HubTasks, completed
+from tabane.messages import say
+from tabane.settings import Settings
+from tabane.wire import era as eras
+from tabane.wire import json
+from tabane.wire.era import Era
+from tabane.wire.json import InvalidJson, Members
+from tabane.wire.tasks import (
+    LONGEST_CREATION,
+    announces_tasks,
+    announcing_tasks,
+    asked_ttl,
+    created_task,
+    creation,
+    legacy_members,
+    may_be_task,
+    needs_tasks,
+    related,
+)
+
+EXTENSION = "tasks"
+"""The name of the extension in the settings."""
+
+PARKED = "tabane-task:"
+"""Begins the ``requestState`` of a call whose task the hub waits for, while its client is asked."""
+
+WITH_TASKS = ("optional", "required")
+"""Values of ``execution.taskSupport`` of a tool whose calls may be tasks of its server."""
+
+CANCELLED = Raw(b'{"action":"cancel"}')
+"""The answer to a question that could not be put."""
+
+PAUSE = 5.0
+"""Seconds between two notices of progress to a client that waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """What to do with a call. ``shown``: its client can have a task; else the hub waits for a task's end.
+
+    ``asked``: the client of the handshake era asked for a task, with that time to live.
+    """
+
+    shown: bool
+    asked: bool = False
+    ttl: int | None = None
+
+
+class TaskParts:
+    """The tasks of a hub, and what works on them."""
+
+    def __init__(
+        self,
+        tasks: HubTasks,
+        gateway: Gateway,
+        loop: asyncio.AbstractEventLoop,
+        settings: Callable[[], Settings],
+    ) -> None:
+        self.tasks, self.loop, self.settings = tasks, loop, settings
+        self.follower = TaskFollower(tasks, gateway, loop)
+        self.running = RunningCalls(tasks, self.follower, loop)
+        self._later: set[asyncio.Task[None]] = set()
+
+    @property
+    def on(self) -> bool:
+        """Return whether the settings allow tasks."""
+        return EXTENSION in self.settings().extensions
+
+    def later(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do some work that no request waits for."""
+        begun = self.loop.create_task(work)
+        self._later.add(begun)
+        begun.add_done_callback(self._later.discard)
+
+
+class TaskCalls:
+    """Decides which calls may become tasks, and answers those that do.
+
+    ``give`` gives the reply to a call as if there were no tasks.
+    """
+
+    def __init__(self, parts: TaskParts, give: Callable[[OpenToolCall, UpstreamReply], None]) -> None:
+        self._parts, self._tasks, self._give = parts, parts.tasks, give
+
+    def plan(self, session: Session, tool: Tool, inner: ToolCallRequest, meta: Members) -> TaskPlan | None:
+        """Return how a call deals with tasks; None for a plain call, which nearly all are."""
+        if session.era is Era.MODERN:
+            if announces_tasks(meta):
+                return TaskPlan(True) if self._parts.on else None
+        elif "task" in inner.params and session.version == eras.LEGACY[0]:
+            return TaskPlan(True, True, asked_ttl(inner.params)) if self._parts.on else None
+        if tool.task_support == "required" and self._waits:
+            return TaskPlan(False)
+        return None
+
+    def send(self, call: OpenToolCall, plan: TaskPlan, upstream: Upstream) -> None:
+        """Send a call that may become a task."""
+        calls = call.session.calls
+        sent = calls.send(
+            call.key,
+            upstream,
+            b"tools/call",
+            _params(call, plan),
+            announcing_tasks(call.meta, CLIENT, _capabilities(call.session)),
+            partial(self._replied, call, plan, upstream),
+            name=call.tool.alias,
+            opened=call.opened,
+            mirrored=call.tool.mirrored,
+            safe=call.tool.repeatable,
+        )
+        if sent is None or not plan.shown or sent.done or call.key not in calls:
+            return
+        if plan.asked and call.tool.task_support not in WITH_TASKS:
+            self._become(call, sent, upstream, plan.ttl)
+        elif (after := self._parts.settings().task_after) and not plan.asked:
+            timer = self._parts.loop.call_later(after, self._slow, call, sent, upstream)
+            sent.on_reply = _stopping(timer, sent.on_reply)
+
+    def resumed(self, call: OpenToolCall) -> Task | None:
+        """Return the task that a call goes on to wait for, after its client was asked; None for another call.
+
+        Raises ProtocolRefusal if it belongs to another client.
+        """
+        state = json.text(call.inner.params.get("requestState")) or ""
+        if not state.startswith(PARKED):
+            return None
+        return self._tasks.find(call.session.caller, state.removeprefix(PARKED))
+
+    def resume(self, call: OpenToolCall, task: Task) -> None:
+        """Go on to wait for a task with the answers of the client."""
+        call.opened.end("cancelled", reason="the call went on as a task")
+        call.session.run(Raw(call.key), self._resumed(call, task))
+
+    def takes(self, call: OpenToolCall, reply: UpstreamReply, upstream: Upstream) -> bool:
+        """Wait for a task if a server begins one, or refuses a call because the client cannot have tasks."""
+        if not self._waits:
+            return False
+        plan = TaskPlan(False)
+        if reply.error is not None and needs_tasks(reply.error):
+            self.send(call, plan, upstream)
+            return True
+        report = created_task(reply.result) if reply.result is not None else None
+        if report is None:
+            return False
+        self._begun(call, plan, upstream, reply)
+        return True
+
+    @property
+    def _waits(self) -> bool:
+        return self._parts.on and self._parts.settings().task_waiting
+
+    # -- replies ---------------------------------------------------------------------------------
+
+    def _replied(self, call: OpenToolCall, plan: TaskPlan, upstream: Upstream, reply: UpstreamReply) -> None:
+        if reply.result is not None and _is_task(reply.result):
+            self._begun(call, plan, upstream, reply)
+        elif plan.asked and reply.result is not None and _is_final(reply):
+            self._ended_at_once(call, plan, reply.result)
+        else:
+            self._give(call, reply)
+
+    def _begun(self, call: OpenToolCall, plan: TaskPlan, upstream: Upstream, reply: UpstreamReply) -> None:
+        """Take over a task that a server has begun."""
+        report = created_task(reply.result or Raw(b"{}"))
+        assert report is not None
+        try:
+            task = self._new(call)
+        except TabaneError as error:
+            self._give(call, UpstreamReply(failure=error))
+            return
+        self._parts.follower.link(task, report, reply.era, upstream)
+        if plan.shown:
+            call.session.run(Raw(call.key), self._answer(call, task))
+        else:
+            call.session.run(Raw(call.key), self._wait(call, task))
+
+    def _ended_at_once(self, call: OpenToolCall, plan: TaskPlan, result: Raw) -> None:
+        """Make a task of a result, because the client asked for one."""
+        try:
+            task = self._new(call)
+        except TabaneError as error:
+            self._give(call, UpstreamReply(failure=error))
+            return
+        task.ttl = self._ttl(plan.ttl)
+        call.session.run(Raw(call.key), self._answer_ended(call, task, result))
+
+    async def _answer_ended(self, call: OpenToolCall, task: Task, result: Raw) -> None:
+        await self._answer(call, task)
+        self._tasks.finish(task, completed(result))
+
+    def _slow(self, call: OpenToolCall, sent: Call, upstream: Upstream) -> None:
+        if call.key in call.session.calls and not sent.over:
+            self._become(call, sent, upstream, None)
+
+    def _become(self, call: OpenToolCall, sent: Call, upstream: Upstream, ttl: int | None) -> None:
+        """Make a task of the hub of a call that goes on."""
+        try:
+            task = self._new(call)
+        except TabaneError:
+            return  # no room: the call goes on as it is
+        call.session.calls.detach(call.key)
+        task.ttl = self._ttl(ttl)
+        self._parts.running.adopt(task, call.tool, sent, upstream, call.session.caller.lang)
+        call.session.run(Raw(call.key), self._answer(call, task))
+
+    def _ttl(self, asked: int | None) -> int:
+        most = int(self._parts.settings().task_ttl * 1000)
+        return min(asked, most) if asked else most
+
+    def _new(self, call: OpenToolCall) -> Task:
+        task = self._tasks.begin(call.session.caller, call.tool.target)
+        task.opened, task.through, task.session = call.opened, call.through, call.session.key
+        return task
+
+    async def _answer(self, call: OpenToolCall, task: Task) -> None:
+        """Tell the client of its task, once the task is on disk."""
+        try:
+            await self._tasks.keep(task)
+        except TabaneError:
+            self._parts.follower.cancel_later(task)
+            raise
+        facts = task.facts
+        _follow_status(call.session, task)
+        call.session.answer(Raw(call.key), creation(facts, call.session.era))
+
+    # -- waiting for clients without tasks -------------------------------------------------------
+
+    async def _resumed(self, call: OpenToolCall, task: Task) -> None:
+        try:
+            responses = json.fields(call.inner.params.get("inputResponses", Raw(b"{}")))
+        except InvalidJson:
+            responses = {}
+        await self._parts.follower.update(task, responses, call.session.caller)
+        await self._parts.follower.refresh(task, call.session.caller)
+        await self._wait(call, task)
+
+    async def _wait(self, call: OpenToolCall, task: Task) -> None:
+        """Wait for the end of a task, and give its result. If its client cancels, so is the task."""
+        task.waiting += 1
+        self._parts.follower.hurry(task)
+        try:
+            async with asyncio.timeout(self._parts.settings().task_ttl):
+                await self._until_over(call, task)
+        except TimeoutError:
+            self._parts.follower.cancel_later(task)
+            call.session.no_longer_runs(Raw(call.key))
+            self._give(call, UpstreamReply(failure=_too_long(call.tool)))
+            return
+        except asyncio.CancelledError:
+            self._parts.follower.cancel_later(task)
+            raise
+        finally:
+            task.waiting -= 1
+        if task.over:
+            await self._give_end(call, task)
+        else:
+            await self._park(call, task)
+
+    async def _until_over(self, call: OpenToolCall, task: Task) -> None:
+        """Wait until a task is over, or asks a client that has to call again with the answers."""
+        progress = 0
+        while not task.over:
+            pulse = task.pulse
+            if task.inputs and call.session.era is Era.MODERN:
+                return
+            if task.inputs:
+                ask_client(call.session, call.key, task, self._parts)
+            progress += 1
+            _tell_progress(call, task, progress)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PAUSE):
+                    await task.changed(pulse)
+
+    async def _park(self, call: OpenToolCall, task: Task) -> None:
+        """Answer with the questions of a task. The client calls again with the answers."""
+        await self._tasks.keep(task)
+        asked = {key: one.request for key, one in task.inputs.items()}
+        result = {
+            "resultType": Raw(b'"input_required"'),
+            "inputRequests": Raw(json.join(asked)),
+            "requestState": Raw(json.quote(PARKED + task.id)),
+        }
+        call.session.answer(Raw(call.key), json.join(result))
+
+    async def _give_end(self, call: OpenToolCall, task: Task) -> None:
+        body = await self._tasks.body(task)
+        self._tasks.forget(task)
+        call.session.no_longer_runs(Raw(call.key))
+        era = Era.MODERN if task.era is Era.MODERN else Era.LEGACY
+        if task.body == "result" and body is not None:
+            self._give(call, UpstreamReply(result=body, era=era))
+        elif task.body == "error" and body is not None:
+            self._give(call, UpstreamReply(error=body, era=era))
+        else:
+            failure = UpstreamError(say("The task of {tool} was cancelled.", tool=call.tool.alias))
+            self._give(call, UpstreamReply(failure=failure))
+
+
+def ask_client(session: Session, key: bytes, task: Task, parts: TaskParts) -> None:
+    """Put the open questions of a task to a client of the handshake era, each once.
+
+    ``key`` is the request that waits for the task. A question that the client cannot be asked is cancelled.
+    """
+    for name, asked in list(task.inputs.items()):
+        if asked.asked:
+            continue
+        asked.asked = True
+
+        question = _question(asked.request, task.id, partial(_answered, session, task, name, parts))
+        if asked.question is not None:
+            asked.question.on_withdrawn = partial(_withdrawn, task, name, question)
+        questions = session.questions
+        if questions is None or not questions.ask(key, task.target.server, task.target.name, question):
+            question.answer(UpstreamReply())
+
+
+def _question(request: Raw, task: str, answered: Callable[[UpstreamReply], None]) -> ServerRequest:
+    try:
+        members = json.fields(request)
+    except InvalidJson:
+        members = {}
+    method = json.text(members.get("method")) or ""
+    return ServerRequest(method, _related_params(members.get("params", Raw(b"{}")), task), answered)
+
+
+def _withdrawn(task: Task, name: str, question: ServerRequest, reason: str) -> None:
+    task.answered(name)
+    question.withdraw(reason)
+
+
+def _answered(session: Session, task: Task, name: str, parts: TaskParts, reply: UpstreamReply) -> None:
+    """Take a client's answer. If the client has gone, the next one that waits for the task is asked."""
+    asked = task.inputs.get(name)
+    if asked is None:
+        return
+    if session.over:
+        asked.asked = False
+    elif asked.question is not None:
+        task.answered(name)
+        asked.question.answer(reply)
+    else:
+        response = reply.result if reply.result is not None else CANCELLED
+        parts.later(_respond(parts, task, name, response))
+
+
+async def _respond(parts: TaskParts, task: Task, name: str, response: Raw) -> None:
+    with contextlib.suppress(TabaneError):
+        await parts.follower.update(task, {name: response})
+    await parts.follower.refresh(task)
+
+
+def _related_params(params: Raw, task: str) -> Raw:
+    try:
+        return Raw(related(params, task))
+    except InvalidJson:
+        return params
+
+
+def _follow_status(session: Session, task: Task) -> None:
+    """Tell a client of the handshake era of each change of a task that it began, while it is connected."""
+    if session.era is Era.MODERN:
+        return
+    told = [""]
+
+    def changed(task: Task) -> None:
+        members = legacy_members(task.facts)
+        status = bytes(members["status"]).decode() + task.message
+        if session.over or task.over:
+            task.listeners.remove(changed)
+        if session.over or status == told[0]:
+            return
+        told[0] = status
+        session.tell(json.notification_line("notifications/tasks/status", json.join(members)), None)
+
+    task.listeners.append(changed)
+
+
+def _capabilities(session: Session) -> bytes:
+    """Return what servers are told of the client, for a request in the name of a client without tasks."""
+    return session.questions.capabilities if session.questions is not None else session.caller.capabilities
+
+
+def _tell_progress(call: OpenToolCall, task: Task, progress: int) -> None:
+    """Tell a client that waits how far a task is, if the client asked for progress."""
+    token = call.meta.get("progressToken")
+    if token is None:
+        return
+    note: Members = {"progressToken": token, "progress": Raw(b"%d" % progress)}
+    if task.message:
+        note["message"] = Raw(json.quote(task.message))
+    call.session.tell(json.notification_line("notifications/progress", json.join(note)), call.key)
+
+
+def _params(call: OpenToolCall, plan: TaskPlan) -> Members:
+    """Return the parameters for the server, with or without the request for a task of the handshake era."""
+    params = call.inner.params_for(call.tool)
+    if call.tool.task_support in WITH_TASKS:
+        params["task"] = Raw(json.encode({"ttl": plan.ttl} if plan.ttl else {}))
+    elif plan.asked:
+        params.pop("task", None)
+    return params
+
+
+def _stopping(
+    timer: asyncio.TimerHandle, on_reply: Callable[[UpstreamReply], None]
+) -> Callable[[UpstreamReply], None]:
+    def replied(reply: UpstreamReply) -> None:
+        timer.cancel()
+        on_reply(reply)
+
+    return replied
+
+
+def _is_task(result: Raw) -> bool:
+    return may_be_task(result, LONGEST_CREATION) and created_task(result) is not None
+
+
+def _is_final(reply: UpstreamReply) -> bool:
+    kind = eras.result_type(reply.result or Raw(b"{}")) if reply.era is Era.MODERN else None
+    return kind in (None, "complete")
+
+
+def _too_long(tool: Tool) -> CallerError:
+    return CallerError(say(
+        "The task of {tool} did not end in time, and was cancelled. To allow more time, set task_ttl.",
+        tool=tool.alias))  # fmt: skip
