@@ -137,7 +137,7 @@ class Asking:
         return text("accept")
 
     async def do_several(self, call: Call) -> list[ContentBlock]:
-        questions = {
+        questions: dict[str, Question] = {
             "who": form("Who?", {"name": {"type": "string"}}, "name"),
             "words": prompt("Say something"),
             "where": roots(),
