@@ -51,6 +51,8 @@ TARGETS = (
     Target("2026-07-28", "alone"),
     Target("2026-07-28", "stdio"),
     Target("2026-07-28", "http"),
+    Target("2026-07-28", "stdio", "legacy"),
+    Target("2026-07-28", "http", "legacy"),
     Target("2025-11-25", "alone"),
     Target("2025-11-25", "stdio"),
     Target("2025-11-25", "http"),
