@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from tabane.errors import BadArguments
+from tabane.errors import BadArguments, UnknownName
 from tabane.messages import Message, say
 from tabane.text.control_characters import shown_controls
 from tabane.web.page import Fragment, PageAnswer, PageRequest, PageRoute, Redirect, WholePage
@@ -23,18 +22,15 @@ LONGEST = 20_000
 
 LONGEST_LISTED = 300
 
-MOST_MESSAGES = 20
-"""Messages to a model that are shown."""
-
 KINDS: Mapping[str, Message] = {
     "form": say("asks for an answer"),
     "url": say("asks you to open a link"),
-    "sampling": say("asks for a text of the client's model"),
+    "sampling": say("asks the model of the client"),
     "roots": say("asks for the folders of the client"),
 }
 
-CHANGED = ("questions",)
-"""The event after an answer."""
+TEMPLATES = {"form": "questions/form.html", "url": "questions/link.html"}
+"""Templates of the answer by kind. The others are answered with a text."""
 
 
 async def question_list(request: PageRequest) -> WholePage:
@@ -55,7 +51,7 @@ async def one_question(request: PageRequest) -> WholePage:
     row = await _found(request)
     if row is None:
         return WholePage("questions/gone_page.html", say("Question"))
-    context = await _content(row)
+    context = {**await _content(row), "answer": TEMPLATES.get(row["kind"], "questions/text.html")}
     return WholePage("questions/question.html", say("Question"), context, module="questions")
 
 
@@ -68,18 +64,34 @@ async def accept(request: PageRequest) -> PageAnswer:
     """Answer a question with what its form says."""
     row = await _found(request)
     if row is None:
-        return Redirect("/questions", say("This question was answered already, or is no longer asked."))
-    if row["kind"] != "form":
-        return await _answer(request, row, "accept", None)
-    values = await request.forms()
-    read, form = await asyncio.to_thread(answer_of, row.get("schema"), values)
-    if read.errors:
-        return Fragment("questions/form.html", {**_facts(row), "form": form, "problem": ""}, 422)
-    try:
-        return await _answer(request, row, "accept", read.arguments)
-    except BadArguments as error:
-        problem = error.text(request.lang)
-        return Fragment("questions/form.html", {**_facts(row), "form": form, "problem": problem}, 422)
+        return _GONE
+    given = await _given(request, row)
+    problem = ""
+    if not given.wrong:
+        try:
+            return await _answer(request, row, "accept", given.content)
+        except BadArguments as error:
+            problem = error.text(request.lang)
+    context = {**_facts(row), **given.context, "problem": problem}
+    return Fragment(TEMPLATES.get(row["kind"], "questions/text.html"), context, 422)
+
+
+class _Given(NamedTuple):
+    """What a form says: the content of the answer, and the context that shows the form once more."""
+
+    content: Any
+    context: dict[str, Any]
+    wrong: bool = False
+
+
+async def _given(request: PageRequest, row: Mapping[str, Any]) -> _Given:
+    if row["kind"] == "form":
+        read, form = await asyncio.to_thread(answer_of, row.get("schema"), await request.forms())
+        return _Given(read.arguments, {"form": form}, bool(read.errors))
+    if row["kind"] == "url":
+        return _Given(None, _link(row))
+    text = (await request.form()).get("text", "")
+    return _Given(text.split() if row["kind"] == "roots" else text, {"text": text})
 
 
 async def decline(request: PageRequest) -> PageAnswer:
@@ -94,21 +106,23 @@ async def cancel(request: PageRequest) -> PageAnswer:
 
 async def _refuse(request: PageRequest, action: str) -> PageAnswer:
     row = await _found(request)
-    if row is None:
-        return Redirect("/questions", say("This question was answered already, or is no longer asked."))
-    return await _answer(request, row, action, None)
+    return _GONE if row is None else await _answer(request, row, action, None)
 
 
-async def _answer(
-    request: PageRequest, row: Mapping[str, Any], action: str, content: Mapping[str, Any] | None
-) -> Redirect:
-    await request.call("answer_question", id=row["id"], action=action, content=content)
+async def _answer(request: PageRequest, row: Mapping[str, Any], action: str, content: Any) -> Redirect:
+    try:
+        await request.call("answer_question", id=row["id"], action=action, content=content)
+    except UnknownName:
+        return _GONE
     said = {
         "accept": say("{server!n} has your answer.", server=row["server"]),
         "decline": say("{server!n} was told that you decline.", server=row["server"]),
         "cancel": say("{server!n} was told that you do not answer.", server=row["server"]),
     }
     return Redirect("/questions", said[action])
+
+
+_GONE = Redirect("/questions", say("This question was answered already, or is no longer asked."))
 
 
 async def _waiting(request: PageRequest) -> Sequence[dict[str, Any]]:
@@ -127,15 +141,17 @@ def _facts(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _content(row: Mapping[str, Any]) -> dict[str, Any]:
-    context: dict[str, Any] = {**_facts(row), "form": None, "link": None, "asked": (), "problem": ""}
+    context: dict[str, Any] = {**_facts(row), "problem": "", "text": ""}
     if row["kind"] == "form":
         context["form"] = await asyncio.to_thread(question_form, row.get("schema"))
     elif row["kind"] == "url":
-        context["link"] = link = shown_link(str(row.get("url", "")))
-        context["shown_before"] = _text(link.before)
-    elif row["kind"] == "sampling":
-        context["asked"] = _messages(row.get("request"))
+        context |= _link(row)
     return context
+
+
+def _link(row: Mapping[str, Any]) -> dict[str, Any]:
+    link = shown_link(str(row.get("url") or ""))
+    return {"link": link, "shown_before": _text(link.before)}
 
 
 def question_url(id: str) -> str:
@@ -152,33 +168,6 @@ def _shown(row: Mapping[str, Any], longest: int) -> dict[str, Any]:
         "purpose": KINDS.get(row["kind"], KINDS["form"]),
         "page": question_url(row["id"]),
     }
-
-
-def _messages(params: object) -> list[tuple[str, str]]:
-    """Return what a model was asked: the role and the text of each message, the system prompt first."""
-    given = params if isinstance(params, Mapping) else {}
-    system = given.get("systemPrompt")
-    found = [("system", _text(system))] if isinstance(system, str) and system else []
-    messages = given.get("messages")
-    listed = messages[:MOST_MESSAGES] if isinstance(messages, list) else []
-    found += [
-        (_text(message.get("role"))[:40], _content_text(message.get("content")))
-        for message in listed
-        if isinstance(message, Mapping)
-    ]
-    return found
-
-
-def _content_text(content: object) -> str:
-    blocks = content if isinstance(content, list) else [content]
-    return "\n".join(_block(block) for block in blocks[:MOST_MESSAGES])
-
-
-def _block(block: object) -> str:
-    if isinstance(block, Mapping) and isinstance(block.get("text"), str):
-        return _text(block["text"])
-    kind = block.get("type") if isinstance(block, Mapping) else None
-    return f"[{_text(kind)[:40]}]" if kind else _text(json.dumps(block))[:200]
 
 
 def _text(value: object) -> str:
