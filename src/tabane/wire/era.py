@@ -129,13 +129,16 @@ def without_envelope(meta: Members) -> Members:
 
 
 def enveloped(meta: Members, client: bytes | Raw, capabilities: bytes | Raw = b"{}") -> Members:
-    """Return ``_meta`` for a modern peer: with the caller's own envelope, or one that declares nothing."""
+    """Return ``_meta`` for a modern peer: with the caller's own envelope, or one that the hub makes.
+
+    ``capabilities`` are declared unless ``meta`` has some.
+    """
     if has_envelope(meta):
         return meta
     return {
+        META_CAPABILITIES: Raw(bytes(capabilities)),
         **meta,
         META_VERSION: Raw(b'"2026-07-28"'),
-        META_CAPABILITIES: Raw(bytes(capabilities)),
         META_CLIENT: Raw(bytes(client)),
     }
 

@@ -65,7 +65,7 @@ class Instances:
 
     def leave(self, session: str) -> None:
         """End the instances of a client that has gone."""
-        for key in [key for key in self._by_key if key[1] == f"client:{session}"]:
+        for key in [key for key in self._by_key if key[1].startswith(_client_key(session))]:
             self._close(key)
 
     def expire(self) -> None:
@@ -112,8 +112,13 @@ def _sharing_key(server: Server, caller: Caller | None) -> str:
     if caller is None or server.share == "hub":
         return _IN_PROJECT if server.project else ""
     if server.share == "client":
-        return f"client:{caller.session}"
+        return f"{_client_key(caller.session)}{caller.capabilities.decode()}"
     return "roots:" + "\n".join(_roots(caller))
+
+
+def _client_key(session: str) -> str:
+    """Return what the keys of a client's instances begin with. The rest is what the client can be asked."""
+    return f"client:{session}\n"
 
 
 def _roots(caller: Caller) -> tuple[str, ...]:

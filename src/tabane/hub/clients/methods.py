@@ -12,7 +12,6 @@ from msgspec import Raw
 from tabane.build import this_build
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
-from tabane.hub.clients.calls import NEEDED
 from tabane.hub.clients.disclosure import Disclosure
 from tabane.hub.clients.document_resources import ListedDocuments
 from tabane.hub.clients.lists import ListRequests
@@ -27,6 +26,10 @@ from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
 
 log = logging.getLogger(__name__)
+
+
+ASKABLE = ("sampling", "elicitation", "roots")
+"""Capabilities of a client that can be asked something."""
 
 
 def client_methods(
@@ -78,14 +81,15 @@ class _Introductions:
             capabilities = json.fields(params.get("capabilities", Raw(b"{}")))
         except InvalidJson:
             capabilities = {}
-        can = {name: capabilities[name] for name in NEEDED.values() if name in capabilities}
+        can = {name: capabilities[name] for name in ASKABLE if name in capabilities}
+        session.version = eras.negotiate(json.text(params.get("protocolVersion")))
         if session.caller.access.holder != LOCAL.holder:
             can.pop("roots", None)  # folders of another machine
-        if can:
-            asked = {name: value for name, value in can.items() if name != "roots"}
-            session.can_be_asked(can)
-            session.caller = replace(session.caller, capabilities=json.join(asked))
-        session.version = eras.negotiate(json.text(params.get("protocolVersion")))
+        session.can_be_asked(can)
+        asked = {name: value for name, value in can.items() if name != "roots"}
+        if session.to_page:
+            asked["elicitation"] = Raw(b'{"form":{},"url":{}}')
+        session.caller = replace(session.caller, capabilities=json.join(asked))
         result = {
             "protocolVersion": session.version,
             "capabilities": _capabilities(session),

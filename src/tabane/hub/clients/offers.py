@@ -148,7 +148,17 @@ class OfferRequests:
 
         upstream = self._gateway.instance_for(session.caller, source.server)
         given = {**params, "uri": Raw(json.quote(source.uri))}
-        session.calls.send(key, upstream, b"resources/read", given, meta, replied, opened=opened, safe=True)
+        session.calls.send(
+            key,
+            upstream,
+            b"resources/read",
+            given,
+            meta,
+            replied,
+            name=source.shown,
+            opened=opened,
+            safe=True,
+        )
 
     def _forward(
         self,
@@ -172,6 +182,7 @@ class OfferRequests:
                 params,
                 meta,
                 lambda reply: _replied(session, key, name, reply, opened),
+                name=name,
                 opened=opened,
                 safe=True,
             )

@@ -17,11 +17,13 @@ from msgspec import UNSET, Raw
 
 from tabane.errors import HubDraining, HubError, RateLimited, TabaneError
 from tabane.gateway.gateway import Gateway
-from tabane.hub.clients.calls import ClientCalls, ClientQuestions
+from tabane.hub.clients.calls import ClientCalls
+from tabane.hub.clients.client_questions import ClientQuestions
 from tabane.hub.clients.outlet import Outlet
 from tabane.hub.clients.project_access import works_in
 from tabane.hub.clients.roots import answer_with_roots, follow_roots, waits_for_roots
 from tabane.hub.clients.subscriptions import ClientSubscriptions
+from tabane.hub.questions.questions import HubQuestions
 from tabane.messages import say
 from tabane.operations import Caller
 from tabane.settings import Mode
@@ -29,6 +31,7 @@ from tabane.wire import era as eras
 from tabane.wire import json, rpc
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
+from tabane.wire.questions import ON_PAGE, capabilities_of, features_of
 from tabane.wire.trace_context import TRACEPARENT, TRACESTATE
 
 log = logging.getLogger(__name__)
@@ -65,6 +68,9 @@ class SessionHost(Protocol):
     def mark(self) -> str: ...
 
     @property
+    def questions(self) -> HubQuestions: ...
+
+    @property
     def draining(self) -> bool: ...
 
     @property
@@ -91,6 +97,7 @@ class Session:
     """
 
     __slots__ = (
+        "_capabilities",
         "_closed",
         "_handlers",
         "_host",
@@ -131,11 +138,12 @@ class Session:
         self.held = self.preparing = 0
         self.on_held: Callable[[], None] | None = None
         self.questions: ClientQuestions | None = None
-        self.calls = ClientCalls(self)
+        self.calls = ClientCalls(self, host.questions.parked)
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
         self._subscriptions: ClientSubscriptions | None = None
         self._told_version = host.gateway.catalogue.version
         self._closed: asyncio.Future[None] | None = None
+        self._capabilities = Raw(b"{}")
 
     @property
     def closed(self) -> asyncio.Future[None]:
@@ -204,8 +212,14 @@ class Session:
 
     def can_be_asked(self, capabilities: Members) -> None:
         """Let upstreams put questions to the client, which has declared these capabilities."""
-        self.questions = ClientQuestions(self, self._host.mark, capabilities)
-        self.calls.ask = self.questions.ask
+        features = features_of(capabilities, self.version)
+        self.questions = ClientQuestions(self, self._host.mark, self._host.questions, features)
+        self.calls.questions = self.questions
+
+    @property
+    def to_page(self) -> bool:
+        """Return whether a person answers on the web page what the client cannot be asked."""
+        return self._host.questions.to_page()
 
     def sees_others(self) -> None:
         """Tell the client that it sees other servers from now on."""
@@ -321,6 +335,7 @@ class Session:
                     {"supported": [eras.MODERN]},
                 )
             eras.check_envelope(meta)
+            self._declared(meta[eras.META_CAPABILITIES])
             if not self.caller.client and (name := eras.client_name(meta.get(eras.META_CLIENT))):
                 self.caller = replace(self.caller, client=name)
         elif modern:
@@ -328,6 +343,15 @@ class Session:
                 eras.INVALID_REQUEST,
                 f"this connection was opened by initialize; requests of {eras.MODERN} are not taken on it",
             )
+
+    def _declared(self, capabilities: Raw) -> None:
+        """Note what a modern client can be asked: a server that runs for it alone is told that."""
+        if capabilities != self._capabilities:
+            self._capabilities = Raw(bytes(capabilities))
+            features = features_of(json.fields(capabilities)) - {"roots"}
+            if self._host.questions.to_page():
+                features |= ON_PAGE
+            self.caller = replace(self.caller, capabilities=capabilities_of(features))
 
     def _admit(self, request_id: Raw) -> None:
         if self._host.draining:

@@ -18,6 +18,7 @@ from tabane.hub.clients.project_access import ProjectAccess
 from tabane.hub.clients.project_offers import PresentProjects, ProjectOffers
 from tabane.hub.clients.session import Handler, Session
 from tabane.hub.local.handshake import DRAIN, Hello
+from tabane.hub.questions.questions import HubQuestions
 from tabane.messages import language
 from tabane.operations import LOCAL, Access, Caller, Face
 from tabane.settings import Mode, Settings
@@ -58,9 +59,10 @@ class ClientSessions:
         handlers: Mapping[Era, Mapping[str, Handler]],
         settings: Callable[[], Settings],
         lang: str | None,
+        questions: HubQuestions,
         narrowed: Callable[[str], Access] = lambda profile: LOCAL,
     ) -> None:
-        self._narrowed = narrowed
+        self._narrowed, self.questions = narrowed, questions
         self.loop, self.gateway, self.handlers = loop, gateway, handlers
         # Marks the ids of this hub's questions: a bridge may outlive the hub and meet the next.
         self.mark = f"tabane-{os.urandom(4).hex()}"
