@@ -123,25 +123,12 @@ def _value(given: str) -> Any:
 def _print(terminal: Terminal, rows: list[dict[str, Any]]) -> None:
     if not rows:
         terminal.note(say("No server is waiting for an answer."))
-    headers = [
-        say("id"),
-        say("server"),
-        say("tool"),
-        say("kind"),
-        say("asked"),
-        say("question"),
-        say("client"),
-    ]
-    terminal.table(
-        headers,
-        (
-            (
-                row["id"], row["server"], row["tool"], row["kind"], _when(row["asked"]), _question(row),
-                row["client"],
-            )
-            for row in rows
-        ),
-    )  # fmt: skip
+    headers = [say("id"), say("tool"), say("kind"), say("asked"), say("question"), say("client")]
+    found = (
+        (row["id"], row["tool"], row["kind"], _when(row["asked"]), _question(row), row["client"])
+        for row in rows
+    )
+    terminal.table(headers, found)
 
 
 def _question(row: dict[str, Any]) -> str:

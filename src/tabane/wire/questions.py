@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec import Raw
 
 from tabane.wire.era import LEGACY, META_CAPABILITIES
-from tabane.wire.json import InvalidJson, Members, decode, encode, fields, join, quote, text
+from tabane.wire.json import InvalidJson, Members, decode, elements, encode, fields, join, quote, text
 
 QuestionKind = Literal["form", "url", "sampling", "roots"]
 Features = frozenset[str]
@@ -275,20 +275,16 @@ def urls_required(error: bytes | Raw) -> dict[str, Question]:
         members = fields(error)
         if members.get("code") != Raw(b"%d" % URL_REQUIRED):
             return {}
-        entries = [fields(entry) for entry in _elements(fields(members["data"]).get("elicitations"))]
-        found = {
-            text(entry.get("elicitationId")) or "": Question(_mode(entry), join(entry)) for entry in entries
-        }
+        entries = list(map(fields, elements(fields(members["data"])["elicitations"])))
+        found = {_id(entry): Question(_mode(entry), join(entry)) for entry in entries}
     except (InvalidJson, InvalidQuestion, KeyError):
         return {}
     usable = all(key and question.kind == "url" for key, question in found.items())
     return found if usable and len(found) <= MOST_AT_ONCE else {}
 
 
-def _elements(raw: Raw | None) -> list[Raw]:
-    from tabane.wire.json import elements
-
-    return elements(raw) if raw is not None else []
+def _id(elicitation: Members) -> str:
+    return text(elicitation.get("elicitationId")) or ""
 
 
 def _object(raw: Raw | None) -> Members | None:

@@ -90,11 +90,11 @@ class Call:
     the call (progress, log messages). ``on_question`` is offered each question that the upstream asks
     meanwhile, and says whether it takes it.
 
-    ``unsent`` tells how many bytes of earlier answers its client has not read yet.
-    ``session`` names the session it is made for, ``client`` the client, which may have several at the same
-    time, ``holder`` the identity of the client: calls that wait take turns between holders. ``mirrored`` are the arguments that HTTP repeats in
-    headers. A ``safe`` call may be sent again if its answer was lost. ``marks`` takes the times of a call
-    that is watched.
+    ``unsent`` tells how many bytes of earlier answers its client has not read yet. ``session`` names the
+    session it is made for, ``client`` the client, which may have several at the same time, ``holder`` the
+    identity of the client: calls that wait take turns between holders. ``mirrored`` are the arguments that
+    HTTP repeats in headers. A ``safe`` call may be sent again if its answer was lost. ``marks`` takes the
+    times of a call that is watched.
     """
 
     __slots__ = (

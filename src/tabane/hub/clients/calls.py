@@ -21,12 +21,21 @@ from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.headers import HeaderMirror
 from tabane.wire.json import InvalidJson, Members
-from tabane.wire.questions import ASKING, declared_features, with_responses
+from tabane.wire.questions import (
+    ASKING,
+    declared_features,
+    required_capabilities,
+    urls_required,
+    with_responses,
+)  # fmt: skip
 
 DEFAULT_TIMEOUT = 30.0
 
 MOST_UNREAD = 1 << 20
 """Unread bytes above which a client gets no progress of its calls, because answers are more important."""
+
+
+_NO_CALL = (None, None, None)
 
 
 class ClientCalls:
@@ -77,8 +86,10 @@ class ClientCalls:
             if legacy and asks_for_input(reply):
                 self._ask_in_rounds(key, name, reply)
                 return
-            self._in_flight.pop(key, None)
+            call, _, _ = self._in_flight.pop(key, _NO_CALL)
             self._rounds.pop(key, None)
+            if not legacy and call is not None and reply.error is not None:
+                reply = self._without_old_errors(call, name, reply, reply.error)
             on_reply(reply)
 
         if opened.meta is not None:
@@ -136,11 +147,26 @@ class ClientCalls:
             opened.end("failed", reason=refusal.message)
             self._session.refuse(key, refusal.code, refusal.message)
             return True
-        if parked is None:
+        if isinstance(parked, bool):
+            if parked:
+                call.params = with_responses(call.params, {}, None)
             return False
         self._in_flight[key] = (parked.call, parked.holder, opened)
         self._parked.resume(parked, call)
         return True
+
+    def _without_old_errors(self, call: Call, name: str, reply: UpstreamReply, error: Raw) -> UpstreamReply:
+        """Return a reply for a modern client, which knows no error that wants URLs to be opened first."""
+        urls = urls_required(error)
+        if not urls:
+            return reply
+        local = self._session.caller.access.holder == LOCAL.holder
+        if call.method in ASKING and "url" in declared_features(call.meta, local=local):
+            asked = self._parked.ask_to_open(urls, self._binding(call, name))
+            return UpstreamReply(result=asked, era=Era.MODERN)
+        lacking = {"requiredCapabilities": required_capabilities(urls.values())}
+        text = "the server needs the user to open a URL"
+        return UpstreamReply(error=Raw(json.error_object(eras.MISSING_CAPABILITY, text, lacking)))
 
     def _binding(self, call: Call, name: str) -> CallBinding:
         return CallBinding(self._session.caller.access.holder, call.method, name, digest_of(call.params))

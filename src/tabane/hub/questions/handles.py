@@ -1,8 +1,8 @@
 """Handles of parked calls: the ``requestState`` that a client repeats, signed with a key of the hub; pure.
 
-A handle is text: ``tbq.HUB.CALL.ROUND.EXPIRES.MAC``. HUB says whose it is, so that the state of another hub, or of
-a modern server, is told apart from a forged one. The MAC also covers what the handle is bound to: the
-identity that called, the method, the name, and the arguments.
+A handle is text: ``tbq.HUB.CALL.ROUND.EXPIRES.MAC``. HUB says which hub made it, so that the state of another
+hub, or of a modern server, is not taken for a forged one. The MAC also covers what the handle is bound to:
+the identity that called, the method, the name, and the arguments.
 """
 
 from __future__ import annotations

@@ -67,9 +67,9 @@ def _said(messages: Any) -> list[str]:
     found: list[str] = []
     for message in messages if isinstance(messages, list) else []:
         content = message.get("content") if isinstance(message, dict) else None
-        for block in content if isinstance(content, list) else [content]:
-            if isinstance(block, dict) and isinstance(block.get("text"), str):
-                found.append(block["text"])
+        blocks = content if isinstance(content, list) else [content]
+        texts = (block.get("text") for block in blocks if isinstance(block, dict))
+        found.extend(each for each in texts if isinstance(each, str))
     return found
 
 

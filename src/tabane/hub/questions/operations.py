@@ -51,9 +51,9 @@ class QuestionOperations:
         return [
             Operation(
                 "list_questions",
-                "Questions of servers to their users that are not answered yet, the latest first: id, server, "
-                "tool, client, kind (form, url, sampling, roots), message, schema of a form, url, and when it "
-                "was asked and expires (seconds since 1970).",
+                "Questions of servers to their users that are not answered yet, the latest first: id, "
+                "server, tool, client, kind (form, url, sampling, roots), message, schema of a form, url, "
+                "and when it was asked and expires (seconds since 1970).",
                 ListQuestions, self._list, _FACES, Privilege.READ, read_only=True, source="hub",
             ),
             Operation(
@@ -70,8 +70,8 @@ class QuestionOperations:
         found = self._questions.find(params.id, _holder(caller))
         if found is None:
             raise UnknownName(say(
-                "There is no open question {id}. It may have been answered, or it has expired. List all with: "
-                "tabane questions list", id=params.id))  # fmt: skip
+                "There is no open question {id}. It may have been answered, or it has expired. List all "
+                "with: tabane questions list", id=params.id))  # fmt: skip
         try:
             answer = answer_of(found.question, params.action, params.content)
         except AnswerMismatch as error:

@@ -10,7 +10,7 @@ import asyncio
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from msgspec import Raw
@@ -19,7 +19,7 @@ from tabane.errors import UpstreamError
 from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.gateway.upstreams.server_requests import LIMIT
 from tabane.gateway.upstreams.upstream import Upstream
-from tabane.hub.questions.handles import CallBinding, CallHandle, ForgedHandle, HandleSigner
+from tabane.hub.questions.handles import AGAIN, CallBinding, CallHandle, ForgedHandle, HandleSigner
 from tabane.hub.questions.open_questions import OpenQuestion, OpenQuestions
 from tabane.messages import say
 from tabane.operations import Caller
@@ -73,8 +73,8 @@ class ParkedCall:
     """
 
     __slots__ = (
-        "asked", "binding", "call", "caller", "count", "expires", "features", "holder", "id", "name", "on_reply",
-        "reply", "round", "server", "timer",
+        "asked", "binding", "call", "caller", "count", "expires", "features", "holder", "id", "name",
+        "on_reply", "reply", "round", "server", "timer",
     )  # fmt: skip
 
     def __init__(
@@ -112,14 +112,14 @@ class ParkedCalls:
     """All parked calls of a hub. ``signer`` returns what signs handles, and may make its key.
 
     ``takes`` says whether a person answers a question that the client cannot be asked. ``life`` are the
-    seconds for which a call is parked.
+    seconds for which a call is parked, ``most`` calls at the same time.
     """
 
     def __init__(
         self, signer: Callable[[], HandleSigner], questions: OpenQuestions, takes: Callable[[Question], bool]
     ) -> None:
         self._signer, self._open, self._takes = signer, questions, takes
-        self.life = LIMIT
+        self.life, self.most = LIMIT, MOST_PARKED
         self._parked: dict[str, ParkedCall] = {}
         self._gathering: dict[str, ParkedCall] = {}
         self._ended: OrderedDict[str, str] = OrderedDict()
@@ -157,7 +157,7 @@ class ParkedCalls:
         waiting = [*self._parked.values(), *self._gathering.values()]
         holder = parked.binding.holder
         of_one = sum(1 for one in waiting if one.binding.holder == holder)
-        if len(waiting) >= MOST_PARKED or (holder != "local" and of_one >= MOST_OF_ONE):
+        if len(waiting) >= self.most or (holder != "local" and of_one >= MOST_OF_ONE):
             return "too many calls wait for answers"
         return None
 
@@ -242,20 +242,29 @@ class ParkedCalls:
 
     # -- resuming ----------------------------------------------------------------------------------
 
-    def claim(self, params: Members, binding: CallBinding) -> ParkedCall | None:
-        """Return the parked call that a request continues; None if it is no business of this hub.
+    def ask_to_open(self, urls: Mapping[str, Question], binding: CallBinding) -> Raw:
+        """Return the result that asks a client to open URLs, and to call again then. Nothing is parked."""
+        handle = CallHandle(AGAIN, 0, int(time.time() + self.life))
+        return Raw(input_required(urls, self._signer().sign(handle, binding)))
 
-        Raises ProtocolRefusal if the handle or the answers are not acceptable; then nothing has changed.
+    def claim(self, params: Members, binding: CallBinding) -> ParkedCall | bool:
+        """Return the parked call that a request continues; False if it is no business of this hub.
+
+        True means that the request is sent as a new call: see :meth:`ask_to_open`. Raises ProtocolRefusal if
+        the handle or the answers are not acceptable; then nothing has changed.
         """
         state = text(params.get("requestState"))
         if state is None:
-            return None
+            return False
         try:
             handle = self._signer().check(state, binding)
         except ForgedHandle as error:
             raise _refused(f"requestState: {error}") from None
         if handle is None:
-            return None
+            return False
+        if handle.call == AGAIN:
+            _check_opened(params, handle)
+            return True
         parked = self._parked.get(handle.call)
         if parked is None or parked.round != handle.round:
             raise _refused(f"requestState: {self._why_gone(handle)}")
@@ -307,6 +316,19 @@ def _responses(params: Members) -> Members:
         return fields(params["inputResponses"]) if "inputResponses" in params else {}
     except InvalidJson:
         raise _refused("inputResponses: an object with an answer for each question") from None
+
+
+def _check_opened(params: Members, handle: CallHandle) -> None:
+    """Raise ProtocolRefusal if a user did not agree to open the URLs, or took too long."""
+    if handle.expires <= time.time():
+        raise _refused("requestState: it has expired; call again without it")
+    for key, answer in _responses(params).items():
+        try:
+            agreed = text(fields(answer).get("action")) == "accept"
+        except InvalidJson:
+            agreed = False
+        if not agreed:
+            raise _refused(f"inputResponses.{key}: the call needs the URL, which was not opened")
 
 
 def _refused(message: str) -> ProtocolRefusal:
