@@ -40,7 +40,7 @@ class Asked:
 
     def __init__(self, client: BridgeClient, method: str, params: dict[str, Any]) -> None:
         self._client = client
-        arguments = {"method": method, "params": params}
+        arguments = {"method": method, "params": params, "seconds": 10 * LONG}
         line = {"name": "call_tool", "arguments": {"name": "asker__ask", "arguments": arguments}}
         client.send(json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": line}).encode())
 
@@ -55,7 +55,7 @@ def asking(home: WebHome, method: str, **params: Any) -> Iterator[Asked]:
     client = BridgeClient(home.environment)
     try:
         # A model is asked only of a client that has one. This client shows no question of any kind.
-        able = {"sampling": {}} if method.startswith("sampling") else {}
+        able: dict[str, Any] = {"sampling": {}} if method.startswith("sampling") else {}
         client.call(0, "initialize", **{**INITIALIZE, "capabilities": able})
         client.send(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
         yield Asked(client, method, params)
@@ -232,6 +232,5 @@ def test_the_pages_are_accessible_and_fit_each_width(
                 for width in WIDTHS:
                     page.set_viewport_size({"width": width, "height": 900})
                     wait_until(lambda page=page: page.evaluate(FITS), f"{page.url} fits {width}")  # type: ignore[misc]
-            page.screenshot(path="/tmp/q.png", full_page=True); open("/tmp/q.html", "w").write(page.content())
             page.locator("#question-form .btn:not(.primary)").last.click()
             page.context.close()
