@@ -32,6 +32,9 @@ class ModernServer:
     def cancel(self, call: Call, line: bytes) -> None:
         return
 
+    def position_of(self, call: Call) -> None:
+        return None
+
     def end_input(self) -> None:
         return
 

@@ -34,6 +34,9 @@ class Asked:
     def cancel(self, call: Call, line: bytes) -> None:
         return
 
+    def position_of(self, call: Call) -> None:
+        return None
+
     def end_input(self) -> None:
         return
 

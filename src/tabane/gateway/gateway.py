@@ -27,6 +27,7 @@ from tabane.gateway.tools.index import ToolHits, ToolQuery
 from tabane.gateway.tools.listings import ServerListing
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.tools.validation import ArgumentValidator
+from tabane.gateway.upstreams.adopted_call import AdoptedCall
 from tabane.gateway.upstreams.connection import Connect
 from tabane.gateway.upstreams.handshake import Peer
 from tabane.gateway.upstreams.instances import HealthChecks, Instances, ServerSharing
@@ -105,6 +106,7 @@ class Gateway:
         self._watches = ResourceWatches(self.instance_for, self.spawn)
         self._instances = Instances(loop, self._make, limits)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._adopted: set[AdoptedCall] = set()
         self.sharing = ServerSharing(self._learned)
         self.health = HealthChecks(
             loop, self._instances, self.enabled, obstacle, lambda: self.health_interval, self.spawn
@@ -169,7 +171,7 @@ class Gateway:
         self.health.stop()
         for task in list(self._tasks):
             task.cancel()
-        await self._instances.close()
+        await asyncio.gather(self._instances.close(), *(adopted.close() for adopted in self._adopted))
         await self.validator.close()
         await self._catalogs.close()
 
@@ -200,6 +202,19 @@ class Gateway:
         if configured.disabled:
             raise UpstreamUnavailable(configured.disabled)
         return self._instances.get(self.sharing.shared(configured), caller)
+
+    async def adopt(self, server: str, fingerprint: str) -> AdoptedCall:
+        """Return a connection for a call that an earlier hub has made. Raises UpstreamUnavailable.
+
+        ``fingerprint`` is that of the server then: one that was changed does not get the call.
+        """
+        configured = self.servers.get(server)
+        if configured is None or configured.disabled or configured.fingerprint != fingerprint:
+            raise UpstreamUnavailable(say("{server!n} was changed or removed.", server=server))
+        connection = await self._connect(configured, lambda method, params: None, lambda why: None)
+        adopted = AdoptedCall(configured, connection, lambda: self._adopted.discard(adopted))
+        self._adopted.add(adopted)
+        return adopted
 
     def goes_by_roots(self, server: str | None = None) -> bool:
         """Return whether the client's folders decide which instance of that server, or of any, serves it."""

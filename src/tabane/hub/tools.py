@@ -137,7 +137,7 @@ class HubTools:
     ) -> None:
         self._gateway, self._door = gateway, door
         self._settings, self._file = settings, UsedServersFile(settings, follower)
-        self.questions = HubQuestions(settings().home, lambda: settings().questions_to_page)
+        self.questions = HubQuestions(settings().home, lambda: settings().questions_to_page, gateway.adopt)
 
     def table(self, long_results: LongResults) -> list[Operation]:
         tools = gateway_table(self._gateway, self._admit, self._own, long_results, self._file)

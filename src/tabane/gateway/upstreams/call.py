@@ -173,6 +173,18 @@ class InputBacklogFull(Exception):
     """The upstream does not read its input, and the limit for waiting data is reached."""
 
 
+class SessionPosition(msgspec.Struct, frozen=True):
+    """Where a call in a session over HTTP is: enough to go on with it after the hub was restarted.
+
+    ``number`` is the id of the request, ``last_event`` that of the last event of its stream.
+    """
+
+    session: str
+    version: str
+    last_event: str
+    number: int
+
+
 class UpstreamTransport(Protocol):
     """Sends the messages of a conversation to an upstream. Incoming ones go to its ``receive``."""
 
@@ -195,6 +207,13 @@ class UpstreamTransport(Protocol):
 
     def cancel(self, call: Call, line: bytes) -> None:
         """Cancel a request. ``line`` is the notification that says so, if that is the way."""
+        ...
+
+    def position_of(self, call: Call) -> SessionPosition | None:
+        """Return where a call is, so that it can outlive this hub; None if it cannot.
+
+        The session of such a call is not ended with the connection.
+        """
         ...
 
     def end_input(self) -> None:
@@ -238,6 +257,9 @@ class StdioTransport:
     def _takes(self, line: bytes) -> bool:
         waiting = self._channel.unsent
         return not waiting or waiting + len(line) <= self._most
+
+    def position_of(self, call: Call) -> SessionPosition | None:
+        return None
 
     def end_input(self) -> None:
         self._channel.end_writing()

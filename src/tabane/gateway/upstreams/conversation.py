@@ -14,7 +14,14 @@ from collections.abc import Callable, Sequence
 from msgspec import UNSET, Raw
 
 from tabane.errors import TabaneError, UpstreamDied, UpstreamError, UpstreamOverloaded, UpstreamTimeout
-from tabane.gateway.upstreams.call import Call, InputBacklogFull, UpstreamReply, UpstreamTransport
+from tabane.gateway.upstreams.call import (
+    Call,
+    InputBacklogFull,
+    ServerRequest,
+    SessionPosition,
+    UpstreamReply,
+    UpstreamTransport,
+)  # fmt: skip
 from tabane.gateway.upstreams.handshake import CLIENT, Handshake, Peer, UpstreamRefused
 from tabane.gateway.upstreams.message_reading import ParsedLine, error_of, is_readable, read_line
 from tabane.gateway.upstreams.reply_delivery import ReplyDelivery
@@ -40,6 +47,10 @@ NOT_ITS_STATE = json.error_object(
 
 LARGE = 1 << 20
 """Bytes of a message above which it is read in a thread, and only answers and requests are accepted."""
+
+
+CallPosition = tuple[SessionPosition, dict[str, ServerRequest]]
+"""Where a call is, and its open questions by their ids."""
 
 
 class Conversation:
@@ -132,6 +143,25 @@ class Conversation:
         call = Call(b"subscriptions/listen", {"notifications": Raw(wanted)}, {}, on_end)
         self._transmit(call, Era.MODERN, self._asks)
         return call
+
+    @property
+    def questions(self) -> ServerRequests:
+        """Return the open questions of the upstream."""
+        return self._questions
+
+    def position_of(self, call: Call) -> CallPosition | None:
+        """Return where a call is, and its open questions; None if it ends with the hub."""
+        if self._calls.get(call.number) is not call or self.transport.closed:
+            return None
+        position = self.transport.position_of(call)
+        return None if position is None else (position, self._questions.of(call))
+
+    def adopt(self, call: Call, number: int, version: str) -> None:
+        """Take a call that an earlier hub has sent to a legacy upstream, in a session that is still there."""
+        self.peer = Peer(Era.LEGACY, version, "", {}, "")
+        self._number = call.number = number
+        self._calls[number] = call
+        call.deadline = self._loop.time() + call.timeout
 
     def _transmit(self, call: Call, era: Era, calls: dict[int, Call]) -> None:
         if self.transport.closed:

@@ -149,6 +149,26 @@ class UpstreamHttpRequest:
                         say("{server!n} loses its sessions at once.", server=endpoint.name)
                     ) from None
 
+    @property
+    def last_event(self) -> str:
+        """Return the id of the last event of the call's stream; empty if the server gives none."""
+        return self._position.last_id
+
+    @last_event.setter
+    def last_event(self, last_id: str) -> None:
+        self._position.last_id = last_id
+
+    async def run_on(self) -> None:
+        """Read the rest of a stream that an earlier hub began to read."""
+        endpoint, number = self._endpoint, self.call.number
+        try:
+            await self._resume()
+        except TabaneError as failure:
+            endpoint.conversation.fail(number, failure)
+        if not self.call.over:
+            problem = say("the stream ended before the response")
+            endpoint.conversation.fail(number, broken_in_flight(endpoint.name, problem))
+
     async def _subscribed(self) -> None:
         """Read one stream of a subscription to its end. The subscriber opens the next one."""
         try:

@@ -178,6 +178,7 @@ async def read_events(
                     too_long(head)
             for event in events:
                 position.count += 1
+                position.last_id = event.id or position.last_id
                 if await _settled(take(event), pace):
                     pace.pause()
                     await _to_end(response)

@@ -76,6 +76,8 @@ class UpstreamHttpSession:
         self._renewing: asyncio.Task[None] | None = None
         self._stream: asyncio.Task[None] | None = None
         self._closed = False
+        self.outlasting: set[int] = set()
+        """Calls that go on after the hub has ended, so that the session must not end with it."""
 
     def headers(self) -> dict[str, str]:
         """Return the headers of each request within the session."""
@@ -240,7 +242,7 @@ class UpstreamHttpSession:
     async def end(self) -> None:
         """Notify the server that the session is no longer needed."""
         self._stop_listening()
-        if self.id:
+        if self.id and not self.outlasting:
             try:
                 response = await self._client.send("DELETE", self.headers())
                 response.release()

@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from tabane.errors import UpstreamError, UpstreamUnavailable
 from tabane.gateway.servers.redaction import Redactor
 from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.call import Call
+from tabane.gateway.upstreams.call import Call, SessionPosition
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.handshake import KINDS
 from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable, UpstreamHttpClient
@@ -81,6 +81,8 @@ class StreamableHttpTransport:
             await request.run()
         finally:
             self._requests.pop(number, None)
+            if not self.closed:
+                self._session.outlasting.discard(number)
 
     def tell(self, line: bytes, about: int | None = None) -> None:
         if line == INITIALIZED:
@@ -97,6 +99,27 @@ class StreamableHttpTransport:
             request.task.cancel()
         elif not self._note(self._give_up(request.task, line)):
             request.task.cancel()
+
+    def position_of(self, call: Call) -> SessionPosition | None:
+        request, session = self._requests.get(call.number), self._session
+        if request is None or request.era is not Era.LEGACY or not (session.id and request.last_event):
+            return None
+        session.outlasting.add(call.number)
+        return SessionPosition(session.id, session.version, request.last_event, call.number)
+
+    def adopt(self, call: Call, position: SessionPosition) -> None:
+        """Go on with a call that an earlier hub made in a session which is still there."""
+        self._session.id, self._session.version = position.session, position.version
+        request = self._requests[call.number] = UpstreamHttpRequest(self._endpoint, call, b"", Era.LEGACY)
+        request.last_event, request.sent = position.last_event, True
+        request.task = self._loop.create_task(self._run_adopted(request, call.number))
+
+    async def _run_adopted(self, request: UpstreamHttpRequest, number: int) -> None:
+        try:
+            await request.run_on()
+        finally:
+            self._requests.pop(number, None)
+            self._session.outlasting.discard(number)
 
     def _note(self, sending: Coroutine[None, None, None]) -> bool:
         """Send a message without a reply in the background; return False if too many wait."""

@@ -84,6 +84,18 @@ class ServerRequests:
         """Return whether that call waits for an answer of its client."""
         return any(one is call for _, one in self._open.values())
 
+    def of(self, call: Call) -> dict[str, ServerRequest]:
+        """Return the open questions of a call by their ids, each as JSON."""
+        return {name.decode(): request for name, (request, one) in self._open.items() if one is call}
+
+    def adopt(self, name: str, method: str, params: bytes, call: Call) -> ServerRequest:
+        """Take a question that an earlier hub was asked during a call. Return it, to be answered."""
+        key, about = name.encode(), call.number
+        question = ServerRequest(method, Raw(params), lambda reply: self._answered(key, about, reply))
+        question.deadline = self._loop.time() + LIMIT
+        self._open[key] = (question, call)
+        return question
+
     def withdrawn(self, params: Raw) -> None:
         """Handle that the upstream cancelled a question."""
         try:

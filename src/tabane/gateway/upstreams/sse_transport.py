@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tabane.errors import TabaneError, UpstreamUnavailable
 from tabane.gateway.servers.redaction import Redactor
 from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.call import Call
+from tabane.gateway.upstreams.call import Call, SessionPosition
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.handshake import UpstreamRefused
 from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable, UpstreamHttpClient
@@ -109,6 +109,9 @@ class SseTransport:
     def cancel(self, call: Call, line: bytes) -> None:
         if call.number in self._calls:
             self.tell(line)
+
+    def position_of(self, call: Call) -> SessionPosition | None:
+        return None
 
     def end_input(self) -> None:
         """Do nothing: the end of the stream ends the connection."""

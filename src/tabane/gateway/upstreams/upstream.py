@@ -19,6 +19,7 @@ from tabane.gateway.launchers.package_downloads import PackageProgress, StartPre
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.call import Call, UpstreamReply
 from tabane.gateway.upstreams.connection import Connect, UpstreamConnection
+from tabane.gateway.upstreams.conversation import CallPosition
 from tabane.gateway.upstreams.health_checks import InstanceHealth
 from tabane.gateway.upstreams.lists import OnListed
 from tabane.gateway.upstreams.opening import ConnectionOpening
@@ -118,6 +119,10 @@ class Upstream:
             self._advance()
         else:
             self._queue.discard(call)
+
+    def position_of(self, call: Call) -> CallPosition | None:
+        """Return where a call is, and its open questions; None if it ends with the hub."""
+        return self._connection.conversation.position_of(call) if self._connection else None
 
     def freed(self, reply: UpstreamReply) -> None:
         """Note that a call was answered: the next may be sent, and an answer shows that the server works."""

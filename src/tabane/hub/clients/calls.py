@@ -8,6 +8,7 @@ from functools import partial
 from msgspec import Raw
 
 from tabane.errors import TabaneError
+from tabane.gateway.upstreams.adopted_call import CallHolder
 from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.gateway.upstreams.server_requests import COMPLETE
 from tabane.gateway.upstreams.upstream import Upstream
@@ -15,7 +16,7 @@ from tabane.hub.clients.client_questions import ClientQuestions, SessionClient
 from tabane.hub.clients.rounds import AskedInRounds, asks_for_input
 from tabane.hub.questions.handles import CallBinding, digest_of
 from tabane.hub.questions.parking import ParkedCall, ParkedCalls
-from tabane.operations import LOCAL, UNMETERED, OpenCall
+from tabane.operations import LOCAL, UNMETERED, OpenCall, ended
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
@@ -35,9 +36,6 @@ MOST_UNREAD = 1 << 20
 """Unread bytes above which a client gets no progress of its calls, because answers are more important."""
 
 
-_NO_CALL = (None, None, None)
-
-
 class ClientCalls:
     """The requests of one client that upstreams work on.
 
@@ -50,7 +48,7 @@ class ClientCalls:
 
     def __init__(self, session: SessionClient, parked: ParkedCalls) -> None:
         self._session, self._parked = session, parked
-        self._in_flight: dict[bytes, tuple[Call, Upstream, OpenCall]] = {}
+        self._in_flight: dict[bytes, tuple[Call, CallHolder, OpenCall]] = {}
         self._rounds: dict[bytes, AskedInRounds] = {}
         self.level: int | None = None
         self.questions: ClientQuestions | None = None
@@ -86,9 +84,9 @@ class ClientCalls:
             if legacy and asks_for_input(reply):
                 self._ask_in_rounds(key, name, reply)
                 return
-            call, _, _ = self._in_flight.pop(key, _NO_CALL)
+            self._in_flight.pop(key, None)
             self._rounds.pop(key, None)
-            if not legacy and call is not None and reply.error is not None:
+            if not legacy and reply.error is not None:
                 reply = self._without_old_errors(call, name, reply, reply.error)
             on_reply(reply)
 
@@ -141,8 +139,13 @@ class ClientCalls:
 
     def _resumes(self, key: bytes, call: Call, name: str, opened: OpenCall) -> bool:
         """Continue the parked call that a request belongs to. Return whether it has been dealt with."""
+        binding = self._binding(call, name)
+        if (kept := self._parked.is_kept(call.params, binding)) is not None:
+            restoring = self._restore(kept, binding, key, call, name, opened)
+            self._session.run(Raw(key), restoring)
+            return True
         try:
-            parked = self._parked.claim(call.params, self._binding(call, name))
+            parked = self._parked.claim(call.params, binding)
         except ProtocolRefusal as refusal:
             opened.end("failed", reason=refusal.message)
             self._session.refuse(key, refusal.code, refusal.message)
@@ -154,6 +157,15 @@ class ClientCalls:
         self._in_flight[key] = (parked.call, parked.holder, opened)
         self._parked.resume(parked, call)
         return True
+
+    async def _restore(
+        self, kept: str, binding: CallBinding, key: bytes, call: Call, name: str, opened: OpenCall
+    ) -> None:
+        """Take over a call that an earlier hub has parked, and continue it."""
+        async with ended(opened):
+            await self._parked.restore(kept, self._session.caller, name, binding, call.timeout)
+        self._session.no_longer_runs(Raw(key))
+        self._resumes(key, call, name, opened)
 
     def _without_old_errors(self, call: Call, name: str, reply: UpstreamReply, error: Raw) -> UpstreamReply:
         """Return a reply for a modern client, which knows no error that wants URLs to be opened first."""
@@ -188,7 +200,7 @@ class ClientCalls:
             self._rounds[key] = rounds
         rounds.ask(reply.result)
 
-    def _repeat(self, key: bytes, call: Call, upstream: Upstream, params: Members) -> None:
+    def _repeat(self, key: bytes, call: Call, upstream: CallHolder, params: Members) -> None:
         """Send a call again, which the client still waits for, with other parameters."""
         again = Call(
             call.method, params, call.meta, call.on_reply, call.on_notice, call.timeout,

@@ -16,7 +16,7 @@ from tabane.wire import json
 from tabane.wire.json import InvalidJson, Members
 
 KEY_BYTES = 32
-MOST_ARGUMENTS = 256 << 10
+MOST_ARGUMENTS = 64 << 10
 """Bytes of arguments that a handle is bound to. Larger ones would take too long to compare."""
 
 LONGEST = 300
@@ -75,8 +75,9 @@ class HandleSigner:
         return CallHandle(call, int(number), int(expires))
 
     def _mac(self, body: str, binding: CallBinding) -> str:
-        parts = (body, binding.holder, binding.method.decode(), binding.name)
-        text = b"\0".join([*(part.encode("utf-8", "surrogatepass") for part in parts), binding.digest])
+        named = (body, binding.holder, binding.method.decode(), binding.name)
+        parts = [*(part.encode("utf-8", "surrogatepass") for part in named), binding.digest]
+        text = b"".join(b"%d:%b" % (len(part), part) for part in parts)
         return urlsafe_b64encode(hmac.digest(self._key, text, "sha256")[:18]).decode()
 
 

@@ -10,17 +10,18 @@ import asyncio
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 
 from msgspec import Raw
 
 from tabane.errors import UpstreamError
+from tabane.gateway.upstreams.adopted_call import AdoptedCall, CallHolder
 from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.gateway.upstreams.server_requests import LIMIT
-from tabane.gateway.upstreams.upstream import Upstream
 from tabane.hub.questions.handles import AGAIN, CallBinding, CallHandle, ForgedHandle, HandleSigner
 from tabane.hub.questions.open_questions import OpenQuestion, OpenQuestions
+from tabane.hub.questions.parked_files import ParkedFiles, StoredCall, StoredQuestion
 from tabane.messages import say
 from tabane.operations import Caller
 from tabane.wire.era import INVALID_PARAMS, Era, ProtocolRefusal
@@ -73,12 +74,12 @@ class ParkedCall:
     """
 
     __slots__ = (
-        "asked", "binding", "call", "caller", "count", "expires", "features", "holder", "id", "name",
+        "asked", "binding", "call", "caller", "count", "expires", "features", "holder", "id", "kept", "name",
         "on_reply", "reply", "round", "server", "timer",
     )  # fmt: skip
 
     def __init__(
-        self, call: Call, holder: Upstream, caller: Caller, server: str, name: str, binding: CallBinding,
+        self, call: Call, holder: CallHolder, caller: Caller, server: str, name: str, binding: CallBinding,
         features: Features, on_reply: Callable[[UpstreamReply], None] | None,
     ) -> None:  # fmt: skip
         self.id = os.urandom(8).hex()
@@ -90,6 +91,7 @@ class ParkedCall:
         self.round = self.count = 0
         self.expires = 0.0
         self.timer: asyncio.TimerHandle | None = None
+        self.kept = False
 
     def attach(self, call: Call) -> None:
         """Let a repeated request of the client have what comes for the call from now on."""
@@ -102,6 +104,9 @@ class ParkedCall:
         """Let go of the client's request, which is over."""
         mine, self.on_reply = self.call, None
         mine.on_reply, mine.on_notice, mine.unsent, mine.marks = on_reply, None, _nothing, None
+        # The request was sent. What it consisted of would keep the whole message of the client in memory.
+        mine.params = {}
+        mine.meta = {"progressToken": Raw(b"0")} if "progressToken" in mine.meta else {}
 
 
 def _nothing() -> int:
@@ -116,8 +121,14 @@ class ParkedCalls:
     """
 
     def __init__(
-        self, signer: Callable[[], HandleSigner], questions: OpenQuestions, takes: Callable[[Question], bool]
+        self,
+        signer: Callable[[], HandleSigner],
+        questions: OpenQuestions,
+        takes: Callable[[Question], bool],
+        files: ParkedFiles,
+        adopt: Callable[[str, str], Awaitable[AdoptedCall]],
     ) -> None:
+        self._files, self._adopt = files, adopt
         self._signer, self._open, self._takes = signer, questions, takes
         self.life, self.most = LIMIT, MOST_PARKED
         self._parked: dict[str, ParkedCall] = {}
@@ -137,6 +148,7 @@ class ParkedCalls:
         except InvalidQuestion as error:
             request.refusal = str(error)
             return False
+        request.params = Raw(b"")  # the question has them, without the message that they came in
         lacking = missing(asked.question, parked.features)
         if lacking is not None and not self._takes(asked.question):
             request.refusal = f"the client has no capability for it ({lacking})"
@@ -201,6 +213,7 @@ class ParkedCalls:
         result = input_required(questions, self._signer().sign(handle, parked.binding))
         on_reply = parked.on_reply
         self._parked[parked.id] = parked
+        self._keep(parked)
         parked.detach(partial(self._replied, parked))
         parked.timer = asyncio.get_running_loop().call_later(self.life, self._expire, parked)
         on_reply(UpstreamReply(result=Raw(result), era=Era.MODERN))
@@ -223,6 +236,9 @@ class ParkedCalls:
     def _end(self, parked: ParkedCall, why: str) -> None:
         """Forget a parked call, and remember why."""
         self._parked.pop(parked.id, None)
+        if parked.kept:
+            parked.kept = False
+            self._files.drop(parked.id)
         if parked.timer is not None:
             parked.timer.cancel()
             parked.timer = None
@@ -239,6 +255,75 @@ class ParkedCalls:
         self._ended[handle] = why
         if len(self._ended) > MOST_REMEMBERED:
             self._ended.popitem(last=False)
+
+    # -- over a restart ----------------------------------------------------------------------------
+
+    def _keep(self, parked: ParkedCall) -> None:
+        """Keep a call in a file, if its server can go on with it after a restart of the hub."""
+        found = parked.holder.position_of(parked.call)
+        if found is None:
+            return
+        position, requests = found
+        questions = tuple(
+            StoredQuestion(key, name, asked.request.method, Raw(asked.question.params))
+            for key, asked in parked.asked.items()
+            for name, request in requests.items()
+            if request is asked.request
+        )
+        server = parked.holder.server
+        self._files.write(
+            StoredCall(
+                parked.id, parked.round, parked.count, parked.expires, server.name, server.fingerprint,
+                position, parked.call.method.decode(), "progressToken" in parked.call.meta,
+                tuple(sorted(parked.features)), questions,
+            )
+        )  # fmt: skip
+        parked.kept = True
+
+    def is_kept(self, params: Members, binding: CallBinding) -> str | None:
+        """Return the id of a call of an earlier hub that a request continues; None if it is no such call."""
+        state = text(params.get("requestState"))
+        try:
+            handle = self._signer().check(state, binding) if state is not None else None
+        except ForgedHandle:
+            return None
+        if handle is None or handle.call in self._parked or handle.expires <= time.time():
+            return None
+        return handle.call if handle.call != AGAIN and self._files.has(handle.call) else None
+
+    async def restore(
+        self, name: str, caller: Caller, tool: str, binding: CallBinding, timeout: float
+    ) -> None:
+        """Park a call of an earlier hub again, and go on to read its stream. Raises TabaneError."""
+        stored = await asyncio.to_thread(self._files.read, name)
+        if stored is None or name in self._parked:
+            return
+        holder = await self._adopt(stored.server, stored.fingerprint)
+        if name in self._parked:  # another request was faster
+            await holder.connection.stop()
+            return
+        meta = {"progressToken": Raw(b"0")} if stored.progress else {}
+        call = Call(
+            stored.method.encode(), {}, meta, lambda reply: None, timeout=timeout, session=caller.session,
+            holder=caller.access.holder,
+        )  # fmt: skip
+        features = frozenset(stored.features)
+        parked = ParkedCall(call, holder, caller, stored.server, tool, binding, features, None)
+        parked.id, parked.round, parked.count = stored.id, stored.round, stored.count
+        parked.expires, parked.kept = stored.expires, True
+        parked.detach(partial(self._replied, parked))
+        call.on_question = partial(self.ask, parked)
+        holder.begin(call, stored.position)
+        for each in stored.questions:
+            request = holder.connection.conversation.questions.adopt(
+                each.request, each.method, bytes(each.params), call
+            )
+            asked = AskedQuestion(request, question_of(each.method, each.params))
+            parked.asked[each.key] = asked
+            request.on_withdrawn = partial(self._withdrawn, parked, each.key, asked)
+        self._parked[parked.id] = parked
+        left = max(stored.expires - time.time(), 0.0)
+        parked.timer = asyncio.get_running_loop().call_later(left, self._expire, parked)
 
     # -- resuming ----------------------------------------------------------------------------------
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tabane.errors import ConfigurationError
+from tabane.gateway.upstreams.adopted_call import AdoptedCall
 from tabane.hub.questions.handles import KEY_BYTES, HandleSigner
 from tabane.hub.questions.open_questions import MOST_LISTED, OpenQuestions
 from tabane.hub.questions.operations import QuestionOperations
+from tabane.hub.questions.parked_files import ParkedFiles
 from tabane.hub.questions.parking import ParkedCalls
 from tabane.operations import Operation
 from tabane.settings.files import read_trusted, write_private
@@ -24,14 +26,20 @@ KEY_FILE = "questions.key"
 class HubQuestions:
     """The questions of servers to the clients of a hub.
 
-    ``to_page`` says whether a person answers on the web page what a client cannot be asked.
+    ``adopt`` connects to a server for a call of an earlier hub. ``to_page`` says whether a person answers on
+    the web page what a client cannot be asked.
     """
 
-    def __init__(self, home: Path, to_page: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        home: Path,
+        to_page: Callable[[], bool],
+        adopt: Callable[[str, str], Awaitable[AdoptedCall]],
+    ) -> None:
         self._home, self.to_page = home, to_page
         self.open = OpenQuestions()
         self._signer: HandleSigner | None = None
-        self.parked = ParkedCalls(self.signer, self.open, self.takes)
+        self.parked = ParkedCalls(self.signer, self.open, self.takes, ParkedFiles(home), adopt)
 
     def table(self) -> list[Operation]:
         return QuestionOperations(self.open).table()

@@ -18,7 +18,7 @@ from tests.e2e.protocol.conformance.suite import ROOT, Revision, SuiteError
 Era = Literal["both", "legacy"]
 Way = Literal["alone", "stdio", "http"]
 
-READY = 30.0
+READY = 120.0
 """Seconds for a server or a hub to be reachable; the official SDK alone takes one to import."""
 END = 15.0
 """Seconds for a process to end once it was asked to."""
