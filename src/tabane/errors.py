@@ -10,6 +10,7 @@ TabaneError
 ├── ConfigurationError      a file or setting is wrong; says where, and how to fix it
 ├── UpstreamError           an upstream server could not answer (isError for a call of a tool)
 │   ├── UpstreamUnavailable it is not running: disabled, failed to start, circuit open
+│   │   └── LoginRequired   the user has to log in there first
 │   ├── UpstreamDied        it ended with the call in flight
 │   ├── UpstreamTimeout     no answer in time
 │   └── UpstreamOverloaded  too many calls wait for it already
@@ -130,6 +131,16 @@ class UpstreamError(TabaneError):
 
 class UpstreamUnavailable(UpstreamError):
     """Not running: disabled, did not start, or its circuit is open."""
+
+
+class LoginRequired(UpstreamUnavailable):
+    """The user has to log in at the server first, or again. ``server`` is its name."""
+
+    reason = "login"
+
+    def __init__(self, message: Message, server: str) -> None:
+        super().__init__(message)
+        self.server = server
 
 
 class UpstreamDied(UpstreamError):

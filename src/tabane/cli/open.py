@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import webbrowser
-
 import click
 
+from tabane.cli.browsers import open_in_browser
 from tabane.cli.options import json_option, option
 from tabane.cli.output import Command, Terminal, examples
 from tabane.messages import say
-
-_SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME")
-"""Variables of which one is set where a browser with windows can be started, on Linux."""
-
 
 @click.command(
     "open",
@@ -33,17 +26,7 @@ def open_page(terminal: Terminal, /, path: str, only_print: bool) -> None:
     sign_in, _, code = terminal.hub().call("sign_in_link")["url"].partition("#")
     place = "" if path in ("", "/") else f"?to=/{path.lstrip('/')}"
     link = f"{sign_in}{place}#{code}"
-    if only_print or terminal.json or not _opened(link):
+    if only_print or terminal.json or not open_in_browser(link):
         terminal.show({"url": link}, lambda: terminal.say(link))
         return
     terminal.say(say("The page opens in your browser: {url}", url=sign_in.removesuffix("/sign-in") + "/"))
-
-
-def _opened(url: str) -> bool:
-    """Return whether a browser could be started. One in the terminal would not do."""
-    if sys.platform == "linux" and not any(os.environ.get(name) for name in _SCREENS):
-        return False
-    try:
-        return webbrowser.open(url)
-    except webbrowser.Error:
-        return False

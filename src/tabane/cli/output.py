@@ -370,6 +370,7 @@ _STATES: dict[str, tuple[Message, str]] = {
     "expired": (say("expired"), "yellow"),
     "revoked": (say("revoked"), "red"),
     "circuit open": (say("circuit open"), "red"),
+    "login required": (say("login required"), "yellow"),
 }
 
 

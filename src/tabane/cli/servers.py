@@ -12,9 +12,11 @@ from tabane.cli.log_files import show_server_log
 from tabane.cli.options import hub_options, json_option, option
 from tabane.cli.output import Group, TableState, Terminal, examples, state_word
 from tabane.cli.servers_add import add
+from tabane.cli.login_words import login_words
 from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option, server_names
 from tabane.cli.servers_find import find
 from tabane.cli.servers_import import import_
+from tabane.cli.servers_login import login, logout
 from tabane.gateway.servers.editing import enable_server, remove_server
 from tabane.messages import Message, say
 
@@ -26,6 +28,8 @@ def servers() -> None: ...
 servers.add_command(add)
 servers.add_command(find)
 servers.add_command(import_)
+servers.add_command(login)
+servers.add_command(logout)
 
 
 _name = click.argument("name", metavar="NAME", shell_complete=server_names)
@@ -201,6 +205,7 @@ _LABELS = {
     "in_flight": say("calls in flight"),
     "failed_calls": say("failed calls"),
     "last_failure": say("last failure"),
+    "login_text": say("login"),
     "skipped_lines": say("unreadable lines"),
 }
 
@@ -236,7 +241,7 @@ def _print_rows(terminal: Terminal, rows: Sequence[dict[str, Any]], book: Server
 def _print_server(terminal: Terminal, found: dict[str, Any]) -> None:
     # A server without prompts or resources is usual, and worth no word.
     none = {key: None for key in ("prompts", "resources", "templates") if not found.get(key)}
-    found = found | none | {"state": TableState(found["state"])}
+    found = found | none | {"state": TableState(found["state"]), "login_text": login_words(found.get("login"))}
     shown = [(label, found.get(key)) for key, label in _LABELS.items()]
     terminal.pairs((label, value) for label, value in shown if value not in (None, "", [], {}))
     terminal.say(json.dumps({found["name"]: found["definition"]}, indent=2, ensure_ascii=False))

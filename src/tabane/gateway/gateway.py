@@ -13,6 +13,7 @@ from msgspec import Raw
 from tabane.errors import TabaneError, UnknownName, UpstreamUnavailable
 from tabane.gateway.catalogs import ServerCatalogs
 from tabane.gateway.launchers.package_downloads import StartPreparation
+from tabane.gateway.logins.logins import ServerLogins
 from tabane.gateway.lookup import CatalogLookup, UnlistedServers, lists_of
 from tabane.gateway.offers.prompts import Prompt
 from tabane.gateway.offers.resources import ResourceSource
@@ -88,7 +89,12 @@ class Gateway:
         obstacle: Callable[[Server], Message | None] = lambda server: None,
         preparation: StartPreparation | None = None,
         passed: Callable[[Server], EnvironmentNames] = lambda server: EnvironmentNames(),
+        logins: ServerLogins | None = None,
     ) -> None:
+        """Keep the arguments. ``logins`` are those at servers with OAuth; None if there are to be none."""
+        self.logins = logins
+        if logins is not None:
+            logins.on_changed = self._login_changed
         self.servers = {server.name: server for server in servers}
         self.validator = validator or ArgumentValidator()
         self._loop, self._connect, self.limits = loop, connect, limits
@@ -120,6 +126,7 @@ class Gateway:
         self.sharing.restore(self._catalogs.learned())
         self._catalogs.open(self.enabled())
         self.health.start()
+        self._follow_logins()
 
     def apply(self, servers: Sequence[Server]) -> None:
         """Apply another configuration. What did not change is not touched; calls in flight finish.
@@ -148,6 +155,7 @@ class Gateway:
         for name in changed:
             self._state_changed(name)
         self.projects.applied()
+        self._follow_logins()
 
     def use_limits(self, limits: UpstreamLimits) -> None:
         """Apply limits from now on, to running instances too."""
@@ -171,6 +179,8 @@ class Gateway:
         self.health.stop()
         for task in list(self._tasks):
             task.cancel()
+        if self.logins is not None:
+            await self.logins.close()
         await asyncio.gather(self._instances.close(), *(adopted.close() for adopted in self._adopted))
         await self.validator.close()
         await self._catalogs.close()
@@ -399,6 +409,7 @@ class Gateway:
             lambda params: self._on_log(server.name, params),
             lambda: self._state_changed(server.name),
             self._preparation,
+            lambda: self.logins.needed(server.name) if self.logins else None,
         )
 
     def _take(
@@ -434,6 +445,29 @@ class Gateway:
     def _state_changed(self, name: str) -> None:
         if self.watcher is not None:
             self.watcher.server_changed(name)
+
+    def _follow_logins(self) -> None:
+        if self.logins is not None:
+            self.spawn(self.logins.apply(dict(self.servers)))
+
+    def _login_changed(self, name: str, signed_in: bool) -> None:
+        """Start a server after a login there. After its end, its connections end too."""
+        server = self.servers.get(name)
+        if server is None or server.disabled:
+            return
+        if not signed_in:
+            self._instances.retire(name)
+        self._state_changed(name)
+        if signed_in:
+            self.spawn(self._start_again(name))
+
+    async def _start_again(self, name: str) -> None:
+        instances = [each for each in self.instances(name) if not each.connection] or [self.instance(name)]
+        for instance in instances:
+            with contextlib.suppress(TabaneError):
+                if not instance.connection:
+                    await instance.start()
+                await instance.listed()
 
     def _learned(self, server: Server, share: str) -> None:
         self._catalogs.learn(server.name, server.fingerprint, share)

@@ -80,7 +80,7 @@ class CatalogLookup:
             tool = tools.find(name)
         if tool is None or not may_find(caller, tool.target):
             self._check_disabled(caller, name)
-            self._check_downloading(caller, name)
+            self._check_unlisted(caller, name)
             raise self.unknown(caller, name)
         return tool
 
@@ -230,11 +230,11 @@ class CatalogLookup:
             if server.disabled and _may_own(server, name) and sees(caller.access, server):
                 raise UpstreamUnavailable(server.disabled)
 
-    def _check_downloading(self, caller: Caller, name: str) -> None:
+    def _check_unlisted(self, caller: Caller, name: str) -> None:
         for server in self._unlisted():
             if _may_own(server, name) and sees(caller.access, server):
                 for instance in self._servers.instances(server.name):
-                    if (error := instance.still_downloading) is not None:
+                    if (error := instance.still_downloading or instance.awaited_login) is not None:
                         raise error
 
     async def _within(

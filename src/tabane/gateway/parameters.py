@@ -142,5 +142,37 @@ class ServerLogs(Struct, frozen=True, forbid_unknown_fields=True):
     after: Annotated[str, Meta(max_length=50)] | None = None
 
 
+class StartLogin(Struct, frozen=True, forbid_unknown_fields=True):
+    """``flow``: in a browser, or with a code on another device; without it, as the servers file says.
+
+    ``redirect``: the browser returns to a port of the hub's computer, or to the hub's own HTTP address.
+    ``scopes`` are asked for besides the usual ones. ``anew``: do not continue a login that waits already.
+    """
+
+    server: Annotated[str, Meta(min_length=1)]
+    flow: Literal["browser", "device"] | None = None
+    redirect: Literal["local", "hub"] = "local"
+    scopes: Annotated[list[Annotated[str, Meta(min_length=1, max_length=1_000)]], Meta(max_length=100)] = []
+    anew: bool = False
+
+
+class FinishLogin(Struct, frozen=True, forbid_unknown_fields=True):
+    """``redirected_url`` is the URL to which the browser returned, or its query."""
+
+    redirected_url: Annotated[str, Meta(min_length=1, max_length=20_000)]
+    id: Annotated[str, Meta(max_length=100)] | None = None
+
+
+class GetLogin(Struct, frozen=True, forbid_unknown_fields=True):
+    """``wait`` is how many seconds to wait while a login is in progress."""
+
+    server: Annotated[str, Meta(min_length=1)]
+    wait: Annotated[float, Meta(ge=0, le=60)] = 0
+
+
+class LogoutServer(Struct, frozen=True, forbid_unknown_fields=True):
+    server: Annotated[str, Meta(min_length=1)]
+
+
 class NoServerParams(Struct, frozen=True, forbid_unknown_fields=True):
     pass

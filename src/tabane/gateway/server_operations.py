@@ -53,6 +53,7 @@ def server_row(
         "tags": list(server.tags),
         "switched_off": server.switched_off,
         "reason": _reason(server, lang),
+        "login": _login(gateway, server, lang),
         **_activity(instances),
     }
 
@@ -88,6 +89,17 @@ def server_detail(
         "last_failure": _last_failure(instances, lang),
         "skipped_lines": sum(i.connection.conversation.garbage for i in instances if i.connection),
     }
+
+
+def _login(gateway: Gateway, server: Server, lang: Lang) -> dict[str, Any] | None:
+    """Return the state of its login without secrets; None if it is used without one."""
+    if gateway.logins is None:
+        return None
+    found = gateway.logins.describe(server)
+    if found["state"] == "none":
+        return None
+    reason = found["reason"]
+    return found | {"reason": reason.render(lang) if reason else None}
 
 
 def _hinted(hints: ToolHints) -> dict[str, Any]:
@@ -148,6 +160,7 @@ def state_of(server: Server, instances: list[Upstream]) -> str:
         UpstreamState.READY,
         UpstreamState.STARTING,
         UpstreamState.DOWNLOADING,
+        UpstreamState.LOGIN,
         UpstreamState.WAITING,
         UpstreamState.OPEN,
         UpstreamState.STOPPED,

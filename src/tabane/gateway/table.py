@@ -13,6 +13,7 @@ from tabane.operations import Caller, CallTarget, Face, OpenCall, Operation, Pri
 
 if TYPE_CHECKING:
     from tabane.gateway.gateway import Gateway
+    from tabane.gateway.login_operations import LoginOperations
     from tabane.gateway.parallel_calls import ParallelCalls
     from tabane.gateway.server_operations import ServerOperations
     from tabane.gateway.tool_operations import ToolOperations
@@ -57,6 +58,12 @@ def gateway_table(
         return ServerOperations(gateway)
 
     @cache
+    def logins() -> LoginOperations:
+        from tabane.gateway.login_operations import LoginOperations
+
+        return LoginOperations(gateway)
+
+    @cache
     def parallel() -> ParallelCalls:
         from tabane.gateway.parallel_calls import ParallelCalls
 
@@ -72,6 +79,7 @@ def gateway_table(
         *_tool_operations(tools),
         _parallel(parallel),
         *_server_operations(servers),
+        *_login_operations(logins),
         _read_more(parts),
         *_visibility_operations(visibility),
     ]
@@ -136,6 +144,27 @@ def _server_operations(servers: Callable[[], ServerOperations]) -> list[Operatio
         _read(
             "server_logs", "Show what a server wrote to stderr.",
             given.ServerLogs, lambda c, p: servers().logs(c, p), source="admin",
+        ),
+    ]  # fmt: skip
+
+
+def _login_operations(logins: Callable[[], LoginOperations]) -> list[Operation]:
+    return [
+        Operation(
+            "start_login", "Begin a login at a server that requires one.",
+            given.StartLogin, lambda c, p: logins().start(c, p), PERSON, Privilege.ADMIN,
+        ),
+        Operation(
+            "finish_login", "Finish a login with the URL to which the browser returned.",
+            given.FinishLogin, lambda c, p: logins().finish(c, p), PERSON, Privilege.ADMIN,
+        ),
+        _read(
+            "get_login", "Show whether a server requires a login, and until when one is valid.",
+            given.GetLogin, lambda c, p: logins().get(c, p), source="admin",
+        ),
+        Operation(
+            "logout_server", "Revoke and forget the tokens of a login at a server.",
+            given.LogoutServer, lambda c, p: logins().logout(c, p), PERSON, Privilege.ADMIN,
         ),
     ]  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,6 +12,8 @@ from msgspec import Raw
 
 from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
+from tabane.gateway.logins.fetching import LoginNetwork
+from tabane.gateway.logins.logins import ServerLogins
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.servers.configuration import ServersConfiguration
@@ -26,6 +29,7 @@ from tabane.hub.questions.questions import HubQuestions
 from tabane.hub.servers import FileFollower, limits_of
 from tabane.messages import Message
 from tabane.operations import Caller, CallTarget, Door, Face, OpenCall, Operation, OperationTable
+from tabane.reader.guard.addresses import fault
 from tabane.settings import Settings
 from tabane.wire.channel import LineBatch
 
@@ -71,7 +75,16 @@ def gateway_of(
     def downloads() -> tuple[float, int]:
         return gateway.limits.download_timeout, gateway.limits.downloads
 
-    connector = Connector(loop, batch, processes, logs, environment, settings.max_line, downloads)
+    logins = ServerLogins(
+        settings.home,
+        settings.servers,
+        LoginNetwork(environment, lambda address: fault(ip_address(address.partition("%")[0]))),
+        keyring=settings.keyring,
+    )
+    logins.client_metadata_url = settings.login_client_metadata_url
+    connector = Connector(
+        loop, batch, processes, logs, environment, settings.max_line, downloads, logins.of
+    )
     gateway = Gateway(
         servers,
         settings.home,
@@ -89,6 +102,7 @@ def gateway_of(
         obstacle=connector.obstacle,
         preparation=connector.preparation,
         passed=connector.passed,
+        logins=logins,
     )
     return gateway
 
@@ -96,6 +110,8 @@ def gateway_of(
 def apply_settings(gateway: Gateway, settings: Settings, configuration: ServersConfiguration) -> None:
     """Put settings and servers in force, as they are after a reload."""
     gateway.list_wait, gateway.health_interval = settings.list_wait, settings.health_interval
+    if gateway.logins is not None:
+        gateway.logins.client_metadata_url = settings.login_client_metadata_url
     gateway.use_limits(limits_of(settings))
     gateway.apply(configuration.servers)
 

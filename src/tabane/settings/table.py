@@ -306,6 +306,13 @@ class Settings:
         True,
         say("Serve the web page at the address of the hub. The command tabane open shows it."),
     )
+    login_client_metadata_url: str = option.text(
+        "",
+        say(
+            "The URL of a client ID metadata document that you host (HTTPS). At authorization servers that "
+            "accept such documents, logins at servers use it instead of registering Tabane."
+        ),
+    )
     oauth_issuer: str = option.text(
         "",
         say(

@@ -17,13 +17,13 @@ _BETWEEN = re.compile(r"[\W_]+")
 
 _HINTS = (
     "pass", "secret", "cookie", "credential", "auth", "key", "token", "pwd", "pw", "pat", "pin", "otp", "jwt",
-    "bearer", "cvv", "cvc", "session", "csrf",
+    "bearer", "cvv", "cvc", "session", "csrf", "redirected",
 )  # fmt: skip
 """Each secret name in ASCII contains one of these."""
 
 _SECRET = (
     r"passw(?:or)?d|passphrase|passcode|secrets?(?:_|$)|secret_?key|client_?secret|cookie|credential"
-    r"|authori[sz]ation"
+    r"|authori[sz]ation|^redirected_?url$"
     r"|(?:api|access|private|signing|encryption|master|ssh|account|auth|service)_?key(?:s|$|_)"
     r"|(?:^|_)tokens?(?:_|$)"
     r"|(?:access|auth|refresh|id|bearer|bot|api|session|csrf|xsrf|device|user|client|personal)tokens?$"

@@ -28,7 +28,7 @@ from tabane.gateway.servers.json_edits import (
     without_member,
 )
 from tabane.gateway.servers.plain_secrets import without_secrets
-from tabane.gateway.servers.server_keys import is_plain
+from tabane.gateway.servers.key_values import is_plain
 from tabane.messages import Message, say
 from tabane.settings.files import write_private
 from tabane.text.nearest_names import nearest

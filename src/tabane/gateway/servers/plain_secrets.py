@@ -111,6 +111,8 @@ def _all(server: str, definition: Mapping[str, Any]) -> Iterator[PlainSecret]:
         elif known == "headers" and isinstance(value, dict):
             for name, text in value.items():
                 yield from _header(server, (key, name), name, text, 0)
+        elif known == "oauth" and isinstance(value, dict):
+            yield from _client_secret(server, key, value.get("clientSecret"))
         elif known == "args" and isinstance(value, list):
             yield from _arguments(server, key, value[:_MOST_ARGUMENTS])
         elif known in ("url", "proxy") and isinstance(value, str):
@@ -135,6 +137,12 @@ def _header(server: str, place: Place, name: object, text: object, start: int) -
         return
     own = re.sub(r"(?i)^x-", "", name)
     yield _found(place, text, begin, variable_name(server, "token" if is_authorization else own))
+
+
+def _client_secret(server: str, key: str, text: object) -> Iterator[PlainSecret]:
+    """Yield the secret of a client that is registered at an authorization server."""
+    if isinstance(text, str) and text and not _refers(text):
+        yield _found((key, "clientSecret"), text, 0, variable_name(server, "client_secret"))
 
 
 def _arguments(server: str, key: str, args: list[Any]) -> Iterator[PlainSecret]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from tabane.gateway.servers.oauth_keys import OAuthOptions
 from tabane.gateway.servers.server_keys import ToolHints
 from tabane.gateway.servers.variables import with_folder
 from tabane.messages import Message, say
@@ -34,7 +35,8 @@ class Server:
     ``ca`` is the path of a file of authorities that are trusted besides the system's. ``cert`` and ``key``
     are the files of the certificate that the server is shown. ``verify`` is whether its own certificate is
     verified. ``proxy`` is the URL of its proxy, if not the environment's. ``transport_given`` is whether the
-    file contains ``type``; if not, a URL may be of either kind.
+    file contains ``type``; if not, a URL may be of either kind. ``oauth`` are the options of a login there; False
+    if there is to be none, None if the server decides.
 
     ``project`` is the folder of the project whose file defines the server; empty for one of the servers file.
     It is visible only to clients that work in that folder.
@@ -61,6 +63,7 @@ class Server:
     verify: bool = True
     proxy: str = field(default="", repr=False)
     transport_given: bool = False
+    oauth: OAuthOptions | bool | None = None
     description: str = ""
     tags: tuple[str, ...] = ()
     category: str = ""
@@ -89,6 +92,19 @@ class Server:
     def namespace(self) -> str:
         """Return the text before ``__`` in the names of its tools; empty for none."""
         return self.name if self.prefix is None else self.prefix
+
+    @property
+    def may_login(self) -> bool:
+        """Return whether Tabane may log in there: a server at a URL, without credentials set by hand."""
+        if self.transport == "stdio" or self.oauth is False:
+            return False
+        has_user = "@" in self.url.partition("://")[2].partition("/")[0]
+        return not has_user and not any(name.lower() == "authorization" for name in self.headers)
+
+    @property
+    def login_options(self) -> OAuthOptions:
+        """Return the options of a login; the default ones if the servers file says nothing about it."""
+        return self.oauth if isinstance(self.oauth, OAuthOptions) else OAuthOptions(asked=False)
 
     def in_folder(self, folder: str) -> Server:
         """Return this server for clients that work in ``folder`` (an absolute path), without placeholders."""
@@ -121,7 +137,7 @@ class Server:
 _PROCESS = (
     *("transport", "transport_given", "command", "args", "env", "inherit", "cwd", "url"),
     *("headers", "ca", "proxy"),
-    *("cert", "key", "verify"),
+    *("cert", "key", "verify", "oauth"),
     *("share", "needs_folder", "roots", "capabilities", "project"),
 )
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
+from tabane.gateway.servers.key_values import InvalidKeyValue, is_plain
+from tabane.gateway.servers.oauth_keys import oauth
 from tabane.messages import Message, say
 from tabane.text.nearest_names import nearest
 
@@ -26,24 +28,11 @@ LEAST_TOKENS = 1_000
 MOST_TOKENS = 1_000_000
 
 
-class InvalidKeyValue(ValueError):
-    """A value that its key does not allow: what is allowed, and the position inside the value."""
-
-    def __init__(self, allowed: Message, inside: str = "") -> None:
-        super().__init__(allowed)
-        self.allowed = allowed
-        self.inside = inside
-
-
 def text(value: object) -> str:
     """Return a text that can be passed to a process: no NUL, no lone surrogate."""
     if isinstance(value, str) and is_plain(value):
         return value
     raise InvalidKeyValue(say("a text in quotes"))
-
-
-def is_plain(value: str) -> bool:
-    return "\0" not in value and not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def texts(value: object) -> tuple[str, ...]:
@@ -208,7 +197,7 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
     "maxResultTokens": whole(LEAST_TOKENS, MOST_TOKENS),
     "cache": anything,
     "sandbox": anything,
-    "oauth": anything,
+    "oauth": oauth,
 }
 
 SYNONYMS = {"serverUrl": "url", "httpUrl": "url"}

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from tabane.gateway.servers.commented_json import JsonDocument, JsonMember
+from tabane.gateway.servers.key_values import InvalidKeyValue
+from tabane.gateway.servers.oauth_keys import OAuthOptions
 from tabane.gateway.servers.plain_secrets import plain_secrets
 from tabane.gateway.servers.redaction import fingerprint, written_secrets
 from tabane.gateway.servers.server import Server, Share, Transport, unusable
@@ -16,14 +18,13 @@ from tabane.gateway.servers.server_keys import (
     SYNONYMS,
     TLS_FILES,
     TRANSPORTS,
-    InvalidKeyValue,
     unknown_key,
 )
 from tabane.gateway.servers.variables import Expansion, Variables, escaped, expand
 from tabane.messages import Message, say
 
 _MILLISECONDS = 1_000
-_EXPANDED = ("command", "args", "env", "cwd", "url", "headers", "ca", "cert", "key", "proxy")
+_EXPANDED = ("command", "args", "env", "cwd", "url", "headers", "ca", "cert", "key", "proxy", "oauth")
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +273,7 @@ class _DefinitionReader:
             verify=values.get("tls", {}).get("verify", True),
             proxy=values.get("proxy", ""),
             transport_given="type" in values,
+            oauth=values.get("oauth"),
             description=values.get("description", ""),
             tags=values.get("tags", ()),
             category=values.get("category", ""),
@@ -294,8 +296,12 @@ class _DefinitionReader:
     def _secrets(self) -> tuple[str, ...]:
         """Return the values in plain text that are hidden: by their names, and by their forms."""
         plain = {key: list(value) if key == "args" else value for key, value in self.values.items()}
+        plain.pop("oauth", None)
         by_form = (secret.value for secret in plain_secrets(self.member.key, plain))
-        return tuple(dict.fromkeys((*written_secrets(self.values), *by_form)))
+        oauth = self.values.get("oauth")
+        own = oauth.secrets if isinstance(oauth, OAuthOptions) else ()
+        written = (secret for secret in own if "${" not in secret)
+        return tuple(dict.fromkeys((*written_secrets(self.values), *by_form, *written)))
 
 
 def _with_variables(
@@ -328,6 +334,7 @@ def _with_variables(
         cert=_file("".join(done["cert"]), keep(found.place.folder), keep(variables.home)),
         key=_file("".join(done["key"]), keep(found.place.folder), keep(variables.home)),
         proxy="".join(done["proxy"]),
+        oauth=_with_texts(server.oauth, done["oauth"], found.place.folder, variables.home),
         secrets=tuple(dict.fromkeys(secrets)),
         needs_folder=needs_folder,
     )
@@ -338,7 +345,23 @@ def _with_variables(
     return (_by_roots(filled, found) if needs_folder else filled), None
 
 
+def _with_texts(
+    oauth: OAuthOptions | bool | None, texts: list[str], folder: str, home: str
+) -> OAuthOptions | bool | None:
+    """Return the options of a login with expanded texts. A private key that is a path is made absolute."""
+    if not isinstance(oauth, OAuthOptions):
+        return oauth
+    filled = dict(zip(oauth.texts(), texts, strict=True))
+    if filled["privateKey"] and "-----BEGIN" not in filled["privateKey"]:
+        filled["privateKey"] = _working_folder(filled["privateKey"], folder, home)
+    return oauth.with_texts(filled)
+
+
 def _texts_of(value: Any) -> list[str]:
+    if isinstance(value, OAuthOptions):
+        return list(value.texts().values())
+    if isinstance(value, bool):
+        return []
     if isinstance(value, str):
         return [value]
     return list(value.values() if isinstance(value, dict) else value or ())
@@ -388,5 +411,4 @@ _NOT_BUILT = {
         "a sandbox is not supported yet, so this server is not started. To start it "
         "without a sandbox, remove the key."
     ),
-    "oauth": say("oauth is not supported yet."),
 }

@@ -24,6 +24,7 @@ from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.call import Call, StdioTransport, UpstreamTransport
 from tabane.gateway.upstreams.connection import UpstreamConnection
 from tabane.gateway.upstreams.conversation import Conversation
+from tabane.gateway.upstreams.http_credentials import RequestCredentials
 from tabane.messages import Message, say
 from tabane.wire.channel import LineBatch, LineChannel
 from tabane.wire.era import Era
@@ -44,7 +45,8 @@ class Connector:
     ``environment`` is the hub's own: child processes get a few of its variables, and it names proxies.
     ``logs`` is the folder for the stderr of child processes, ``max_line`` the limit for the bytes of a
     message. ``downloads`` returns the time for one download in seconds, and how many may run at the same
-    time. ``preparation`` makes servers ready to be started.
+    time. ``preparation`` makes servers ready to be started. ``credentials`` returns those of a login at a
+    server; None if it is used without one.
     """
 
     def __init__(
@@ -56,7 +58,9 @@ class Connector:
         environment: Mapping[str, str],
         max_line: int,
         downloads: Callable[[], tuple[float, int]],
+        credentials: Callable[[Server], RequestCredentials | None] = lambda server: None,
     ) -> None:
+        self._credentials = credentials
         self._loop, self._batch, self._processes = loop, batch, processes
         self._logs, self._environment, self._max_line = logs, environment, max_line
         self.preparation = PackageDownloads(loop, processes, logs, environment, downloads)
@@ -127,7 +131,7 @@ class Connector:
         from tabane.gateway.upstreams.http_transport import StreamableHttpTransport
         from tabane.gateway.upstreams.sse_transport import SseTransport
 
-        client = UpstreamHttpClient(server, self._environment)
+        client = UpstreamHttpClient(server, self._environment, self._credentials(server))
         conversation = self._conversation(server, on_notice, on_closed)
 
         def sse() -> SseTransport:

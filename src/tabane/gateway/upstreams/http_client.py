@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tabane import __version__
 from tabane.errors import UpstreamError, UpstreamUnavailable
 from tabane.gateway.servers.server import Server
+from tabane.gateway.upstreams.http_credentials import RequestCredentials
 from tabane.gateway.upstreams.http_routing import MOST, REDIRECTS, is_permanent, proxy_for, redirect_target
 from tabane.gateway.upstreams.http_tls import UpstreamTls
 from tabane.messages import Message, say
@@ -32,6 +33,8 @@ BESIDES = 16
 """Connections besides those of calls: streams, answers to questions, the hub's own requests."""
 
 LARGEST_HEADER = 64 << 10
+
+_REFUSED = frozenset((401, 403))
 
 READ_SIZE = 8 << 10
 """Bytes of one read of a body: a server may send chunks of one byte, each of which takes work."""
@@ -57,14 +60,16 @@ class UpstreamHttpClient:
     """Sends HTTP requests to one server over its own connections, without the cookies of others.
 
     ``environment`` is the hub's: it names proxies and, with ``SSL_CERT_FILE``, a bundle of authorities.
-    To be made inside the running loop. Raises UpstreamUnavailable if the server's configuration
+    ``credentials`` are those of a login; None if the server is used without one. To be made inside the running loop. Raises UpstreamUnavailable if the server's configuration
     cannot be used.
     """
 
-    def __init__(self, server: Server, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, server: Server, environment: Mapping[str, str], credentials: RequestCredentials | None = None
+    ) -> None:
         from yarl import URL
 
-        self._server, self._environment = server, environment
+        self._server, self._environment, self._credentials = server, environment, credentials
         try:
             self.url = URL(server.url)
             if self.url.scheme not in ("http", "https") or not self.url.host:
@@ -109,8 +114,34 @@ class UpstreamHttpClient:
         """Return the response to one request. Its body is not read yet, and the caller closes it.
 
         Redirects to the same place are followed. Raises :class:`HttpUnreachable`,
-        :class:`HttpConnectionBroken`, and UpstreamUnavailable if a redirect is not followed.
+        :class:`HttpConnectionBroken`, UpstreamUnavailable if a redirect is not followed, and LoginRequired.
         """
+        if self._credentials is None:
+            return await self._followed(method, headers, body, url)
+        again = False
+        while True:
+            used = await self._credentials.headers()
+            response = await self._followed(method, {**headers, **used}, body, url)
+            if response.status not in _REFUSED or not await self._sends_again(response, used, again=again):
+                return response
+            again = True
+
+    async def _sends_again(self, response: ClientResponse, used: Mapping[str, str], *, again: bool) -> bool:
+        """Return whether to send a refused request once more. The server did not act on it."""
+        assert self._credentials is not None
+        challenges = response.headers.getall("WWW-Authenticate", ())
+        try:
+            sends = await self._credentials.refused(used, response.status, challenges, again=again)
+        except BaseException:
+            response.release()
+            raise
+        if sends:
+            response.release()
+        return sends
+
+    async def _followed(
+        self, method: str, headers: Mapping[str, str], body: bytes | None, url: URL | None
+    ) -> ClientResponse:
         at = self.url if url is None else url
         for _ in range(MOST + 1):
             response = await self._send_once(method, headers, body, at)

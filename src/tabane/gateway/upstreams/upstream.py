@@ -2,6 +2,7 @@
 
 States: idle → (downloading →) starting → ready → (died) → waiting → starting …. After too many failures in a
 row the circuit opens, and the first call after a while is the trial that closes it. A user stops a server.
+One that requires a login rests until the user has logged in.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable
 
 from msgspec import Raw
 
-from tabane.errors import TabaneError, UpstreamUnavailable
+from tabane.errors import LoginRequired, TabaneError, UpstreamUnavailable
 from tabane.gateway.launchers.package_downloads import PackageProgress, StartPreparation
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.call import Call, UpstreamReply
@@ -51,6 +52,7 @@ class Upstream:
     last time, if that is known; ``on_asked`` is given the method of each question whose client it could
     not name, ``on_log`` the parameters of each log message that belongs to no call. ``on_state`` is called
     when its state or its error has changed. ``preparation`` downloads what the server runs, if it has to be.
+    ``login`` returns the error of a server that requires a login; None if it requires none.
     """
 
     def __init__(
@@ -66,8 +68,10 @@ class Upstream:
         on_log: Callable[[Raw], None] = lambda params: None,
         on_state: Callable[[], None] = lambda: None,
         preparation: StartPreparation | None = None,
+        login: Callable[[], LoginRequired | None] = lambda: None,
     ) -> None:
         self.server = server
+        self._login = login
         self.state = UpstreamState.IDLE
         self.vitals = UpstreamHealth(used=loop.time())
         self._loop, self._connect, self.limits = loop, connect, limits
@@ -160,6 +164,8 @@ class Upstream:
         failure: TabaneError | None
         if self._closed or self.state is UpstreamState.STOPPED:
             failure = UpstreamUnavailable(is_stopped(self.server.name))
+        elif (login := self.awaited_login) is not None:
+            failure = login
         elif self._rests and self._restarts.left > 5:
             failure = self._unavailable()
         else:
@@ -234,7 +240,7 @@ class Upstream:
         """Start at the request of the user, also if it is stopped, waits, or its circuit is open."""
         self._restarts.clear()
         self.vitals.failures = 0
-        if self.state in (UpstreamState.STOPPED, UpstreamState.OPEN, UpstreamState.WAITING):
+        if self._rests or self.state in (UpstreamState.STOPPED, UpstreamState.LOGIN):
             self._set(UpstreamState.IDLE)
         await self.ensure(patient=True)
 
@@ -283,6 +289,11 @@ class Upstream:
         return self.state in (UpstreamState.OPEN, UpstreamState.WAITING)
 
     @property
+    def awaited_login(self) -> LoginRequired | None:
+        """Return the error of a server that rests until the user has logged in."""
+        return self._login() if self.state is UpstreamState.LOGIN else None
+
+    @property
     def download(self) -> PackageProgress | None:
         """Return how far the download for its start is; None if none runs."""
         return self._download.progress
@@ -301,6 +312,8 @@ class Upstream:
             return download
         if why is None or self.state in (UpstreamState.IDLE, UpstreamState.STARTING):
             return None
+        if self.state is UpstreamState.LOGIN:
+            return why
         return no_lists(name, why) if self.state is UpstreamState.READY else failed_start(name, why)
 
     @property
@@ -315,6 +328,8 @@ class Upstream:
 
     def _start(self) -> None:
         if self._closed or self._starting or self.state in (UpstreamState.READY, UpstreamState.STOPPED):
+            return
+        if self.awaited_login is not None:
             return
         if self._restarts.left > 0:
             self._restarts.arm()
@@ -373,12 +388,23 @@ class Upstream:
         self.vitals.error = why
         if self.state is UpstreamState.STOPPED or self._closed:
             return
-        log.warning("%s did not start: %s", self.server.name, why)
         self._download.ended(why)
+        if (login := self._login()) is not None:
+            self._await_login(login)
+            return
+        log.warning("%s did not start: %s", self.server.name, why)
         self._back_off()
         self._queue.refuse(self._unavailable())
         if self.state is UpstreamState.WAITING:
             self._restarts.arm()
+
+    def _await_login(self, login: LoginRequired) -> None:
+        """Rest until the user has logged in: to start again would change nothing."""
+        log.info("%s: %s", self.server.name, login)
+        self.vitals.failures = 0
+        self.vitals.error = login.message
+        self._set(UpstreamState.LOGIN)
+        self._queue.refuse(login)
 
     def _back_off(self) -> None:
         self._set(self._restarts.failed(self.vitals.failures, self.limits))
@@ -396,6 +422,9 @@ class Upstream:
         self.vitals.deaths += 1
         self.vitals.healthy = False
         self.vitals.error = say("it ended ({why})", why=why)
+        if (login := self._login()) is not None:
+            self._await_login(login)
+            return
         if self._loop.time() - self.vitals.since > STABLE:
             self.vitals.failures = 0
         self.vitals.failures += 1
@@ -425,7 +454,7 @@ class Upstream:
             await connection.stop()
 
     def _unavailable(self) -> UpstreamUnavailable:
-        return not_running(self.server.name, self.vitals.error, self._restarts.left)
+        return self.awaited_login or not_running(self.server.name, self.vitals.error, self._restarts.left)
 
     def _set(self, state: UpstreamState) -> None:
         if state is not self.state:

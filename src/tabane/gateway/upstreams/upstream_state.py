@@ -15,6 +15,7 @@ class UpstreamState(Enum):
     READY = "ready"
     WAITING = "waiting"
     OPEN = "circuit open"
+    LOGIN = "login required"
     STOPPED = "stopped"
 
 

@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from tabane.hub.http.gate import METHODS, HttpGate, json_reply
 from tabane.hub.http.legacy import ResumableSession
+from tabane.hub.http.login_return import LOGIN_RETURN, FinishLogin, login_return
 from tabane.hub.http.metrics import TEXT, HttpMetrics
 from tabane.hub.http.modern import SingleRequests
 from tabane.hub.http.programs import RPC, SOCKETS, HttpPrograms
@@ -79,6 +80,7 @@ class HttpApp:
     """An ASGI application. It counts on :class:`~tabane.hub.http.connection.HttpConnection` below it.
 
     ``draining`` tells whether the hub takes no new request. ``touch`` is called with each request.
+    ``finish_login`` finishes a login at a server, and returns the page for the browser.
     """
 
     def __init__(
@@ -92,7 +94,9 @@ class HttpApp:
         web: WebPages,
         draining: Callable[[], bool],
         touch: Callable[[], None],
+        finish_login: FinishLogin,
     ) -> None:
+        self._finish_login = finish_login
         self._settings, self._gate, self._draining, self._touch = settings, gate, draining, touch
         self._sessions, self._modern, self._programs, self._counts = sessions, modern, programs, metrics
         self._web = web
@@ -100,6 +104,7 @@ class HttpApp:
             "/healthz": self._healthz,
             "/readyz": self._readyz,
             "/metrics": self._metrics,
+            LOGIN_RETURN: self._login_return,
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -285,6 +290,12 @@ class HttpApp:
         if self._draining():
             return json_reply(503, b'{"status":"stopping"}\n')
         return json_reply(200, b'{"status":"ready"}\n')
+
+    async def _login_return(self, request: HttpRequest) -> HttpReply:
+        # A preview or a check of a link must not use up the answer.
+        if request.method != "GET":
+            raise _not_allowed(b"GET")
+        return await login_return(request, self._finish_login)
 
     async def _metrics(self, request: HttpRequest) -> HttpReply:
         named = self._gate.may_name(await self._gate.identify(request))

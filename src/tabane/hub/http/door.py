@@ -220,14 +220,19 @@ class HttpDoor:
         host, scheme = self.settings.host, "https" if self.tls else "http"
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/mcp"
 
+    @property
+    def root(self) -> str | None:
+        """Return the URL of the hub as browsers see it, without a slash at its end; None if it is not served."""
+        url = self.url
+        return None if url is None else self.settings.public_url.rstrip("/") or url.removesuffix("/mcp")
+
     def sign_in_link(self) -> str:
         """Return a URL that signs one browser in to the web page. Raises HubError if that is not served."""
         if not self.settings.web:
             raise HubError(say("The web page is turned off by the setting web."))
-        url = self.url
-        if url is None:
+        root = self.root
+        if root is None:
             raise HubError(self.problem or say("The hub does not serve HTTP (the setting http)."))
-        root = self.settings.public_url.rstrip("/") or url.removesuffix("/mcp")
         return f"{root}{SIGN_IN}#{self.links.make()}"
 
     @property

@@ -17,6 +17,7 @@ from tabane.hub.http.authentication import (
     UncheckedCredential,
 )
 from tabane.hub.http.forwarding import AmbiguousOrigin, TrustedProxies
+from tabane.hub.http.login_return import LOGIN_RETURN
 from tabane.hub.http.request import JSON_HEAD, HeaderList, HttpReply, HttpRequest, RefusedRequest, refusal
 from tabane.hub.http.sources import source_of
 from tabane.hub.rpc.permission import LOOPBACK, LoopbackAccess
@@ -172,10 +173,10 @@ class HttpGate:
         return self._settings().web and is_web_path(request.path) and "upgrade" not in request.headers
 
     def _is_link(self, request: HttpRequest) -> bool:
-        """Return whether a link of another page leads to the web page, in a tab of its own."""
+        """Return whether another page leads to the web page, or back from a login, in a tab of its own."""
         headers = request.headers
         opens = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
-        return request.method == "GET" and opens and self._is_web(request)
+        return request.method == "GET" and opens and (self._is_web(request) or request.path == LOGIN_RETURN)
 
     # -- who it is -------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from tabane.hub.http.connection import HttpConnection, date_header, wall_clock
 from tabane.hub.http.door import HttpDoor
 from tabane.hub.http.failed_attempts import FailedAttempts
 from tabane.hub.http.gate import HttpGate
+from tabane.hub.http.login_return import LOGIN_RETURN
 from tabane.hub.http.metrics import HttpMetrics
 from tabane.hub.http.modern import SingleRequests
 from tabane.hub.http.programs import Admission, HttpPrograms
@@ -79,6 +80,9 @@ class HttpServer:
         )
         self._attempts = attempts
         self._web = WebPages(door, gate, authenticator, lambda: hub.sessions.draining, hub.environment)
+        logins = hub.gateway.logins
+        assert logins is not None
+        logins.hub_callback = lambda: door.root and door.root + LOGIN_RETURN
         self._app = HttpApp(
             settings,
             gate,
@@ -89,6 +93,7 @@ class HttpServer:
             self._web,
             lambda: hub.sessions.draining,
             door.touch,
+            logins.callback,
         )
         self.config = Config(
             self._app,

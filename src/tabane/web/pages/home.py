@@ -51,6 +51,7 @@ STATES: Mapping[str, tuple[Message, str]] = {
     "starting": (say("starting"), "accent"),
     "waiting": (say("restarting"), "warn"),
     "circuit open": (say("failing"), "bad"),
+    "login required": (say("login required"), "warn"),
     "stopped": (say("stopped"), ""),
     "disabled": (say("disabled"), ""),
     "idle": (say("starts on demand"), ""),

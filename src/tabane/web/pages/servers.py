@@ -23,6 +23,7 @@ STATES: Mapping[str, tuple[Message, str]] = {
     "starting": (say("Starting"), "accent"),
     "waiting": (say("Restarting soon"), "warn"),
     "circuit open": (say("Paused after failures"), "bad"),
+    "login required": (say("Login required"), "warn"),
     "stopped": (say("Stopped"), ""),
     "idle": (say("Not started"), ""),
     "disabled": (say("Disabled"), ""),
