@@ -22,13 +22,6 @@ LONGEST = 20_000
 
 LONGEST_LISTED = 300
 
-KINDS: Mapping[str, Message] = {
-    "form": say("asks for an answer"),
-    "url": say("asks you to open a link"),
-    "sampling": say("asks the model of the client"),
-    "roots": say("asks for the folders of the client"),
-}
-
 TEMPLATES = {"form": "questions/form.html", "url": "questions/link.html"}
 """Templates of the answer by kind. The others are answered with a text."""
 
@@ -165,9 +158,20 @@ def _shown(row: Mapping[str, Any], longest: int) -> dict[str, Any]:
     return {
         **row,
         "message": shown_controls(printable(message[:longest])) + ("…" if len(message) > longest else ""),
-        "purpose": KINDS.get(row["kind"], KINDS["form"]),
+        "title": _title(row),
         "page": question_url(row["id"]),
     }
+
+
+def _title(row: Mapping[str, Any]) -> Message:
+    match row["kind"]:
+        case "url":
+            return say("{server!n} asks you to open a link", server=row["server"])
+        case "sampling":
+            return say("{server!n} asks the model of the client", server=row["server"])
+        case "roots":
+            return say("{server!n} asks for the folders of the client", server=row["server"])
+    return say("{server!n} asks for an answer", server=row["server"])
 
 
 def _text(value: object) -> str:
