@@ -45,6 +45,7 @@ class SessionClient(Protocol):
     caller: Caller
     era: Era | None
     version: str | None
+    features: Features
 
     @property
     def unsent(self) -> int:

@@ -31,7 +31,7 @@ from tabane.wire import era as eras
 from tabane.wire import json, rpc
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
-from tabane.wire.questions import ON_PAGE, capabilities_of, features_of
+from tabane.wire.questions import NOTHING, ON_PAGE, capabilities_of, features_of
 from tabane.wire.trace_context import TRACEPARENT, TRACESTATE
 
 log = logging.getLogger(__name__)
@@ -107,6 +107,7 @@ class Session:
         "caller",
         "calls",
         "era",
+        "features",
         "held",
         "key",
         "mode",
@@ -143,7 +144,7 @@ class Session:
         self._subscriptions: ClientSubscriptions | None = None
         self._told_version = host.gateway.catalogue.version
         self._closed: asyncio.Future[None] | None = None
-        self._capabilities = Raw(b"{}")
+        self._capabilities, self.features = Raw(b"{}"), NOTHING
 
     @property
     def closed(self) -> asyncio.Future[None]:
@@ -348,7 +349,8 @@ class Session:
         """Note what a modern client can be asked: a server that runs for it alone is told that."""
         if capabilities != self._capabilities:
             self._capabilities = Raw(bytes(capabilities))
-            features = features_of(json.fields(capabilities)) - {"roots"}
+            features = self.features = features_of(json.fields(capabilities))
+            features -= {"roots"}
             if self._host.questions.to_page():
                 features |= ON_PAGE
             self.caller = replace(self.caller, capabilities=capabilities_of(features))
