@@ -23,6 +23,7 @@ ORDER = (
         "everything",
         "versions",
         "http",
+        "questions",
         "neighbors",
         "starts",
         "access",

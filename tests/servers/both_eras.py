@@ -85,6 +85,8 @@ from tests.servers.conformance.calls import (
     roots,
 )
 from tests.servers.conformance.server import deaf_to_modern, serve_stdio
+from tests.servers.questions import Asking
+from tests.servers.questions import tools as asking_tools
 
 Json = dict[str, Any]
 Context = ServerRequestContext[Any, Any]
@@ -112,10 +114,11 @@ def said(text: str) -> list[ContentBlock]:
     return [TextContent(text=text)]
 
 
-class Upstream:
+class Upstream(Asking):
     """The handlers. ``mark`` adds a line to the file."""
 
     def __init__(self, name: str, file: str) -> None:
+        super().__init__()
         self.name, self.file = name, file
         self.state = State()
         self.grown = {"tools": False, "prompts": False, "resources": False}
@@ -149,13 +152,14 @@ class Upstream:
             described("region", {"type": "object", "properties": {
                 "place": {"type": "string", "x-mcp-header": "Place"}}}),
         ]  # fmt: skip
-        return tools + ([described("grown")] if self.grown["tools"] else [])
+        return tools + asking_tools() + ([described("grown")] if self.grown["tools"] else [])
 
     def prompts(self) -> list[Prompt]:
         arguments = [PromptArgument(name="word", description="A word", required=True)]
         prompts = [
             Prompt(name="plain", description="Without arguments"),
             Prompt(name="worded", title="With one", arguments=arguments, _meta=EXTRA),
+            Prompt(name="asked", description="Asks for whom it is"),
         ]
         prompts += [Prompt(name="grown")] if self.grown["prompts"] else []
         return prompts + [Prompt(name=f"bulk-{number:03}") for number in range(BULK)]
@@ -165,6 +169,7 @@ class Upstream:
         resources = [
             Resource(uri=f"{own}/text", name="text", mime_type="text/plain", size=12),
             Resource(uri=f"{own}/blob", name="blob", mime_type="image/png", _meta=EXTRA),
+            Resource(uri=f"{own}/asked", name="asked", mime_type="text/plain"),
             Resource(uri="grid://common/text", name="common", description="Each server has one"),
         ]
         return resources + ([Resource(uri=f"{own}/grown", name="grown")] if self.grown["resources"] else [])
@@ -193,8 +198,15 @@ class Upstream:
 
     # -- what is fetched -------------------------------------------------------------------------
 
-    async def read(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+    async def read(
+        self, context: Context, params: ReadResourceRequestParams
+    ) -> ReadResourceResult | InputRequiredResult:
         uri = str(params.uri)
+        if uri.endswith("/asked"):
+            try:
+                return await self.asked_resource(Call(context, {}, params, self.state), uri)
+            except InputNeededError as needed:
+                return needed.result
         if uri.endswith("/blob"):
             blob = BlobResourceContents(uri=uri, mime_type="image/png", blob=PIXEL, _meta=EXTRA)
             return ReadResourceResult(contents=[blob])
@@ -203,7 +215,14 @@ class Upstream:
         contents = TextResourceContents(uri=uri, mime_type="text/plain", text=f"{self.name}: {uri} 本文")
         return ReadResourceResult(contents=[contents], _meta=EXTRA)
 
-    async def get_prompt(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
+    async def get_prompt(
+        self, context: Context, params: GetPromptRequestParams
+    ) -> GetPromptResult | InputRequiredResult:
+        if params.name == "asked":
+            try:
+                return await self.asked_prompt(Call(context, {}, params, self.state))
+            except InputNeededError as needed:
+                return needed.result
         word = (params.arguments or {}).get("word", "")
         blocks: list[ContentBlock] = [
             TextContent(text=f"{params.name} {word}", annotations=Annotations(audience=["user"])),

@@ -210,7 +210,9 @@ class Toolbox:
             answered.set()
 
         self._server.ask(_given(params, "method", "ping"), _given(params, "params", {}), take)
-        return text(response[0]) if answered.wait(100) else text("no answer in 100 s", isError=True)
+        seconds = _given(params, "seconds", 100)
+        answer = answered.wait(seconds)
+        return text(response[0]) if answer else text(f"no answer in {seconds} s", isError=True)
 
     def _ask_by_result(self, params: Json) -> Json:
         method = _given(params, "method", "roots/list")

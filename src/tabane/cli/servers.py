@@ -245,7 +245,8 @@ def _print_server(terminal: Terminal, found: dict[str, Any]) -> None:
     # A server without prompts or resources is usual, and worth no word.
     none: dict[str, Any] = {key: None for key in ("prompts", "resources", "templates") if not found.get(key)}
     none["overridden"] = list(found.get("overrides") or ())
-    found = found | none | {"state": TableState(found["state"]), "login_text": login_words(found.get("login"))}
+    none |= {"state": TableState(found["state"]), "login_text": login_words(found.get("login"))}
+    found = found | none
     shown = [(label, found.get(key)) for key, label in _LABELS.items()]
     terminal.pairs((label, value) for label, value in shown if value not in (None, "", [], {}))
     terminal.say(json.dumps({found["name"]: found["definition"]}, indent=2, ensure_ascii=False))

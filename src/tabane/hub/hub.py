@@ -112,7 +112,7 @@ class Hub:
         )
         self.access = HubAccess(lambda: self.settings, loop, self.gateway, lambda: self.table)
         self.audit = HubAudit(loop, self.access, settings, self.environment, self.gateway, self.jobs)
-        self.audit.meter.used = self.tools.note_use
+        self.tools.report_to(self.audit.meter, self.audit.live.questions_changed)
         self.table = OperationTable(self._operations())
         self.door = Door(self.table, self.jobs, self.audit.meter)
         self.tools.provide(self.table, self.stores, self.access)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Raw
 
@@ -151,6 +151,12 @@ class UsedServersFile:
         return self._follower().problem
 
 
+class UseMeter(Protocol):
+    """Tells of each successful call: its target, and the holder."""
+
+    used: Callable[[CallTarget, str], None] | None
+
+
 class HubTools:
     """The tools of servers and the hub's own, as operations; and the questions that servers ask meanwhile.
 
@@ -197,6 +203,11 @@ class HubTools:
         self._gateway.provide(
             tools, old_names(table), lambda: idle(names, lambda of: held(of, stores, limits))
         )
+
+    def report_to(self, meter: UseMeter, questions_changed: Callable[[], None]) -> None:
+        """Have the uses of tools counted, and changes of the open questions told."""
+        meter.used = self.note_use
+        self.questions.open.watcher = questions_changed
 
     def note_use(self, target: CallTarget, holder: str) -> None:
         """Count a call of a server's tool. The counts outlive the hub unless calls are not to be recorded."""

@@ -68,6 +68,17 @@ def escaped_controls(written: str) -> str:
     return _INVISIBLE.sub(lambda found: _kept_flag(found) or _escapes(found), written)
 
 
+def shown_controls(text: str) -> str:
+    """Return untrusted text with these characters as their numbers, such as ``⟨U+202E⟩``: nothing is hidden.
+
+    For a page, where they do nothing but deceive. Newlines and tabs stay.
+    """
+    if _SUSPECT.search(text) is None:
+        return text
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").replace("\r\n", "\n")
+    return _INVISIBLE.sub(lambda found: _kept_flag(found) or _numbers(found), _CONTROL.sub(_numbers, text))
+
+
 def ascii_json(written: str) -> str:
     """Return valid JSON as the same data in ASCII."""
     return _BEYOND_ASCII.sub(_escapes, written)
@@ -75,6 +86,10 @@ def ascii_json(written: str) -> str:
 
 def _kept_flag(found: re.Match[str]) -> str:
     return found[0] if found[0].startswith("\U0001f3f4") else ""
+
+
+def _numbers(found: re.Match[str]) -> str:
+    return "".join(f"\u27e8U+{ord(sign):04X}\u27e9" for sign in found[0])
 
 
 def _escapes(found: re.Match[str]) -> str:

@@ -9,19 +9,24 @@ from tabane.messages import Message, say
 
 
 class NavigationEntry(NamedTuple):
-    """A page in the navigation. It is shown to those who may use the operation ``needs``; "" is everybody."""
+    """A page in the navigation. It is shown to those who may use the operation ``needs``; "" is everybody.
+
+    ``topic``: the event after which the number beside it, at ``path/-/count``, is another; "" without one.
+    """
 
     path: str
     label: Message
     icon: str
     needs: str
     group: str
+    topic: str = ""
 
 
 ENTRIES = (
     NavigationEntry("/", say("Home"), "home", "", "top"),
     NavigationEntry("/search", say("Search"), "search", "search_everything", "top"),
     NavigationEntry("/activity", say("Activity"), "activity", "list_live_calls", "hub"),
+    NavigationEntry("/questions", say("Questions"), "question", "list_questions", "hub", "questions"),
     NavigationEntry("/servers", say("Servers"), "servers", "list_servers", "hub"),
     NavigationEntry("/tools", say("Tools"), "tools", "search_tools", "hub"),
     NavigationEntry("/posts", say("Posts"), "posts", "get_database_stats", "archive"),

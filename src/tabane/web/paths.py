@@ -9,7 +9,8 @@ EVENTS = "/events"
 AREAS = frozenset(
     {
         "", "activity", "audit", "documents", "health", "home", "jobs", "keys", "palette", "posts",
-        "preferences", "profiles", "models", "reader", "search", "servers", "settings", "tools", "usage",
+        "preferences", "profiles", "models", "questions", "reader", "search", "servers", "settings", "tools",
+        "usage",
     }
 )  # fmt: skip
 """First parts of the paths of pages; "" is the home page."""

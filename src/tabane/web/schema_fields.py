@@ -60,6 +60,7 @@ class SchemaField:
     whole. ``format`` is that of a text (date, email …). ``choices`` are the allowed values, of a constant its
     only one. ``default`` is JSON; empty without one. ``fields`` are the members of a group, the options of
     variants, or the one item of a list. ``open``: a group takes other members too. A group has them as JSON.
+    ``unique``: a list has no item twice.
     """
 
     path: str
@@ -76,6 +77,7 @@ class SchemaField:
     limits: FieldLimits = _UNLIMITED
     fields: tuple[SchemaField, ...] = ()
     open: bool = False
+    unique: bool = False
     level: int = 0
 
     @property
@@ -254,7 +256,8 @@ class _SchemaReader:
         limits = FieldLimits(
             shortest=_count(schema.get("minItems")) or 0, longest=_count(schema.get("maxItems"))
         )
-        return _leaf(schema, place, "list", fields=(item,), limits=limits, level=place.lists)
+        unique = schema.get("uniqueItems") is True
+        return _leaf(schema, place, "list", fields=(item,), limits=limits, unique=unique, level=place.lists)
 
     def _scalar(self, schema: JsonObject, place: _FieldPlace) -> SchemaField:
         kind = schema.get("type")

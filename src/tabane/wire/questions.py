@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec import Raw
 
-from tabane.wire.era import LEGACY, META_CAPABILITIES
+from tabane.wire.era import LEGACY
 from tabane.wire.json import InvalidJson, Members, decode, elements, encode, fields, join, quote, text
 
 QuestionKind = Literal["form", "url", "sampling", "roots"]
@@ -34,6 +34,7 @@ ASKING = frozenset({b"tools/call", b"prompts/get", b"resources/read"})
 """Methods whose result may be ``input_required``."""
 
 EVERYTHING: Features = frozenset({"form", "url", "sampling", "sampling.tools", "roots"})
+NOTHING: Features = frozenset()
 ON_PAGE: Features = frozenset({"form", "url"})
 """Questions that a person can answer without a client."""
 
@@ -229,15 +230,6 @@ def features_of(capabilities: Members, version: str | None = None) -> Features:
     if _object(capabilities.get("roots")) is not None:
         found.add("roots")
     return frozenset(found)
-
-
-def declared_features(meta: Members, *, local: bool) -> Features:
-    """Return what a modern client can be asked during a request, by the capabilities in its ``_meta``.
-
-    Folders of a client that is not ``local`` are not folders of this machine.
-    """
-    found = features_of(_object(meta.get(META_CAPABILITIES)) or {})
-    return found if local else found - {"roots"}
 
 
 def capabilities_of(features: Iterable[str]) -> bytes:

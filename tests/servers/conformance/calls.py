@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -109,7 +110,8 @@ class Call:
             self._require(question)
         if self.modern:
             return self._given(questions, remember)
-        return {name: await self._push(question) for name, question in questions.items()}
+        answers = await asyncio.gather(*map(self._push, questions.values()))
+        return dict(zip(questions, answers, strict=True))
 
     def _require(self, question: Question) -> None:
         if self.declared(question):

@@ -50,6 +50,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tests.servers.conformance import offers
 from tests.servers.conformance.calls import Call, InputNeededError, State, ToolFailedError
+from tests.servers.conformance.tasks import TaskBoard
 from tests.servers.conformance.tools import MORE_TOOLS, TOOLS, Fixture
 
 Era = Literal["both", "legacy"]
@@ -66,6 +67,7 @@ class Upstream:
 
     def __init__(self) -> None:
         self._state = State()
+        self._tasks = TaskBoard()
 
     def server(self) -> Server[Any]:
         """The SDK's server with all of them. Its `requestState` is sealed, and one that is not is refused."""
@@ -90,6 +92,7 @@ class Upstream:
         server.middleware.append(
             RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=NAME)
         )
+        self._tasks.register(server)
         return server
 
     def _tools(self) -> dict[str, Fixture]:
@@ -104,21 +107,28 @@ class Upstream:
         return tool.schema if tool else None
 
     async def _list_tools(self, context: Context, params: Page) -> ListToolsResult:
-        return ListToolsResult(tools=[tool.tool for tool in self._tools().values()])
+        return ListToolsResult(tools=[*(tool.tool for tool in self._tools().values()), *self._tasks.tools()])
 
     async def _call_tool(
         self, context: Context, params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
         tool = self._tools().get(params.name)
-        if tool is None:
-            raise MCPError(code=INVALID_PARAMS, message=f"Unknown tool: {params.name}")
+        call = Call(context, params.arguments or {}, params, self._state)
         try:
-            content = await tool.run(Call(context, params.arguments or {}, params, self._state))
+            if tool is None:
+                return await self._long(params.name, call)
+            content = await tool.run(call)
         except InputNeededError as needed:
             return needed.result
         except ToolFailedError as failed:
             return CallToolResult(content=[TextContent(text=str(failed))], is_error=True)
         return CallToolResult(content=content)
+
+    async def _long(self, name: str, call: Call) -> CallToolResult | InputRequiredResult:
+        done = await self._tasks.call(name, call)
+        if done is None:
+            raise MCPError(code=INVALID_PARAMS, message=f"Unknown tool: {name}")
+        return done  # type: ignore[return-value]  # a task is a dictionary: the SDK has no type for it
 
     async def _list_prompts(self, context: Context, params: Page) -> ListPromptsResult:
         return ListPromptsResult(prompts=[fixture.prompt for fixture in self._prompts().values()])

@@ -104,7 +104,9 @@ async def _registered(
 
 def _usable_method(place: AuthorizationServer, method: str, *, has_secret: bool) -> str:
     if method not in METHODS:
-        raise UpstreamUnavailable(_refused(place, say("it wants {method}, which needs a key", method=method[:50])))
+        raise UpstreamUnavailable(
+            _refused(place, say("it wants {method}, which needs a key", method=method[:50]))
+        )
     return method if has_secret else "none"
 
 
@@ -118,7 +120,9 @@ def _is_credential(value: object) -> bool:
 
 
 def _expiry(value: object) -> float:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0.0
+    return (
+        float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0.0
+    )
 
 
 def _status(status: int, why: str) -> Message:

@@ -128,7 +128,9 @@ class LoginHttp:
             url = urljoin(url, location)
             if origin_of(url) != origin:
                 raise LoginRequestFailed(
-                    say("{place} redirects to another site, {other}", place=origin, other=origin_of(url)[:200])
+                    say(
+                        "{place} redirects to another site, {other}", place=origin, other=origin_of(url)[:200]
+                    )
                 )
         raise LoginRequestFailed(say("{place} redirects too many times", place=origin))
 

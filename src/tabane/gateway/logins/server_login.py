@@ -40,7 +40,12 @@ class ServerLogin:
     """
 
     def __init__(
-        self, server: Server, file: str, book: LoginBook, network: LoginNetwork, metadata_url: Callable[[], str]
+        self,
+        server: Server,
+        file: str,
+        book: LoginBook,
+        network: LoginNetwork,
+        metadata_url: Callable[[], str],
     ) -> None:
         self.server = server
         self.needed: LoginRequired | None = None
@@ -326,5 +331,3 @@ def login_text(server: str, why: Message | None = None) -> Message:
     return say(
         "{server!n} requires a new login: {why}. Run: tabane servers login {server!c}", server=server, why=why
     )
-
-

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from msgspec import Raw
 
@@ -25,7 +24,7 @@ from tabane.wire.json import InvalidJson, Members
 from tabane.wire.negotiation import filtered, names_extensions
 from tabane.wire.questions import (
     ASKING,
-    declared_features,
+    Features,
     required_capabilities,
     urls_required,
     with_responses,
@@ -140,11 +139,12 @@ class ClientCalls:
         if self._session.era is not Era.MODERN or call.method not in ASKING:
             return False
         caller = self._session.caller
-        features = declared_features(call.meta, local=caller.access.holder == LOCAL.holder)
+        features = self._features
         binding = self._binding(call, name)
-        parked = ParkedCall(call, upstream, caller, server, name, binding, features, call.on_reply)
-        call.on_question = partial(self._parked.ask, parked)
-        return call.on_question(request)
+        parked = ParkedCall(
+            self._parked, call, upstream, caller, server, name, binding, features, call.on_reply
+        )
+        return parked.ask(request)
 
     def _resumes(self, key: bytes, call: Call, name: str, opened: OpenCall) -> bool:
         """Continue the parked call that a request belongs to. Return whether it has been dealt with."""
@@ -181,13 +181,18 @@ class ClientCalls:
         urls = urls_required(error)
         if not urls:
             return reply
-        local = self._session.caller.access.holder == LOCAL.holder
-        if call.method in ASKING and "url" in declared_features(call.meta, local=local):
+        if call.method in ASKING and "url" in self._features:
             asked = self._parked.ask_to_open(urls, self._binding(call, name))
             return UpstreamReply(result=asked, era=Era.MODERN)
         lacking = {"requiredCapabilities": required_capabilities(urls.values())}
         text = "the server needs the user to open a URL"
         return UpstreamReply(error=Raw(json.error_object(eras.MISSING_CAPABILITY, text, lacking)))
+
+    @property
+    def _features(self) -> Features:
+        """Return what a modern client can be asked. Folders of another machine are none of this one."""
+        features = self._session.features
+        return features if self._session.caller.access.holder == LOCAL.holder else features - {"roots"}
 
     def _binding(self, call: Call, name: str) -> CallBinding:
         return CallBinding(self._session.caller.access.holder, call.method, name, digest_of(call.params))

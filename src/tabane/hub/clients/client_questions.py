@@ -44,6 +44,7 @@ class SessionClient(Protocol):
     caller: Caller
     era: Era | None
     version: str | None
+    features: Features
 
     @property
     def carried(self) -> Collection[str] | None:

@@ -33,7 +33,7 @@ from tabane.wire import json, rpc
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
 from tabane.wire.negotiation import told_to_servers
-from tabane.wire.questions import ON_PAGE, Features, features_of
+from tabane.wire.questions import NOTHING, ON_PAGE, Features, features_of
 from tabane.wire.trace_context import TRACEPARENT, TRACESTATE
 
 log = logging.getLogger(__name__)
@@ -131,6 +131,7 @@ class Session:
         "caller",
         "calls",
         "era",
+        "features",
         "held",
         "key",
         "mode",
@@ -169,7 +170,7 @@ class Session:
         self._subscriptions: ClientSubscriptions | None = None
         self._told_version = host.gateway.catalogue.version
         self._closed: asyncio.Future[None] | None = None
-        self._capabilities = Raw(b"{}")
+        self._capabilities, self.features = Raw(b"{}"), NOTHING
 
     @property
     def closed(self) -> asyncio.Future[None]:
@@ -411,7 +412,8 @@ class Session:
         if declared != self._capabilities:
             self._capabilities = Raw(bytes(declared))
             capabilities = json.fields(declared)
-            self._told_to_servers(capabilities, features_of(capabilities))
+            self.features = features_of(capabilities)
+            self._told_to_servers(capabilities, self.features)
 
     @property
     def carried(self) -> Collection[str] | None:

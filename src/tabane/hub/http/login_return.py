@@ -20,5 +20,7 @@ async def login_return(request: HttpRequest, finish: FinishLogin) -> HttpReply:
     lang = page_language(request.headers.get("accept-language", ""))
     page = await finish(request.scope.get("query_string", b"").decode("latin-1"), lang)
     headers = [(name.encode(), value.encode()) for name, value in CallbackPage.HEADERS.items()]
-    headers = [(name, value) for name, value in headers if name != b"x-content-type-options"]  # the gate sends it
+    headers = [
+        (name, value) for name, value in headers if name != b"x-content-type-options"
+    ]  # the gate sends it
     return HttpReply(200 if page.fine else 400, page.html(), headers)

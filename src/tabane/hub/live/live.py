@@ -78,6 +78,11 @@ class HubLive:
         if self._recording is not None:
             self._recording.document_changed()
 
+    def questions_changed(self) -> None:
+        """Note that a server asked something, or that a question is over."""
+        if self._recording is not None:
+            self._recording.questions_changed()
+
     def settings_changed(self) -> None:
         """Note that the settings or the servers file were read again."""
         if self._recording is not None:

@@ -68,6 +68,11 @@ class LiveRecording:
         self._jobs[job.key] = job
         self.feed.deliver_soon()
 
+    def questions_changed(self) -> None:
+        """Note that a server asked something, or that a question is over."""
+        self._topics.setdefault("questions", "")
+        self.feed.deliver_soon()
+
     def document_changed(self) -> None:
         """Note that a document was put, changed or deleted."""
         self._topics.setdefault("documents", "")

@@ -7,8 +7,8 @@ from typing import Literal
 from tabane.operations import CallTarget
 
 Topic = Literal[
-    "calls", "activity", "servers", "catalog", "jobs", "documents", "pages", "posts", "keys", "settings",
-    "reset",
+    "calls", "activity", "servers", "catalog", "jobs", "questions", "documents", "pages", "posts", "keys",
+    "settings", "reset",
 ]  # fmt: skip
 
 NEEDED: dict[Topic, tuple[str, str]] = {
@@ -17,6 +17,7 @@ NEEDED: dict[Topic, tuple[str, str]] = {
     "servers": ("list_servers", "admin"),
     "catalog": ("list_tools", "hub"),
     "jobs": ("list_jobs", "admin"),
+    "questions": ("list_questions", "hub"),
     "documents": ("list_documents", "documents"),
     "pages": ("list_pages", "pages"),
     "posts": ("get_database_stats", "posts"),

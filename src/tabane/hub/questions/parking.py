@@ -11,7 +11,6 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 
 from msgspec import Raw
 
@@ -57,13 +56,34 @@ MOST_REMEMBERED = 1024
 
 
 class AskedQuestion:
-    """A question of a parked call, and where it is listed."""
+    """A question during a call, under the name ``key`` for the client, and where it is listed.
 
-    __slots__ = ("listed", "question", "request")
+    ``questions`` are those that the client of the call has to answer.
+    """
 
-    def __init__(self, request: ServerRequest, question: Question) -> None:
-        self.request, self.question = request, question
+    __slots__ = ("key", "listed", "open", "question", "questions", "request")
+
+    def __init__(
+        self,
+        key: str,
+        request: ServerRequest,
+        question: Question,
+        questions: dict[str, AskedQuestion],
+        listed: OpenQuestions,
+    ) -> None:
+        self.key, self.request, self.question = key, request, question
+        self.questions, self.open = questions, listed
         self.listed: OpenQuestion | None = None
+
+    def give(self, reply: UpstreamReply) -> None:
+        """Take an answer, of the client or of a person elsewhere."""
+        self.withdraw("")
+        self.request.answer(reply)
+
+    def withdraw(self, reason: str) -> None:
+        """Note that nobody wants an answer any more."""
+        self.questions.pop(self.key, None)
+        self.open.drop(self.listed)
 
 
 class ParkedCall:
@@ -74,15 +94,31 @@ class ParkedCall:
     """
 
     __slots__ = (
-        "asked", "binding", "call", "caller", "count", "expires", "features", "holder", "id", "kept", "name",
-        "on_reply", "reply", "round", "server", "timer",
+        "asked",
+        "binding",
+        "call",
+        "caller",
+        "calls",
+        "count",
+        "expires",
+        "features",
+        "holder",
+        "id",
+        "kept",
+        "name",
+        "on_reply",
+        "reply",
+        "round",
+        "server",
     )  # fmt: skip
 
     def __init__(
-        self, call: Call, holder: CallHolder, caller: Caller, server: str, name: str, binding: CallBinding,
-        features: Features, on_reply: Callable[[UpstreamReply], None] | None,
+        self, calls: ParkedCalls, call: Call, holder: CallHolder, caller: Caller, server: str, name: str,
+        binding: CallBinding, features: Features, on_reply: Callable[[UpstreamReply], None] | None,
     ) -> None:  # fmt: skip
         self.id = os.urandom(8).hex()
+        self.calls = calls
+        call.on_question = self.ask
         self.call, self.holder, self.caller = call, holder, caller
         self.server, self.name, self.binding, self.features = server, name, binding, features
         self.on_reply = on_reply
@@ -90,7 +126,6 @@ class ParkedCall:
         self.reply: UpstreamReply | None = None
         self.round = self.count = 0
         self.expires = 0.0
-        self.timer: asyncio.TimerHandle | None = None
         self.kept = False
 
     def attach(self, call: Call) -> None:
@@ -100,10 +135,18 @@ class ParkedCall:
         mine.on_reply, mine.on_notice, mine.unsent = call.on_reply, call.on_notice, call.unsent
         mine.session, mine.client, mine.marks = call.session, call.client, call.marks
 
-    def detach(self, on_reply: Callable[[UpstreamReply], None]) -> None:
+    def ask(self, request: ServerRequest) -> bool:
+        """Take a question of the server. Return whether the client, or somebody, can be asked."""
+        return self.calls.ask(self, request)
+
+    def replied(self, reply: UpstreamReply) -> None:
+        """Keep what the server answered before its client came back."""
+        self.calls.replied(self, reply)
+
+    def detach(self) -> None:
         """Let go of the client's request, which is over."""
         mine, self.on_reply = self.call, None
-        mine.on_reply, mine.on_notice, mine.unsent, mine.marks = on_reply, None, _nothing, None
+        mine.on_reply, mine.on_notice, mine.unsent, mine.marks = self.replied, None, _nothing, None
         # The request was sent. What it consisted of would keep the whole message of the client in memory.
         mine.params = {}
         mine.meta = {"progressToken": Raw(b"0")} if "progressToken" in mine.meta else {}
@@ -135,6 +178,8 @@ class ParkedCalls:
         self._gathering: dict[str, ParkedCall] = {}
         self._ended: OrderedDict[str, str] = OrderedDict()
         self._began = time.time()
+        self._timer: asyncio.TimerHandle | None = None
+        self._due = 0.0
 
     def __len__(self) -> int:
         return len(self._parked)
@@ -144,19 +189,19 @@ class ParkedCalls:
     def ask(self, parked: ParkedCall, request: ServerRequest) -> bool:
         """Take a question of the server. Return whether the client, or somebody, can be asked."""
         try:
-            asked = AskedQuestion(request, question_of(request.method, request.params))
+            question = question_of(request.method, request.params)
         except InvalidQuestion as error:
             request.refusal = str(error)
             return False
-        request.params = Raw(b"")  # the question has them, without the message that they came in
-        lacking = missing(asked.question, parked.features)
-        if lacking is not None and not self._takes(asked.question):
+        lacking = missing(question, parked.features)
+        if lacking is not None and not self._takes(question):
             request.refusal = f"the client has no capability for it ({lacking})"
             return False
         if lacking is None and (full := self._full(parked)):
             request.refusal = full
             return False
-        self._put(parked, asked, lacking is None)
+        request.params = Raw(b"")  # the question has them, without the message that they came in
+        self._put(parked, request, question, lacking is None)
         return True
 
     def _full(self, parked: ParkedCall) -> str | None:
@@ -173,31 +218,24 @@ class ParkedCalls:
             return "too many calls wait for answers"
         return None
 
-    def _put(self, parked: ParkedCall, asked: AskedQuestion, to_client: bool) -> None:
+    def _put(self, parked: ParkedCall, request: ServerRequest, question: Question, to_client: bool) -> None:
         parked.count += 1
-        key = f"question-{parked.count}"
-        request = asked.request
-        if to_client:
-            parked.asked[key] = asked
-        give = partial(self._given, parked, key, request)
+        asked = self._asked(parked, f"question-{parked.count}", request, question)
         asked.listed = self._open.put(
-            OpenQuestion(parked.caller, parked.server, parked.name, asked.question, LIMIT, give)
+            OpenQuestion(parked.caller, parked.server, parked.name, question, LIMIT, asked.give)
         )
-        request.on_withdrawn = partial(self._withdrawn, parked, key, asked)
-        if to_client and parked.on_reply is not None and parked.id not in self._gathering:
-            self._gathering[parked.id] = parked
-            asyncio.get_running_loop().call_later(GATHER, self._park, parked)
+        if to_client:
+            parked.asked[asked.key] = asked
+            if parked.on_reply is not None and parked.id not in self._gathering:
+                self._gathering[parked.id] = parked
+                asyncio.get_running_loop().call_later(GATHER, self._park, parked)
 
-    def _given(self, parked: ParkedCall, key: str, request: ServerRequest, reply: UpstreamReply) -> None:
-        """Take an answer that a person gave elsewhere."""
-        asked = parked.asked.pop(key, None)
-        if asked is not None:
-            self._open.drop(asked.listed)
-        request.answer(reply)
-
-    def _withdrawn(self, parked: ParkedCall, key: str, asked: AskedQuestion, reason: str) -> None:
-        parked.asked.pop(key, None)
-        self._open.drop(asked.listed)
+    def _asked(
+        self, parked: ParkedCall, key: str, request: ServerRequest, question: Question
+    ) -> AskedQuestion:
+        asked = AskedQuestion(key, request, question, parked.asked, self._open)
+        request.on_withdrawn = asked.withdraw
+        return asked
 
     # -- parking -----------------------------------------------------------------------------------
 
@@ -217,8 +255,8 @@ class ParkedCalls:
         on_reply = parked.on_reply
         self._parked[parked.id] = parked
         self._keep(parked)
-        parked.detach(partial(self._replied, parked))
-        parked.timer = asyncio.get_running_loop().call_later(self.life, self._expire, parked)
+        parked.detach()
+        self._sweep_by(parked.expires)
         on_reply(UpstreamReply(result=Raw(result), era=Era.MODERN))
 
     def _hand_over(self, parked: ParkedCall) -> None:
@@ -230,7 +268,7 @@ class ParkedCalls:
             if parked.call.on_question is None or not parked.call.on_question(each.request):
                 each.request.answer(UpstreamReply())
 
-    def _replied(self, parked: ParkedCall, reply: UpstreamReply) -> None:
+    def replied(self, parked: ParkedCall, reply: UpstreamReply) -> None:
         """Keep what the server answered before its client came back."""
         size = len(reply.result or reply.error or b"")
         if size > LARGEST_KEPT:
@@ -239,6 +277,23 @@ class ParkedCalls:
                 "keep. Call again.", server=parked.server, size=size >> 10)))  # fmt: skip
         parked.reply = reply
         self._drop_questions(parked)
+
+    def _sweep_by(self, moment: float) -> None:
+        """Look at that moment which calls were parked for long enough; one timer is for all of them."""
+        if self._timer is None or moment < self._due:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._due = moment
+            left = max(moment - time.time(), 0.0) + 0.01
+            self._timer = asyncio.get_running_loop().call_later(left, self._sweep)
+
+    def _sweep(self) -> None:
+        self._timer = None
+        now = time.time()
+        for parked in [one for one in self._parked.values() if one.expires <= now]:
+            self._expire(parked)
+        if self._parked:
+            self._sweep_by(min(one.expires for one in self._parked.values()))
 
     def _expire(self, parked: ParkedCall) -> None:
         self._end(parked, "nobody answered within 10 minutes")
@@ -251,17 +306,13 @@ class ParkedCalls:
         if parked.kept:
             parked.kept = False
             self._files.drop(parked.id)
-        if parked.timer is not None:
-            parked.timer.cancel()
-            parked.timer = None
         self._remember(f"{parked.id}.{parked.round}", why)
         if why != USED:
             self._drop_questions(parked)
 
     def _drop_questions(self, parked: ParkedCall) -> None:
-        asked, parked.asked = parked.asked, {}
-        for each in asked.values():
-            self._open.drop(each.listed)
+        for each in list(parked.asked.values()):
+            each.withdraw("")
 
     def _remember(self, handle: str, why: str) -> None:
         self._ended[handle] = why
@@ -320,22 +371,19 @@ class ParkedCalls:
             holder=caller.access.holder,
         )  # fmt: skip
         features = frozenset(stored.features)
-        parked = ParkedCall(call, holder, caller, stored.server, tool, binding, features, None)
+        parked = ParkedCall(self, call, holder, caller, stored.server, tool, binding, features, None)
         parked.id, parked.round, parked.count = stored.id, stored.round, stored.count
         parked.expires, parked.kept = stored.expires, True
-        parked.detach(partial(self._replied, parked))
-        call.on_question = partial(self.ask, parked)
+        parked.detach()
         holder.begin(call, stored.position)
         for each in stored.questions:
             request = holder.connection.conversation.questions.adopt(
                 each.request, each.method, bytes(each.params), call
             )
-            asked = AskedQuestion(request, question_of(each.method, each.params))
-            parked.asked[each.key] = asked
-            request.on_withdrawn = partial(self._withdrawn, parked, each.key, asked)
+            question = question_of(each.method, each.params)
+            parked.asked[each.key] = self._asked(parked, each.key, request, question)
         self._parked[parked.id] = parked
-        left = max(stored.expires - time.time(), 0.0)
-        parked.timer = asyncio.get_running_loop().call_later(left, self._expire, parked)
+        self._sweep_by(stored.expires)
 
     # -- resuming ----------------------------------------------------------------------------------
 
@@ -396,10 +444,9 @@ class ParkedCalls:
             call.on_reply(reply)
             return
         for key, answer in _responses(call.params).items():
-            asked = parked.asked.pop(key, None)
+            asked = parked.asked.get(key)
             if asked is not None:
-                self._open.drop(asked.listed)
-                asked.request.answer(UpstreamReply(result=Raw(bytes(answer))))
+                asked.give(UpstreamReply(result=Raw(bytes(answer))))
         if parked.asked:
             self._gathering[parked.id] = parked
             asyncio.get_running_loop().call_soon(self._park, parked)

@@ -184,15 +184,16 @@ def _parts(text: str, marks: Sequence[Sequence[int]]) -> list[TextPart]:
 
 
 async def _state(request: PageRequest) -> dict[str, Any]:
-    status, servers, jobs = await asyncio.gather(
-        _asked(request, "hub_status"), _asked(request, "list_servers"), _asked(request, "list_jobs")
+    status, servers, jobs, questions = await asyncio.gather(
+        *(_asked(request, name) for name in ("hub_status", "list_servers", "list_jobs", "list_questions"))
     )
     # Nothing here may open the archive or the keys of a hub that has none: they cost memory.
     keys = await _asked(request, "keys_list") if status and status.get("keys") else None
     rows = _by_trouble(servers["results"] if servers else [])
     running = [job for job in (jobs["results"] if jobs else []) if job["status"] == "running"]
     counted = Counter(row["shown"] for row in rows)
-    noted = [*_of_hub(status or {}), *_of_servers(rows), *_of_keys(keys, time.time())]
+    asked = _of_questions(questions["results"] if questions else [])
+    noted = [*asked, *_of_hub(status or {}), *_of_servers(rows), *_of_keys(keys, time.time())]
     attention = sorted(noted, key=lambda one: ("bad", "warn", "").index(one.kind))
     return {
         "status": status,
@@ -282,6 +283,16 @@ def _of_servers(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
         for row in rows
         if not row["healthy"] and row["state"] != "disabled"
     ]
+
+
+def _of_questions(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
+    if not rows:
+        return []
+    text = say(
+        "{count} {count:question of a server waits|questions of servers wait} for an answer.", count=len(rows)
+    )
+    names = ", ".join(dict.fromkeys(row["server"] for row in rows))
+    return [Attention(text, "/questions", "warn", names)]
 
 
 def _of_keys(keys: Mapping[str, Any] | None, now: float) -> list[Attention]:

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from tabane.errors import UnknownName
 from tabane.messages import Message, say
 from tabane.web.page import Fragment, Json, Notice, PageRequest, PageRoute, Redirect, WholePage
-from tabane.web.pages import server_editing
+from tabane.web.pages import server_editing, server_logins
 from tabane.web.pages.server_tools import tool_detail, tools_of
 
 PER_PAGE = 100
@@ -263,6 +263,7 @@ ROUTES = (
     PageRoute("/servers", server_list),
     PageRoute("/servers/-/rows", server_rows),
     *server_editing.ROUTES,
+    *server_logins.ROUTES,
     PageRoute(f"{_ONE}/-/live", server_live),
     PageRoute(f"{_ONE}/-/log", server_log),
     PageRoute(f"{_ONE}/-/tools", more_tools),

@@ -270,7 +270,7 @@ def test_prompts_are_listed_over_pages_and_fetched(here: GridHub, cell: Cell) ->
         async with both(cell, here) as (client, direct):
             listed = await pages(client.list_prompts, "prompts")
             ours = {prompt.name: plain(prompt) for prompt in listed}
-            assert len(listed) == len(ours) == len(KINDS) * (BULK + 2)
+            assert len(listed) == len(ours) == len(KINDS) * (BULK + 3)
             assert (await client.list_prompts()).next_cursor
             for prompt in await pages(direct.list_prompts, "prompts"):
                 assert ours[cell.name(prompt.name)] == {**plain(prompt), "name": cell.name(prompt.name)}

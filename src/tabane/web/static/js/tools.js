@@ -2,6 +2,7 @@
 
 import { confirm, notice } from "./app.js";
 import { apps } from "./app_host.js";
+import { fields } from "./form_fields.js";
 import { headers, send } from "./http.js";
 import { enhance } from "./json_tree.js";
 import { ms, showTimes } from "./text.js";
@@ -191,26 +192,12 @@ function calls(root) {
     edited();
   });
   form.addEventListener("change", (event) => {
-    const input = event.target;
-    touched.add(input.name);
-    if (input.matches("[data-adds]")) {
-      const inside = input.closest("fieldset").querySelector(":scope > [data-added]");
-      inside.disabled = inside.hidden = !input.checked;
-    } else if (input.matches("[data-variant]")) {
-      touched.add(input.name.slice(2));
-      for (const option of input.closest("[data-variants]").querySelectorAll(":scope > [data-option]")) {
-        option.disabled = option.hidden = option.dataset.option !== input.value;
-      }
-    }
+    const { name } = event.target;
+    touched.add(name);
+    if (event.target.matches("[data-variant], [name^='i:']")) touched.add(name.slice(2));
     edited();
   });
-  form.addEventListener("click", (event) => {
-    const button = event.target.closest("[data-add-item], [data-remove-item]");
-    if (!button) return;
-    if (button.matches("[data-add-item]")) addItem(button.closest("[data-list]"));
-    else removeItem(button);
-    edited();
-  });
+  fields(form, edited);
   json.addEventListener("input", () => {
     source = "json";
     jsonSoon();
@@ -311,27 +298,6 @@ function command(tool, text) {
 }
 
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
-
-function addItem(list) {
-  const items = list.querySelector(":scope > [data-items]");
-  const template = list.querySelector(":scope > template");
-  const next = Number(items.dataset.next || items.children.length);
-  items.dataset.next = next + 1;
-  const made = document.createElement("template");
-  made.innerHTML = template.innerHTML.replaceAll(list.dataset.list, String(next));
-  items.append(made.content);
-  items.lastElementChild.querySelector("input:not([type=hidden]), textarea, select, button")?.focus();
-}
-
-function removeItem(button) {
-  const item = button.closest("[data-item]");
-  const list = item.closest("[data-list]");
-  const near = item.nextElementSibling || item.previousElementSibling;
-  const items = list.querySelector(":scope > [data-items]");
-  items.dataset.next ||= items.children.length;
-  item.remove();
-  (near?.querySelector("[data-remove-item]") || list.querySelector(":scope > .row [data-add-item]")).focus();
-}
 
 // -- calls of this tab ------------------------------------------------------------------------------
 
