@@ -13,6 +13,7 @@ import pytest
 
 from tests.harness.home import CHILD, Home, hub
 from tests.harness.patience import LONG, wait_until
+from tests.harness.ports import reserved_port
 from tests.servers.raw_http import legacy, serving
 
 COMMAND = (sys.executable, str(CHILD))
@@ -171,8 +172,7 @@ def test_a_url_is_tried_like_a_command(home: Home) -> None:
 
 
 def test_a_url_that_nobody_answers_at_is_not_kept(home: Home) -> None:
-    with serving(legacy) as server:
-        url = server.url
+    url = f"http://127.0.0.1:{reserved_port(home)}/mcp"
     failed = home.run("servers", "add", "docs", url)
     assert failed.status == 1
     assert "cannot be reached: Connection refused" in failed.err

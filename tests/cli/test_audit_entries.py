@@ -68,13 +68,17 @@ def test_rows_have_time_caller_tool_and_outcome(used: Home) -> None:
     assert row[1:5] == ["local", "tabane tools call", "child__fail", "failed"]
 
 
-def test_new_entries_are_followed(used: Home, tmp_path: Path) -> None:
-    with on_terminal(used, "audit", "--follow", "--tool", "child__*", "-n", "1") as terminal:
-        terminal.read_until("child__fail")
-        used.run("tools", "call", "child__pid").succeeded  # noqa: B018
-        terminal.read_until("child__pid")
-        terminal.process.send_signal(2)
-        terminal.end()
+def test_new_entries_are_followed(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.write_servers({"child": home.child()})
+    with hub(home):
+        assert home.run("tools", "call", "child__fail").status == 1
+        with on_terminal(home, "audit", "--follow", "--tool", "child__*", "-n", "1") as terminal:
+            terminal.read_until("child__fail")
+            home.run("tools", "call", "child__pid").succeeded  # noqa: B018
+            terminal.read_until("child__pid")
+            terminal.process.send_signal(2)
+            terminal.end()
     assert terminal.process.returncode == 0
 
 

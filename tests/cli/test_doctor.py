@@ -27,6 +27,7 @@ from tabane.hub.local import lock
 from tests.cli.test_install import file_of, write
 from tests.harness.home import CHILD, Home, Outcome, hub
 from tests.harness.patience import LONG, wait_until
+from tests.harness.ports import reserved_port
 from tests.servers.raw_http import modern, serving
 
 
@@ -239,7 +240,7 @@ def test_servers_are_started_together_and_a_silent_one_is_given_up(home: Home) -
     home.write_servers(
         {"a": home.child("--silent"), "b": home.child("--silent"), "c": home.child("--slow-start", "0.5")}
     )
-    limits = {"TABANE_START_TIMEOUT": "3", "TABANE_PROBE_TIMEOUT": "1"}
+    limits = {"TABANE_START_TIMEOUT": "15", "TABANE_PROBE_TIMEOUT": "5"}
     done = examined(home, environment=limits)
     for name in "ab":
         found(done, f"{name} does not work", "fault")
@@ -410,8 +411,7 @@ def test_a_server_at_a_url_is_asked(home: Home) -> None:
 
 
 def test_a_server_at_a_url_that_is_gone_is_a_fault_with_the_reason(home: Home) -> None:
-    with serving(modern) as server:
-        home.write_servers({"web": {"url": server.url}})
+    home.write_servers({"web": {"url": f"http://127.0.0.1:{reserved_port(home)}/mcp"}})
     found(examined(home), "cannot be reached: Connection refused", "fault")
 
 

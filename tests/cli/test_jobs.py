@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -179,7 +180,8 @@ def test_a_hub_that_does_not_answer_is_left_by_a_second_ctrl_c(home: Home) -> No
         hub.accept().next()
         # Pressed again until it is heard: two at the same time are one signal.
         while not gone(terminal.process, within=1):
-            os.write(terminal.fd, b"\x03")
+            with contextlib.suppress(OSError):  # it may end just now
+                os.write(terminal.fd, b"\x03")
         terminal.end()
     assert terminal.process.returncode == 1
 
@@ -371,16 +373,16 @@ def test_where_no_hub_runs_none_is_started(home: Home) -> None:
 
 
 def test_a_hub_does_not_end_of_idleness_while_it_works(home: Home) -> None:
-    home.environment["TABANE_IDLE_END"] = "0.02"  # 1.2 seconds
+    home.environment["TABANE_IDLE_END"] = "0.05"  # 3 seconds, in which the job has to begin
     hub = Working(home, lock.BRIDGE)
     try:
         begin_here(hub)
         with pytest.raises(subprocess.TimeoutExpired):
-            hub.process.wait(1.8)
+            hub.process.wait(4)
         ended_at = time.monotonic()
         hub.let()
         hub.process.wait(LIMIT)
-        assert time.monotonic() - ended_at > 1.1, "idle from the end of the job on"
+        assert time.monotonic() - ended_at > 2.9, "idle from the end of the job on"
     finally:
         hub.close()
     holder = lock.read_holder(str(home.tabane / "hub.lock"))

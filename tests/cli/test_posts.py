@@ -16,7 +16,7 @@ from tabane.cli.posts.post_options import PRESETS, weights_name, weights_of
 from tabane.cli.terminal_text import cells, wrapped
 from tabane.errors import CallerError
 from tests.harness.archive import POSTS, archive_hub, with_model, write_archive
-from tests.harness.home import Home, hub
+from tests.harness.home import LIMIT, Home, hub
 from tests.posts.importing.archives import row, write_csv
 
 
@@ -276,7 +276,7 @@ def test_a_large_archive_is_exported_in_parts(tmp_path: Path) -> None:
         assert closed.stdout is not None
         os.read(closed.stdout.fileno(), 10)
         closed.stdout.close()
-        assert closed.wait(20) != 0, "a reader that goes away ends it"
+        assert closed.wait(LIMIT) != 0, "a reader that goes away ends it"
         assert home.run("posts", "stats", "--json").json["total_posts"] == 1500
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.harness.archive import with_model
 from tests.harness.home import Home, hub
-from tests.harness.patience import LONG
+from tests.harness.patience import LONG, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -107,12 +107,17 @@ def warnings(home: Home, *arguments: str) -> str:
             return found.err
 
 
+def statuses(home: Home) -> set[str]:
+    return {row["status"] for row in home.run("jobs", "list", "--json").json["results"]}
+
+
 def test_with_all_indexed_nothing_warns_and_a_restart_embeds_nothing_again(tmp_path: Path) -> None:
     home = with_model(tmp_path)
     with hub(home):
         assert warnings(home, "cat house") == ""  # posts, documents and pages there are none
-        assert {row["status"] for row in home.run("jobs", "list", "--json").json["results"]} == {"done"}
+        wait_until(lambda: statuses(home) == {"done"}, "what embedded is done")
     with hub(home):
+        assert warnings(home, "the cat and the house", "--in", "docs") == ""  # the model is open
         again = home.run("search", "the cat and the house", "--in", "docs", "--json")
         assert again.err == ""
         assert "warning" not in again.json

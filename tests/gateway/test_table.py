@@ -7,6 +7,7 @@ import sys
 
 HANDLERS = {
     "tabane.gateway.tool_operations",
+    "tabane.gateway.offer_operations",
     "tabane.gateway.parallel_calls",
     "tabane.gateway.server_operations",
     "tabane.gateway.tool_visibility",
@@ -23,6 +24,6 @@ print(len(table), *sys.modules)
 def test_declaring_the_operations_imports_no_handler() -> None:
     command = [sys.executable, "-c", DECLARE]
     count, *modules = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert int(count) == 18
+    assert int(count) == 20
     assert not HANDLERS & set(modules)
     assert "tabane.gateway.gateway" not in modules

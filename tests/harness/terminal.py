@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import os
 import pty
@@ -23,6 +24,8 @@ class OnTerminal:
 
     def __init__(self, home: Home, *arguments: str, script: str | None = None) -> None:
         self.out = ""
+        # A character may come in two parts.
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.fd, theirs = pty.openpty()
         self.process = subprocess.Popen(
             [sys.executable, *([script] if script else ["-m", "tabane"]), *arguments],
@@ -41,12 +44,12 @@ class OnTerminal:
         while words not in self.out:
             ready, _, _ = select.select([self.fd], [], [], max(0.0, deadline - time.monotonic()))
             assert ready, f"{words!r} did not come: {self.out!r}"
-            self.out += os.read(self.fd, 1 << 16).decode(errors="replace")
+            self.out += self._decoder.decode(os.read(self.fd, 1 << 16))
 
     def shows(self, words: str) -> bool:
         """Whether that has been written by now."""
         while select.select([self.fd], [], [], 0)[0]:
-            self.out += os.read(self.fd, 1 << 16).decode(errors="replace")
+            self.out += self._decoder.decode(os.read(self.fd, 1 << 16))
         return words in self.out
 
     def end(self, limit: float = LONG) -> None:
@@ -61,7 +64,7 @@ class OnTerminal:
                 break
             if not part:
                 break
-            self.out += part.decode(errors="replace")
+            self.out += self._decoder.decode(part)
         self.process.wait(LONG)
 
 

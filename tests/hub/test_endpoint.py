@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import platformdirs
 import pytest
@@ -139,3 +142,28 @@ def test_a_note_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
 )
 def test_a_hub_is_continued_where_it_did_not_mean_to_end(ended: str | None, continued: bool) -> None:
     assert lock.LockHolder(1, "1", lock.HAND, ended=ended).to_be_continued is continued
+
+
+def test_a_note_in_the_lock_file_can_be_read_at_any_moment_of_its_replacement(tmp_path: Path) -> None:
+    path = str(tmp_path / "hub.lock")
+    held = lock.acquire(path)
+    assert held is not None
+    short = lock.LockHolder(1, "1", lock.HAND)
+    long = short._replace(flags=tuple(f"--flag-{number}" for number in range(99)))
+    held.write(long)
+    seen: list[lock.LockHolder | None] = []
+
+    def looks(_frame: FrameType, _event: str, _argument: Any) -> Any:
+        seen.append(lock.read_holder(path))
+        return looks
+
+    before = sys.gettrace()
+    sys.settrace(looks)
+    try:
+        for note in (short, long, short):
+            held.write(note)
+    finally:
+        sys.settrace(before)
+        held.release()
+    assert len(seen) > 9
+    assert set(seen) == {short, long}

@@ -229,13 +229,23 @@ def _counted(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO counted SELECT count(*) FROM copy")
 
 
+def _stuck(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE copy (key TEXT PRIMARY KEY, payload BLOB NOT NULL)")
+    say("stuck")
+    sys.stdin.read()
+
+
 MORE_MIGRATIONS: tuple[Migration, ...] = (*MIGRATIONS, _copied, _counted)
 
 
 def migrate(order: dict[str, Any]) -> None:
-    """Bring the store to a version that is not out yet, and wait to be killed."""
+    """Bring the store to a version that is not out yet, and wait to be killed.
+
+    ``stuck``: it waits in the midst of the first step, and says so.
+    """
     say("open")
-    Database.open(os.path.join(order["home"], "test.db"), MORE_MIGRATIONS)
+    migrations = (*MIGRATIONS, _stuck) if order.get("stuck") else MORE_MIGRATIONS
+    Database.open(os.path.join(order["home"], "test.db"), migrations)
     say("done 0")
     sys.stdin.read()
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from tests.harness.patience import LONG
+
 
 class Child:
     """One child, alive until it is killed or ends. ``said`` is every line of its own so far."""
@@ -77,7 +79,7 @@ class Nursery:
         self._process.stdin.close()
         if error is not None:
             self._process.kill()
-        self._process.wait(20)
+        self._process.wait(LONG)
 
     @contextmanager
     def child(self, kind: str, home: Path, **order: Any) -> Iterator[Child]:

@@ -15,6 +15,7 @@ from tabane.cli.servers_add import add
 from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option, server_names
 from tabane.cli.servers_find import find
 from tabane.cli.servers_import import import_
+from tabane.cli.servers_override import override
 from tabane.gateway.servers.editing import enable_server, remove_server
 from tabane.messages import Message, say
 
@@ -26,6 +27,7 @@ def servers() -> None: ...
 servers.add_command(add)
 servers.add_command(find)
 servers.add_command(import_)
+servers.add_command(override)
 
 
 _name = click.argument("name", metavar="NAME", shell_complete=server_names)
@@ -48,7 +50,7 @@ def list_(terminal: Terminal, file: str | None) -> None:
     rows = book.rows()
     result = {"path": str(place.path), "hub": place.hub is not None, "results": rows}
     terminal.show(result, lambda: _print_rows(terminal, rows, book))
-    for warning in book.configuration.warnings:
+    for warning in book.all_warnings(rows):
         terminal.note(warning)
 
 
@@ -72,7 +74,7 @@ def show(terminal: Terminal, name: str, file: str | None, reveal: bool) -> None:
         row |= place.hub.call("show_server", {"name": name})
     result = row | {"path": str(place.path), "definition": book.definition(name, reveal=reveal)}
     terminal.show(result, lambda: _print_server(terminal, result))
-    for warning in book.warnings(name):
+    for warning in [*book.warnings(name), *book.live_warnings([row])]:
         terminal.note(warning)
 
 
@@ -195,6 +197,7 @@ _LABELS = {
     "environment": say("variables"),
     "download_environment": say("variables for downloads only"),
     "withheld_environment": say("withheld variables"),
+    "overridden": say("tools with overrides"),
     "pids": say("processes"),
     "starts": say("starts"),
     "deaths": say("deaths"),
@@ -235,7 +238,8 @@ def _print_rows(terminal: Terminal, rows: Sequence[dict[str, Any]], book: Server
 
 def _print_server(terminal: Terminal, found: dict[str, Any]) -> None:
     # A server without prompts or resources is usual, and worth no word.
-    none = {key: None for key in ("prompts", "resources", "templates") if not found.get(key)}
+    none: dict[str, Any] = {key: None for key in ("prompts", "resources", "templates") if not found.get(key)}
+    none["overridden"] = list(found.get("overrides") or ())
     found = found | none | {"state": TableState(found["state"])}
     shown = [(label, found.get(key)) for key, label in _LABELS.items()]
     terminal.pairs((label, value) for label, value in shown if value not in (None, "", [], {}))

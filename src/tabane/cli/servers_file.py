@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,6 +151,21 @@ class ServersFileContent:
         """Return the warnings about a server."""
         found = self.configuration.warnings
         return [warning.render(lang()) for warning in found if warning.fields.get("server") == name]
+
+    def all_warnings(self, rows: Iterable[Mapping[str, Any]]) -> list[str]:
+        """Return the warnings about the file, and what the hub found of these rows besides."""
+        found = [warning.render(lang()) for warning in self.configuration.warnings]
+        return [*found, *self.live_warnings(rows)]
+
+    def live_warnings(self, rows: Iterable[Mapping[str, Any]]) -> list[str]:
+        """Return the warnings of the hub that the file alone does not show, each with its server."""
+        known = [warning.render(lang()) for warning in self.configuration.warnings]
+        return [
+            say("{server!n}: {what}", server=row["name"], what=what).render(lang())
+            for row in rows
+            for what in row.get("warnings") or ()
+            if not any(what in each for each in known)
+        ]
 
     def _row(self, server: Server) -> dict[str, Any]:
         row = {

@@ -71,6 +71,7 @@ def tools() -> None: ...
         "tabane tools search 'create an issue'",
         "tabane tools search 時刻 --limit 3",
         "tabane tools search git_ --match prefix --server git",
+        "tabane tools search 'release notes' --kind prompts",
     ),
 )
 @click.argument("query", nargs=-1, required=True, metavar="QUERY")
@@ -81,6 +82,9 @@ def tools() -> None: ...
 )
 @parameter_option(
     SearchTools, "tags", "--tag", "tags", metavar="TAG", help=say("Only tools with this tag; repeatable.")
+)
+@parameter_option(
+    SearchTools, "kind", help=say("What is searched; the others are what servers offer besides tools.")
 )
 @parameter_option(SearchTools, "category", metavar="NAME", help=say("Only tools of this category."))
 @hub_options

@@ -31,6 +31,7 @@ from tabane.gateway.tools.tool import Tool
 from tabane.gateway.tools.validation import ArgumentValidator
 from tabane.gateway.upstreams.connection import Connect
 from tabane.gateway.upstreams.handshake import Peer
+from tabane.gateway.upstreams.hub_chain import HubChain
 from tabane.gateway.upstreams.instances import HealthChecks, Instances, ServerSharing
 from tabane.gateway.upstreams.lists import LISTS
 from tabane.gateway.upstreams.upstream import Upstream
@@ -92,11 +93,14 @@ class Gateway:
         preparation: StartPreparation | None = None,
         passed: Callable[[Server], EnvironmentNames] = lambda server: EnvironmentNames(),
         extensions: tuple[Extension, ...] = (),
+        chain: HubChain | None = None,
     ) -> None:
+        self.chain = chain or HubChain()
+        self.chain.behind = self._hubs
         self.servers = {server.name: server for server in servers}
         self.validator = validator or ArgumentValidator()
         self._loop, self._connect, self.limits = loop, connect, limits
-        self._preparation = preparation
+        self._preparation, self.embedding = preparation, embedding
         self._logs, self.passed = logs, passed
         self.list_wait, self.health_interval = list_wait, health_interval
         self.extensions = extensions
@@ -185,6 +189,7 @@ class Gateway:
         self.direct.leave(session)
         self._watches.leave(session)
         self._instances.leave(session)
+        self.chain.left(session)
 
     # -- tools -----------------------------------------------------------------------------------
 
@@ -192,9 +197,9 @@ class Gateway:
         """Find a tool, as :meth:`CatalogLookup.find` does."""
         return self._lookup.find(caller, name)
 
-    def find_for_app(self, caller: Caller, name: str) -> Tool | None:
+    def find_for_app(self, caller: Caller, name: str, *, pinned: bool = False) -> Tool | None:
         """Find a tool for an app, as :meth:`CatalogLookup.find_for_app` does."""
-        return self._lookup.find_for_app(caller, name)
+        return self._lookup.find_for_app(caller, name, pinned=pinned)
 
     def wait_listed(self, caller: Caller) -> Coroutine[Any, Any, UnlistedServers]:
         """Wait for tools, as :meth:`CatalogLookup.wait_listed` does."""
@@ -392,6 +397,11 @@ class Gateway:
         await instance.start()
         await instance.listed()
         return instance
+
+    def _hubs(self) -> list[str]:
+        """Return the ids of the hubs among the running servers, and of those behind them."""
+        peers = [each.connection.conversation.peer for each in self._instances if each.connection]
+        return [id for peer in peers if peer is not None for id in peer.hubs]
 
     def _withdraw(self, name: str) -> None:
         self._instances.retire(name)

@@ -15,6 +15,7 @@ from tabane.gateway.offers.resource_uris import addressed, template_address
 from tabane.gateway.offers.resources import MOST_SOURCES, ResourceSource
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.aliases import may_belong
+from tabane.gateway.tools.catalog import pinned as is_pinned
 from tabane.gateway.tools.kept_addresses import kept_scheme
 from tabane.gateway.tools.own_names import OwnNames
 from tabane.gateway.tools.tool import Tool
@@ -260,13 +261,18 @@ class CatalogLookup:
         found = self._catalogs.claimants(uri) or self._catalogs.of_scheme(uri)
         return tuple(ResourceSource(server, uri, uri) for server in found[:MOST_SOURCES])
 
-    def find_for_app(self, caller: Caller, name: str) -> Tool | None:
+    def find_for_app(self, caller: Caller, name: str, *, pinned: bool = False) -> Tool | None:
         """Return the tool that an app calls by its server's own name; None if no server with pages has it.
 
-        A host passes on the calls of an app as they are, and does not say which app makes them. Raises
+        A host passes on the calls of an app as they are, and does not say which app makes them. ``pinned``:
+        the host knows only pinned tools, so only servers whose pages it may have shown count. Raises
         CallerError if several servers have such a tool.
         """
-        found = [tool for tool in self._catalogs.tools.for_apps(name) if may_find(caller, tool.target)]
+        found = [
+            tool
+            for tool in self._catalogs.tools.for_apps(name)
+            if may_find(caller, tool.target) and (not pinned or self._has_pinned_page(tool.server))
+        ]
         if len(found) > 1:
             raise CallerError(
                 say(
@@ -276,6 +282,10 @@ class CatalogLookup:
                 )
             )
         return found[0] if found else None
+
+    def _has_pinned_page(self, name: str) -> bool:
+        server, tools = self._servers.servers.get(name), self._catalogs.tools.of_server(name)
+        return server is not None and any(tool.app.page and is_pinned(server, tool) for tool in tools)
 
     async def wait_listed(self, caller: Caller) -> UnlistedServers:
         """Wait, at most ``list_wait`` seconds, for servers that never listed; return those still missing.

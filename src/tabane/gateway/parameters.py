@@ -25,7 +25,8 @@ _LONGEST = 2_000
 class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
     """Either ``query`` or ``queries``, the steps of a task; :meth:`steps` returns them.
 
-    ``explain``: also return why each tool matches, and how many tokens an assistant gets.
+    ``explain``: also return why each tool matches, and how many tokens an assistant gets. ``kind``: tools if
+    it is not given; a default would be a part of each list of tools.
     """
 
     query: Annotated[str, Meta(min_length=1, max_length=_LONGEST)] | None = None
@@ -66,6 +67,7 @@ class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
         ),
     ] = "relevance"
     explain: Annotated[bool, Meta(extra_json_schema=_HIDDEN)] = False
+    kind: Literal["tools", "prompts", "resources", "skills", "all"] | None = None
 
     def steps(self) -> list[str]:
         """Return the queries, each once. Raises BadArguments."""
@@ -92,6 +94,32 @@ class CallTool(Struct, frozen=True, forbid_unknown_fields=True):
     name: Annotated[str, Meta(min_length=1)]
     arguments: dict[str, Any] = {}
     max_tokens: Annotated[int, Meta(ge=1_000, le=1_000_000, extra_json_schema=_HIDDEN)] | None = None
+
+
+class ReadAppResource(Struct, frozen=True, forbid_unknown_fields=True):
+    """``name`` is the tool that has the app. Without ``uri``, its page is read."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    uri: Annotated[str, Meta(min_length=1, max_length=16_384)] | None = None
+
+
+class CallAppTool(Struct, frozen=True, forbid_unknown_fields=True):
+    """``name`` is the tool that has the app, ``tool`` the one that the app calls, by its own name."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    tool: Annotated[str, Meta(min_length=1)]
+    arguments: dict[str, Any] = {}
+
+
+class ReadResource(Struct, frozen=True, forbid_unknown_fields=True):
+    uri: Annotated[str, Meta(min_length=1, max_length=16_384)]
+
+
+class GetPrompt(Struct, frozen=True, forbid_unknown_fields=True):
+    """``arguments`` are those of the prompt, which are texts."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    arguments: dict[str, str] = {}
 
 
 class ExecuteParallel(Struct, frozen=True, forbid_unknown_fields=True):

@@ -11,8 +11,10 @@ from tabane.gateway.processes.process_memory import ProcessMemory, read_process_
 from tabane.gateway.servers.configuration import why_disabled
 from tabane.gateway.servers.server import Server
 from tabane.gateway.servers.server_keys import ToolHints
+from tabane.gateway.servers.tool_overrides import ParameterOverride, ToolOverride, override_fault
 from tabane.gateway.tools.disclosure import signature
 from tabane.gateway.tools.listings import ServerListing
+from tabane.gateway.tools.overridden_tool import override_faults
 from tabane.gateway.upstreams.upstream import Upstream
 from tabane.gateway.upstreams.upstream_state import UpstreamState
 from tabane.messages import Lang, Message, say
@@ -53,6 +55,7 @@ def server_row(
         "tags": list(server.tags),
         "switched_off": server.switched_off,
         "reason": _reason(server, lang),
+        "warnings": _override_warnings(server, listing, lang),
         **_activity(instances),
     }
 
@@ -73,6 +76,7 @@ def server_detail(
         "keywords": list(server.keywords),
         "examples": list(server.examples),
         "tool_hints": {hints.pattern: _hinted(hints) for hints in server.hints},
+        "overrides": {each.tool: _overridden(each) for each in server.overrides if each.tool},
         "share": gateway.sharing.shared(server).share,
         "timeout": server.timeout,
         "max_concurrency": server.max_concurrency,
@@ -97,6 +101,38 @@ def _hinted(hints: ToolHints) -> dict[str, Any]:
         "tags": list(hints.tags),
         "keywords": list(hints.keywords),
         "examples": list(hints.examples),
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _override_warnings(server: Server, listing: ServerListing | None, lang: Lang) -> list[str]:
+    """Return what is wrong with the overrides of its tools: as written, and with the tools that it listed."""
+    faults = [override_fault(each, fault) for each in server.overrides for fault in each.faults]
+    tools = listing.lists.get("tools") if listing and server.overrides and not server.disabled else None
+    if tools is not None:
+        faults += [override_fault(*found) for found in override_faults(server, map(bytes, tools))]
+    return [fault.render(lang) for fault in faults]
+
+
+def _overridden(override: ToolOverride) -> dict[str, Any]:
+    """Return what an override replaces. Values are not shown: they may be secrets."""
+    found = {
+        "name": override.name,
+        "title": override.title,
+        "description": override.description,
+        "annotations": dict(override.annotations),
+        "hidden": override.hidden,
+        "parameters": {each.name: _replaced(each) for each in override.parameters},
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _replaced(given: ParameterOverride) -> dict[str, Any]:
+    found = {
+        "description": given.description,
+        "hidden": given.hidden,
+        "fixed": given.fixed is not None,
+        "default": given.default is not None,
     }
     return {key: value for key, value in found.items() if value}
 

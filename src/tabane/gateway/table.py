@@ -12,7 +12,9 @@ from tabane.gateway import parameters as given
 from tabane.operations import Caller, CallTarget, Face, OpenCall, Operation, Privilege
 
 if TYPE_CHECKING:
+    from tabane.gateway.app_operations import AppOperations
     from tabane.gateway.gateway import Gateway
+    from tabane.gateway.offer_operations import OfferOperations
     from tabane.gateway.parallel_calls import ParallelCalls
     from tabane.gateway.server_operations import ServerOperations
     from tabane.gateway.tool_operations import ToolOperations
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 MODEL = frozenset({Face.MCP, Face.RPC, Face.CLI})
 PERSON = frozenset({Face.RPC, Face.CLI})
+RPC = frozenset({Face.RPC})
 
 
 class PartReader(Protocol):
@@ -51,6 +54,12 @@ def gateway_table(
         return ToolOperations(gateway, admit, call_own, parts)
 
     @cache
+    def offers() -> OfferOperations:
+        from tabane.gateway.offer_operations import OfferOperations
+
+        return OfferOperations(gateway, admit, parts)
+
+    @cache
     def servers() -> ServerOperations:
         from tabane.gateway.server_operations import ServerOperations
 
@@ -63,21 +72,30 @@ def gateway_table(
         return ParallelCalls(tools().perform)
 
     @cache
+    def apps() -> AppOperations:
+        from tabane.gateway.app_operations import AppOperations
+
+        return AppOperations(gateway, admit, tools().perform)
+
+    @cache
     def visibility() -> ToolVisibilityOperations:
         from tabane.gateway.tool_visibility import ToolVisibilityOperations
 
         return ToolVisibilityOperations(gateway, file)
 
     return [
-        *_tool_operations(tools),
+        *_tool_operations(tools, offers),
         _parallel(parallel),
+        *_app_operations(apps),
         *_server_operations(servers),
         _read_more(parts),
         *_visibility_operations(visibility),
     ]
 
 
-def _tool_operations(tools: Callable[[], ToolOperations]) -> list[Operation]:
+def _tool_operations(
+    tools: Callable[[], ToolOperations], offers: Callable[[], OfferOperations]
+) -> list[Operation]:
     return [
         _read(
             "search_tools",
@@ -103,6 +121,14 @@ def _tool_operations(tools: Callable[[], ToolOperations]) -> list[Operation]:
             "get_tool", "Get the whole definition of a tool.",
             given.NameParams, lambda c, p: tools().get(c, p),
         ),
+        _read(
+            "read_resource", "Read a resource of a server by its URI.",
+            given.ReadResource, lambda c, p: offers().read_resource(c, p), MODEL, relays=True,
+        ),
+        _read(
+            "get_prompt", "Get the messages of a prompt of a server.",
+            given.GetPrompt, lambda c, p: offers().get_prompt(c, p), MODEL, relays=True,
+        ),
         _read("list_tools", "List tools, by server.", given.ListTools, lambda c, p: tools().tools(c, p)),
     ]  # fmt: skip
 
@@ -113,6 +139,20 @@ def _parallel(parallel: Callable[[], ParallelCalls]) -> Operation:
         given.ExecuteParallel, lambda c, p: parallel().execute(c, p), PERSON, Privilege.CALL, camel_case=True,
         source="hub", relays=True,
     )  # fmt: skip
+
+
+def _app_operations(apps: Callable[[], AppOperations]) -> list[Operation]:
+    return [
+        Operation(
+            "read_app_resource", "Read the page of a tool (MCP Apps), or a resource that this page asks for.",
+            given.ReadAppResource, lambda c, p: apps().read(c, p), RPC, Privilege.READ, read_only=True,
+            source="hub", relays=True,
+        ),
+        Operation(
+            "call_app_tool", "Call a tool for the page of a tool (MCP Apps).",
+            given.CallAppTool, lambda c, p: apps().call(c, p), RPC, Privilege.CALL, source="hub", relays=True,
+        ),
+    ]  # fmt: skip
 
 
 def _server_operations(servers: Callable[[], ServerOperations]) -> list[Operation]:
@@ -166,10 +206,12 @@ def _read(
     faces: frozenset[Face] = PERSON,
     text: Any = None,
     source: str = "hub",
+    relays: bool = False,
 ) -> Operation:
     return Operation(
-        name, description, params, handler, faces, Privilege.READ, text=text, read_only=True, source=source
-    )
+        name, description, params, handler, faces, Privilege.READ, text=text, read_only=True, source=source,
+        relays=relays,
+    )  # fmt: skip
 
 
 def _admin(name: str, description: str, handler: Any) -> Operation:

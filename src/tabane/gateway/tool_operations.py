@@ -194,6 +194,7 @@ async def request(
         settle,
         timeout=timeout,
         holder=caller.access.holder,
+        mirrored=tool.mirrored,
         marks=opened.marks,
     )
     upstream = gateway.route(caller, tool)

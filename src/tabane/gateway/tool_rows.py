@@ -72,7 +72,7 @@ def explained_row(tool: Tool, query: str, terms: Sequence[MatchedTerm]) -> dict[
 
 
 def _told(tool: Tool) -> tuple[str, ...]:
-    return (tool.name, tool.title, tool.description, tool.notes, *tool.examples)
+    return (tool.shown_name, tool.title, tool.description, tool.notes, *tool.examples)
 
 
 def _sizes(tool: Tool, line: str, page: str) -> dict[str, int]:

@@ -12,6 +12,7 @@ from msgspec.structs import replace as replace_fields
 
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.lookup import UnlistedServers
+from tabane.gateway.offer_search import OfferSearch
 from tabane.gateway.parameters import SearchTools
 from tabane.gateway.time_slices import TimeSlices
 from tabane.gateway.tool_rows import explained_row, tokens, tool_row
@@ -122,9 +123,25 @@ class ToolSearch:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._source = ToolSource(gateway)
+        self._offers = OfferSearch(gateway)
 
     async def search(self, caller: Caller, params: SearchTools) -> ToolSearchResult:
-        """Return ranked tools. Waits at most two seconds for servers that never listed theirs."""
+        """Return ranked tools, or what else servers offer. Waits at most two seconds for unlisted servers."""
+        if params.kind in (None, "tools"):
+            return await self._search_tools(caller, params)
+        steps = params.steps()
+        offers = await self._offers.search(caller, steps, params.kind, params.limit, params.server)
+        if params.kind != "all":
+            return ToolSearchResult(offers.results, offers.total, [], offers.text)
+        tools = await self._search_tools(caller, params)
+        return replace_fields(
+            tools,
+            results=[row | {"kind": "tools"} for row in tools.results] + offers.results,
+            total=tools.total + offers.total,
+            text="\n".join((tools.text, offers.text)) if offers.results else tools.text,
+        )
+
+    async def _search_tools(self, caller: Caller, params: SearchTools) -> ToolSearchResult:
         steps = params.steps()
         most = most_hits(params.limit, len(steps), MOST_TOOLS)
         queries = [_query(params, step, most) for step in steps]

@@ -80,7 +80,7 @@ class ToolVisibilityOperations:
     def _hidden(self, names: Iterable[str]) -> Iterator[Tool]:
         for name in names:
             server, listing = self._gateway.servers[name], self._gateway.listing(name)
-            if server.disabled or listing is None or not (server.deny or server.allow):
+            if server.disabled or listing is None or not (server.deny or server.allow or server.overrides):
                 continue
             for definition in listing.lists.get("tools", ()):
                 original = original_name(bytes(definition))
@@ -127,7 +127,7 @@ class _Edit(NamedTuple):
             self._pin(definition, self.pinned)
         if self.hidden is not None:
             self._hide(definition, self.hidden)
-        lists = {key: definition[key] for key in ("pin", "allow", "deny") if key in definition}
+        lists = {key: definition[key] for key in ("pin", "allow", "deny", "overrides") if key in definition}
         value = json.dumps(lists, ensure_ascii=False)
         return say("set these keys of the server {name!n}: {value}", name=name, value=value)
 
@@ -143,9 +143,16 @@ class _Edit(NamedTuple):
                 _add(definition, "deny", self.tool.name)
             return
         self._remove(definition, "deny")
+        self._show_overridden(definition)
         allow = _texts(definition, "allow")
         if "allow" in definition and not _matches(allow, self.tool.name):
             _add(definition, "allow", self.tool.name)
+
+    def _show_overridden(self, definition: Table) -> None:
+        overrides = definition.get("overrides")
+        override = overrides.get(self.tool.name) if isinstance(overrides, dict) else None
+        if isinstance(override, dict):
+            override.pop("hidden", None)
 
     def _remove(self, definition: Table, key: str) -> None:
         """Remove the tool from a list. Raises ConfigurationError if a pattern there still names it."""

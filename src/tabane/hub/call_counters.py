@@ -7,7 +7,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from tabane.operations.access import CallTarget
-from tabane.operations.metering import Outcome
+from tabane.operations.metering import FailureKind, FailureReason, Outcome
 
 OTHER = "other"
 """The label of everything beyond a limit."""
@@ -36,15 +36,30 @@ MOST_CHARACTERS = 200
 _OUTCOMES: dict[Outcome, int] = {"ok": 0, "failed": 0, "refused": 0, "limited": 0, "cancelled": 0}
 
 
-class ServerCounts:
-    """Durations and results of the calls of one server. ``buckets`` has a count for each bound, and one."""
+ENDS = (
+    *("ok", "tool_error", "protocol_error", "timeout", "unavailable", "failed"),
+    *("refused", "limited", "cancelled"),
+)
+"""Ways in which a call of a server ends."""
 
-    __slots__ = ("buckets", "bytes", "saved", "seconds")
+
+class ServerCounts:
+    """Ends, durations and results of the calls of one server. ``buckets`` has a count for each bound, and one."""
+
+    __slots__ = ("buckets", "bytes", "ends", "saved", "seconds")
 
     def __init__(self) -> None:
+        self.ends = dict.fromkeys(ENDS, 0)
         self.buckets = [0] * (len(BOUNDS) + 1)
         self.seconds = 0.0
         self.bytes = self.saved = 0
+
+
+def _kind(reason: str) -> FailureKind:
+    """Return the kind of a failure. A tool that says itself that it failed gives no reason."""
+    if isinstance(reason, FailureReason):
+        return reason.kind
+    return "failed" if reason else "tool_error"
 
 
 class ToolCounts:
@@ -90,7 +105,14 @@ class CallCounters:
         self._auth_failures: Counter[str] = Counter()
 
     def count(
-        self, target: CallTarget, holder: str, outcome: Outcome, seconds: float, size: int, saved: int
+        self,
+        target: CallTarget,
+        holder: str,
+        outcome: Outcome,
+        seconds: float,
+        size: int,
+        saved: int,
+        reason: str = "",
     ) -> None:
         """Count a call that ended. ``size`` are the bytes of its result, ``saved`` the tokens that it saved.
 
@@ -105,9 +127,10 @@ class CallCounters:
             self._keys[holder][outcome] += 1
         except KeyError:
             self._add_key(holder)[outcome] += 1
+        server = tool.server
+        server.ends[outcome if outcome != "failed" else _kind(reason)] += 1
         if outcome == "refused" or outcome == "limited":
             return
-        server = tool.server
         server.buckets[bisect_left(BOUNDS, seconds)] += 1
         server.seconds += seconds
         server.bytes += size

@@ -22,8 +22,8 @@ LONGEST_REASON = 200
 """Characters that are recorded of the reason of a failure."""
 
 
-Count = Callable[[CallTarget, str, Outcome, float, int, int], None]
-"""Counts a call: target, holder, outcome, seconds, bytes of the result, tokens saved."""
+Count = Callable[[CallTarget, str, Outcome, float, int, int, str], None]
+"""Counts a call: target, holder, outcome, seconds, bytes of the result, tokens saved, reason of a failure."""
 
 
 class WatchedCall(CallMarks, Protocol):
@@ -107,7 +107,7 @@ class HubMeter:
         """Count and record a call that has ended."""
         seconds = time.perf_counter() - call.started
         if self._count is not None:
-            self._count(call.target, call.caller.access.holder, outcome, seconds, size, saved)
+            self._count(call.target, call.caller.access.holder, outcome, seconds, size, saved, reason)
         if self.used is not None and outcome == "ok":
             self.used(call.target, call.caller.access.holder)
         if call.span is not None:

@@ -34,8 +34,16 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 }
 """The data of a tool, any of these. Tools that add something, such as put_document, need nothing."""
 
-_NEVER = frozenset({"hello", "get_status", "embed_text", "put_documents", "get_documents_by_prefix"})
-"""Tools for programs that know them by name. A model has a better one for each request of a user."""
+_NEVER = frozenset(
+    {
+        "hello", "get_status", "embed_text", "put_documents", "get_documents_by_prefix",
+        "read_resource", "get_prompt",
+    }
+)  # fmt: skip
+"""Tools for programs that know them by name. A model has a better one for each request of a user.
+
+The last two are named by the search that finds resources and prompts.
+"""
 
 
 class KeptDomains(Protocol):

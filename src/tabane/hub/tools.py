@@ -19,9 +19,11 @@ from tabane.gateway.table import gateway_table
 from tabane.gateway.tool_meaning import ToolEmbedding
 from tabane.gateway.tools.validation import ArgumentValidator, ValidationPool
 from tabane.gateway.upstreams.connector import Connector
+from tabane.gateway.upstreams.hub_chain import HubChain
 from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_tools
 from tabane.hub.clients.tool_calls import as_failure, as_result
 from tabane.hub.own_tools import CallerLimits, KeptDomains, held, idle
+from tabane.hub.questions.questions import HubQuestions
 from tabane.hub.servers import FileFollower, limits_of
 from tabane.messages import Message
 from tabane.operations import Caller, CallTarget, Door, Face, OpenCall, Operation, OperationTable
@@ -36,7 +38,7 @@ RESERVED = frozenset(
         "search_similar", "search_posts_by_text", "get_user_stats", "get_database_stats", "suggest_users",
         "get_status", "embed_text", "put_document", "put_documents", "put_file", "search_documents",
         "get_document", "list_documents", "delete_document", "get_documents_by_prefix", "get_document_stats",
-        "get_post", "get_documentation",
+        "get_post", "get_documentation", "read_resource", "get_prompt",
     }
 )  # fmt: skip
 """Names of the hub's own tools, now or in a later version. No tool of an upstream gets one of them."""
@@ -72,6 +74,7 @@ def gateway_of(
     def downloads() -> tuple[float, int]:
         return gateway.limits.download_timeout, gateway.limits.downloads
 
+    chain = HubChain()
     connector = Connector(
         loop,
         batch,
@@ -81,6 +84,7 @@ def gateway_of(
         settings.max_line,
         downloads,
         lambda: offered_to_servers(gateway.extensions),
+        chain,
     )
     gateway = Gateway(
         servers,
@@ -100,6 +104,7 @@ def gateway_of(
         preparation=connector.preparation,
         passed=connector.passed,
         extensions=carried(settings.extensions),
+        chain=chain,
     )
     return gateway
 
@@ -129,7 +134,10 @@ class UsedServersFile:
 
 
 class HubTools:
-    """The tools of servers and the hub's own, as operations. ``door`` returns the door of the hub."""
+    """The tools of servers and the hub's own, as operations; and the questions that servers ask meanwhile.
+
+    ``door`` returns the door of the hub.
+    """
 
     def __init__(
         self,
@@ -140,9 +148,11 @@ class HubTools:
     ) -> None:
         self._gateway, self._door = gateway, door
         self._settings, self._file = settings, UsedServersFile(settings, follower)
+        self.questions = HubQuestions(settings().home, lambda: settings().questions_to_page)
 
     def table(self, long_results: LongResults) -> list[Operation]:
-        return gateway_table(self._gateway, self._admit, self._own, long_results, self._file)
+        tools = gateway_table(self._gateway, self._admit, self._own, long_results, self._file)
+        return [*tools, *self.questions.table()]
 
     def provide(self, table: OperationTable, stores: KeptDomains, limits: CallerLimits) -> None:
         """Add the hub's own operations to the tools of servers that can be found.

@@ -6,7 +6,14 @@ import contextlib
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from tabane.errors import TabaneError
+from tabane.errors import (
+    TabaneError,
+    UpstreamDied,
+    UpstreamError,
+    UpstreamOverloaded,
+    UpstreamTimeout,
+    UpstreamUnavailable,
+)
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -15,6 +22,34 @@ if TYPE_CHECKING:
     from tabane.operations.caller import Caller
 
 Outcome = Literal["ok", "failed", "refused", "limited", "cancelled"]
+
+FailureKind = Literal["tool_error", "protocol_error", "timeout", "unavailable", "failed"]
+"""Why a call failed: the tool said so, the server answered with an error, it did not answer in time, it was not
+reached or ended, or anything else."""
+
+
+class FailureReason(str):
+    """The reason of a failure in a few words, and its kind."""
+
+    __slots__ = ("kind",)
+    kind: FailureKind
+
+    def __new__(cls, text: str, kind: FailureKind) -> FailureReason:
+        made = super().__new__(cls, text)
+        made.kind = kind
+        return made
+
+
+def failure_reason(error: TabaneError) -> FailureReason:
+    """Return the reason that an error gives."""
+    kind: FailureKind = "failed"
+    if isinstance(error, UpstreamTimeout):
+        kind = "timeout"
+    elif isinstance(error, UpstreamUnavailable | UpstreamDied | UpstreamOverloaded):
+        kind = "unavailable"
+    elif isinstance(error, UpstreamError):
+        kind = "protocol_error"
+    return FailureReason(str(error), kind)
 
 
 class CallMarks(Protocol):
@@ -144,7 +179,7 @@ class CallBlock:
 
     def _end(self, error: BaseException) -> Awaitable[None] | None:
         if isinstance(error, TabaneError):
-            return self._opened.end("failed", reason=str(error))
+            return self._opened.end("failed", reason=failure_reason(error))
         if isinstance(error, Exception):
             return self._opened.end("failed", reason="internal error")
         # Cancelled, or its generator was closed. Nobody gets an answer that was not recorded.

@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from tabane.errors import CallerError, Forbidden, RateLimited, TabaneError, Unauthorized, UnknownName
 from tabane.messages import Message, say
-from tabane.web import navigation
+from tabane.web import app_sandbox, navigation
 from tabane.web.assets import Assets
 from tabane.web.events import EventStreams
 from tabane.web.headers import KEPT, NOT_KEPT
@@ -29,10 +29,12 @@ from tabane.web.page import (
     PageAnswer,
     PageRequest,
     PageRoute,
+    RawJson,
     Redirect,
     WholePage,
 )
 from tabane.web.page_table import page_routes
+from tabane.web.paths import APP_SANDBOX
 from tabane.web.rendering import TemplateRenderer
 from tabane.web.sign_in import PAGE_HEADER, SignIn, caller_of, language_of
 
@@ -69,6 +71,7 @@ class WebApp:
                 Route("/sign-in", self._sign_in.sign_in, methods=["POST"]),
                 Route("/sign-out", self._sign_in.sign_out, methods=["POST"]),
                 Route("/events", self._events),
+                Route(APP_SANDBOX, self._app_sandbox),
                 *routes,
             ],
             exception_handlers={HTTPException: self._http_error},
@@ -116,6 +119,14 @@ class WebApp:
         if self._streams.full:
             return PlainTextResponse("too many streams", 503, {**NOT_KEPT, "retry-after": "10"})
         return self._streams.answer(request, found, _visit(request))
+
+    async def _app_sandbox(self, request: Request) -> Response:
+        """Return the frame around an app. It has no data, and nobody has to sign in for it."""
+        try:
+            domains = app_sandbox.domains_of(request.query_params.multi_items())
+        except ValueError as error:
+            return PlainTextResponse(str(error), 400, NOT_KEPT)
+        return Response(app_sandbox.DOCUMENT, 200, app_sandbox.headers(domains), "text/html")
 
     # -- pages -----------------------------------------------------------------------------------
 
@@ -172,6 +183,8 @@ class WebApp:
                 return Response(answer.data, 200, headers, answer.type)
             case Json():
                 return JSONResponse(answer.value, answer.status, NOT_KEPT)
+            case RawJson():
+                return Response(answer.body, 200, NOT_KEPT, "application/json")
 
     def _page(self, request: Request, asked: PageRequest, page: WholePage) -> Response:
         whole = WHOLE in request.headers

@@ -12,12 +12,16 @@ POLICY = "; ".join(
         "img-src 'self' data: blob:",
         "media-src data: blob:",
         "connect-src 'self'",
+        "frame-src 'self'",
         "form-action 'self'",
         "base-uri 'none'",
         "frame-ancestors 'none'",
     )
 )
-"""Content-Security-Policy: nothing inline, nothing from elsewhere, and no frame around it."""
+"""Content-Security-Policy: nothing inline, nothing from elsewhere, and no frame around it.
+
+The only frame in it is the sandbox of apps (:mod:`tabane.web.app_sandbox`).
+"""
 
 SECURE: Mapping[str, str] = {
     "content-security-policy": POLICY,

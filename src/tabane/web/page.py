@@ -203,7 +203,14 @@ class Json:
     status: int = 200
 
 
-PageAnswer = WholePage | Fragment | Notice | Redirect | FileDownload | Json
+@dataclass(frozen=True)
+class RawJson:
+    """JSON for a script of the page, as a server wrote it: it may have what Python cannot encode again."""
+
+    body: bytes
+
+
+PageAnswer = WholePage | Fragment | Notice | Redirect | FileDownload | Json | RawJson
 PageHandler = Callable[[PageRequest], Awaitable[PageAnswer]]
 
 

@@ -21,6 +21,7 @@ from tabane.web.pages import (
     search,
     servers,
     settings,
+    tool_apps,
     tools,
     usage,
 )
@@ -30,6 +31,7 @@ AREAS = (
     search,
     activity,
     servers,
+    tool_apps,
     tools,
     posts_import,
     posts,

@@ -14,7 +14,9 @@ AREAS = frozenset(
 )  # fmt: skip
 """First parts of the paths of pages; "" is the home page."""
 
-_OTHERS = frozenset({"sign-in", "sign-out", "static", "events", "favicon.ico"})
+APP_SANDBOX = "/app-sandbox"
+
+_OTHERS = frozenset({"sign-in", "sign-out", "static", "events", "favicon.ico", "app-sandbox"})
 
 
 def is_web_path(path: str) -> bool:

@@ -359,7 +359,7 @@ def test_a_job_that_was_killed_goes_on_where_it_was(tmp_path: Path) -> None:
         (top / f"{number}.md").write_text(f"# {number}\n\n" + "words " * 200)
     child = subprocess.Popen(
         [sys.executable, "-m", "tests.documents.files.test_adding", str(home), str(top)],
-        stdout=subprocess.PIPE, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert child.stdout is not None
     for line in child.stdout:
@@ -405,6 +405,8 @@ async def _add(home: str, top: str) -> None:
     class Printed(Told):
         def tell(self, done: int, total: int | None = None, note: Message | None = None) -> None:
             print(done, flush=True)
+            if done >= 300:
+                sys.stdin.read()  # whoever kills it may come late
 
     async with opened(home) as asked:
         await FileAdding(asked.documents, FileTextReader()).add(

@@ -23,6 +23,8 @@ ADMIN, POSTS, DOCUMENTS, PAGES, DOCS, HUB = "admin", "posts", "documents", "page
 SOURCES: dict[str, str] = {
     **dict.fromkeys(DISCLOSURE, HUB),
     **dict.fromkeys(("get_tool", "list_tools", "check_init"), HUB),  # rows are filtered
+    **dict.fromkeys(("read_app_resource", "call_app_tool"), HUB),  # resource and tool are checked
+    **dict.fromkeys(("read_resource", "get_prompt"), HUB),  # what they read is admitted
     **dict.fromkeys(("list_servers", "health_check", "list_jobs", "follow_job", "cancel_job"), ADMIN),
     **dict.fromkeys(("detach_job", "put_file"), ADMIN),  # that one reads files of this machine
     **dict.fromkeys(("show_server", "server_logs", "hub_status", "model_status", "test_model"), ADMIN),
@@ -52,6 +54,7 @@ SOURCES: dict[str, str] = {
     **dict.fromkeys(("get_rate_limit_stats", "verify_audit_log", "audit_head", "query_audit_logs"), ADMIN),
     **dict.fromkeys(("get_audit_stats", "analyze_usage", "explain_policy"), ADMIN),
     **dict.fromkeys(("list_live_calls", "show_live_call", "get_activity"), ADMIN),
+    **dict.fromkeys(("list_questions", "answer_question"), HUB),  # those of one's own calls
     **dict.fromkeys(("profiles_list", "get_usage_stats"), HUB),  # what one may use, and has used
 }  # fmt: skip
 
@@ -62,6 +65,7 @@ READING = frozenset(
     {
         *DISCLOSURE, *(name for name, source in SOURCES.items() if source in (POSTS, DOCS)),
         "get_tool", "list_tools", "list_servers", "health_check", "list_jobs", "follow_job", "check_init",
+        "read_resource", "get_prompt",
         "show_definition", "check_definition", "find_servers",
         "show_server", "server_logs", "hub_status", "model_status", "test_model",
         "list_models", "list_watched",
@@ -71,7 +75,9 @@ READING = frozenset(
         "keys_list", "keys_show", "get_rate_limit_stats", "audit_head", "query_audit_logs",
         "get_audit_stats", "analyze_usage", "explain_policy", "profiles_list", "get_usage_stats",
         "list_live_calls", "show_live_call", "get_activity",
+        "list_hidden_tools", "list_questions",
         "list_hidden_tools",
+        "read_app_resource", "call_app_tool",
     }
 )  # fmt: skip
 """Operations that change nothing."""

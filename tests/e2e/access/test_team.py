@@ -103,9 +103,10 @@ class Team:
             yield member
 
     def entries(self) -> list[Json]:
-        """All entries of the audit log, the oldest first."""
+        """All entries of the audit log, the oldest first; without one that is being written."""
         files = sorted((self.home.tabane / "audit").glob("*.jsonl"))
-        return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+        lines = (line for file in files for line in file.read_text().splitlines(keepends=True))
+        return [json.loads(line) for line in lines if line.endswith("\n")]
 
     def calls(self, **wanted: Any) -> list[Json]:
         return [e for e in self.entries() if all(e.get(name) == value for name, value in wanted.items())]
@@ -120,7 +121,7 @@ def prepared(folder: Path, settings: str = "") -> Home:
     home = Home(folder, made=not (folder / "tabane").exists())
     home.write_servers({"github": home.child(), "gitlab": home.child()})
     config = home.servers.parent / "tabane.toml"
-    config.write_text(settings + TOML)
+    config.write_text("list_wait = 60\n" + settings + TOML)
     config.chmod(0o600)
     return home
 
@@ -354,12 +355,13 @@ def test_a_caller_waits_as_long_as_it_is_told(shared: Team) -> None:
 
     async def scenario() -> None:
         async with shared.member(key) as me:
-            answers = [await me.call("github__echo") for _ in range(6)]
-            errors = [answer["error"] for answer in answers if "error" in answer]
-            assert errors[0]["code"] == LIMITED
-            assert 0 < errors[0]["data"]["retryAfterSeconds"] <= 2
-            over = await me.post("call_tool", name="github__echo", arguments={})
-            assert over.status_code == 429
+            for _ in range(4):
+                while "error" not in (answer := await me.call("github__echo")):
+                    pass  # a machine with much to do may take as long as a call is worth
+                assert answer["error"]["code"] == LIMITED
+                assert 0 < answer["error"]["data"]["retryAfterSeconds"] <= 2
+            while (over := await me.post("call_tool", name="github__echo", arguments={})).status_code != 429:
+                assert "result" in over.json()
             wait = float(over.headers["retry-after"])
             begun = asyncio.get_running_loop().time()
             await until(lambda: asyncio.get_running_loop().time() - begun >= wait)

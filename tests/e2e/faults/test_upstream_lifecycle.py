@@ -128,11 +128,11 @@ def test_a_call_that_takes_too_long_is_answered_and_cancelled_upstream(tmp_path:
 
 def test_progress_extends_the_time_of_a_call(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": child(timeout=6)}) as here:
+        async with running_hub(tmp_path, {"up": child(timeout=10)}) as here:
             line = await here.connect()
             asked = {
                 "name": "up__progress",
-                "arguments": {"steps": 8, "pause": 1.0},
+                "arguments": {"steps": 12, "pause": 1.0},
                 "_meta": {"progressToken": 1},
             }
             assert (await line.request("tools/call", asked))["result"]["content"]

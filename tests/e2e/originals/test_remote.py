@@ -252,8 +252,8 @@ def test_an_error_of_the_server_is_a_failed_call(japanese: Home) -> None:
 
 
 def test_a_server_of_the_original_that_comes_back_is_used_again(japanese: Home) -> None:
-    with twilog_server() as server:
-        port = server.port
+    port = reserved_port(japanese)
+    with twilog_server(port):
         client = assistant(japanese, "--websocket", f"ws://127.0.0.1:{port}")
         it = client.__enter__()
         assert "🟢" in it.text("get_status")

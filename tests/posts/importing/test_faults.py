@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.patience import LONG
 from tests.posts.importing.archives import (
     FIRST,
     all_in,
@@ -61,7 +62,7 @@ def test_an_import_that_is_killed_is_finished_by_the_next(
         assert process.stdout is not None
         assert process.stdout.readline() == "waiting\n"
         process.kill()
-        assert process.wait(timeout=60) == -9
+        assert process.wait(LONG) == -9
     there = all_in(tmp_path / "home")
     whole = all_in(fresh)
     assert there.keys() < whole.keys()
@@ -74,7 +75,7 @@ def test_an_import_that_is_killed_is_finished_by_the_next(
 def grown(home: Path | str, *files: str) -> int:
     """Bytes that a process took for an import, or for reading."""
     with child(home, 2, *files) as process:
-        said, _ = process.communicate(timeout=100)
+        said, _ = process.communicate(timeout=4 * LONG)
     return int(said.splitlines()[-1].split()[1])
 
 

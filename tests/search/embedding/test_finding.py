@@ -30,6 +30,7 @@ from tabane.search.embedding.recipe import DESCRIBING
 from tabane.search.embedding.universal_encoder import MODEL as USE
 from tabane.search.embedding.universal_encoder import REVISION
 from tabane.search.embedding.worker.bert import WeightsFile, bert_graph
+from tests.harness.patience import LONG
 from tests.search.embedding import tiny
 from tests.search.embedding.servers import FakeHub, FakeService
 
@@ -55,7 +56,7 @@ def _published(folder: Path, seed: int = 1, prompts: bool = False) -> Path:
 def _run(tmp_path: Path, work: Work, fake: FakeHub | None = None, **more: Any) -> None:
     async def run() -> None:
         hub = fake or FakeHub()
-        async with asyncio.timeout(60), hub.serving() as url:
+        async with asyncio.timeout(LONG), hub.serving() as url:
             place = HubPlace(str(tmp_path / "cache"), url, offline=more.pop("offline", False))
             made = ModelHub(place, pause=0.01, attempts=2, expected=DESCRIBING)
             try:

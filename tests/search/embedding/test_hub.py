@@ -15,6 +15,7 @@ from tabane.errors import ModelError, ModelMissing, ModelUnavailable
 from tabane.messages import Message
 from tabane.search.embedding.model_files import HubPlace, hub_place
 from tabane.search.embedding.model_hub import DownloadProgress, ModelHub, ModelSnapshot
+from tests.harness.patience import LONG
 from tests.search.embedding import tiny
 from tests.search.embedding.servers import FakeHub
 
@@ -39,7 +40,7 @@ def _run(tmp_path: Path, work: Work, fake: FakeHub | None = None, **more: Any) -
         hub.add(MODEL, tiny.make(tmp_path / "source"))
 
     async def run() -> None:
-        async with asyncio.timeout(60), hub.serving() as url:
+        async with asyncio.timeout(LONG), hub.serving() as url:
             options = {key: more.pop(key) for key in ("attempts", "expected") if key in more}
             made = ModelHub(HubPlace(str(tmp_path / "cache"), url, **more), pause=0.01, **options)
             try:

@@ -16,6 +16,7 @@ from tabane.search.embedding.model_hub import DownloadProgress
 from tabane.search.embedding.model_packages import PackedModel, packed, pulled
 from tabane.search.embedding.package_installer import Command, PackageInstaller, installers, reason_in
 from tests.harness.patience import LONG
+from tests.harness.process_list import command as command_of
 from tests.search.embedding.package_index import (
     NAME,
     VERSION,
@@ -243,8 +244,5 @@ def test_the_reason_is_the_last_line_that_says_something(said: str, reason: str)
 
 def _installing() -> list[str]:
     """The installers that this process has started, and that still run."""
-    return [
-        " ".join(child.cmdline())
-        for child in psutil.Process().children(recursive=True)
-        if child.status() != psutil.STATUS_ZOMBIE and "--require-hashes" in child.cmdline()
-    ]
+    commands = map(command_of, psutil.Process().children(recursive=True))
+    return [" ".join(words) for words in commands if "--require-hashes" in words]

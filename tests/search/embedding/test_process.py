@@ -92,19 +92,17 @@ def test_a_killed_process_is_started_again_and_nothing_is_lost(tmp_path: Path) -
     async def work(embedder: LocalEmbedder, process: ModelProcess) -> None:
         texts = _texts(4000)
         expected = tiny.floats(await embedder.embed(texts))
-        seen = set()
-        for _ in range(3):
+        seen = set[int]()
+        while len(seen) < 3:
             bulk = asyncio.create_task(embedder.embed(texts))
             query = asyncio.create_task(embedder.embed(["dog"], "query"))
-            await asyncio.sleep(0)
-            await _until(lambda: process.busy)
-            assert process.pid is not None
-            assert not bulk.done()
-            seen.add(process.pid)
-            os.kill(process.pid, signal.SIGKILL)
+            await _until(lambda bulk=bulk: process.busy or bulk.done())  # type: ignore[misc]
+            if not bulk.done():  # which it is if this test came to its turn too late
+                assert process.pid is not None
+                seen.add(process.pid)
+                os.kill(process.pid, signal.SIGKILL)
             assert np.abs(tiny.floats(await bulk) - expected).max() < 2e-6
             assert len(await query) == 1
-        assert len(seen) == 3
 
     _run(lambda: ModelProcess(_spec(tmp_path, budget=64), os.environ), work)
 

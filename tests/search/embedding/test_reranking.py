@@ -21,6 +21,7 @@ from tabane.search.embedding.recipe import DESCRIBING
 from tabane.search.embedding.reranking import DEFAULT_RERANKER, LocalReranker, RerankerChoice, find
 from tabane.search.embedding.worker.loading import load_model
 from tabane.search.embedding.worker.onnx import scores
+from tests.harness.patience import LONG
 from tests.search.embedding import crossing, tiny
 from tests.search.embedding.servers import FakeHub
 
@@ -40,7 +41,7 @@ def _finder(tmp_path: Path, url: str = "http://127.0.0.1:9", **more: Any) -> Mod
 
 def _run(tmp_path: Path, work: Callable[[LocalReranker], Awaitable[None]], **more: Any) -> None:
     async def run() -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(LONG):
             folder = crossing.make(tmp_path / "judge", seed=2)
             found = await find(_finder(tmp_path), RerankerChoice(str(folder), **more))
             reranker = await found.open(os.environ)
@@ -120,7 +121,7 @@ def test_a_reranker_of_the_hub_is_fetched_without_its_weights_for_other_programs
     fake.add(DEFAULT_RERANKER, source)
 
     async def run() -> None:
-        async with asyncio.timeout(60), fake.serving() as url:
+        async with asyncio.timeout(LONG), fake.serving() as url:
             finder = _finder(tmp_path, url)
             try:
                 found = await find(finder, RerankerChoice("auto"))

@@ -14,6 +14,7 @@ import pytest
 from tabane.errors import ModelError, ModelUnavailable
 from tabane.search.embedding.embedding_service import EmbeddingService, ServedEmbedder
 from tabane.search.embedding.recipe import Recipe
+from tests.harness.patience import LONG
 from tests.search.embedding import tiny
 from tests.search.embedding.servers import FakeService
 
@@ -28,7 +29,7 @@ def _run(work: Work, service: FakeService | None = None, recipe: Recipe = RECIPE
     fake = service or FakeService()
 
     async def run() -> None:
-        async with asyncio.timeout(60), fake.serving() as url:
+        async with asyncio.timeout(LONG), fake.serving() as url:
             given = {"pause": 0.01, **more}
             embedder = await ServedEmbedder.open(recipe, EmbeddingService(f"{url}/v1", **given))
             try:

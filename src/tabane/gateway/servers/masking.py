@@ -14,6 +14,7 @@ MASK = "***"
 """Text that is shown instead of a secret."""
 
 _NAMED = ("env", "headers")
+_VALUES = ("fixed", "default")
 _REFERENCE = re.compile(r"(\$\{[^{}]*\})")
 _SCHEME = re.compile(r"(?i)\s*(?:(?:bearer|basic|token)\s+)?")
 _USER = re.compile(r"(://[^/?#@:]*:)[^/?#@]*@")
@@ -58,11 +59,11 @@ def _inside(name: str, value: Any, redactor: Redactor) -> Any:
         return masked_value(value) if is_secret_name(name) else masked_text(value, redactor)
     if isinstance(value, list):
         return [_inside(name, part, redactor) for part in value]
-    return (
-        {key: _inside(key, part, redactor) for key, part in value.items()}
-        if isinstance(value, dict)
-        else value
-    )
+    if not isinstance(value, dict):
+        return value
+    # Of a parameter with a value, its own name says whether that is a secret.
+    values = _VALUES if is_secret_name(name) else ()
+    return {key: _inside(name if key in values else key, part, redactor) for key, part in value.items()}
 
 
 def _without_text(text: str) -> str:

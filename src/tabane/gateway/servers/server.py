@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tabane.gateway.servers.server_keys import ToolHints
+from tabane.gateway.servers.tool_overrides import ToolOverride
 from tabane.gateway.servers.variables import with_folder
 from tabane.messages import Message, say
 
@@ -29,7 +30,7 @@ class Server:
     ``inherit`` are patterns of variables of the hub that the process gets besides the usual ones.
 
     ``description``, ``tags``, ``category``, ``keywords``, ``examples`` (of queries) and ``hints`` (about
-    single tools) are the user's words for searching.
+    single tools) are the user's words for searching. ``overrides`` replace parts of single tools.
 
     ``ca`` is the path of a file of authorities that are trusted besides the system's. ``cert`` and ``key``
     are the files of the certificate that the server is shown. ``verify`` is whether its own certificate is
@@ -67,6 +68,7 @@ class Server:
     keywords: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
     hints: tuple[ToolHints, ...] = ()
+    overrides: tuple[ToolOverride, ...] = ()
     pin: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()

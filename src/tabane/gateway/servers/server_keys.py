@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
+from tabane.gateway.servers.key_faults import InvalidKeyValue
+from tabane.gateway.servers.tool_overrides import read_overrides
 from tabane.messages import Message, say
 from tabane.text.nearest_names import nearest
 
@@ -24,15 +26,6 @@ LONGEST_TIMEOUT = 86_400_000.0
 MOST_CALLS = 1_024
 LEAST_TOKENS = 1_000
 MOST_TOKENS = 1_000_000
-
-
-class InvalidKeyValue(ValueError):
-    """A value that its key does not allow: what is allowed, and the position inside the value."""
-
-    def __init__(self, allowed: Message, inside: str = "") -> None:
-        super().__init__(allowed)
-        self.allowed = allowed
-        self.inside = inside
 
 
 def text(value: object) -> str:
@@ -203,6 +196,7 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
     "keywords": hints,
     "examples": hints,
     "tools": tool_hints,
+    "overrides": read_overrides,
     "pin": text_or_texts,
     "allow": texts,
     "deny": texts,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from tabane.gateway.servers.commented_json import JsonDocument, JsonMember
+from tabane.gateway.servers.key_faults import InvalidKeyValue
 from tabane.gateway.servers.plain_secrets import plain_secrets
 from tabane.gateway.servers.redaction import fingerprint, written_secrets
 from tabane.gateway.servers.server import Server, Share, Transport, unusable
@@ -16,9 +18,9 @@ from tabane.gateway.servers.server_keys import (
     SYNONYMS,
     TLS_FILES,
     TRANSPORTS,
-    InvalidKeyValue,
     unknown_key,
 )
+from tabane.gateway.servers.tool_overrides import ToolOverride, override_fault, with_variables
 from tabane.gateway.servers.variables import Expansion, Variables, escaped, expand
 from tabane.messages import Message, say
 
@@ -134,6 +136,8 @@ class _DefinitionReader:
             self._check(key, entry)
         if key == "tools":
             self._warn_of_tools(entry)
+        if key == "overrides":
+            self.warn_of_overrides(self.values.get(key, ()))
 
     def _check(self, key: str, entry: JsonMember) -> None:
         try:
@@ -152,6 +156,16 @@ class _DefinitionReader:
         for tool in self.values.get("tools", ()):
             for key in tool.unknown:
                 self._warn(entry.line, unknown_key(key, f"tools.{tool.pattern}."))
+
+    def warn_of_overrides(
+        self, overrides: Iterable[ToolOverride], before: Iterable[ToolOverride] = ()
+    ) -> None:
+        """Warn of the faults in overrides that they did not have ``before``."""
+        known = {(each.tool, fault) for each in before for fault in each.faults}
+        for each in overrides:
+            for fault in each.faults:
+                if (each.tool, fault) not in known:
+                    self.warn("overrides", override_fault(each, fault))
 
     def _settle_timeout(self) -> None:
         given = self.values.get("timeout", 0)
@@ -278,6 +292,7 @@ class _DefinitionReader:
             keywords=values.get("keywords", ()),
             examples=values.get("examples", ()),
             hints=values.get("tools", ()),
+            overrides=values.get("overrides", ()),
             pin=values.get("pin", ()),
             allow=values.get("allow", ()),
             deny=deny,
@@ -315,7 +330,9 @@ def _with_variables(
         key: [p.template() if needs_folder else p.text() for p in parts] for key, parts in expanded.items()
     }
     keep = escaped if needs_folder else str
-    secrets = (*server.secrets, *(secret for part in every for secret in part.secrets))
+    overrides, kept = with_variables(server.overrides, variables)
+    found.warn_of_overrides(overrides, server.overrides)
+    secrets = (*server.secrets, *(secret for part in every for secret in part.secrets), *kept)
     filled = replace(
         server,
         command=_from_home("".join(done["command"]), keep(variables.home)),
@@ -328,6 +345,7 @@ def _with_variables(
         cert=_file("".join(done["cert"]), keep(found.place.folder), keep(variables.home)),
         key=_file("".join(done["key"]), keep(found.place.folder), keep(variables.home)),
         proxy="".join(done["proxy"]),
+        overrides=overrides,
         secrets=tuple(dict.fromkeys(secrets)),
         needs_folder=needs_folder,
     )

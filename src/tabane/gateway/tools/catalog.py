@@ -16,6 +16,7 @@ from msgspec import Raw
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.aliases import AliasMap
 from tabane.gateway.tools.disclosure import light_definition
+from tabane.gateway.tools.overridden_tool import read_overridden, shown_names
 from tabane.gateway.tools.tool import Tool, original_name, read_tool
 
 log = logging.getLogger(__name__)
@@ -64,8 +65,9 @@ class ToolCatalog:
             elif allowed(server, name):
                 named[name] = definition
         before = self.aliases
-        aliases = before.with_names(server.name, server.namespace, named)
-        return ToolCatalogPlan(server.name, before, aliases, tuple(_read(server, aliases, named)))
+        shown = shown_names(server, named)
+        aliases = before.with_names(server.name, server.namespace, shown.values())
+        return ToolCatalogPlan(server.name, before, aliases, tuple(_read(server, aliases, named, shown)))
 
     def fits(self, plan: ToolCatalogPlan) -> bool:
         """Return whether no name was assigned since the plan was made."""
@@ -201,17 +203,31 @@ class ToolCatalog:
         return True
 
 
-def _read(server: Server, aliases: AliasMap, named: Mapping[str, Raw]) -> Iterator[Tool]:
+def _read(
+    server: Server, aliases: AliasMap, named: Mapping[str, Raw], shown: Mapping[str, str]
+) -> Iterator[Tool]:
+    overrides = {override.tool: override for override in server.overrides}
     for name, definition in named.items():
-        alias = aliases.alias_of(server.name, server.namespace, name)
-        tool = read_tool(bytes(definition), server, alias) if alias else None
+        alias = aliases.alias_of(server.name, server.namespace, shown[name])
+        if not alias:
+            continue
+        if name in overrides:
+            found = read_overridden(bytes(definition), server, alias, overrides[name], shown[name])
+            tool = found.tool if found else None
+        else:
+            tool = read_tool(bytes(definition), server, alias)
         if tool is not None:
             yield tool
 
 
 def allowed(server: Server, name: str) -> bool:
-    """Return whether a tool may be seen and called: ``allow`` and ``deny`` are globs, and deny wins."""
+    """Return whether a tool may be seen and called: ``allow`` and ``deny`` are globs, and deny wins.
+
+    A tool that an override hides may not.
+    """
     if any(fnmatchcase(name, glob) for glob in server.deny):
+        return False
+    if any(override.hidden and override.tool == name for override in server.overrides):
         return False
     return not server.allow or any(fnmatchcase(name, glob) for glob in server.allow)
 

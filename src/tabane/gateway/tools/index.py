@@ -263,7 +263,7 @@ class ToolIndex:
         row = (
             tool.alias,
             server,
-            storable(tool.name),
+            storable(tool.shown_name),
             storable(tool.title),
             normalise(tool.category),
             "".join(f"\n{normalise(tag)}\n" for tag in tool.tags),

@@ -25,14 +25,20 @@ class OwnNames:
         if self._version != self._catalogue.version or len(self._tools) >= MOST_SERVERS:
             self._tools, self._version = {}, self._catalogue.version
         if server not in self._tools:
-            self._tools[server] = {tool.name: tool for tool in self._catalogue.of_server(server)}
+            self._tools[server] = {
+                tool.shown_name: tool for tool in self._catalogue.of_server(server)
+            }
         return self._tools[server]
 
     def find(self, server: str, name: str) -> Tool | None:
-        """Return the tool of that server and name; None if there is none, or it is hidden."""
-        return self.of(server).get(name)
+        """Return the tool of that server and name; None if there is none, or it is hidden.
+
+        A tool that the user renamed is found by both names: the page of an app knows only the server's.
+        """
+        tools = self.of(server)
+        return tools.get(name) or next((tool for tool in tools.values() if tool.name == name), None)
 
 
 def own_definition(tool: Tool) -> bytes:
-    """Return the definition of a tool with the name that its server gives it."""
-    return join({**fields(tool.definition), "name": Raw(quote(tool.name))})
+    """Return the definition of a tool with the name that its server gives it, or that the user gave it."""
+    return join({**fields(tool.definition), "name": Raw(quote(tool.shown_name))})

@@ -14,6 +14,7 @@ from msgspec import Raw
 from tabane.errors import AnswerTooLong, BadArguments, CallerError, TabaneError
 from tabane.gateway.tools.aliases import other_names
 from tabane.gateway.tools.app_metadata import NO_APP, AppMetadata, app_metadata, with_shown_page
+from tabane.gateway.tools.argument_overrides import ArgumentOverrides
 from tabane.messages import Lang, say
 from tabane.operations import CallTarget
 from tabane.wire.json import InvalidJson, Members, decode, encode, fields, join, member, quote
@@ -47,7 +48,8 @@ class Tool:
     decoded inputSchema ({} if it is not an object). ``tags``, ``category`` and ``about`` are the user's words
     about its server, ``notes`` and ``examples`` (of queries) those about the tool. ``mirrored`` are the
     arguments that are repeated in headers if the tool is called over HTTP. ``app`` says whether it has a
-    page, and who may call it. ``target`` is the tool as what a caller wants to call.
+    page, and who may call it. ``renamed`` is the name that the user gave it, ``arguments`` are those that the
+    user decides; both from an override. ``target`` is the tool as what a caller wants to call.
     """
 
     alias: str
@@ -67,12 +69,25 @@ class Tool:
     idempotent: bool = False
     mirrored: tuple[HeaderMirror, ...] = ()
     app: AppMetadata = NO_APP
+    renamed: str = ""
+    arguments: ArgumentOverrides | None = None
     target: CallTarget = field(default=_NOTHING, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.target is _NOTHING:
             target = CallTarget(self.alias, self.server, changes=not self.read_only)
             object.__setattr__(self, "target", target)
+
+    @property
+    def shown_name(self) -> str:
+        """Return the name in its alias: the user's, if there is one, otherwise the server's own."""
+        return self.renamed or self.name
+
+    @property
+    def shown_mirrors(self) -> tuple[HeaderMirror, ...]:
+        """Return the arguments that a caller over HTTP repeats in headers: those that it may give."""
+        withheld = self.arguments.withheld if self.arguments else frozenset()
+        return tuple(each for each in self.mirrored if each.path[0] not in withheld)
 
     @property
     def repeatable(self) -> bool:
@@ -212,8 +227,14 @@ class ToolCallRequest(msgspec.Struct, frozen=True):
         return bytes(self.params.get("arguments", b"{}"))
 
     def params_for(self, tool: Tool) -> Members:
-        """Return the parameters for the upstream, with the tool's own name."""
-        return {**self.params, "name": Raw(quote(tool.name))}
+        """Return the parameters for the upstream: the tool's own name, and arguments that the user decides.
+
+        Raises CallerError if an override forbids the call.
+        """
+        params = {**self.params, "name": Raw(quote(tool.name))}
+        if tool.arguments is not None:
+            params["arguments"] = Raw(tool.arguments.applied(self.arguments, tool.alias))
+        return params
 
     def check_marks(self, tool: Tool) -> None:
         """Raise CallerError if only read-only tools may be called and this tool is not."""

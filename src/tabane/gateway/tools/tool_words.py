@@ -25,7 +25,7 @@ def tool_words(tool: Tool, memo: dict[str, list[str]]) -> dict[str, list[str]]:
     lead = first_sentence(tool.description)
     named = list(texts(tool.schema))
     words = {
-        "name": identifier_tokens(tool.name[:_MOST_NAME]),
+        "name": identifier_tokens(tool.shown_name[:_MOST_NAME]),
         "title": tokens(tool.title),
         "lead": tokens(lead),
         "rest": tokens(tool.description[len(lead) : _MOST_TEXT]),

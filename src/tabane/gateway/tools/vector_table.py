@@ -45,7 +45,7 @@ def gist_of(tool: Tool) -> str:
 
     Measured on public sets: longer texts, parameters or the server's name find no more.
     """
-    name = " ".join(_HUMP.sub(" ", tool.name).split())
+    name = " ".join(_HUMP.sub(" ", tool.shown_name).split())
     title = "" if tool.title.casefold() in ("", name.casefold()) else f", {tool.title}"
     notes = f" {one_line(tool.notes)[:_MOST_NOTES]}" if tool.notes else ""
     return f"{name}{title}: {one_line(tool.description)[:_MOST_GIST]}{notes}"

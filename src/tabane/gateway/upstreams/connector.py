@@ -24,6 +24,7 @@ from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.call import Call, StdioTransport, UpstreamTransport
 from tabane.gateway.upstreams.connection import UpstreamConnection
 from tabane.gateway.upstreams.conversation import Conversation
+from tabane.gateway.upstreams.hub_chain import HubChain
 from tabane.messages import Message, say
 from tabane.wire.channel import LineBatch, LineChannel
 from tabane.wire.era import Era
@@ -46,7 +47,7 @@ class Connector:
     ``logs`` is the folder for the stderr of child processes, ``max_line`` the limit for the bytes of a
     message. ``downloads`` returns the time for one download in seconds, and how many may run at the same
     time. ``preparation`` makes servers ready to be started. ``extensions`` returns those of the protocol that
-    a server is told of that all clients share.
+    a server is told of that all clients share. ``chain`` recognizes this hub among its servers.
     """
 
     def __init__(
@@ -59,8 +60,9 @@ class Connector:
         max_line: int,
         downloads: Callable[[], tuple[float, int]],
         extensions: Callable[[], Members] = dict,
+        chain: HubChain | None = None,
     ) -> None:
-        self._extensions = extensions
+        self._extensions, self._chain = extensions, chain
         self._loop, self._batch, self._processes = loop, batch, processes
         self._logs, self._environment, self._max_line = logs, environment, max_line
         self.preparation = PackageDownloads(loop, processes, logs, environment, downloads)
@@ -163,6 +165,7 @@ class Connector:
             roots=server.roots,
             capabilities=server.capabilities,
             extensions=self._extensions(),
+            chain=self._chain,
         )
 
 

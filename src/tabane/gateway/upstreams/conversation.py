@@ -23,6 +23,7 @@ from tabane.gateway.upstreams.call import (
     UpstreamTransport,
 )
 from tabane.gateway.upstreams.handshake import CLIENT, KINDS, Handshake, Peer, UpstreamRefused
+from tabane.gateway.upstreams.hub_chain import HubChain
 from tabane.gateway.upstreams.message_reading import (
     ParsedLine,
     error_of,
@@ -31,7 +32,7 @@ from tabane.gateway.upstreams.message_reading import (
     subscription_of,
 )
 from tabane.gateway.upstreams.reply_delivery import ReplyDelivery
-from tabane.gateway.upstreams.server_requests import ServerRequests
+from tabane.gateway.upstreams.server_requests import COMPLETE, ServerRequests
 from tabane.messages import say
 from tabane.wire import era as eras
 from tabane.wire import json
@@ -54,6 +55,10 @@ KNOWN_NOTICES = frozenset(
     }
 )
 """Notifications that belong to no call, and that the hub itself handles."""
+NOT_ITS_STATE = json.error_object(
+    eras.INVALID_PARAMS, "requestState: neither this hub nor the server has made it"
+)
+"""Error for a state that is sent to a legacy upstream, which makes none."""
 
 LARGE = 1 << 20
 """Bytes of a message above which it is read in a thread, and only answers and requests are accepted."""
@@ -85,8 +90,9 @@ class Conversation:
         roots: Sequence[str] | None = None,
         capabilities: bytes | None = None,
         extensions: Members | None = None,
+        chain: HubChain | None = None,
     ) -> None:
-        self._extensions = extensions or {}
+        self._extensions, self._chain = extensions or {}, chain
         # Requests of the hub itself: a server may list only what a client can use that it is told of.
         self._announced = json.join({"extensions": Raw(json.join(extensions))}) if extensions else b"{}"
         self._name, self._loop = name, loop
@@ -108,15 +114,21 @@ class Conversation:
     async def open(self, known: Era | None, probe_timeout: float) -> Peer:
         """Settle the era and introduce the hub, see :class:`Handshake`. Raises UpstreamError."""
         handshake = Handshake(
-            lambda method, params, era: self._ask(method, params, era=era),
+            lambda method, params, era: self._ask(
+                method, params, era=era, meta=self._chain.mark() if self._chain else None
+            ),
             self._say,
             self._capabilities,
             # If a question's call is known, its client can be asked for its folders, whoever shares it.
             roots=self._roots is not None or self.transport.exact,
             extensions=self._extensions,
         )
-        self.peer = await handshake.perform(known, probe_timeout)
-        return self.peer
+        peer = await handshake.perform(known, probe_timeout)
+        fault = self._chain.fault(self._name, peer.hubs) if self._chain else None
+        if fault is not None:
+            raise UpstreamRefused(0, fault)
+        self.peer = peer
+        return peer
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -165,10 +177,14 @@ class Conversation:
         meta = call.meta
         if era is Era.MODERN:
             meta = eras.enveloped(meta, CLIENT, self._announced if calls is self._asks else b"{}")
-        elif meta:
+        else:
+            if "requestState" in call.params:
+                call.answer(UpstreamReply(error=Raw(NOT_ITS_STATE), era=era))
+                return
+            call.params.pop("inputResponses", None)  # of no question: as if there were none
             if eras.META_LOG_LEVEL in meta:
                 self._want_logs(meta)
-            meta = eras.without_envelope(meta)
+            meta = eras.without_envelope(meta) if meta else meta
         self._number = number = self._number + 1
         if "progressToken" in meta:
             meta = {**meta, "progressToken": Raw(b"%d" % number)}
@@ -206,7 +222,13 @@ class Conversation:
             self.transport.tell(line, about)
 
     async def _ask(
-        self, method: bytes, params: Members, *, era: Era | None = None, timeout: float | None = None
+        self,
+        method: bytes,
+        params: Members,
+        *,
+        era: Era | None = None,
+        timeout: float | None = None,
+        meta: Members | None = None,
     ) -> Members:
         answer: asyncio.Future[UpstreamReply] = self._loop.create_future()
 
@@ -214,7 +236,7 @@ class Conversation:
             if not answer.done():
                 answer.set_result(reply)
 
-        call = Call(method, params, {}, settle, timeout=timeout or 30.0, safe=True)
+        call = Call(method, params, meta or {}, settle, timeout=timeout or 30.0, safe=True)
         self._transmit(call, era or (self.peer.era if self.peer else Era.MODERN), self._asks)
         try:
             async with asyncio.timeout(timeout):
@@ -348,7 +370,10 @@ class Conversation:
             return None
         if frame.result is not UNSET:
             return self._delivery.give(call, UpstreamReply(result=frame.result, era=era))
-        return self._delivery.give(call, UpstreamReply(error=frame.error, era=era))  # type: ignore[arg-type]
+        assert frame.error is not UNSET  # is_readable
+        if era is Era.LEGACY:
+            self._questions.refused_for(call, frame.error)
+        return self._delivery.give(call, UpstreamReply(error=frame.error, era=era))
 
     def _malformed(self, call: Call, frame: JsonRpcFrame) -> UpstreamError:
         """Return the failure that replaces an answer that no client could read."""
@@ -374,6 +399,8 @@ class Conversation:
             self._logged(method, params, about)
         elif method == "notifications/cancelled":
             self._questions.withdrawn(params)
+        elif method == COMPLETE:
+            self._questions.completed(params)
         elif self.unknown is None or method in KNOWN_NOTICES:
             self._on_notice(method, params)
         else:

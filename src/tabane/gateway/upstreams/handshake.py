@@ -11,6 +11,7 @@ from msgspec import Raw
 
 from tabane import __version__
 from tabane.errors import UpstreamError
+from tabane.gateway.upstreams.hub_chain import hub_ids
 from tabane.messages import Message, say
 from tabane.wire import era as eras
 from tabane.wire import json
@@ -31,7 +32,10 @@ KINDS = ("tools", "prompts", "resources")
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """An upstream as it described itself. ``info`` is its serverInfo, verbatim."""
+    """An upstream as it described itself.
+
+    ``info`` is its serverInfo, verbatim. ``hubs`` are the ids that another hub answers with.
+    """
 
     era: Era
     version: str
@@ -39,6 +43,7 @@ class Peer:
     capabilities: Members
     instructions: str = ""
     info: bytes = b"{}"
+    hubs: tuple[str, ...] = ()
 
     def has(self, capability: str) -> bool:
         """Return whether it announced a capability, or the extension with that identifier."""
@@ -80,6 +85,7 @@ def peer_of(era: Era, version: str, result: Members, info: Raw | None) -> Peer:
         capabilities,
         json.text(result.get("instructions")) or "",
         b"{}" if info is None or name is None else bytes(info),
+        _hubs(result),
     )
 
 
@@ -88,6 +94,13 @@ def _name_in(info: Raw | None) -> str | None:
         return json.text(json.fields(info).get("name")) if info is not None else None
     except InvalidJson:
         return None
+
+
+def _hubs(result: Members) -> tuple[str, ...]:
+    try:
+        return hub_ids(json.fields(result["_meta"])) if "_meta" in result else ()
+    except InvalidJson:
+        return ()
 
 
 class HandshakeRequest(Protocol):

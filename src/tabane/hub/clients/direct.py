@@ -61,10 +61,11 @@ class DirectRequests:
     # -- introductions ---------------------------------------------------------------------------
 
     def initialize(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        mark = self._gateway.chain.arrived(session.key, meta, stays=True)
         self._introduce(session, params)
-        session.run(request_id, self._initialize(session, request_id))
+        session.run(request_id, self._initialize(session, request_id, mark))
 
-    async def _initialize(self, session: Session, request_id: Raw) -> None:
+    async def _initialize(self, session: Session, request_id: Raw, mark: Members) -> None:
         try:
             peer = await self._peer(session.caller)
         except TabaneError:
@@ -75,10 +76,12 @@ class DirectRequests:
             "capabilities": _capabilities(session, peer),
             "serverInfo": Raw(peer.info),
             **({"instructions": peer.instructions} if peer.instructions else {}),
+            **({"_meta": mark} if mark else {}),
         }
         session.answer(request_id, json.encode(result))
 
     async def discover(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        mark = self._gateway.chain.arrived(session.key, meta, stays=False)
         peer = await self._peer(session.caller)
         result = {
             "supportedVersions": [eras.MODERN],
@@ -87,7 +90,7 @@ class DirectRequests:
             "ttlMs": 60_000,
             "cacheScope": "private",
             "resultType": "complete",
-            "_meta": {eras.META_SERVER: Raw(peer.info)},
+            "_meta": {eras.META_SERVER: Raw(peer.info), **mark},
         }
         session.answer(request_id, json.encode(result))
 
@@ -190,7 +193,7 @@ def _capabilities(session: Session, peer: Peer) -> dict[str, Any]:
 
 
 def _definitions(tools: list[Tool]) -> list[tuple[str, bytes]]:
-    return [(tool.name, own_definition(tool)) for tool in tools]
+    return [(tool.shown_name, own_definition(tool)) for tool in tools]
 
 
 def _members(raw: bytes) -> Members:

@@ -18,8 +18,9 @@ from tabane.gateway.visibility import may_find, prompt_target, resource_target
 from tabane.hub.clients import document_resources
 from tabane.hub.clients.document_resources import ListedDocuments
 from tabane.hub.clients.session import Session
-from tabane.hub.clients.tool_calls import LARGE, answer_line, note_question, question_of
+from tabane.hub.clients.tool_calls import LARGE, answer_line, failure_of, note_question, question_of
 from tabane.operations import CallTarget, Door, OpenCall, ended
+from tabane.operations.metering import failure_reason
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
@@ -144,14 +145,24 @@ class OfferRequests:
                     self._read(session, key, params, meta, others, opened)
                 except TabaneError as error:
                     # No task surrounds this: the client is answered here or never.
-                    opened.end("failed", reason=str(error))
+                    opened.end("failed", reason=failure_reason(error))
                     session.fail(key, error)
             else:
                 _replied(session, key, source.shown, reply, opened, source)
 
         upstream = self._gateway.instance_for(session.caller, source.server)
         given = {**params, "uri": Raw(json.quote(source.uri))}
-        session.calls.send(key, upstream, b"resources/read", given, meta, replied, opened=opened, safe=True)
+        session.calls.send(
+            key,
+            upstream,
+            b"resources/read",
+            given,
+            meta,
+            replied,
+            name=source.shown,
+            opened=opened,
+            safe=True,
+        )
 
     def _forward(
         self,
@@ -175,6 +186,7 @@ class OfferRequests:
                 params,
                 meta,
                 lambda reply: _replied(session, key, name, _with_shown_pages(server, reply), opened),
+                name=name,
                 opened=opened,
                 safe=True,
             )
@@ -197,7 +209,8 @@ def _replied(
     """Record an answer and pass it on; ``source`` is the request, if the answer may be kept for a while."""
     try:
         size = 0 if reply.result is None else len(reply.result)
-        recorded = opened.end("failed" if reply.result is None else "ok", size)
+        why = "" if reply.result is not None else failure_of(reply)
+        recorded = opened.end("failed" if reply.result is None else "ok", size, reason=why)
     except TabaneError as error:  # it cannot be recorded, and so not given
         session.fail(key, error)
         return

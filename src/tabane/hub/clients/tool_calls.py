@@ -37,6 +37,7 @@ from tabane.hub.clients.disclosure import DISCLOSING
 from tabane.hub.clients.session import Session
 from tabane.messages import Lang, say
 from tabane.operations import Door, Face, OpenCall, Operation, Outcome, ended
+from tabane.operations.metering import FailureReason, failure_reason
 from tabane.settings import Settings
 from tabane.wire import era as eras
 from tabane.wire import json
@@ -185,7 +186,11 @@ class ToolCalls:
         try:
             return await self._gateway.find(session.caller, inner.name)
         except UnknownName:
-            if not through and (tool := self._gateway.find_for_app(session.caller, inner.name)) is not None:
+            tool = None
+            if not through:
+                pinned = session.mode == "search"
+                tool = self._gateway.find_for_app(session.caller, inner.name, pinned=pinned)
+            if tool is not None:
                 return tool
             hidden = self._gateway.catalogue.find(inner.name)
             if hidden is not None:
@@ -245,25 +250,26 @@ class ToolCalls:
                 inner.params_for(tool),
                 meta,
                 lambda reply: self._replied(call, reply),
+                name=tool.alias,
                 opened=call.opened,
                 mirrored=tool.mirrored,
                 safe=tool.repeatable,
             )
         except TabaneError as error:
-            call.opened.end("failed", reason=str(error))
+            call.opened.end("failed", reason=failure_reason(error))
             raise
 
     def _replied(self, call: OpenToolCall, reply: UpstreamReply) -> None:
         try:
             self._give_reply(call, reply)
         except TabaneError as error:  # the call cannot be recorded, or its result is too large
-            recorded = call.opened.end("failed", reason=str(error))
+            recorded = call.opened.end("failed", reason=failure_reason(error))
             call.after(recorded, partial(_fail, call.session, call.key, error, call.through))
 
     def _give_reply(self, call: OpenToolCall, reply: UpstreamReply) -> None:
         session, key, result = call.session, call.key, reply.result
         if result is None:
-            recorded = call.opened.end("failed", reason=_failure_of(reply))
+            recorded = call.opened.end("failed", reason=failure_of(reply))
             call.after(recorded, lambda: _unanswered(session, key, call.tool, reply, call.through))
             return
         size = len(result)
@@ -363,8 +369,11 @@ class OpenToolCall:
         give()
 
 
-def _failure_of(reply: UpstreamReply) -> str:
-    return str(reply.failure) if reply.failure is not None else "the server answered with an error"
+def failure_of(reply: UpstreamReply) -> FailureReason:
+    """Return why there is no result."""
+    if reply.failure is not None:
+        return failure_reason(reply.failure)
+    return FailureReason("the server answered with an error", "protocol_error")
 
 
 def _give(session: Session, key: bytes, tool: Tool, line: bytes | None, through: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tabane.errors import TabaneError
@@ -57,9 +57,22 @@ def servers_file(installation: Installation) -> Iterator[DoctorFinding]:
         yield _counted(installation, path, found.servers)
         if path.exists():
             yield from (warning(message) for message in found.warnings)
+            yield from _overrides(installation, found.warnings)
         yield from _disabled(installation, found.servers)
     if installation.live and not (installation.configuration_problem or installation.settings_problem):
         yield from _in_force(installation)
+
+
+def _overrides(installation: Installation, known: Iterable[Message]) -> Iterator[DoctorFinding]:
+    """Report overrides that do not fit the tools that their servers list, as the running hub sees it."""
+    texts = [message.render() for message in known]
+    for name, row in (installation.live.rows if installation.live else {}).items():
+        for what in row.get("warnings") or ():
+            if not any(str(what) in text for text in texts):
+                yield warning(
+                    say("{server!n}: {what}", server=name, what=what),
+                    say("Correct it: tabane servers override {server!c} TOOL --help", server=name),
+                )
 
 
 def _closing(problem: Message) -> Fix | None:

@@ -62,6 +62,15 @@ def _keys(counts: CallCounts) -> MetricFamily:
 
 
 def _of_servers(servers: Mapping[str, ServerCounts]) -> Iterator[MetricFamily]:
+    ends = [
+        MetricSample((("server", name), ("outcome", end)), count)
+        for name, server in servers.items()
+        for end, count in server.ends.items()
+        if count
+    ]
+    yield MetricFamily(
+        "tabane_server_calls_total", "counter", "Calls that ended, by server and how they ended.", ends
+    )
     durations = [
         sample
         for name, server in servers.items()

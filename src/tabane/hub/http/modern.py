@@ -124,9 +124,9 @@ class SingleRequests:
         name = json.text(params.get("name")) or ""
         if caller.server:
             own = self._gateway.own_tool(caller, name)
-            return own.mirrored if own else ()
+            return own.shown_mirrors if own else ()
         tool = self._gateway.catalogue.find(name)
-        return tool.mirrored if tool and may_find(caller, tool.target) else ()
+        return tool.shown_mirrors if tool and may_find(caller, tool.target) else ()
 
 
 class SingleOutlet:

@@ -80,7 +80,8 @@ class HomeLock:
     def write(self, holder: LockHolder | None) -> None:
         """Write the note for processes that find the lock held; None for no note."""
         text = json.dumps(holder._asdict()).encode() if holder else b""
-        os.pwrite(self._fd, text, 0)
+        # Whoever reads between the two finds blanks behind the note, not the end of a longer one.
+        os.pwrite(self._fd, text.ljust(os.fstat(self._fd).st_size), 0)
         os.ftruncate(self._fd, len(text))
 
     def release(self) -> None:
@@ -133,7 +134,7 @@ def held(path: str) -> bool:
 def read_holder(path: str) -> LockHolder | None:
     """Return the note in the lock file; None if there is none that can be read."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", buffering=0) as file:  # one read: a second one could be of the next note
             note: dict[str, Any] = json.loads(file.read(1 << 16))
         return LockHolder(
             pid=int(note["pid"]),

@@ -15,6 +15,7 @@ from tabane.errors import BadArguments, TabaneError, Unauthorized
 from tabane.messages import Message, say
 from tabane.web.form_values import JsonFault, arguments_of, filled, read_json, shows, values_of
 from tabane.web.page import Fragment, Json, PageRequest, PageRoute, Redirect, WholePage
+from tabane.web.pages.tool_apps import MOST_ANSWERED
 from tabane.web.pages.tool_results import MOST_TEXT, printable, shown_result
 from tabane.web.schema_fields import as_json, read_schema
 from tabane.wire import json
@@ -131,7 +132,9 @@ async def tool(request: PageRequest) -> WholePage:
 async def call(request: PageRequest) -> Fragment:
     """Call a tool with the arguments of the form, and show its result. If the browser gives up, cancel it."""
     name = request.path("name")
-    text = (await request.form()).get("arguments", "") or "{}"
+    form = await request.form()
+    text = form.get("arguments", "") or "{}"
+    whole = form.get("app") == "true"  # an app gets all of the result
     found = read_json(text)
     if isinstance(found, JsonFault):
         return _failed(found.message, 422)
@@ -141,7 +144,10 @@ async def call(request: PageRequest) -> Fragment:
     try:
         body = await request.while_connected(
             request.answer(
-                "call_tool", name=name, arguments=msgspec.Raw(text.encode()), max_tokens=PART_TOKENS
+                "call_tool",
+                name=name,
+                arguments=msgspec.Raw(text.encode()),
+                max_tokens=None if whole else PART_TOKENS,
             )
         )
     except Unauthorized:
@@ -149,7 +155,7 @@ async def call(request: PageRequest) -> Fragment:
     except TabaneError as error:
         return _failed(error.message, 200, 1000 * (time.perf_counter() - started))
     took = 1000 * (time.perf_counter() - started)
-    return await _result(body, took, "tools/result.html")
+    return await _result(body, took, "tools/result.html", whole=whole)
 
 
 async def read_more(request: PageRequest) -> Fragment:
@@ -165,13 +171,14 @@ async def markdown(request: PageRequest) -> Fragment:
     return Fragment("tools/markdown.html", {"text": await request.markdown(text, top=4)})
 
 
-async def _result(body: bytes, took: float, template: str) -> Fragment:
+async def _result(body: bytes, took: float, template: str, *, whole: bool = False) -> Fragment:
     try:
         shown = await asyncio.to_thread(lambda: shown_result(json.decode(body), len(body)))
     except json.InvalidJson:
         return _failed(say("The result cannot be shown: it is not JSON that this page can read."), 200, took)
     sizes = {"took": took, "bytes": len(body), "tokens": -(-len(body) // 4)}
-    return Fragment(template, {"result": shown, "error": None, **sizes})
+    for_app = body.decode(errors="replace") if whole and len(body) <= MOST_ANSWERED else ""
+    return Fragment(template, {"result": shown, "error": None, "app_result": for_app, **sizes})
 
 
 def _failed(message: Message, status: int, took: float | None = None) -> Fragment:

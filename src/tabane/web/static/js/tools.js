@@ -1,6 +1,7 @@
 // The pages of tools: search as it is typed, the form of a tool and its JSON, calls and their results.
 
 import { confirm, notice } from "./app.js";
+import { apps } from "./app_host.js";
 import { headers, send } from "./http.js";
 import { enhance } from "./json_tree.js";
 import { ms, showTimes } from "./text.js";
@@ -227,6 +228,7 @@ function calls(root) {
     toForm().catch(() => null);
     run.focus();
   });
+  const app = apps(root);
   let running = null;
 
   async function call() {
@@ -244,11 +246,12 @@ function calls(root) {
     state(true);
     const timer = setInterval(() => { clock.textContent = ms(performance.now() - began); }, 100);
     try {
-      const body = new URLSearchParams({ arguments: given });
+      const body = new URLSearchParams(app ? { arguments: given, app: "true" } : { arguments: given });
       const response = await part(section.dataset.call, { method: "POST", body, signal: mine.signal });
       if (!response) return;
       await htmx.swap({ sourceElement: result, target: result, text: await response.text(), swap: "innerHTML" });
       const outcome = result.querySelector("[data-outcome]");
+      app?.show(given, result.querySelector("[data-app-result]")?.dataset.appResult);
       if (response.ok && outcome) past.add(given, outcome.dataset.outcome, Number(outcome.dataset.ms));
     } catch (error) {
       const canceled = error.name === "AbortError";
@@ -291,6 +294,7 @@ function calls(root) {
     formSoon.cancel();
     jsonSoon.cancel();
     running?.abort();
+    app?.close();
   };
 }
 
