@@ -435,7 +435,7 @@ class Session:
             self.cancel(bytes(params.get("requestId", b"")), reason)
         elif method == "notifications/roots/list_changed" and self.questions:
             follow_roots(self, self._host)
-        elif self.caller.server and method != "notifications/initialized":
+        elif self.caller.server and method not in _OF_CONNECTION:
             self._host.unknown.notified(self, method, params)
 
     def cancel(self, request_id: bytes, reason: str) -> None:
@@ -552,6 +552,9 @@ class ClientMethods(NamedTuple):
     direct: Mapping[Era, Mapping[str, Handler]]
     unknown: UnknownMethods
 
+
+_OF_CONNECTION = frozenset({"notifications/initialized", "notifications/roots/list_changed"})
+"""Notifications about the client's own connection, which concern no server."""
 
 _NOT_REQUESTS = frozenset({"not an object", "method is not a string"})
 

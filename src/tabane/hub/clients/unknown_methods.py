@@ -57,6 +57,8 @@ class PassedMessages:
         with ended(opened):
             if opened.waits is not None:
                 await opened.waits
+            if session.questions and session.questions.roots_due and self._gateway.goes_by_roots(server):
+                await session.questions.learn_roots()
             upstream = self._gateway.instance_for(session.caller, server)
             session.no_longer_runs(request_id)
             passed = PassedRequest(session, key, method, opened)
