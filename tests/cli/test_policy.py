@@ -14,6 +14,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     home = Home(tmp_path_factory.mktemp("home"))
     home.write_servers({"one": home.child()})
     with hub(home):
+        assert home.run("servers", "test", "one").status == 0  # so that its tools are known
         assert home.run("keys", "create", "laptop", "--allow", "one__*", "--deny", "one__count").status == 0
         yield home
 

@@ -180,7 +180,7 @@ def until_listed(home: Home, kinds: tuple[Kind, ...]) -> None:
 async def over_http(url: str, era: Era, token: str | None = None, **options: Any) -> AsyncIterator[Client]:
     """A client over streamable HTTP."""
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    timeout = httpx2.Timeout(30, read=300)
+    timeout = httpx2.Timeout(LONG, read=300)
     async with (
         httpx2.AsyncClient(headers=headers, timeout=timeout) as http,
         Client(streamable_http_client(url, http_client=http), mode=MODES[era], **options) as client,

@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabane.reader.fetching import Policy
+from tests.harness.patience import LONG
 
 if TYPE_CHECKING:
     import trustme
@@ -351,13 +352,13 @@ def running(certificate: Certifying | None = None) -> Iterator[Site]:
 
     thread = threading.Thread(target=lambda: _run(loop, serve()), name="site", daemon=True)
     thread.start()
-    if not up.wait(20):
+    if not up.wait(LONG):
         raise RuntimeError("the site did not start")
     try:
         yield started[0]
     finally:
         loop.call_soon_threadsafe(down.set)
-        thread.join(20)
+        thread.join(LONG)
 
 
 def _run(loop: asyncio.AbstractEventLoop, work: Any) -> None:

@@ -210,7 +210,7 @@ class Toolbox:
             answered.set()
 
         self._server.ask(_given(params, "method", "ping"), _given(params, "params", {}), take)
-        return text(response[0]) if answered.wait(10) else text("no answer in 10 s", isError=True)
+        return text(response[0]) if answered.wait(100) else text("no answer in 100 s", isError=True)
 
     def _ask_by_result(self, params: Json) -> Json:
         method = _given(params, "method", "roots/list")

@@ -1,10 +1,11 @@
 """An extension that nobody knows, which the child has with ``--extension ID``.
 
 example/echo {…}             its own parameters and the client's capabilities, as they came
-example/stream {count}       so many notifications example/item, then its result (answers at the end)
 example/ask {method, params} puts that request to its client, and answers with what came back (legacy)
+example/ask-later {…}        the same, but answers at once
+example/flow {count}         never answers; notifications example/item name the request
 example/say {method, params} sends that notification, belonging to no request
-example/heard                the notifications of methods that it does not know
+example/heard                the notifications of methods that it does not know, and replies that came later
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class UnknownExtension:
         self._server = server
         self._id: str | None = server.options.extension
         self.heard: list[Json] = []
+        self.replies: list[Json] = []
 
     @property
     def extensions(self) -> Json:
@@ -45,23 +47,32 @@ class UnknownExtension:
             return None
         answers: dict[str, Callable[[Json], Json]] = {
             "example/echo": self._echo,
-            "example/stream": self._stream,
             "example/say": self._say,
-            "example/heard": lambda _: {"heard": self.heard},
+            "example/heard": lambda _: {"heard": self.heard, "replies": self.replies},
         }
         return answers[method](params) if method in answers else None
 
     def later(self, number: Any, method: str, params: Json) -> bool:
-        """Answer a request that waits for the client. Return whether it is one."""
-        if self._id is None or method not in ("example/ask", "example/wait"):
+        """Answer a request in another way than at once. Return whether it is one of these."""
+        if self._id is None or not method.startswith(("example/ask", "example/flow")):
             return False
-        if method == "example/ask":
-            self._server.ask(
-                params["method"], params.get("params", {}), lambda reply: self._answered(number, reply)
-            )
+        if method == "example/flow":
+            self._flow(number, params["count"])
+        elif method == "example/ask":
+            self._ask(params, lambda reply: self._answered(number, reply))
         else:
-            self._server.running[number] = threading.Event()
+            self._server.answer(number, {})
+            self._ask(params, self.replies.append)
         return True
+
+    def _ask(self, params: Json, answered: Callable[[Json], None]) -> None:
+        self._server.ask(params["method"], params.get("params", {}), answered)
+
+    def _flow(self, number: Any, count: int) -> None:
+        self._server.running[number] = threading.Event()
+        for index in range(count):
+            params = {"index": index, "_meta": {KEY + "subscriptionId": number}}
+            self._server.notify("notifications/example/item", params)
 
     def _answered(self, number: Any, reply: Json) -> None:
         said = {key: value for key, value in reply.items() if key in ("result", "error")}
@@ -73,12 +84,6 @@ class UnknownExtension:
         if not self._server.modern and self._server.initialized is not None:
             capabilities = self._server.initialized["capabilities"]
         return {"params": params, "capabilities": capabilities, "big": 9007199254740993}
-
-    def _stream(self, params: Json) -> Json:
-        meta = {KEY + "subscriptionId": params["number"]} if "number" in params else {}
-        for index in range(params["count"]):
-            self._server.notify("notifications/example/item", {"index": index, "_meta": meta})
-        return {"sent": params["count"]}
 
     def _say(self, params: Json) -> Json:
         self._server.notify(params["method"], params.get("params", {}))

@@ -83,6 +83,9 @@ COMMANDS = {
     ),
     "restore": CommandEntry("restore", "restore", say("Restore a backup, also of another machine.")),
     "jobs": CommandEntry("jobs", "jobs", say("List, follow and cancel long-running work of the hub.")),
+    "questions": CommandEntry(
+        "questions", "questions", say("List and answer what servers ask you during a call.")
+    ),
     "bench": CommandEntry("bench", "bench", say("Measure how well an assistant finds and uses tools.")),
     "doctor": CommandEntry("doctor", "doctor", say("Check for problems, and say how to fix them.")),
     "health": CommandEntry("doctor", "health", say("Check whether each server responds.")),

@@ -125,6 +125,7 @@ class Hub:
             client_methods(self.gateway, self.door, self.long_results, self.documents, lambda: self.settings),
             lambda: self.settings,
             self.environment.get("LANG"),
+            self.tools.questions,
             self.access.narrowed,
         )
         self._watching: asyncio.Task[None] | None = None
@@ -151,13 +152,12 @@ class Hub:
         """Return the counts that ``tabane status`` shows beside its own."""
         problem = self.follower.problem
         model, why = self.models.summary()
-        unrecorded = self.audit.problem
         return {
             "problem": problem.render(self.lang) if problem else None,
             **count_servers(self.configuration, self.gateway),
             "model": model,
             "model_problem": why.render(self.lang) if why else None,
-            "audit_problem": unrecorded.render(self.lang) if unrecorded else None,
+            "audit_problem": self.audit.problem.render(self.lang) if self.audit.problem else None,
             "sessions": len(self.sessions),
             "jobs": self.jobs.running,
             "in_flight": self.sessions.in_flight,

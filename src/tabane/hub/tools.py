@@ -22,6 +22,7 @@ from tabane.gateway.upstreams.connector import Connector
 from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_tools
 from tabane.hub.clients.tool_calls import as_failure, as_result
 from tabane.hub.own_tools import CallerLimits, KeptDomains, held, idle
+from tabane.hub.questions.questions import HubQuestions
 from tabane.hub.servers import FileFollower, limits_of
 from tabane.messages import Message
 from tabane.operations import Caller, CallTarget, Door, Face, OpenCall, Operation, OperationTable
@@ -129,7 +130,10 @@ class UsedServersFile:
 
 
 class HubTools:
-    """The tools of servers and the hub's own, as operations. ``door`` returns the door of the hub."""
+    """The tools of servers and the hub's own, as operations; and the questions that servers ask meanwhile.
+
+    ``door`` returns the door of the hub.
+    """
 
     def __init__(
         self,
@@ -140,9 +144,11 @@ class HubTools:
     ) -> None:
         self._gateway, self._door = gateway, door
         self._settings, self._file = settings, UsedServersFile(settings, follower)
+        self.questions = HubQuestions(settings().home, lambda: settings().questions_to_page)
 
     def table(self, long_results: LongResults) -> list[Operation]:
-        return gateway_table(self._gateway, self._admit, self._own, long_results, self._file)
+        tools = gateway_table(self._gateway, self._admit, self._own, long_results, self._file)
+        return [*tools, *self.questions.table()]
 
     def provide(self, table: OperationTable, stores: KeptDomains, limits: CallerLimits) -> None:
         """Add the hub's own operations to the tools of servers that can be found.

@@ -120,6 +120,13 @@ class Settings:
             "apply, such as OTEL_EXPORTER_OTLP_ENDPOINT."
         ),
     )
+    questions_to_page: bool = option.switch(
+        False,
+        say(
+            "If a server asks its user something that the assistant cannot show, the question waits on the "
+            "web page (and for tabane questions) for ten minutes, instead of being refused."
+        ),
+    )
     start_servers: Literal["on_demand", "at_start"] = option.choice(
         "on_demand",
         ("on_demand", "at_start"),

@@ -129,9 +129,9 @@ def without_envelope(meta: Members) -> Members:
 
 
 def enveloped(meta: Members, client: bytes | Raw, capabilities: bytes | Raw = b"{}") -> Members:
-    """Return ``_meta`` for a modern peer: with the caller's own envelope, or with these capabilities.
+    """Return ``_meta`` for a modern peer: with the caller's own envelope, or one that the hub makes.
 
-    Capabilities in ``meta`` take precedence: those of a legacy client, which has no envelope.
+    ``capabilities`` are declared unless ``meta`` has some: those of a legacy client, which has no envelope.
     """
     if has_envelope(meta):
         return meta

@@ -14,13 +14,12 @@ from tabane.wire import json
 from tabane.wire.era import META_CAPABILITIES
 from tabane.wire.extensions import Extension
 from tabane.wire.json import InvalidJson, Members
+from tabane.wire.questions import Features, capabilities_of
 
-QUESTIONS = ("elicitation", "sampling", "roots")
-"""Capabilities of a client that allow questions to it."""
-
-CARRIED = (*QUESTIONS, "experimental", "extensions")
-"""Capabilities of a client that the hub passes on. What is experimental only says something about the client:
-methods that the hub does not know pass on a connection to one server alone."""
+CARRIED = ("experimental", "extensions")
+"""Capabilities of a client that the hub passes on, apart from what it can be asked. What is experimental only
+says something about the client: methods that the hub does not know pass on a connection to one server alone.
+"""
 
 KNOWN_OF_SERVERS = ("tools", "prompts", "resources", "completions", "logging")
 """Capabilities of a server whose methods the hub knows."""
@@ -57,17 +56,19 @@ def passed_on(capabilities: Members, extensions: Collection[str] | None) -> Memb
     return {**rest, "extensions": Raw(json.join(kept))} if kept else rest
 
 
-def told_to_servers(capabilities: Members, extensions: Collection[str] | None) -> Members:
+def told_to_servers(capabilities: Members, extensions: Collection[str] | None, features: Features) -> Members:
     """Return the capabilities of a client for servers that serve it: as :func:`passed_on` does.
 
-    Folders (roots) are left out, because the hub answers for them. If the hub does not carry everything, only
-    capabilities that it can carry are passed on.
+    ``features`` are the questions that it can be asked. Folders (roots) are left out, because the hub answers
+    for them. If the hub does not carry everything, only capabilities that it can carry are passed on.
     """
+    asked = json.fields(capabilities_of(features - {"roots"}))
     told = passed_on(capabilities, extensions)
     if sum(map(len, capabilities.values())) > LONGEST:
-        told = {name: value for name, value in told.items() if name in QUESTIONS}
-    carried = told if extensions is None else CARRIED
-    return {name: value for name, value in told.items() if name in carried and name != "roots"}
+        return asked
+    if extensions is None:
+        return {**asked, **{name: value for name, value in told.items() if name != "roots"}}
+    return {**{name: value for name, value in told.items() if name in CARRIED}, **asked}
 
 
 def filtered(meta: Members, extensions: Collection[str] | None) -> Members:

@@ -53,6 +53,7 @@ SOURCES: dict[str, str] = {
     **dict.fromkeys(("get_rate_limit_stats", "verify_audit_log", "audit_head", "query_audit_logs"), ADMIN),
     **dict.fromkeys(("get_audit_stats", "analyze_usage", "explain_policy"), ADMIN),
     **dict.fromkeys(("list_live_calls", "show_live_call", "get_activity"), ADMIN),
+    **dict.fromkeys(("list_questions", "answer_question"), HUB),  # those of one's own calls
     **dict.fromkeys(("profiles_list", "get_usage_stats"), HUB),  # what one may use, and has used
 }  # fmt: skip
 
@@ -72,8 +73,8 @@ READING = frozenset(
         "keys_list", "keys_show", "get_rate_limit_stats", "audit_head", "query_audit_logs",
         "get_audit_stats", "analyze_usage", "explain_policy", "profiles_list", "get_usage_stats",
         "list_live_calls", "show_live_call", "get_activity",
-        "list_hidden_tools",
         "read_app_resource", "call_app_tool",
+        "list_hidden_tools", "list_questions",
     }
 )  # fmt: skip
 """Operations that change nothing."""

@@ -121,7 +121,7 @@ def prepared(folder: Path, settings: str = "") -> Home:
     home = Home(folder, made=not (folder / "tabane").exists())
     home.write_servers({"github": home.child(), "gitlab": home.child()})
     config = home.servers.parent / "tabane.toml"
-    config.write_text(settings + TOML)
+    config.write_text("list_wait = 60\n" + settings + TOML)
     config.chmod(0o600)
     return home
 

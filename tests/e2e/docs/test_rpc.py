@@ -23,6 +23,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
     found.write_servers({"c": found.child()})
     found.environment |= {"TABANE_HTTP": "true", "TABANE_PORT": "0"}
     with hub(found):
+        assert found.run("servers", "test", "c").status == 0  # so that its tools are known
         yield found
 
 

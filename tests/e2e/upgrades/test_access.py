@@ -67,6 +67,7 @@ def test_token_settings_and_servers_stay_valid(user: User, tmp_path: Path, befor
     assert (user.tabane / "token").read_text().strip() == token
     assert set_values(now) == chosen
     assert user.read_servers() == servers
+    now.json("servers", "test", "small")  # so that its tools are known
     rows = posted(user, now, "list_tools", token)["result"]["results"]
     assert [row["name"] for row in rows] == ["small__echo", "small__wait", "small__pid"]
     assert said(echo(now.assistant(), 2, n=2)) == {"n": 2}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tabane.hub.http.door import HttpWaits
 from tests.harness.http_hub import HttpHub, http_hub, modern, request
-from tests.harness.patience import run, until
+from tests.harness.patience import LONG, run, until
 from tests.harness.running_hub import ENVELOPE
 
 BROKEN = (400, -32700)
@@ -49,7 +49,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(LONG)
     yield found[0]
     ended.set()
     thread.join()

@@ -20,7 +20,7 @@ from tabane.hub.http.identities import HttpIdentities
 from tabane.hub.oauth import HubOAuth
 from tests.harness.authorization_server import RealAuthorizationServer, authorization_server
 from tests.harness.http_hub import HttpHub, http_hub, modern, request
-from tests.harness.patience import run
+from tests.harness.patience import LONG, run
 from tests.harness.running_hub import child
 
 
@@ -145,7 +145,7 @@ def test_the_official_client_signs_in_and_calls_a_tool(node_tools: Path, tmp_pat
             )
             auth = OAuthClientProvider(here.mcp_url, metadata, MemoryStorage(), redirect, callback)
             async with (
-                httpx2.AsyncClient(auth=auth, timeout=30, trust_env=False) as http,
+                httpx2.AsyncClient(auth=auth, timeout=LONG, trust_env=False) as http,
                 Client(streamable_http_client(here.mcp_url, http_client=http), mode=mode) as client,
             ):
                 result = await client.call_tool("up__echo", {"text": "やあ"})

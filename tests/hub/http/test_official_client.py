@@ -14,7 +14,7 @@ from mcp import Client, types
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.harness.http_hub import HttpHub, http_hub
-from tests.harness.patience import run, until
+from tests.harness.patience import LONG, run, until
 from tests.harness.running_hub import child
 
 MODES = ["legacy", "2026-07-28", "auto"]
@@ -25,7 +25,7 @@ SERVERS = {"old": child("--era", "legacy"), "new": child("--era", "modern")}
 async def client(here: HttpHub, mode: Any, **options: Any) -> AsyncIterator[Client]:
     headers = {"authorization": str(here.bearer)}
     async with (
-        httpx2.AsyncClient(headers=headers, timeout=30) as http,
+        httpx2.AsyncClient(headers=headers, timeout=LONG) as http,
         Client(streamable_http_client(f"{here.mcp_url}/full", http_client=http), mode=mode, **options) as it,
     ):
         yield it

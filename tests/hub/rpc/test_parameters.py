@@ -22,6 +22,7 @@ from tabane.hub.http.door import HttpDoor
 from tabane.hub.process.administration import HubAdministration
 from tabane.hub.process.table import table_of, whole_table
 from tabane.operations import Face, Operation, OperationTable
+from tests.harness.patience import LONG
 from tests.harness.running_hub import running_hub
 
 SCALARS: dict[str, list[Any]] = {
@@ -185,7 +186,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
-    assert ready.wait(20)
+    assert ready.wait(LONG)
     yield found[0]
     ended.set()
     thread.join()

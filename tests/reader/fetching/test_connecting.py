@@ -25,6 +25,7 @@ from tabane.reader.fetching.fetch_errors import TransientFetchError
 from tabane.reader.fetching.guarded_connections import GuardedNetworkBackend, first, source
 from tabane.reader.fetching.interface import FetchedResource, SystemResolver
 from tabane.reader.guard import Address, Guard, address_of, fault
+from tests.harness.patience import LONG
 from tests.reader.site import Site, running
 
 
@@ -331,12 +332,12 @@ def proxy(site: Site, seen: list[str], status: int = 200) -> Iterator[str]:
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), daemon=True)
     thread.start()
-    assert up.wait(20)
+    assert up.wait(LONG)
     try:
         yield f"http://me:secret@127.0.0.1:{where[0]}"
     finally:
         loop.call_soon_threadsafe(down.set)
-        thread.join(20)
+        thread.join(LONG)
 
 
 def test_a_proxy_of_the_settings_is_used_and_names_are_left_to_it(site: Site) -> None:

@@ -49,16 +49,17 @@ class ServerRequest:
     """A request of a legacy upstream to its client during a call; answered exactly once.
 
     ``params`` are verbatim. Whoever accepts the request sets ``on_withdrawn``, which is called with the
-    reason if the upstream no longer wants an answer.
+    reason if the upstream no longer wants an answer. Whoever does not may say why in ``refusal``.
     """
 
-    __slots__ = ("deadline", "done", "method", "on_answer", "on_withdrawn", "params")
+    __slots__ = ("deadline", "done", "method", "on_answer", "on_withdrawn", "params", "refusal")
 
     def __init__(self, method: str, params: Raw, on_answer: Callable[[UpstreamReply], None]) -> None:
         self.method, self.params, self.on_answer = method, params, on_answer
         self.on_withdrawn: Callable[[str], None] | None = None
         self.deadline = 0.0
         self.done = False
+        self.refusal = ""
 
     def answer(self, reply: UpstreamReply) -> None:
         """Give the answer, once; later answers are dropped."""
@@ -99,14 +100,15 @@ class Call:
     the call (progress, log messages). ``on_question`` is offered each question that the upstream asks
     meanwhile, and says whether it takes it.
 
-    ``unsent`` tells how many bytes of earlier answers its client has not read yet.
-    ``session`` names the client it is made for, ``holder`` the identity of the client: calls that wait take
-    turns between holders. ``mirrored`` are the arguments that HTTP repeats in
-    headers. A ``safe`` call may be sent again if its answer was lost. ``marks`` takes the times of a call
-    that is watched.
+    ``unsent`` tells how many bytes of earlier answers its client has not read yet. ``session`` names the
+    session it is made for, ``client`` the client, which may have several at the same time, ``holder`` the
+    identity of the client: calls that wait take turns between holders. ``mirrored`` are the arguments that
+    HTTP repeats in headers. A ``safe`` call may be sent again if its answer was lost. ``marks`` takes the
+    times of a call that is watched.
     """
 
     __slots__ = (
+        "client",
         "deadline",
         "done",
         "holder",
@@ -139,6 +141,7 @@ class Call:
         on_question: Callable[[ServerRequest], bool] | None = None,
         session: str = "",
         holder: str = "",
+        client: str = "",
         mirrored: tuple[HeaderMirror, ...] = (),
         safe: bool = False,
         unsent: Callable[[], int] = lambda: 0,
@@ -147,6 +150,7 @@ class Call:
         self.method, self.params, self.meta = method, params, meta
         self.on_reply, self.on_notice, self.on_question = on_reply, on_notice, on_question
         self.timeout, self.session, self.holder = timeout, session, holder
+        self.client = client or session
         self.mirrored, self.safe, self.unsent, self.marks = mirrored, safe, unsent, marks
         self.deadline = 0.0
         self.number = 0

@@ -31,7 +31,7 @@ from tabane.gateway.upstreams.message_reading import (
     subscription_of,
 )
 from tabane.gateway.upstreams.reply_delivery import ReplyDelivery
-from tabane.gateway.upstreams.server_requests import ServerRequests
+from tabane.gateway.upstreams.server_requests import COMPLETE, ServerRequests
 from tabane.messages import say
 from tabane.wire import era as eras
 from tabane.wire import json
@@ -54,6 +54,10 @@ KNOWN_NOTICES = frozenset(
     }
 )
 """Notifications that belong to no call, and that the hub itself handles."""
+NOT_ITS_STATE = json.error_object(
+    eras.INVALID_PARAMS, "requestState: neither this hub nor the server has made it"
+)
+"""Error for a state that is sent to a legacy upstream, which makes none."""
 
 LARGE = 1 << 20
 """Bytes of a message above which it is read in a thread, and only answers and requests are accepted."""
@@ -165,10 +169,14 @@ class Conversation:
         meta = call.meta
         if era is Era.MODERN:
             meta = eras.enveloped(meta, CLIENT, self._announced if calls is self._asks else b"{}")
-        elif meta:
+        else:
+            if "requestState" in call.params:
+                call.answer(UpstreamReply(error=Raw(NOT_ITS_STATE), era=era))
+                return
+            call.params.pop("inputResponses", None)  # of no question: as if there were none
             if eras.META_LOG_LEVEL in meta:
                 self._want_logs(meta)
-            meta = eras.without_envelope(meta)
+            meta = eras.without_envelope(meta) if meta else meta
         self._number = number = self._number + 1
         if "progressToken" in meta:
             meta = {**meta, "progressToken": Raw(b"%d" % number)}
@@ -348,7 +356,10 @@ class Conversation:
             return None
         if frame.result is not UNSET:
             return self._delivery.give(call, UpstreamReply(result=frame.result, era=era))
-        return self._delivery.give(call, UpstreamReply(error=frame.error, era=era))  # type: ignore[arg-type]
+        assert frame.error is not UNSET  # is_readable
+        if era is Era.LEGACY:
+            self._questions.refused_for(call, frame.error)
+        return self._delivery.give(call, UpstreamReply(error=frame.error, era=era))
 
     def _malformed(self, call: Call, frame: JsonRpcFrame) -> UpstreamError:
         """Return the failure that replaces an answer that no client could read."""
@@ -374,6 +385,8 @@ class Conversation:
             self._logged(method, params, about)
         elif method == "notifications/cancelled":
             self._questions.withdrawn(params)
+        elif method == COMPLETE:
+            self._questions.completed(params)
         elif self.unknown is None or method in KNOWN_NOTICES:
             self._on_notice(method, params)
         else:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
+
+from msgspec import UNSET
 
 from tabane.errors import UpstreamError, UpstreamUnavailable
 from tabane.gateway.servers.redaction import Redactor
@@ -21,7 +23,8 @@ from tabane.gateway.upstreams.http_request import HttpEndpoint, OnLegacyServer, 
 from tabane.gateway.upstreams.http_session import INITIALIZED, POSTED, UpstreamHttpSession
 from tabane.messages import Message
 from tabane.wire import json
-from tabane.wire.era import Era
+from tabane.wire.era import MODERN, Era
+from tabane.wire.headers import METHOD, VERSION
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +90,8 @@ class StreamableHttpTransport:
             self._session.settle()
         elif self._session.version:
             self._note(self._post(line))
+        elif (method := _notified(line)) is not None:
+            self._note(self._post_modern(line, method))
 
     def cancel(self, call: Call, line: bytes) -> None:
         request = self._requests.get(call.number)
@@ -121,8 +126,16 @@ class StreamableHttpTransport:
         except (HttpUnreachable, HttpConnectionBroken, UpstreamError) as fault:
             log.warning("%s did not get a notification: %s", self._endpoint.name, fault)
 
-    async def _posted(self, line: bytes) -> int:
-        response = await self._client.send("POST", {**POSTED, **self._session.headers()}, line)
+    async def _post_modern(self, line: bytes, method: str) -> None:
+        """Post a notification to a server without sessions."""
+        try:
+            await self._posted(line, {VERSION: MODERN, METHOD: method})
+        except (HttpUnreachable, HttpConnectionBroken, UpstreamError) as fault:
+            log.warning("%s did not get a notification: %s", self._endpoint.name, fault)
+
+    async def _posted(self, line: bytes, headers: Mapping[str, str] | None = None) -> int:
+        headers = self._session.headers() if headers is None else headers
+        response = await self._client.send("POST", {**POSTED, **headers}, line)
         response.release()
         if response.status >= 400:
             log.warning("%s refused a notification (%d)", self._endpoint.name, response.status)
@@ -181,3 +194,9 @@ class StreamableHttpTransport:
             if task is not None and task is not current:
                 task.cancel()
         self._conversation.lost(why)
+
+
+def _notified(line: bytes) -> str | None:
+    """Return the method of a notification; None for any other message."""
+    frame = json.decode_frame(line)
+    return str(frame.method) if frame.id is UNSET and frame.method is not UNSET else None

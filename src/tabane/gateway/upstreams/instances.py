@@ -38,6 +38,7 @@ class Instances:
         self._loop, self._make, self.limits = loop, make, limits
         self._by_key: dict[Key, Upstream] = {}
         self._closing: set[asyncio.Task[None]] = set()
+        self._retiring: set[Upstream] = set()
 
     def get(self, server: Server, caller: Caller | None = None) -> Upstream:
         """Return the instance for that caller, made if there is none. Raises UpstreamOverloaded.
@@ -69,7 +70,7 @@ class Instances:
 
     def leave(self, session: str) -> None:
         """End the instances of a client that has gone."""
-        for key in [key for key in self._by_key if key[1] == f"client:{session}"]:
+        for key in [key for key in self._by_key if key[1].startswith(_client_key(session))]:
             self._close(key)
 
     def expire(self) -> None:
@@ -88,11 +89,18 @@ class Instances:
         """
         few = ("", _IN_PROJECT)
         for key in [key for key in self._by_key if key[0] == server and (not shared_only or key[1] in few)]:
-            self._begin(self._by_key.pop(key).retire())
+            self._begin(self._retire(self._by_key.pop(key)))
+
+    async def _retire(self, instance: Upstream) -> None:
+        self._retiring.add(instance)
+        try:
+            await instance.retire()
+        finally:
+            self._retiring.discard(instance)
 
     async def close(self) -> None:
-        """End all of them, together."""
-        instances, self._by_key = list(self._by_key.values()), {}
+        """End all of them, together; also those that a person's answer would have kept for longer."""
+        instances, self._by_key = [*self._by_key.values(), *self._retiring], {}
         await self._gather(instances)
         if self._closing:
             await asyncio.wait(self._closing)
@@ -116,8 +124,13 @@ def _sharing_key(server: Server, caller: Caller | None) -> str:
     if caller is None or server.share == "hub":
         return _IN_PROJECT if server.project else ""
     if server.share == "client":
-        return f"client:{caller.session}"
+        return f"{_client_key(caller.session)}{caller.capabilities.decode()}"
     return "roots:" + "\n".join(_roots(caller))
+
+
+def _client_key(session: str) -> str:
+    """Return what the keys of a client's instances begin with. The rest is what the client can be asked."""
+    return f"client:{session}\n"
 
 
 def _roots(caller: Caller) -> tuple[str, ...]:

@@ -5,12 +5,14 @@ only client with calls in flight. That client gets it if it can answer. Otherwis
 at once, since an unanswered request would hang it.
 
 Questions of modern upstreams are not requests but results (``input_required``), and are not handled here.
+Whoever takes a question may have it answered later by another request of the client.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -20,6 +22,7 @@ from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.json import InvalidJson, JsonRpcFrame
+from tabane.wire.questions import urls_required
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +31,12 @@ LIMIT = 600.0
 
 MOST = 256
 """Questions of one upstream that are open at the same time."""
+
+MOST_URLS = 256
+"""URLs that users of one upstream were asked to open, and whose end it may announce."""
+
+COMPLETE = "notifications/elicitation/complete"
+NO_CLIENT = "no single client behind this hub can be asked"
 
 
 class SendLine(Protocol):
@@ -57,6 +66,7 @@ class ServerRequests:
         self._name, self._loop, self._say, self._on_asked = name, loop, say, on_asked
         self._roots = roots
         self._open: dict[bytes, tuple[ServerRequest, Call | None]] = {}
+        self._urls: OrderedDict[str, Call] = OrderedDict()
 
     @property
     def open(self) -> int:
@@ -68,8 +78,8 @@ class ServerRequests:
         if method == "ping":
             self._say(json.result_line(name, b"{}"), about)
             return
-        if not self._put(name, frame, about, calls):
-            self._answer_alone(name, method, about)
+        if (refusal := self._put(name, frame, about, calls)) is not None:
+            self._answer_alone(name, method, about, refusal)
         if about is None:
             self._on_asked(method, Raw(b"{}"))
 
@@ -86,6 +96,26 @@ class ServerRequests:
         entry = self._open.pop(bytes(members.get("requestId", b"")), None)
         if entry:
             entry[0].withdraw(json.text(members.get("reason")) or "the server cancelled it")
+
+    def completed(self, params: Raw) -> None:
+        """Tell the client that was asked to open a URL that what it opened is done."""
+        call = self._urls.pop(_elicitation(params), None)
+        if call is not None and call.on_notice:
+            call.on_notice(COMPLETE, params)
+
+    def refused_for(self, call: Call, error: Raw) -> None:
+        """Remember the URLs that the user has to open before a call, if that is what an error says."""
+        for name in urls_required(error):
+            self._keep_url(name, call)
+
+    def _remember_url(self, call: Call, params: Raw) -> None:
+        if name := _elicitation(params):
+            self._keep_url(name, call)
+
+    def _keep_url(self, name: str, call: Call) -> None:
+        self._urls[name] = call
+        if len(self._urls) > MOST_URLS:
+            self._urls.popitem(last=False)
 
     def drop(self, call: Call, reason: str) -> None:
         """Drop the questions of a call that is over."""
@@ -105,47 +135,64 @@ class ServerRequests:
         for question, _ in entries:
             question.withdraw(why)
 
-    def _put(self, name: bytes, frame: JsonRpcFrame, about: int | None, calls: Mapping[int, Call]) -> bool:
-        call = _owner(about, calls)
+    def _owner(self, about: int | None, calls: Mapping[int, Call]) -> Call | None:
+        """Return the call a question belongs to: by its stream, or the only client's with calls in flight.
+
+        A call that waits for an answer asks nothing else as a rule, so the others come first.
+        """
+        if about is not None and about in calls:
+            return calls[about]
+        asking = {id(call) for _, call in self._open.values()}
+        found = [call for call in calls.values() if id(call) not in asking] or list(calls.values())
+        return found[-1] if len({call.client for call in found}) == 1 else None
+
+    def _put(
+        self, name: bytes, frame: JsonRpcFrame, about: int | None, calls: Mapping[int, Call]
+    ) -> str | None:
+        """Pass a question to the client that it is for. Return why it cannot be asked; None if it is."""
+        call = self._owner(about, calls)
         ask = self._on_other if call is None else call.on_question
-        if ask is None or len(self._open) >= MOST:
-            return False
+        if ask is None:
+            return NO_CLIENT
+        if len(self._open) >= MOST:
+            return f"{MOST} questions are open already"
         params = Raw(b"{}") if frame.params is UNSET else frame.params
         question = ServerRequest(str(frame.method), params, lambda reply: self._answered(name, about, reply))
         question.deadline = self._loop.time() + LIMIT
         self._open[name] = (question, call)
         if not ask(question):
             self._open.pop(name, None)
-            return False
-        return True
+            return question.refusal or NO_CLIENT
+        if call is not None:
+            self._remember_url(call, params)
+        return None
 
     def _answered(self, name: bytes, about: int | None, reply: UpstreamReply) -> None:
-        if self._open.pop(name, None) is None:
+        entry = self._open.pop(name, None)
+        if entry is None:
             return
+        if (call := entry[1]) is not None:
+            # The server goes on only now: the time that a person took is not its own.
+            call.deadline = max(call.deadline, self._loop.time() + call.timeout)
         if reply.result is not None:
             self._say(json.result_line(name, reply.result), about)
         else:
             error = reply.error or Raw(json.error_object(eras.INTERNAL_ERROR, "the client is gone"))
             self._say(json.error_line(name, error), about)
 
-    def _answer_alone(self, name: bytes, method: str, about: int | None) -> None:
+    def _answer_alone(self, name: bytes, method: str, about: int | None, why: str) -> None:
         if method == "roots/list" and self._roots is not None:
             roots = json.encode({"roots": [{"uri": root} for root in self._roots]})
             self._say(json.result_line(name, roots), about)
             return
-        log.warning(
-            "%s asked its client for %s; refused: no single client of the handshake era whose call is in "
-            "flight there can answer it", self._name, method,
-        )  # fmt: skip
-        text = f"{method} is not available: no single client behind this hub can be asked"
+        log.warning("%s asked its client for %s; refused: %s", self._name, method, why)
+        text = f"{method} is not available: {why}"
         self._say(json.error_line(name, json.error_object(eras.METHOD_NOT_FOUND, text)), about)
 
 
-def _owner(about: int | None, calls: Mapping[int, Call]) -> Call | None:
-    """Return the call a question belongs to: by its stream, or the only client's with calls in flight."""
-    if about is not None and about in calls:
-        return calls[about]
-    if not calls:
-        return None
-    found = list(calls.values())
-    return found[-1] if len({call.session for call in found}) == 1 else None
+def _elicitation(params: Raw) -> str:
+    """Return the id of an elicitation, empty if there is none."""
+    try:
+        return json.text(json.fields(params).get("elicitationId")) or ""
+    except InvalidJson:
+        return ""

@@ -265,7 +265,11 @@ class Upstream:
         """Finish the calls in flight, accept no new ones, and stop: another instance replaces this one."""
         self._closed = True
         deadline = self._loop.time() + self.server.timeout
-        while self.in_flight and (self._loop.time() < deadline or self._awaits_answer):
+        while self.in_flight and self._loop.time() < deadline:
+            if (
+                self._awaits_answer
+            ):  # a person has all the time that a question has, and the call its own after
+                deadline = self._loop.time() + self.server.timeout
             self._emptied.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._emptied.wait(), TICK)

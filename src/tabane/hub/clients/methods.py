@@ -12,7 +12,6 @@ from msgspec import Raw
 from tabane.build import this_build
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
-from tabane.hub.clients.calls import NEEDED
 from tabane.hub.clients.direct import DirectRequests
 from tabane.hub.clients.disclosure import Disclosure
 from tabane.hub.clients.document_resources import ListedDocuments
@@ -28,9 +27,13 @@ from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
-from tabane.wire.negotiation import announced, told_to_servers
+from tabane.wire.negotiation import announced
 
 log = logging.getLogger(__name__)
+
+
+ASKABLE = ("sampling", "elicitation", "roots")
+"""Capabilities of a client that can be asked something."""
 
 
 def client_methods(
@@ -100,15 +103,10 @@ def introduce(session: Session, params: Members) -> None:
         capabilities = json.fields(params.get("capabilities", Raw(b"{}")))
     except InvalidJson:
         capabilities = {}
-    can = {name: capabilities[name] for name in NEEDED.values() if name in capabilities}
     if session.caller.access.holder != LOCAL.holder:
-        can.pop("roots", None)  # folders of another machine
-    if can or session.caller.server:
-        session.can_be_asked(can)
-    told = told_to_servers(capabilities, session.carried)
-    if told:
-        session.caller = replace(session.caller, capabilities=json.join(told))
+        capabilities.pop("roots", None)  # folders of another machine
     session.version = eras.negotiate(json.text(params.get("protocolVersion")))
+    session.can_be_asked(capabilities)
 
 
 class _Introductions:

@@ -151,7 +151,17 @@ class OfferRequests:
 
         upstream = self._gateway.instance_for(session.caller, source.server)
         given = {**params, "uri": Raw(json.quote(source.uri))}
-        session.calls.send(key, upstream, b"resources/read", given, meta, replied, opened=opened, safe=True)
+        session.calls.send(
+            key,
+            upstream,
+            b"resources/read",
+            given,
+            meta,
+            replied,
+            name=source.shown,
+            opened=opened,
+            safe=True,
+        )
 
     def _forward(
         self,
@@ -175,6 +185,7 @@ class OfferRequests:
                 params,
                 meta,
                 lambda reply: _replied(session, key, name, _with_shown_pages(server, reply), opened),
+                name=name,
                 opened=opened,
                 safe=True,
             )

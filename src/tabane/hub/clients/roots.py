@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from msgspec import Raw
 
-from tabane.hub.clients.calls import ClientQuestions
+from tabane.hub.clients.client_questions import ClientQuestions
 from tabane.operations import Caller
 
 _SAME_EVERYWHERE = frozenset(

@@ -18,11 +18,13 @@ from msgspec import UNSET, Raw
 from tabane.errors import HubDraining, HubError, RateLimited, TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.upstreams.call import ServerRequest
-from tabane.hub.clients.calls import MOST_UNREAD, ClientCalls, ClientQuestions
+from tabane.hub.clients.calls import MOST_UNREAD, ClientCalls
+from tabane.hub.clients.client_questions import ClientQuestions
 from tabane.hub.clients.outlet import Outlet
 from tabane.hub.clients.project_access import works_in
 from tabane.hub.clients.roots import answer_with_roots, follow_roots, waits_for_roots
 from tabane.hub.clients.subscriptions import ClientSubscriptions
+from tabane.hub.questions.questions import HubQuestions
 from tabane.messages import say
 from tabane.operations import Caller
 from tabane.settings import Mode
@@ -31,6 +33,7 @@ from tabane.wire import json, rpc
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
 from tabane.wire.negotiation import told_to_servers
+from tabane.wire.questions import ON_PAGE, Features, features_of
 from tabane.wire.trace_context import TRACEPARENT, TRACESTATE
 
 log = logging.getLogger(__name__)
@@ -75,6 +78,9 @@ class SessionHost(Protocol):
     def mark(self) -> str: ...
 
     @property
+    def questions(self) -> HubQuestions: ...
+
+    @property
     def draining(self) -> bool: ...
 
     @property
@@ -113,8 +119,8 @@ class Session:
     """
 
     __slots__ = (
+        "_capabilities",
         "_closed",
-        "_declared",
         "_every",
         "_handlers",
         "_host",
@@ -151,17 +157,17 @@ class Session:
         self.key, self.shared = key or caller.session, shared
         self._every = host.direct if caller.server else host.handlers
         self._handlers: Mapping[str, Handler] = self._every[era] if era else {}
-        self._declared = b"{}"
         self.version: str | None = None
         self.over = False
         self.held = self.preparing = 0
         self.on_held: Callable[[], None] | None = None
         self.questions: ClientQuestions | None = None
-        self.calls = ClientCalls(self)
+        self.calls = ClientCalls(self, host.questions.parked)
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
         self._subscriptions: ClientSubscriptions | None = None
         self._told_version = host.gateway.catalogue.version
         self._closed: asyncio.Future[None] | None = None
+        self._capabilities = Raw(b"{}")
 
     @property
     def closed(self) -> asyncio.Future[None]:
@@ -230,9 +236,21 @@ class Session:
 
     def can_be_asked(self, capabilities: Members) -> None:
         """Let upstreams put questions to the client, which has declared these capabilities."""
-        others = bool(self.caller.server)
-        self.questions = ClientQuestions(self, self._host.mark, capabilities, others=others)
-        self.calls.ask = self.questions.ask
+        """Let upstreams put questions to the client, which has declared these capabilities."""
+        features = features_of(capabilities, self.version)
+        told = self._told_to_servers(capabilities, features)
+        self.questions = ClientQuestions(
+            self, self._host.mark, self._host.questions, features, told, others=bool(self.caller.server)
+        )
+        self.calls.questions = self.questions
+
+    def _told_to_servers(self, capabilities: Members, features: Features) -> Members:
+        """Note the capabilities of the client that servers are told: those that run for it alone."""
+        if self._host.questions.to_page():
+            features |= ON_PAGE
+        told = told_to_servers(capabilities, self.carried, features)
+        self.caller = replace(self.caller, capabilities=json.join(told))
+        return told
 
     def told(self, method: str, params: Raw) -> None:
         """Pass on a notification of the only server of the client's connection, which the hub does not know.
@@ -245,7 +263,11 @@ class Session:
 
     def asked(self, question: ServerRequest) -> bool:
         """Put a request of that server that belongs to no call. Return whether the client can be asked."""
-        return self.questions is not None and not self.shared and self.questions.ask(None, question)
+        return (
+            self.questions is not None
+            and not self.shared
+            and self.questions.ask(None, self.caller.server, "", question)
+        )
 
     def sees_others(self) -> None:
         """Tell the client that it sees other servers from now on."""
@@ -373,12 +395,11 @@ class Session:
             )
 
     def _note_capabilities(self, declared: Raw) -> None:
-        """Note the capabilities of a modern client, for servers that run for it alone."""
-        given = bytes(declared)
-        if given != self._declared:
-            self._declared = given
-            told = told_to_servers(json.fields(declared), self.carried)
-            self.caller = replace(self.caller, capabilities=json.join(told))
+        """Note the capabilities of a modern client."""
+        if declared != self._capabilities:
+            self._capabilities = Raw(bytes(declared))
+            capabilities = json.fields(declared)
+            self._told_to_servers(capabilities, features_of(capabilities))
 
     @property
     def carried(self) -> Collection[str] | None:

@@ -19,6 +19,7 @@ from tabane.hub.clients.project_offers import PresentProjects, ProjectOffers
 from tabane.hub.clients.server_access import ServerAccess
 from tabane.hub.clients.session import ClientMethods, Session
 from tabane.hub.local.handshake import DRAIN, Hello
+from tabane.hub.questions.questions import HubQuestions
 from tabane.messages import language
 from tabane.operations import LOCAL, Access, Caller, Face
 from tabane.settings import Mode, Settings
@@ -59,9 +60,10 @@ class ClientSessions:
         methods: ClientMethods,
         settings: Callable[[], Settings],
         lang: str | None,
+        questions: HubQuestions,
         narrowed: Callable[[str], Access] = lambda profile: LOCAL,
     ) -> None:
-        self._narrowed = narrowed
+        self._narrowed, self.questions = narrowed, questions
         self.loop, self.gateway = loop, gateway
         self.handlers, self.direct, self.unknown = methods
         # Marks the ids of this hub's questions: a bridge may outlive the hub and meet the next.

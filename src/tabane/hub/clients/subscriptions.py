@@ -12,7 +12,7 @@ from tabane.errors import HubError, TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.visibility import may_find
 from tabane.hub.clients import document_resources
-from tabane.hub.clients.calls import SessionClient
+from tabane.hub.clients.client_questions import SessionClient
 from tabane.messages import say
 from tabane.wire import era as eras
 from tabane.wire import json

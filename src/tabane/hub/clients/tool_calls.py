@@ -249,6 +249,7 @@ class ToolCalls:
                 inner.params_for(tool),
                 meta,
                 lambda reply: self._replied(call, reply),
+                name=tool.alias,
                 opened=call.opened,
                 mirrored=tool.mirrored,
                 safe=tool.repeatable,

@@ -1,0 +1,258 @@
+"""Questions of servers to one client of the handshake era, and its answers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Collection, Coroutine
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol
+
+from msgspec import UNSET, Raw
+
+from tabane.gateway.upstreams.call import ServerRequest, UpstreamReply
+from tabane.gateway.upstreams.server_requests import LIMIT
+from tabane.hub.clients.project_access import moved
+from tabane.hub.questions.open_questions import OpenQuestion
+from tabane.hub.questions.questions import HubQuestions
+from tabane.operations import Caller
+from tabane.wire import json
+from tabane.wire.era import Era
+from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
+from tabane.wire.questions import (
+    METHODS,
+    Features,
+    InvalidQuestion,
+    Question,
+    legacy_params,
+    missing,
+    question_of,
+)  # fmt: skip
+
+ROOTS_WAIT = 2.0
+"""Seconds that a client may take to name its folders before a call goes on without them."""
+
+MOST_ROOTS = 64
+MOST_OPEN = 256
+
+
+class SessionClient(Protocol):
+    """The client of a session, as the session's calls, questions and subscriptions know it."""
+
+    key: str
+    caller: Caller
+    era: Era | None
+    version: str | None
+
+    @property
+    def carried(self) -> Collection[str] | None:
+        """Return the extensions that pass between the client and servers; None if every one does."""
+        ...
+
+    @property
+    def unsent(self) -> int:
+        """Return the number of bytes that the client has not read yet."""
+        ...
+
+    def answer(self, request_id: Raw, result: bytes) -> None: ...
+
+    def tell(self, line: bytes, about: bytes | None) -> None: ...
+
+    def run(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None: ...
+
+    def refuse(self, request_id: Raw | bytes | None, code: int, message: str, data: Any = None) -> None: ...
+
+
+class CannotAsk(Exception):
+    """The client cannot be asked that; the text says why."""
+
+
+class ClientQuestions:
+    """The questions that one client was asked and has not answered yet.
+
+    ``mark`` makes their ids differ from those of any other hub, so that a bridge which outlives this hub
+    takes no answer for another's. ``features`` are what the client can be asked, ``told`` its capabilities
+    that servers are told. If ``others``, it gets requests that the hub does not know, too.
+    """
+
+    def __init__(
+        self,
+        session: SessionClient,
+        mark: str,
+        hub: HubQuestions,
+        features: Features,
+        told: Members,
+        *,
+        others: bool = False,
+    ) -> None:
+        self._session, self._mark, self._hub, self._others = session, mark, hub, others
+        self.features = features
+        self.capabilities = json.join({**told, "roots": Raw(b"{}")} if "roots" in features else told)
+        self._open: dict[str, Callable[[UpstreamReply], None]] = {}
+        self._count = 0
+        self.roots_due = "roots" in features
+        self._learning: asyncio.Task[bool] | None = None
+
+    @property
+    def roots_wanted(self) -> bool:
+        """Return whether the client has to be asked for its folders, or has not answered yet."""
+        return self.roots_due or self._learning is not None
+
+    def ask(self, about: bytes | None, server: str, name: str, request: ServerRequest) -> bool:
+        """Put a question of a server that belongs to the client's request ``about``, a call of ``name``.
+
+        Return whether the client can be asked.
+        """
+        if self._others and request.method not in METHODS.values():
+            return self._pass(about, request)
+        try:
+            question = question_of(request.method, request.params)
+            request.on_withdrawn = self.put(about, server, name, question, request.answer)
+        except (InvalidQuestion, CannotAsk) as why:
+            request.refusal = str(why)
+            return False
+        return True
+
+    def _pass(self, about: bytes | None, request: ServerRequest) -> bool:
+        """Put a request that the hub does not know."""
+        if len(self._open) >= MOST_OPEN:
+            return False
+        asked = self._put(request.method, request.params, about, request.answer)
+        request.on_withdrawn = lambda reason: self._withdraw(asked, about, reason)
+        return True
+
+    def put(
+        self,
+        about: bytes | None,
+        server: str,
+        name: str,
+        question: Question,
+        on_answer: Callable[[UpstreamReply], None],
+    ) -> Callable[[str], None]:
+        """Put a question, to the client or on the page. Return what withdraws it. Raises CannotAsk."""
+        if len(self._open) >= MOST_OPEN:
+            raise CannotAsk(f"{MOST_OPEN} questions to the client are open already")
+        params = self._params(question)
+        asked = ""
+
+        def over(reply: UpstreamReply) -> None:
+            self._hub.open.drop(listed)
+            on_answer(reply)
+
+        def give(reply: UpstreamReply) -> None:
+            self._withdraw(asked, about, "it was answered elsewhere")
+            over(reply)
+
+        def withdraw(reason: str) -> None:
+            self._hub.open.drop(listed)
+            self._withdraw(asked, about, reason)
+
+        listed = self._hub.open.put(OpenQuestion(self._session.caller, server, name, question, LIMIT, give))
+        if params is not None:
+            asked = self._put(question.method, Raw(params), about, over)
+        return withdraw
+
+    def _params(self, question: Question) -> bytes | None:
+        """Return the parameters for the client; None if only the page can be asked. Raises CannotAsk."""
+        lacking = missing(question, self.features)
+        params = None
+        if lacking is None:
+            params = legacy_params(question, self._session.version or "", _new_id)
+        if params is None and not self._hub.takes(question):
+            raise CannotAsk(
+                f"the client has no capability for it ({lacking})"
+                if lacking
+                else "the protocol version of the client cannot carry it"
+            )
+        return params
+
+    async def settle_roots(self, about: bytes | None = None) -> bool:
+        """Wait until the client's folders are known, or it took too long.
+
+        Return whether it sees other servers now. Requests that come at the same time wait for one question.
+        ``about`` is the request that needs the answer.
+        """
+        if self._learning is None and self.roots_due:
+            self._learning = asyncio.get_running_loop().create_task(self.learn_roots(about))
+            self._learning.add_done_callback(self._learned)
+        return self._learning is not None and await asyncio.shield(self._learning)
+
+    def _learned(self, task: asyncio.Task[bool]) -> None:
+        self._learning = None
+
+    async def learn_roots(self, about: bytes | None = None) -> bool:
+        """Ask the client for its folders. They decide which instance serves it, and which servers it sees.
+
+        Return whether it sees other servers than before.
+        """
+        self.roots_due = False
+        answer: asyncio.Future[UpstreamReply] = asyncio.get_running_loop().create_future()
+        name = self._put("roots/list", Raw(b"{}"), about, partial(_settle, answer))
+        try:
+            reply = await asyncio.wait_for(answer, ROOTS_WAIT)
+        except TimeoutError:
+            self._withdraw(name, about, "it took too long")
+            return False
+        roots = _folders(reply)
+        if not roots:
+            return False
+        self._session.caller = caller = replace(self._session.caller, roots=roots)
+        return await moved(caller)
+
+    def roots_changed(self) -> None:
+        """Note that the client has other folders now: it is asked for them when they matter next."""
+        self.roots_due = "roots" in self.features
+
+    def answered(self, frame: JsonRpcFrame) -> None:
+        """Take a client's message with an id and no method."""
+        name = json.text(frame.id) if frame.id is not UNSET else None
+        on_answer = self._open.pop(name or "", None)
+        if on_answer is None:
+            return
+        if frame.result is not UNSET:
+            on_answer(UpstreamReply(result=frame.result))
+        elif frame.error is not UNSET:
+            on_answer(UpstreamReply(error=frame.error))
+
+    def close(self) -> None:
+        """End all questions without an answer: the client is gone."""
+        waiting, self._open = list(self._open.values()), {}
+        for on_answer in waiting:
+            on_answer(UpstreamReply())
+
+    def _put(
+        self, method: str, params: Raw, about: bytes | None, on_answer: Callable[[UpstreamReply], None]
+    ) -> str:
+        self._count += 1
+        session = self._session
+        name = f"{self._mark}-{session.key}-{self._count}"
+        self._open[name] = on_answer
+        line = b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}\n'
+        session.tell(line % (json.quote(name), json.quote(method), bytes(params)), about)
+        return name
+
+    def _withdraw(self, name: str, about: bytes | None, reason: str) -> None:
+        if self._open.pop(name, None) is not None:
+            note = json.encode({"requestId": name, "reason": reason})
+            self._session.tell(json.notification_line("notifications/cancelled", note), about)
+
+
+def _new_id() -> str:
+    return os.urandom(8).hex()
+
+
+def _settle(answer: asyncio.Future[UpstreamReply], reply: UpstreamReply) -> None:
+    if not answer.done():
+        answer.set_result(reply)
+
+
+def _folders(reply: UpstreamReply) -> tuple[str, ...]:
+    """Return the folders in the answer to roots/list, as file URIs; none if it is malformed."""
+    try:
+        value = json.decode(reply.result) if reply.result is not None else None
+    except InvalidJson:
+        return ()
+    roots = value.get("roots") if isinstance(value, dict) else None
+    uris = [root.get("uri") for root in roots if isinstance(root, dict)] if isinstance(roots, list) else []
+    return tuple(uri for uri in uris if isinstance(uri, str) and uri.startswith("file://"))[:MOST_ROOTS]

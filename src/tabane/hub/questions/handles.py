@@ -1,0 +1,98 @@
+"""Handles of parked calls: the ``requestState`` that a client repeats, signed with a key of the hub; pure.
+
+A handle is text: ``tbq.HUB.CALL.ROUND.EXPIRES.MAC``. HUB says which hub made it, so that the state of another
+hub, or of a modern server, is not taken for a forged one. The MAC also covers what the handle is bound to:
+the identity that called, the method, the name, and the arguments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import urlsafe_b64encode
+from typing import NamedTuple
+
+from tabane.wire import json
+from tabane.wire.json import InvalidJson, Members
+
+KEY_BYTES = 32
+MOST_ARGUMENTS = 256 << 10
+"""Bytes of arguments that a handle is bound to. Larger ones would take too long to compare."""
+
+LONGEST = 300
+"""Characters of a handle."""
+
+AGAIN = "again"
+"""Stands for the call in a handle of a call that is not parked but made again."""
+
+_PREFIX = "tbq"
+
+
+class ForgedHandle(ValueError):
+    """A handle claims to be of this hub, but was changed, or belongs to another call or identity."""
+
+
+class CallBinding(NamedTuple):
+    """What a handle is bound to."""
+
+    holder: str
+    method: bytes
+    name: str
+    digest: bytes
+
+
+class CallHandle(NamedTuple):
+    """The content of a handle. ``expires`` is in seconds since 1970."""
+
+    call: str
+    round: int
+    expires: int
+
+
+class HandleSigner:
+    """Signs handles and checks them. ``key`` is secret."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self.hub = hashlib.sha256(b"hub" + key).hexdigest()[:8]
+
+    def sign(self, handle: CallHandle, binding: CallBinding) -> str:
+        body = f"{_PREFIX}.{self.hub}.{handle.call}.{handle.round}.{handle.expires}"
+        return f"{body}.{self._mac(body, binding)}"
+
+    def check(self, text: str, binding: CallBinding) -> CallHandle | None:
+        """Return the content of a handle; None if it is of somebody else. Raises ForgedHandle."""
+        body, _, mac = text.rpartition(".")
+        parts = body.split(".")
+        if parts[:2] != [_PREFIX, self.hub]:
+            if text.startswith(f"{_PREFIX}.{self.hub}"):
+                raise ForgedHandle("it was changed")
+            return None
+        mine = self._mac(body, binding).encode()
+        if len(text) > LONGEST or not hmac.compare_digest(mac.encode("utf-8", "replace"), mine):
+            raise ForgedHandle("it was changed, or belongs to another call or client")
+        _, _, call, number, expires = parts
+        return CallHandle(call, int(number), int(expires))
+
+    def _mac(self, body: str, binding: CallBinding) -> str:
+        parts = (body, binding.holder, binding.method.decode(), binding.name)
+        text = b"\0".join([*(part.encode("utf-8", "surrogatepass") for part in parts), binding.digest])
+        return urlsafe_b64encode(hmac.digest(self._key, text, "sha256")[:18]).decode()
+
+
+def digest_of(params: Members) -> bytes:
+    """Return a digest of a call's arguments that does not depend on how their JSON is written."""
+    given = params.get("arguments")
+    if given is None or len(given) > MOST_ARGUMENTS:
+        return b""
+    try:
+        value = json.decode(given)
+    except InvalidJson:
+        return hashlib.sha256(bytes(given)).digest()[:16]
+    return hashlib.sha256(_canonical(value)).digest()[:16] if value else b""
+
+
+def _canonical(value: object) -> bytes:
+    import json as plain
+
+    return plain.dumps(value, sort_keys=True, separators=(",", ":")).encode("utf-8", "surrogatepass")
