@@ -59,6 +59,30 @@ def test_an_address_leads_back_to_its_server_and_uri(server: str, uri: str) -> N
     assert addressed(spelled) == (server, uri)
 
 
+KEPT = st.sampled_from(["ui://", "skill://", "UI://", "ui://tabane/", "ui://tabane/two/"])
+
+
+@given(TEXT.filter(bool), KEPT, TEXT)
+def test_an_address_that_keeps_its_scheme_leads_back_to_its_server_and_uri(
+    server: str, start: str, rest: str
+) -> None:
+    for spelled in (address(server, start + rest), template_address(server, start + rest)):
+        assert spelled.lower().startswith(start[:5].lower())
+        assert addressed(spelled) == (server, start + rest)
+
+
+def test_a_kept_address_does_not_depend_on_what_other_servers_list() -> None:
+    catalog = ResourceCatalog()
+    catalog.put("one", resources("ui://page", "memo://page"))
+    alone = catalog.items()[0].shown
+    catalog.put("two", resources("ui://page", "memo://page"))
+    beside = next(item.shown for item in catalog.items() if item.server == "one")
+    assert beside == alone == "ui://tabane/one/page"
+    catalog.remove("one")
+    assert catalog.items()[0].shown == "ui://tabane/two/page"
+    assert catalog.find(alone) == ()
+
+
 @given(st.sampled_from(["memo://", "https://h.example/", "urn:x:", "file:///"]), TEXT)
 def test_what_a_template_made_stands_verbatim_in_an_address(start: str, rest: str) -> None:
     assert addressed(template_address("one", start + rest)) == ("one", start + rest)

@@ -80,6 +80,8 @@ READING = frozenset(
         "list_hidden_tools",
         "read_app_resource", "call_app_tool",
         "list_hidden_tools", "list_tasks", "show_task",
+        "read_app_resource", "call_app_tool",
+        "list_hidden_tools", "list_questions",
     }
 )  # fmt: skip
 """Operations that change nothing."""

@@ -139,7 +139,7 @@ class ResourceCatalog:
         authority or scheme. If no template matches, the URI may come from a result of a tool: then every
         server is a candidate.
         """
-        return self.known(uri) or self.guessed(uri)
+        return self.known(uri) or (() if addressed(uri) else self.guessed(uri))
 
     def known(self, uri: str) -> tuple[ResourceSource, ...]:
         """Return as :meth:`find` does, but only if a listed resource or template indicates a server."""

@@ -76,7 +76,9 @@ def _asked(body: bytes) -> AppRequest:
 
 def _answer(body: bytes) -> RawJson:
     if len(body) > MOST_ANSWERED:
-        raise UpstreamError(say("The answer for the app is too large: {size:,} bytes.", size=len(body)))
+        raise UpstreamError(
+            say("The answer for the app is too large: {size:,} {size:byte|bytes}.", size=len(body))
+        )
     return RawJson(body)
 
 
