@@ -9,6 +9,7 @@ from tabane.cli.options import json_option, option
 from tabane.cli.output import Command, Terminal, examples
 from tabane.messages import say
 
+
 @click.command(
     "open",
     cls=Command,

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from tabane.cli.log_files import show_server_log
+from tabane.cli.login_words import login_words
 from tabane.cli.options import hub_options, json_option, option
 from tabane.cli.output import Group, TableState, Terminal, examples, state_word
 from tabane.cli.servers_add import add
-from tabane.cli.login_words import login_words
 from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option, server_names
 from tabane.cli.servers_find import find
 from tabane.cli.servers_import import import_
@@ -241,7 +241,9 @@ def _print_rows(terminal: Terminal, rows: Sequence[dict[str, Any]], book: Server
 def _print_server(terminal: Terminal, found: dict[str, Any]) -> None:
     # A server without prompts or resources is usual, and worth no word.
     none = {key: None for key in ("prompts", "resources", "templates") if not found.get(key)}
-    found = found | none | {"state": TableState(found["state"]), "login_text": login_words(found.get("login"))}
+    found = (
+        found | none | {"state": TableState(found["state"]), "login_text": login_words(found.get("login"))}
+    )
     shown = [(label, found.get(key)) for key, label in _LABELS.items()]
     terminal.pairs((label, value) for label, value in shown if value not in (None, "", [], {}))
     terminal.say(json.dumps({found["name"]: found["definition"]}, indent=2, ensure_ascii=False))

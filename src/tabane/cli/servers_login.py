@@ -38,8 +38,13 @@ _name = click.argument("name", metavar="NAME", shell_complete=server_names)
 @_name
 @option("--device", is_flag=True, help=say("Log in with a code that you enter on any device."))
 @option("--no-browser", is_flag=True, help=say("Print the URL instead of opening a browser."))
-@option("--scope", "scopes", metavar="SCOPE", multiple=True,
-        help=say("A permission to ask for besides the usual ones; repeatable."))
+@option(
+    "--scope",
+    "scopes",
+    metavar="SCOPE",
+    multiple=True,
+    help=say("A permission to ask for besides the usual ones; repeatable."),
+)
 @hub_options
 @click.pass_obj
 def login(terminal: Terminal, name: str, device: bool, no_browser: bool, scopes: tuple[str, ...]) -> None:
@@ -80,7 +85,9 @@ def _show(terminal: Terminal, begun: dict[str, Any], *, no_browser: bool) -> Non
         return
     url = begun["url"]
     if not no_browser and not is_remote() and open_in_browser(url):
-        terminal.note(say("The login page opens in your browser. If it does not, open this URL:\n{url}", url=url))
+        terminal.note(
+            say("The login page opens in your browser. If it does not, open this URL:\n{url}", url=url)
+        )
         return
     terminal.note(say("Open this URL in a browser:\n{url}", url=url))
     terminal.note(say(
@@ -126,7 +133,11 @@ def _done(terminal: Terminal, hub: HubClient, name: str, found: dict[str, Any]) 
     """Report the end of a login, and wait for the tools of the server. Raises UpstreamUnavailable."""
     if found["state"] != "signed_in":
         raise UpstreamUnavailable(
-            say("The login at {server!n} failed: {why}.", server=name, why=found.get("reason") or found["state"])
+            say(
+                "The login at {server!n} failed: {why}.",
+                server=name,
+                why=found.get("reason") or found["state"],
+            )
         )
     tools = None
     with contextlib.suppress(TabaneError), terminal.working(say("Starting {name!n}", name=name)):

@@ -81,9 +81,7 @@ def gateway_of(
         keyring=settings.keyring,
     )
     logins.client_metadata_url = settings.login_client_metadata_url
-    connector = Connector(
-        loop, batch, processes, logs, environment, settings.max_line, downloads, logins.of
-    )
+    connector = Connector(loop, batch, processes, logs, environment, settings.max_line, downloads, logins.of)
     gateway = Gateway(
         servers,
         settings.home,

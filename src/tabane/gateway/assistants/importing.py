@@ -16,9 +16,9 @@ from tabane.gateway.assistants.entries import definition as definition_of
 from tabane.gateway.assistants.formats import FormatSyntaxError, at_path, format_of
 from tabane.gateway.assistants.table import CLIENTS
 from tabane.gateway.servers.configuration import TABLES, open_document, server_tables
+from tabane.gateway.servers.key_values import is_plain
 from tabane.gateway.servers.replaced_servers import replacement_for
 from tabane.gateway.servers.server import is_hub
-from tabane.gateway.servers.key_values import is_plain
 from tabane.gateway.servers.server_keys import ELSEWHERE, KEYS, SYNONYMS
 from tabane.gateway.servers.variables import each_text
 from tabane.messages import Message, say

@@ -62,7 +62,10 @@ def unknown_page(lang: Lang) -> CallbackPage:
     return CallbackPage(
         False,
         say("This login is not known"),
-        say("It was finished already, has expired, or was begun elsewhere. Begin again with: tabane servers login"),
+        say(
+            "It was finished already, has expired, or was begun elsewhere. Begin again with: tabane servers "
+            "login"
+        ),
         lang,
     )
 

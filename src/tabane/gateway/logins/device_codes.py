@@ -21,7 +21,7 @@ _LIFE = 600.0
 class DeviceCode:
     """A code for the user, the page on which to enter it, and the secret with which the hub asks for tokens.
 
-    ``url`` is the page with the code filled in; empty if there is none. ``interval`` and ``life`` are seconds.
+    ``url`` is the page with the code filled in, empty if there is none. ``interval``, ``life``: seconds.
     """
 
     code: str = field(repr=False)
@@ -43,12 +43,12 @@ async def device_code(
     form = {**({"scope": " ".join(scopes)} if scopes else {}), **resource_fields(login)}
     answer = await client_request(http, login, options, endpoint, form)
     document = answer.document
-    code, user_code, page = (
-        document.get(key) for key in ("device_code", "user_code", "verification_uri")
-    )
+    code, user_code, page = (document.get(key) for key in ("device_code", "user_code", "verification_uri"))
     if answer.status != 200 or not isinstance(code, str) or not _is_shown(user_code):
         why = answer.explanation() or answer.error() or str(answer.status)
-        raise TokenRefused(answer.error(), say("{issuer} gives no code ({why})", issuer=login.issuer, why=why))
+        raise TokenRefused(
+            answer.error(), say("{issuer} gives no code ({why})", issuer=login.issuer, why=why)
+        )
     if not isinstance(page, str) or not is_safe(page, loopback=http.loopback):
         raise TokenRefused("", say("{issuer} names no safe page for the code", issuer=login.issuer))
     whole = document.get("verification_uri_complete")

@@ -109,7 +109,10 @@ def _issuer(server: Server, metadata: ResourceMetadata | None) -> str:
 async def _authorization_server(http: LoginHttp, issuer: str) -> AuthorizationServer:
     if not is_safe(issuer, loopback=http.loopback):
         raise InvalidMetadata(
-            say("its authorization server {issuer} is not at a safe URL: HTTPS is required", issuer=issuer[:300])
+            say(
+                "its authorization server {issuer} is not at a safe URL: HTTPS is required",
+                issuer=issuer[:300],
+            )
         )
     fault: LoginRequestFailed | None = None
     for url in authorization_server_urls(issuer):

@@ -297,7 +297,9 @@ class LoginAttempts:
             ):
                 return attempt
         raise BadArguments(
-            say("No login waits for this URL: it was used already, has expired, or belongs to another login."),
+            say(
+                "No login waits for this URL: it was used already, has expired, or belongs to another login."
+            ),
             "redirected_url",
         )
 

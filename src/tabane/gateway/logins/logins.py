@@ -30,8 +30,8 @@ class ServerLogins:
     """The logins at all servers of a hub.
 
     ``client_metadata_url`` is that of a document that describes Tabane as a client, hosted by the user.
-    ``on_changed`` is called with a server's name and True after a login, False when it ended. ``hub_callback`` returns the
-    URL of the hub to which browsers return; None if the hub is not reachable over HTTP.
+    ``on_changed`` is called with a server's name and True after a login, False when it ended.
+    ``hub_callback`` returns the URL of the hub to which browsers return; None if the hub serves no HTTP.
     """
 
     def __init__(
@@ -58,7 +58,9 @@ class ServerLogins:
             return None
         login = self._logins.get(server.name)
         if login is None:
-            login = ServerLogin(server, self._file, self.book, self._network, lambda: self.client_metadata_url)
+            login = ServerLogin(
+                server, self._file, self.book, self._network, lambda: self.client_metadata_url
+            )
             self._logins[server.name] = login
         return login
 
@@ -104,7 +106,9 @@ class ServerLogins:
             await self._own_login(login)
             return {"server": server.name, "flow": "client_credentials", **self.describe(server)}
         await self.book.ready()
-        chosen: Flow = flow or ("device_code" if login.options.grant == "device_code" else "authorization_code")
+        chosen: Flow = flow or (
+            "device_code" if login.options.grant == "device_code" else "authorization_code"
+        )
         callback = None
         if redirect == "hub" and chosen == "authorization_code":
             callback = self.hub_callback()

@@ -40,7 +40,12 @@ class ServerLogin:
     """
 
     def __init__(
-        self, server: Server, file: str, book: LoginBook, network: LoginNetwork, metadata_url: Callable[[], str]
+        self,
+        server: Server,
+        file: str,
+        book: LoginBook,
+        network: LoginNetwork,
+        metadata_url: Callable[[], str],
     ) -> None:
         self.server = server
         self.needed: LoginRequired | None = None
@@ -278,7 +283,7 @@ class ServerLogin:
     # -- what is kept ----------------------------------------------------------------------------
 
     async def keep(self, login: KeptLogin) -> None:
-        """Keep a login, unless the server is another one by now. The secret of a configured client is not kept."""
+        """Keep a login, without a configured client's secret, unless the server is another one by now."""
         if login.url != url_hash(self.server.url):
             return
         client = login.client
@@ -326,5 +331,3 @@ def login_text(server: str, why: Message | None = None) -> Message:
     return say(
         "{server!n} requires a new login: {why}. Run: tabane servers login {server!c}", server=server, why=why
     )
-
-

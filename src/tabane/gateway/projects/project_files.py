@@ -16,8 +16,8 @@ from tabane.errors import ConfigurationError
 from tabane.gateway.assistants.importing import is_tabane
 from tabane.gateway.projects.project_folders import PROJECT_FILES
 from tabane.gateway.servers.configuration import open_document, server_tables
-from tabane.gateway.servers.redaction import Redactor, written_secrets
 from tabane.gateway.servers.key_values import is_plain
+from tabane.gateway.servers.redaction import Redactor, written_secrets
 from tabane.gateway.servers.variables import names_in
 from tabane.messages import say
 from tabane.settings.files import read_in_folder

@@ -15,8 +15,8 @@ from typing import Any
 
 from tabane.errors import ConfigurationError
 from tabane.gateway.servers.commented_json import JsonDocument, JsonMember, JsonSyntaxError, read_document
-from tabane.gateway.servers.server import Server
 from tabane.gateway.servers.key_values import is_plain
+from tabane.gateway.servers.server import Server
 from tabane.gateway.servers.server_parser import (
     DefinitionSource,
     ServerProblem,

@@ -27,8 +27,8 @@ from tabane.gateway.servers.json_edits import (
     with_member,
     without_member,
 )
-from tabane.gateway.servers.plain_secrets import without_secrets
 from tabane.gateway.servers.key_values import is_plain
+from tabane.gateway.servers.plain_secrets import without_secrets
 from tabane.messages import Message, say
 from tabane.settings.files import write_private
 from tabane.text.nearest_names import nearest
