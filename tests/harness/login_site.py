@@ -1,7 +1,7 @@
 """An MCP server on the official SDK that requires a login, and its authorization server, on one port.
 
-The authorization server is the path ``/as`` of it. Its flavor says what it offers and how it misbehaves. A person
-is played by :meth:`LoginSite.browse`, which follows the redirects of a login page.
+The authorization server is the path ``/as`` of it. Its flavor says what it offers and how it misbehaves.
+:meth:`LoginSite.browse` plays a person: it follows the redirects of a login page.
 """
 
 from __future__ import annotations
@@ -157,7 +157,10 @@ class LoginSite:
             if not flavor.metadata or not path.endswith("/mcp"):
                 return JSONResponse({}, 404)
             return JSONResponse(
-                {"resource": flavor.resource or self.url, "authorization_servers": [flavor.issuer or self.issuer]}
+                {
+                    "resource": flavor.resource or self.url,
+                    "authorization_servers": [flavor.issuer or self.issuer],
+                }
             )
         if not path.startswith("/.well-known/oauth-authorization-server/as"):
             return JSONResponse({}, 404)
@@ -238,6 +241,9 @@ class LoginSite:
             return self._tokens(old, rotated=self.flavor.rotating)
         if kind == "client_credentials":
             return self._tokens(_Grant(client, form.get("scope", ""), form.get("resource", "")), rotated=None)
+        return self._device_token(form)
+
+    def _device_token(self, form: Json) -> Response:
         device = self.devices.get(form.get("device_code", ""))
         if device is None:
             return JSONResponse({"error": "expired_token"}, 400)
@@ -255,7 +261,9 @@ class LoginSite:
         if header.startswith("Basic "):
             pair = base64.b64decode(header.removeprefix("Basic ")).decode()
             client, secret = (unquote_plus(part) for part in pair.split(":"))
-        wanted = dict(self.flavor.clients).get(client, self.registered.get(client, {}).get("client_secret", ""))
+        wanted = dict(self.flavor.clients).get(
+            client, self.registered.get(client, {}).get("client_secret", "")
+        )
         if "client_assertion" in form:
             return client if self._is_signed(form["client_assertion"], wanted) else None
         return client if self._is_known(client) and secrets.compare_digest(secret, wanted) else None
@@ -280,7 +288,9 @@ class LoginSite:
 
     def _device(self, request: Request, form: Json) -> Response:
         code, shown = secrets.token_urlsafe(16), secrets.token_hex(4).upper()
-        self.devices[code] = _Grant(form["client_id"], form.get("scope", ""), form.get("resource", ""), redirect=shown)
+        self.devices[code] = _Grant(
+            form["client_id"], form.get("scope", ""), form.get("resource", ""), redirect=shown
+        )
         page = f"{self.issuer}/enter"
         answer = {"device_code": code, "user_code": shown, "verification_uri": page, "expires_in": 600}
         return JSONResponse(answer | {"interval": 1})
@@ -303,7 +313,9 @@ class LoginSite:
         for tool, scope in self.flavor.scope_of:
             if f'"{tool}"'.encode() in body and b"tools/call" in body and scope not in grant.scope.split():
                 challenge = f'Bearer error="insufficient_scope", scope="{scope}", {metadata}'
-                return JSONResponse({"error": "insufficient_scope"}, 403, headers={"www-authenticate": challenge})
+                return JSONResponse(
+                    {"error": "insufficient_scope"}, 403, headers={"www-authenticate": challenge}
+                )
         return None
 
 

@@ -41,7 +41,7 @@ class LoginOperations:
         return self._state(self._server(name), caller.lang)
 
     async def get(self, caller: Caller, params: GetLogin) -> dict[str, Any]:
-        """Return ``state``: none, needed, waiting, signed_in or failed; and ``expires``, ``scopes``, ``reason``."""
+        """Return ``state`` (none, needed, waiting, signed_in, failed), ``expires``, ``scopes``, reason."""
         server = self._gateway.server(params.server, caller.access)
         await self._logins.wait(server, params.wait)
         return self._state(server, caller.lang)

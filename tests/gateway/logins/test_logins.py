@@ -215,7 +215,9 @@ def test_a_permission_that_a_login_does_not_give_is_not_asked_for_again(tmp_path
             await hub.ready()
             await hub.refused("publish")
             await hub.log_in()
-            site.access = {token: (end, _without(grant, "never")) for token, (end, grant) in site.access.items()}
+            site.access = {
+                token: (end, _without(grant, "never")) for token, (end, grant) in site.access.items()
+            }
             refused = await hub.refused("publish")
             assert "although the login requested what it asks for" in refused
 
@@ -269,10 +271,10 @@ def test_client_credentials_with_a_private_key(tmp_path: Path) -> None:
         file.write_bytes(private)
         file.chmod(0o600)
         oauth = {"grant": "client_credentials", "clientId": "robot", "privateKey": str(file)}
-        async with login_site(clients=(("robot", public.decode()),)) as site:
-            async with signed_hub(tmp_path, site, oauth) as hub:
-                await hub.here.hub.gateway.start("up")
-                assert await hub.echo() == "hello"
+        flavor: Json = {"clients": (("robot", public.decode()),)}
+        async with login_site(**flavor) as site, signed_hub(tmp_path, site, oauth) as hub:
+            await hub.here.hub.gateway.start("up")
+            assert await hub.echo() == "hello"
 
     run(scenario)
 
@@ -281,11 +283,11 @@ def test_a_client_that_is_described_by_a_document_is_not_registered(tmp_path: Pa
     async def scenario() -> None:
         document = "https://example.com/tabane.json"
         given = {"login_client_metadata_url": document}
-        async with login_site(metadata_documents=True) as site:
-            async with signed_hub(tmp_path, site, settings=given) as hub:
-                assert (await hub.log_in())["state"] == "signed_in"
-                assert site.forms("/as/authorize")[0]["client_id"] == document
-                assert not site.registered
+        flavor = {"metadata_documents": True}
+        async with login_site(**flavor) as site, signed_hub(tmp_path, site, settings=given) as hub:
+            assert (await hub.log_in())["state"] == "signed_in"
+            assert site.forms("/as/authorize")[0]["client_id"] == document
+            assert not site.registered
 
     run(scenario)
 
@@ -345,7 +347,9 @@ def test_the_url_of_a_return_is_bound_to_its_login_and_used_once(tmp_path: Path)
                 await hub.call("finish_login", redirected_url=landed.replace(state, "x" * len(state)))
             with pytest.raises(TabaneError, match="No login waits"):
                 await hub.call("finish_login", id="another", redirected_url=landed)
-            assert (await hub.call("finish_login", id=begun["id"], redirected_url=landed))["state"] == "signed_in"
+            assert (await hub.call("finish_login", id=begun["id"], redirected_url=landed))[
+                "state"
+            ] == "signed_in"
             with pytest.raises(TabaneError, match="No login waits"):
                 await hub.call("finish_login", redirected_url=landed)
 
@@ -354,18 +358,17 @@ def test_the_url_of_a_return_is_bound_to_its_login_and_used_once(tmp_path: Path)
 
 def test_a_changed_url_never_gets_the_token_of_the_old_one(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with login_site() as first, login_site() as second:
-            async with signed_hub(tmp_path, first) as hub:
-                await hub.log_in()
-                await hub.ready()
-                definition = {"url": second.url}
-                await hub.call("change_server", name="up", definition=definition)
-                hub.site = second
-                await until(lambda: '"url"' not in (tmp_path / "logins.json").read_text(), "it is deleted")
-                with pytest.raises(TabaneError):
-                    await hub.here.hub.gateway.start("up")
-                assert (await hub.state())["state"] == "needed"
-                assert (await hub.log_in())["state"] == "signed_in"
+        async with login_site() as first, login_site() as second, signed_hub(tmp_path, first) as hub:
+            await hub.log_in()
+            await hub.ready()
+            definition = {"url": second.url}
+            await hub.call("change_server", name="up", definition=definition)
+            hub.site = second
+            await until(lambda: '"url"' not in (tmp_path / "logins.json").read_text(), "it is deleted")
+            with pytest.raises(TabaneError):
+                await hub.here.hub.gateway.start("up")
+            assert (await hub.state())["state"] == "needed"
+            assert (await hub.log_in())["state"] == "signed_in"
 
     run(scenario)
 
@@ -434,7 +437,7 @@ def test_a_server_of_the_old_kind_requires_a_login_too(tmp_path: Path) -> None:
 
 
 def test_no_secret_of_a_login_is_shown_or_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("DEBUG")
+    caplog.set_level("DEBUG", "tabane")
 
     async def scenario() -> None:
         async with login_site(methods=("client_secret_post",)) as site:
@@ -446,10 +449,14 @@ def test_no_secret_of_a_login_is_shown_or_logged(tmp_path: Path, caplog: pytest.
                 await hub.ready()
                 shown = [await hub.row(), await hub.call("show_server", name="up"), await hub.state()]
                 secrets = [*site.secrets(), code]
-            files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "logins.json"]
-            seen = json.dumps(shown).encode() + b"".join(path.read_bytes() for path in files)
-            seen += "\n".join(record.getMessage() for record in caplog.records if record.name.startswith("tabane")).encode()
+            seen = json.dumps(shown) + caplog.text + _contents(tmp_path)
             assert len(secrets) >= 4
-            assert not [secret for secret in secrets if secret.encode() in seen]
+            assert not [secret for secret in secrets if secret in seen]
 
     run(scenario)
+
+
+def _contents(folder: Path) -> str:
+    """What is in all files but that of the logins."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "logins.json")
+    return "".join(path.read_bytes().decode(errors="replace") for path in files)

@@ -63,7 +63,8 @@ def unknown_page(lang: Lang) -> CallbackPage:
         False,
         say("This login is not known"),
         say(
-            "It was finished already, has expired, or was begun elsewhere. Begin again with: tabane servers login"
+            "It was finished already, has expired, or was begun elsewhere. Begin again with: tabane servers "
+            "login"
         ),
         lang,
     )

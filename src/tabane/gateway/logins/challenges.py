@@ -1,4 +1,4 @@
-"""Challenges of servers: the header WWW-Authenticate (RFC 9110, 11.6.1), as far as it is about bearer tokens."""
+"""Challenges of servers for bearer tokens: the header WWW-Authenticate (RFC 9110, 11.6.1)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The client that Tabane is at an authorization server: configured, described by a document, or registered."""
+"""Tabane as a client of an authorization server: configured, described by a document, or registered."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from urllib.parse import urlsplit
 
 from tabane.errors import UpstreamUnavailable
@@ -17,7 +17,7 @@ from tabane.messages import Message, say
 CLIENT_NAME = "Tabane"
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 METHODS = ("none", "client_secret_basic", "client_secret_post")
-"""How a registered client authenticates, the best first. Programs on a computer keep no secret of their own."""
+"""How a registered client authenticates, the best first: a program on a computer has no secret of its own."""
 
 _LONGEST = 16_384
 
@@ -131,8 +131,8 @@ def _status(status: int, why: str) -> Message:
 
 def _refused(place: AuthorizationServer, why: Message) -> Message:
     return say(
-        "the authorization server {issuer} does not register Tabane ({why}). Register a client there, and set "
-        '"clientId" in its "oauth"',
+        "the authorization server {issuer} does not register Tabane ({why}). Register a client there, and "
+        'set "clientId" in its "oauth"',
         issuer=place.issuer,
         why=why,
     )
@@ -141,8 +141,8 @@ def _refused(place: AuthorizationServer, why: Message) -> Message:
 def _no_client(place: AuthorizationServer, options: OAuthOptions) -> Message:
     if place.takes_metadata_documents:
         return say(
-            "the authorization server {issuer} knows clients by a document that they host, and registers none. "
-            'Set "clientMetadataUrl" in its "oauth", or the setting login_client_metadata_url',
+            "the authorization server {issuer} knows clients by a document that they host, and registers "
+            'none. Set "clientMetadataUrl" in its "oauth", or the setting login_client_metadata_url',
             issuer=place.issuer,
         )
     return say(
@@ -150,7 +150,3 @@ def _no_client(place: AuthorizationServer, options: OAuthOptions) -> Message:
         '"clientId" in its "oauth"',
         issuer=place.issuer,
     )
-
-
-Redirect = Callable[[KeptClient | None], str]
-"""Returns the address to which a browser returns, given the client that is registered already."""

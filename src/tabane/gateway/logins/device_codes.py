@@ -21,7 +21,7 @@ _LIFE = 600.0
 class DeviceCode:
     """A code for the user, the page on which to enter it, and the secret with which the hub asks for tokens.
 
-    ``url`` is the page with the code filled in; empty if there is none. ``interval`` and ``life`` are seconds.
+    ``url`` is the page with the code filled in, empty if there is none. ``interval``, ``life``: seconds.
     """
 
     code: str = field(repr=False)

@@ -49,7 +49,7 @@ AddressFault = Callable[[str], Message | None]
 
 
 class LoginRequestFailed(Exception):
-    """A request that was not answered as it should be. ``sent`` is False if nothing can have reached the host."""
+    """A request that was not answered as it should be."""
 
     def __init__(self, why: Message) -> None:
         super().__init__(why)
@@ -135,7 +135,7 @@ class LoginHttp:
         raise LoginRequestFailed(say("{place} redirects too many times", place=origin))
 
     async def look(self, url: str) -> LoginAnswer:
-        """Return status and challenges of the answer to a request without credentials; its body is not read."""
+        """Return status and challenges of the answer to a request without credentials, not its body."""
         async with asyncio.timeout(TIMEOUT):
             options = {"headers": {"Accept": "application/json, text/event-stream"}}
             answer, _ = await self._send("GET", url, options, read=False, own=True)

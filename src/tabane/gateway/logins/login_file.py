@@ -1,4 +1,4 @@
-"""The file of logins: `logins.json` in the home, mode 0600. If the keyring is used, it has only their names."""
+"""The file of logins: `logins.json` in the home, mode 0600. With the keyring, it has only their names."""
 
 from __future__ import annotations
 
@@ -95,6 +95,6 @@ class LoginFile:
 
 
 def file_of_backup(home: Path, *, keyring: bool) -> bytes | None:
-    """Return the file as a backup with secrets contains it: with what the keyring has. None if there is none."""
+    """Return the file as a backup with secrets contains it, those of the keyring included; None if empty."""
     logins = LoginFile(home, keyring=keyring).read()
     return msgspec.json.encode(_LoginDocument(logins=logins)) if logins else None

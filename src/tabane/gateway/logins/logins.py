@@ -30,8 +30,8 @@ class ServerLogins:
     """The logins at all servers of a hub.
 
     ``client_metadata_url`` is that of a document that describes Tabane as a client, hosted by the user.
-    ``on_changed`` is called with a server's name and True after a login, False when it ended. ``hub_callback`` returns the
-    URL of the hub to which browsers return; None if the hub is not reachable over HTTP.
+    ``on_changed`` is called with a server's name and True after a login, False when it ended.
+    ``hub_callback`` returns the URL of the hub to which browsers return; None if the hub serves no HTTP.
     """
 
     def __init__(

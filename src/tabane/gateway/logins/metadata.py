@@ -83,7 +83,7 @@ def origin_of(url: str) -> str:
 
 
 def canonical(server: str) -> str:
-    """Return the URL of a server as a resource (RFC 8707): without fragment, scheme and host in lower case."""
+    """Return the URL of a server as a resource (RFC 8707): no fragment, scheme and host in lower case."""
     parts = urlsplit(server)
     host = parts.netloc.rpartition("@")[2].lower()
     path = "" if parts.path == "/" else parts.path
@@ -91,7 +91,7 @@ def canonical(server: str) -> str:
 
 
 def covers(resource: str, server: str) -> bool:
-    """Return whether a resource is that server, or its site or folder: a token for it is meant for the server."""
+    """Return whether a resource is that server, or its site or folder: its tokens are for the server."""
     named, used = urlsplit(resource), urlsplit(server)
     same = (named.scheme.lower(), named.hostname, _port(named)) == (
         used.scheme.lower(), used.hostname, _port(used),

@@ -283,7 +283,7 @@ class ServerLogin:
     # -- what is kept ----------------------------------------------------------------------------
 
     async def keep(self, login: KeptLogin) -> None:
-        """Keep a login, unless the server is another one by now. The secret of a configured client is not kept."""
+        """Keep a login, without a configured client's secret, unless the server is another one by now."""
         if login.url != url_hash(self.server.url):
             return
         client = login.client

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from tabane.errors import UpstreamUnavailable
 from tabane.gateway.logins.authentication import authenticated
-from tabane.gateway.logins.fetching import LoginAnswer, LoginHttp, LoginRequestFailed
+from tabane.gateway.logins.fetching import LoginAnswer, LoginHttp
 from tabane.gateway.logins.kept_login import KeptLogin, KeptTokens
 from tabane.gateway.logins.metadata import granted_scopes
 from tabane.gateway.servers.oauth_keys import OAuthOptions
@@ -87,10 +88,7 @@ def _tokens(
         )
     now = time.time()
     scope = document.get("scope")
-    if scope is None and before is not None:
-        scopes = before.scopes
-    else:
-        scopes = granted_scopes(scope, asked)
+    scopes = before.scopes if scope is None and before is not None else granted_scopes(scope, asked)
     return KeptTokens(
         access=str(access),
         refresh=str(refresh) if _is_token(refresh) else (before.refresh if before else ""),
@@ -113,7 +111,7 @@ def _is_token(value: object) -> bool:
 def _expiry(now: float, life: object) -> float:
     if isinstance(life, str) and life.isdigit():
         life = int(life[:12])
-    if isinstance(life, bool) or not isinstance(life, int | float) or not life == life:  # NaN
+    if isinstance(life, bool) or not isinstance(life, int | float) or math.isnan(life):
         return 0.0
     return now + min(max(0.0, float(life)), _LONGEST_LIFE)
 
@@ -130,13 +128,3 @@ def _refusal(login: KeptLogin, answer: LoginAnswer) -> Message:
 def failure_text(server: str, why: Message) -> UpstreamUnavailable:
     """Return the error of a login that failed."""
     return UpstreamUnavailable(say("The login at {server!n} failed: {why}.", server=server, why=why))
-
-
-__all__ = [
-    "LoginRequestFailed",
-    "TokenRefused",
-    "client_request",
-    "failure_text",
-    "request_tokens",
-    "resource_fields",
-]

@@ -36,8 +36,8 @@ class Server:
     ``ca`` is the path of a file of authorities that are trusted besides the system's. ``cert`` and ``key``
     are the files of the certificate that the server is shown. ``verify`` is whether its own certificate is
     verified. ``proxy`` is the URL of its proxy, if not the environment's. ``transport_given`` is whether the
-    file contains ``type``; if not, a URL may be of either kind. ``oauth`` are the options of a login there; False
-    if there is to be none, None if the server decides.
+    file contains ``type``; if not, a URL may be of either kind. ``oauth`` are the options of a login there;
+    False if there is to be none, None if the server decides.
 
     ``project`` is the folder of the project whose file defines the server; empty for one of the servers file.
     It is visible only to clients that work in that folder.

@@ -60,8 +60,8 @@ class UpstreamHttpClient:
     """Sends HTTP requests to one server over its own connections, without the cookies of others.
 
     ``environment`` is the hub's: it names proxies and, with ``SSL_CERT_FILE``, a bundle of authorities.
-    ``credentials`` are those of a login; None if the server is used without one. To be made inside the running loop. Raises UpstreamUnavailable if the server's configuration
-    cannot be used.
+    ``credentials`` are those of a login; None if the server is used without one. To be made inside the
+    running loop. Raises UpstreamUnavailable if the server's configuration cannot be used.
     """
 
     def __init__(

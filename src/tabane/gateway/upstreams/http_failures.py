@@ -38,8 +38,8 @@ def refusal(server: str, status: int, text: str, method: bytes, *, named_http: b
     if status in (401, 403):
         return UpstreamUnavailable(say(
             "{server!n} requires credentials, or does not accept those it was sent ({status}). Set its "
-            "\"headers\", such as \"Authorization\": \"Bearer ${{TOKEN}}\", and run: tabane secrets set TOKEN. "
-            "If it has a login, set \"oauth\": true.", server=server, status=status))  # fmt: skip
+            "\"headers\", such as \"Authorization\": \"Bearer ${{TOKEN}}\", and run: tabane secrets set "
+            "TOKEN. If it has a login, set \"oauth\": true.", server=server, status=status))  # fmt: skip
     if method == b"server/discover" and status not in _NOT_OURS and status < 502:
         # An older server that does not know the method. It works, in the legacy era.
         return UpstreamRefused(METHOD_NOT_FOUND, _plain(server, status, text))

@@ -8,14 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tabane.audit.entry import USAGE, audit_files
+from tabane.gateway.logins.login_file import LOGINS_FILE
 from tabane.hub.stores import DERIVED
 from tabane.hub.stores import FOLDER as STORE
 
 AUDIT, AUDIT_HEAD, AUDIT_KEY = "audit", "audit.head", "audit.key"
 SECRETS, TOKEN = "secrets.env", "token"
 
-SECRET_FILES = (TOKEN, AUDIT_KEY)
-"""Files that are in a backup with secrets only, besides secrets.env, which gets the keyring's values."""
+SECRET_FILES = (TOKEN, AUDIT_KEY, LOGINS_FILE)
+"""Files that are in a backup with secrets only, besides secrets.env. Both it and logins get the keyring's."""
 
 _DATABASES = ("access.db", "catalogue.db", f"{AUDIT}/{USAGE}")
 _FILES = (

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tabane.errors import CallerError, ConfigurationError, StoreFull
+from tabane.gateway.logins.login_file import LOGINS_FILE, file_of_backup
 from tabane.gateway.servers.commented_json import JsonSyntaxError
 from tabane.gateway.servers.configuration import open_document
 from tabane.gateway.servers.redaction import Redactor
@@ -257,7 +258,7 @@ class _Secrets:
     """The secrets of a home. Those of a keyring are read only if they are wanted."""
 
     def __init__(self, source: BackupSource) -> None:
-        self._home = source.home
+        self._home, self._keyring = source.home, source.keyring
         self._text = _optional_text(source.home / SECRETS)
         self._kept = parse_secrets(self._text, str(source.home / SECRETS))
         store = SecretStore(source.home, keyring=source.keyring)
@@ -276,7 +277,10 @@ class _Secrets:
     def files(self) -> Iterator[tuple[str, bytes]]:
         if self._text:
             yield SECRETS, self._text.encode()
-        for name in SECRET_FILES:
+        logins = file_of_backup(self._home, keyring=self._keyring)
+        if logins is not None:
+            yield LOGINS_FILE, logins
+        for name in (name for name in SECRET_FILES if name != LOGINS_FILE):
             with contextlib.suppress(FileNotFoundError):
                 yield name, read_private(self._home / name)
 

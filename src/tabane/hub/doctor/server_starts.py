@@ -21,6 +21,7 @@ from tabane.gateway.processes.child_environment import child_environment
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.connector import Connector
+from tabane.gateway.upstreams.upstream_state import UpstreamState
 from tabane.hub.doctor.configuration import has_command
 from tabane.hub.doctor.installation import DoctorFinding, Installation, Row, fault, note, ok, warning
 from tabane.hub.local.endpoint import here
@@ -28,6 +29,8 @@ from tabane.hub.servers import limits_of
 from tabane.hub.trial import try_server
 from tabane.messages import Message, say
 from tabane.wire.channel import LineBatch
+
+LOGIN_REQUIRED = UpstreamState.LOGIN.value
 
 AT_ONCE = 8
 """Servers that are started at the same time."""
@@ -54,11 +57,28 @@ def running(installation: Installation) -> Iterator[DoctorFinding]:
                     **_words(server, row["tools"] or 0, row),
                 )
             )
+            yield from _ends(server, row.get("login"))
+        elif row is not None and row["state"] == LOGIN_REQUIRED:
+            yield warning(
+                say("{server!n} requires a login", server=server.name),
+                say("Log in: tabane servers login {server!c}", server=server.name),
+            )
         elif row is not None:
             yield note(
                 say("{server!n} was stopped by a user", server=server.name),
                 say("Start it: tabane servers start {server!c}", server=server.name),
             )
+
+
+def _ends(server: Server, login: Row | None) -> Iterator[DoctorFinding]:
+    """Report a login that ends and that only the user can renew."""
+    if not login or login["state"] != "signed_in" or login.get("renewable") or not login.get("expires"):
+        return
+    until = time.strftime("%Y-%m-%d %H:%M", time.localtime(login["expires"]))
+    yield note(
+        say("The login at {server!n} ends at {until}", server=server.name, until=until),
+        say("Then log in again: tabane servers login {server!c}", server=server.name),
+    )
 
 
 def starts(installation: Installation) -> list[DoctorFinding]:
@@ -176,4 +196,4 @@ def _trouble(installation: Installation, server: Server) -> DoctorFinding | None
 def _row(installation: Installation, server: Server) -> Row | None:
     """Return the hub's status row of a server that is not started here."""
     row = installation.live.rows.get(server.name) if installation.live else None
-    return row if row is not None and row.get("state") in ("ready", "stopped") else None
+    return row if row is not None and row.get("state") in ("ready", "stopped", LOGIN_REQUIRED) else None

@@ -222,7 +222,7 @@ class HttpDoor:
 
     @property
     def root(self) -> str | None:
-        """Return the URL of the hub as browsers see it, without a slash at its end; None if it is not served."""
+        """Return the URL of the hub as browsers see it, without a slash at the end; None if not served."""
         url = self.url
         return None if url is None else self.settings.public_url.rstrip("/") or url.removesuffix("/mcp")
 

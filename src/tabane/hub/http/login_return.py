@@ -9,7 +9,7 @@ from tabane.hub.http.request import HttpReply, HttpRequest
 from tabane.messages import Lang
 
 LOGIN_RETURN = "/oauth/callback"
-"""Open to everybody: a return is known by its state, which only the browser of the login has, and used once."""
+"""Open to everybody: a return is known by its state, which only that browser has, and is used once."""
 
 FinishLogin = Callable[[str, Lang], Awaitable[CallbackPage]]
 """Takes the query of the URL to which a browser returned, and returns the page for it."""
