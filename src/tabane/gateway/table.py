@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tabane.gateway.gateway import Gateway
     from tabane.gateway.offer_operations import OfferOperations
     from tabane.gateway.parallel_calls import ParallelCalls
+    from tabane.gateway.server_checks import ServerChecks
     from tabane.gateway.server_operations import ServerOperations
     from tabane.gateway.tool_operations import ToolOperations
     from tabane.gateway.tool_visibility import ReloadableServersFile, ToolVisibilityOperations
@@ -64,6 +65,12 @@ def gateway_table(
         return ServerOperations(gateway)
 
     @cache
+    def checks() -> ServerChecks:
+        from tabane.gateway.server_checks import ServerChecks
+
+        return ServerChecks(gateway)
+
+    @cache
     def parallel() -> ParallelCalls:
         from tabane.gateway.parallel_calls import ParallelCalls
 
@@ -79,9 +86,13 @@ def gateway_table(
         *_tool_operations(tools, offers),
         _parallel(parallel),
         *_server_operations(servers),
+        Operation(
+            "check_servers", "Start idle servers, and ask every server whether it answers.",
+            given.CheckServers, lambda c, p: checks().check(c, p), PERSON, Privilege.ADMIN,
+        ),
         _read_more(parts),
         *_visibility_operations(visibility),
-    ]
+    ]  # fmt: skip
 
 
 def _tool_operations(
