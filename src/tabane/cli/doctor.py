@@ -17,9 +17,9 @@ from tabane.errors import HubError
 from tabane.messages import say
 
 if TYPE_CHECKING:
-    from tabane.hub.local.client import HubClient
     from tabane.hub.doctor.checkup import DoctorRepairs
     from tabane.hub.doctor.installation import DoctorFinding, Installation
+    from tabane.hub.local.client import HubClient
 
 _MARKS = {"ok": "✓", "note": "·", "warning": "!", "fault": "✗"}
 _PLAIN_MARKS = {"ok": "+", "note": "-", "warning": "!", "fault": "x"}
