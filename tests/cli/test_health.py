@@ -122,3 +122,31 @@ def test_it_helps_with_examples(home: Home) -> None:
     helped = home.run("health", "--help")
     assert helped.status == 0
     assert "tabane health" in helped.out.split("Examples:")[1]
+
+
+def test_idle_servers_are_really_started_if_asked(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    home.write_servers(
+        {
+            "well": home.child(),
+            "liar": {"command": "true"},
+            "off": home.child() | {"enabled": False},
+            "halted": home.child(),
+        }
+    )
+    with hub(home):
+        home.run("servers", "stop", "halted")
+        assert home.run("health").status == 0  # nothing was tried
+        tried = home.run("health", "--start", "--json")
+        assert tried.status == 1
+        rows = {row["name"]: row for row in tried.json["results"]}
+        assert [(name, row["done"], row["healthy"]) for name, row in rows.items()] == [
+            ("well", "started", True),
+            ("liar", "started", False),
+            ("off", "disabled", None),
+            ("halted", "stopped", None),
+        ]
+        assert rows["well"]["ms"] > 0
+        assert rows["liar"]["error"]
+        again = home.run("health", "--start")
+        assert ["well", "yes", "asked"] in [row[:3] for row in again.rows]

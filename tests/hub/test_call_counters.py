@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from tabane.errors import BadArguments, UpstreamDied, UpstreamError, UpstreamTimeout
 from tabane.hub.call_counters import (
     BOUNDS,
     MOST_KEYS,
@@ -19,8 +20,9 @@ from tabane.hub.call_counters import (
 )
 from tabane.hub.http.call_metrics import audit_families, call_families
 from tabane.hub.http.exposition import MetricFamily, MetricKind, MetricSample, exposition, histogram
+from tabane.messages import say
 from tabane.operations.access import CallTarget
-from tabane.operations.metering import Outcome
+from tabane.operations.metering import Outcome, failure_reason
 
 ISSUE = CallTarget("github__get_issue", "github")
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -180,3 +182,21 @@ def test_the_audit_log_shows_what_it_lost() -> None:
     assert value(samples, "tabane_audit_entries_total") == 1200
     assert value(samples, "tabane_audit_dropped_total") == 3
     assert value(samples, "tabane_audit_lag_seconds") == 0.25
+
+
+def test_calls_of_a_server_are_counted_by_how_they_ended() -> None:
+    counters = CallCounters()
+    counters.count(ISSUE, "local", "ok", 0.02, 100, 0)
+    counters.count(ISSUE, "local", "failed", 0.02, 100, 0)
+    counters.count(ISSUE, "local", "refused", 0.0, 0, 0)
+    for error, end in (
+        (UpstreamTimeout(say("late")), "timeout"),
+        (UpstreamDied(say("dead")), "unavailable"),
+        (UpstreamError(say("no")), "protocol_error"),
+        (BadArguments(say("bad"), "n"), "failed"),
+    ):
+        counters.count(ISSUE, "local", "failed", 0.02, 0, 0, failure_reason(error))
+        assert value(page_of(counters), "tabane_server_calls_total", server=ISSUE.server, outcome=end) == 1
+    samples = page_of(counters)
+    for end in ("ok", "tool_error", "refused"):
+        assert value(samples, "tabane_server_calls_total", server=ISSUE.server, outcome=end) == 1

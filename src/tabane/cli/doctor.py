@@ -19,6 +19,7 @@ from tabane.messages import say
 if TYPE_CHECKING:
     from tabane.hub.doctor.checkup import DoctorRepairs
     from tabane.hub.doctor.installation import DoctorFinding, Installation
+    from tabane.hub.local.client import HubClient
 
 _MARKS = {"ok": "✓", "note": "·", "warning": "!", "fault": "✗"}
 _PLAIN_MARKS = {"ok": "+", "note": "-", "warning": "!", "fault": "x"}
@@ -193,15 +194,19 @@ def _indented(lines: str) -> str:
     cls=Command,
     help=say(
         "Check whether each running server answers, and show the state of all servers. A server "
-        "that is not running is checked without starting it. The exit status is 1 if a server "
-        "does not answer or cannot start."
+        "that is not running is checked without starting it, unless you give --start. The exit status is 1 "
+        "if a server does not answer or cannot start."
     ),
-    epilog=examples("tabane health", "tabane health --json"),
+    epilog=examples("tabane health", "tabane health --start", "tabane health --json"),
 )
+@option("--start", is_flag=True, help=say("Start the servers that are idle, and ask them too."))
 @hub_options
 @click.pass_obj
-def health(terminal: Terminal) -> None:
+def health(terminal: Terminal, start: bool) -> None:
     hub = terminal.hub()
+    if start:
+        _try_all(terminal, hub)
+        return
     with terminal.working(say("Checking the servers")):
         found = hub.call("health_check")
     details: Mapping[str, Any] = found.get("details", {})
@@ -209,6 +214,32 @@ def health(terminal: Terminal) -> None:
     terminal.show(found, lambda: _print_health(terminal, details, healthy))
     if not all(healthy.values()):
         raise click.exceptions.Exit(FAILED)
+
+
+def _try_all(terminal: Terminal, hub: HubClient) -> None:
+    with terminal.working(say("Starting and checking the servers")):
+        found = hub.call("check_servers")
+    headers = [say("name"), say("answers"), say("done"), say("time"), say("remark")]
+    rows = (
+        (row["name"], row["healthy"], _DONE[row["done"]], _time(row["ms"]), row["error"])
+        for row in found["results"]
+    )
+    terminal.show(found, lambda: terminal.table(headers, rows))
+    if any(row["healthy"] is False for row in found["results"]):
+        raise click.exceptions.Exit(FAILED)
+
+
+_DONE = {
+    "asked": say("asked"),
+    "started": say("started"),
+    "stopped": say("left stopped"),
+    "disabled": say("disabled"),
+    "left out": say("left out: it needs the folder of a client"),
+}
+
+
+def _time(ms: float | None) -> str:
+    return "" if ms is None else f"{ms / 1000:.2f} s"
 
 
 def _print_health(terminal: Terminal, details: Mapping[str, Any], healthy: Mapping[str, bool]) -> None:

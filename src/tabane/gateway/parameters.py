@@ -162,6 +162,13 @@ class ToolVisibility(Struct, frozen=True, forbid_unknown_fields=True):
     hidden: bool | None = None
 
 
+class CheckServers(Struct, frozen=True, forbid_unknown_fields=True):
+    """``names``: all servers if it is not given. ``timeout`` is in seconds and for each server."""
+
+    names: Annotated[list[str], Meta(max_length=1_000)] | None = None
+    timeout: Annotated[float, Meta(gt=0, le=600)] = 60.0
+
+
 class ServerLogs(Struct, frozen=True, forbid_unknown_fields=True):
     """``after`` is the ``cursor`` of an earlier answer: only what was written since is returned."""
 

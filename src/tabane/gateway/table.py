@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tabane.gateway.login_operations import LoginOperations
     from tabane.gateway.offer_operations import OfferOperations
     from tabane.gateway.parallel_calls import ParallelCalls
+    from tabane.gateway.server_checks import ServerChecks
     from tabane.gateway.server_operations import ServerOperations
     from tabane.gateway.tool_operations import ToolOperations
     from tabane.gateway.tool_visibility import ReloadableServersFile, ToolVisibilityOperations
@@ -73,6 +74,12 @@ def gateway_table(
         return LoginOperations(gateway)
 
     @cache
+    def checks() -> ServerChecks:
+        from tabane.gateway.server_checks import ServerChecks
+
+        return ServerChecks(gateway)
+
+    @cache
     def parallel() -> ParallelCalls:
         from tabane.gateway.parallel_calls import ParallelCalls
 
@@ -96,9 +103,13 @@ def gateway_table(
         *_app_operations(apps),
         *_server_operations(servers),
         *_login_operations(logins),
+        Operation(
+            "check_servers", "Start idle servers, and ask every server whether it answers.",
+            given.CheckServers, lambda c, p: checks().check(c, p), PERSON, Privilege.ADMIN,
+        ),
         _read_more(parts),
         *_visibility_operations(visibility),
-    ]
+    ]  # fmt: skip
 
 
 def _tool_operations(

@@ -44,7 +44,7 @@ ENDS = (
 
 
 class ServerCounts:
-    """Ends, durations and results of the calls of one server. ``buckets`` has a count for each bound, and one."""
+    """Ends, durations and results of a server's calls. ``buckets`` has a count for each bound, and one."""
 
     __slots__ = ("buckets", "bytes", "ends", "saved", "seconds")
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 Outcome = Literal["ok", "failed", "refused", "limited", "cancelled"]
 
 FailureKind = Literal["tool_error", "protocol_error", "timeout", "unavailable", "failed"]
-"""Why a call failed: the tool said so, the server answered with an error, it did not answer in time, it was not
-reached or ended, or anything else."""
+"""Why a call failed: the tool said so, the server answered with an error, it did not answer in time, it did
+not run, or anything else."""
 
 
 class FailureReason(str):

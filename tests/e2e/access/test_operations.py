@@ -40,6 +40,7 @@ SOURCES: dict[str, str] = {
     **dict.fromkeys(("list_watched", "import_chroma"), ADMIN),
     **dict.fromkeys(("search_similar", "search_posts_by_text", "get_user_stats"), POSTS),
     "get_database_stats": POSTS,
+    "check_servers": ADMIN,
     **dict.fromkeys(("suggest_users", "get_status", "get_post", "embed_text", "get_user_list"), POSTS),
     **dict.fromkeys(("get_related_posts", "get_timeline", "get_post_facets", "vector_search"), POSTS),
     "export_posts": POSTS,
@@ -77,11 +78,8 @@ READING = frozenset(
         "get_audit_stats", "analyze_usage", "explain_policy", "profiles_list", "get_usage_stats",
         "list_live_calls", "show_live_call", "get_activity",
         "list_hidden_tools", "list_questions",
-        "list_hidden_tools",
         "read_app_resource", "call_app_tool",
-        "list_hidden_tools", "list_tasks", "show_task",
-        "read_app_resource", "call_app_tool",
-        "list_hidden_tools", "list_questions",
+        "list_tasks", "show_task",
     }
 )  # fmt: skip
 """Operations that change nothing."""

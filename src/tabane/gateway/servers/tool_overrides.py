@@ -76,7 +76,7 @@ def read_overrides(value: object) -> tuple[ToolOverride, ...]:
         return (ToolOverride("", faults=(say("it must be an object of the server's own names of tools."),)),)
     found = [_ToolReader(name).read(given) for name, given in list(value.items())[:MOST_OVERRIDES]]
     if len(value) > MOST_OVERRIDES:
-        what = say("only the first {most} tools are read; it has more.", most=MOST_OVERRIDES)
+        what = say("only the first {most} {most:tool|tools} are read; it has more.", most=MOST_OVERRIDES)
         found.append(ToolOverride("", faults=(what,)))
     return tuple(found)
 
@@ -104,7 +104,12 @@ class _ToolReader:
         parameters = tuple(self._parameters(given.get("parameters")))
         return ToolOverride(
             self._tool,
-            self._checked(given, "name", _name, say("a name of 1 to {most} characters", most=LONGEST_NAME)),
+            self._checked(
+                given,
+                "name",
+                _name,
+                say("a name of 1 to {most} {most:character|characters}", most=LONGEST_NAME),
+            ),
             self._checked(given, "title", _text, say("a text in quotes")),
             self._checked(given, "description", _text, say("a text in quotes")),
             self._annotations(given.get("annotations")),

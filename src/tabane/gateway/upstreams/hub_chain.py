@@ -1,9 +1,9 @@
 """Marks by which hubs recognize each other, so that no hub becomes a server of itself.
 
 A hub introduces itself to its servers with its id, and the ids of the hubs that are its clients. It answers
-another hub with its id, and the ids of the hubs among its servers. A hub that finds its own id in an answer does
-not use that server. If the asked hub sees the circle first, it answers with the ids that it was sent. Ids are
-random and belong to a process, so they say nothing about a user.
+another hub with its id, and the ids of the hubs among its servers. A hub that finds its own id in an answer
+does not use that server. If the asked hub sees the circle first, it answers with the ids that it was sent.
+Ids are random and belong to a process, so they say nothing about a user.
 """
 
 from __future__ import annotations
