@@ -39,6 +39,9 @@ log = logging.getLogger(__name__)
 TICK = 0.25
 """Seconds between checks of deadlines while calls are in flight."""
 
+HELD = 600.0
+"""Seconds that an instance goes on for its tasks after another one has replaced it."""
+
 STABLE = 30.0
 """Seconds of running after which earlier failures no longer count."""
 
@@ -267,7 +270,10 @@ class Upstream:
         """Finish the calls in flight, accept no new ones, and stop: another instance replaces this one."""
         self._closed = True
         deadline = self._loop.time() + self.server.timeout
-        while self.in_flight and (self._loop.time() < deadline or self._awaits_answer):
+        held_until = self._loop.time() + HELD
+        while (self.in_flight and (self._loop.time() < deadline or self._awaits_answer)) or (
+            self.held and self._connection and self._loop.time() < held_until
+        ):
             self._emptied.clear()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._emptied.wait(), TICK)

@@ -267,8 +267,8 @@ class TaskFollower:
 
     def _instance(self, task: Task, caller: Caller | None) -> Upstream:
         """Return the instance that works on a task, or may know it. Raises TabaneError."""
-        if task.instance is not None and not task.instance.closed:
-            return task.instance
+        if task.instance is not None and (task.instance.connection or not task.instance.closed):
+            return task.instance  # one that was replaced goes on for its tasks
         if caller is None:
             found = self._gateway.instance(task.server)
         else:

@@ -114,16 +114,20 @@ class HubTasks:
         self._closed = True
         if self._sweeping is not None:
             self._sweeping.cancel()
-        for task in self._tasks.values():
-            if task.timer is not None:
-                task.timer.cancel()
-            if task.polling is not None:
-                task.polling.cancel()
+        self.let_go()
         waiting = [each.ending for each in self._tasks.values() if each.ending is not None]
         waiting += [*self._dropping, *([self._loading] if self._loading is not None else [])]
         if waiting:
             await asyncio.wait(waiting, timeout=5.0)
         await self._file.close()
+
+    def let_go(self) -> None:
+        """Stop following tasks, so that their instances can end."""
+        for task in self._tasks.values():
+            for work in (task.polling, task.fetching):
+                if work is not None:
+                    work.cancel()
+            self._release(task)
 
     def __iter__(self) -> Iterator[Task]:
         return iter(list(self._tasks.values()))
