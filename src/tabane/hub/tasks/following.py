@@ -123,7 +123,8 @@ class TaskFollower:
     def _schedule(self, task: Task) -> None:
         if task.timer is not None:
             task.timer.cancel()
-        task.timer = self._loop.call_later(_interval(task), self._poll, task)
+        if not self._tasks.closed:
+            task.timer = self._loop.call_later(_interval(task), self._poll, task)
 
     def hurry(self, task: Task) -> None:
         """Poll as often as the server suggests, because somebody waits for the task now."""
