@@ -194,7 +194,7 @@ class Hub:
         """
         self.follower.close()
         self.sessions.close()
-        await self.gateway.close()
+        await self.tools.abandon()
         await self.processes.close()
 
     # -- composition -----------------------------------------------------------------------------

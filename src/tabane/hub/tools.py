@@ -186,6 +186,11 @@ class HubTools:
         await self.tasks.tasks.close()
         await self._gateway.close()
 
+    async def abandon(self) -> None:
+        """Stop the servers, and write nothing more."""
+        self.tasks.tasks.let_go()
+        await self._gateway.close()
+
     def table(self, long_results: LongResults) -> list[Operation]:
         return [
             *gateway_table(self._gateway, self._admit, self._own, long_results, self._file),

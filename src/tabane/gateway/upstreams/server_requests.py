@@ -79,9 +79,10 @@ class ServerRequests:
         if method == "ping":
             self._say(json.result_line(name, b"{}"), about)
             return
+        named = _of_task(frame, calls) is not None
         if (refusal := self._put(name, frame, about, calls)) is not None:
             self._answer_alone(name, method, about, refusal)
-        if about is None:
+        if about is None and not named:
             self._on_asked(method, Raw(b"{}"))
 
     def pending(self, call: Call) -> bool:

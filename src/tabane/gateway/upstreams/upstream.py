@@ -41,6 +41,9 @@ log = logging.getLogger(__name__)
 TICK = 0.25
 """Seconds between checks of deadlines while calls are in flight."""
 
+HELD = 600.0
+"""Seconds that an instance goes on for its tasks after another one has replaced it."""
+
 STABLE = 30.0
 """Seconds of running after which earlier failures no longer count."""
 
@@ -278,10 +281,12 @@ class Upstream:
         """Finish the calls in flight, accept no new ones, and stop: another instance replaces this one."""
         self._closed = True
         deadline = self._loop.time() + self.server.timeout
-        while self.in_flight and self._loop.time() < deadline:
-            if (
-                self._awaits_answer
-            ):  # a person has all the time that a question has, and the call its own after
+        held_until = self._loop.time() + HELD
+        while (self.in_flight and self._loop.time() < deadline) or (
+            self.held and self._connection and self._loop.time() < held_until
+        ):
+            if self._awaits_answer:
+                # A person has all the time that a question has, and the call its own afterwards.
                 deadline = self._loop.time() + self.server.timeout
             self._emptied.clear()
             with contextlib.suppress(TimeoutError):

@@ -123,7 +123,8 @@ class TaskFollower:
     def _schedule(self, task: Task) -> None:
         if task.timer is not None:
             task.timer.cancel()
-        task.timer = self._loop.call_later(_interval(task), self._poll, task)
+        if not self._tasks.closed:
+            task.timer = self._loop.call_later(_interval(task), self._poll, task)
 
     def hurry(self, task: Task) -> None:
         """Poll as often as the server suggests, because somebody waits for the task now."""
@@ -267,8 +268,8 @@ class TaskFollower:
 
     def _instance(self, task: Task, caller: Caller | None) -> Upstream:
         """Return the instance that works on a task, or may know it. Raises TabaneError."""
-        if task.instance is not None and not task.instance.closed:
-            return task.instance
+        if task.instance is not None and (task.instance.connection or not task.instance.closed):
+            return task.instance  # one that was replaced goes on for its tasks
         if caller is None:
             found = self._gateway.instance(task.server)
         else:

@@ -98,7 +98,7 @@ class HubTasks:
         self._loading: asyncio.Task[None] | None = None
         self._sweeping: asyncio.TimerHandle | None = None
         self._dropping: set[asyncio.Task[None]] = set()
-        self._closed = False
+        self.closed = False
         self.on_restored: Callable[[Task], None] = lambda task: None
         """Called with each task that a server may still work on after a restart of the hub."""
         self.on_gone: Callable[[Task], None] = lambda task: None
@@ -111,19 +111,23 @@ class HubTasks:
 
     async def close(self) -> None:
         """Stop. Tasks that run in the hub are lost; those of servers are followed by the next hub."""
-        self._closed = True
         if self._sweeping is not None:
             self._sweeping.cancel()
-        for task in self._tasks.values():
-            if task.timer is not None:
-                task.timer.cancel()
-            if task.polling is not None:
-                task.polling.cancel()
+        self.let_go()
         waiting = [each.ending for each in self._tasks.values() if each.ending is not None]
         waiting += [*self._dropping, *([self._loading] if self._loading is not None else [])]
         if waiting:
             await asyncio.wait(waiting, timeout=5.0)
         await self._file.close()
+
+    def let_go(self) -> None:
+        """Stop following tasks, so that their instances can end."""
+        self.closed = True
+        for task in self._tasks.values():
+            for work in (task.polling, task.fetching):
+                if work is not None:
+                    work.cancel()
+            self._release(task)
 
     def __iter__(self) -> Iterator[Task]:
         return iter(list(self._tasks.values()))
@@ -177,7 +181,7 @@ class HubTasks:
 
     def finish(self, task: Task, end: TaskEnd) -> None:
         """End a task: only the first end counts. It shows once it is recorded and on disk."""
-        if not task.over and task.ending is None and not self._closed:
+        if not task.over and task.ending is None and not self.closed:
             task.ending = self._loop.create_task(self._finish(task, end))
 
     async def ended(self, task: Task) -> None:
@@ -257,7 +261,7 @@ class HubTasks:
             self._holders[task.holder] = left
             if not left:
                 del self._holders[task.holder]
-        if names and not self._closed:
+        if names and not self.closed:
             dropping = self._loop.create_task(self._drop(names))
             self._dropping.add(dropping)
             dropping.add_done_callback(self._dropping.discard)
