@@ -532,9 +532,12 @@ class Gateway:
             self.spawn(self._start_again(name))
 
     async def _start_again(self, name: str) -> None:
-        instances = [each for each in self.instances(name) if not each.connection] or [self.instance(name)]
+        instances = self.instances(name) or [self.instance(name)]
         for instance in instances:
             with contextlib.suppress(TabaneError):
+                if instance.connection and instance.vitals.error is not None:
+                    # It was connected before, and could not list its tools without the login.
+                    await instance.stop()
                 if not instance.connection:
                     await instance.start()
                 await instance.listed()

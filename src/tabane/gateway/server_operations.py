@@ -41,7 +41,7 @@ def server_row(
     listed = listing is not None and "tools" in listing.lists
     return {
         "name": server.name,
-        "state": state_of(server, instances),
+        "state": _state(gateway, server, instances),
         "tools": len(gateway.catalogue.of_server(server.name)) if listed else None,
         "era": listing.era.value if listing else None,
         "version": listing.version if listing else None,
@@ -93,6 +93,13 @@ def server_detail(
         "last_failure": _last_failure(instances, lang),
         "skipped_lines": sum(i.connection.conversation.garbage for i in instances if i.connection),
     }
+
+
+def _state(gateway: Gateway, server: Server, instances: list[Upstream]) -> str:
+    """Return the state of a server. One that is connected, and refuses its token, requires a login too."""
+    needs = gateway.logins is not None and gateway.logins.needed(server.name) is not None
+    state = state_of(server, instances)
+    return UpstreamState.LOGIN.value if needs and state == UpstreamState.READY.value else state
 
 
 def _login(gateway: Gateway, server: Server, lang: Lang) -> dict[str, Any] | None:

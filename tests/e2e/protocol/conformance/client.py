@@ -17,6 +17,7 @@ from urllib.parse import urljoin
 
 from tabane.errors import TabaneError
 from tabane.operations import Caller, Face
+from tests.harness.patience import LONG
 from tests.harness.running_hub import Client, Json, RunningHub, SocketClient, running_hub
 
 SERVER = "suite"
@@ -31,7 +32,7 @@ def main() -> int:
     context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
     revision = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "2026-07-28")
     try:
-        asyncio.run(asyncio.wait_for(_drive(url, scenario, context, revision), 25))
+        asyncio.run(asyncio.wait_for(_drive(url, scenario, context, revision), LONG))
     except (TabaneError, AssertionError, TimeoutError) as failure:
         print(f"{type(failure).__name__}: {failure}", file=sys.stderr)
         return 1
@@ -85,15 +86,18 @@ class _Driver:
 
     async def _started(self) -> None:
         """Start the server, logging in as often as it wants."""
+        gateway = self._here.hub.gateway
+        logins = gateway.logins
+        assert logins is not None
         while True:
             try:
-                await self._here.hub.gateway.start(SERVER)
-                return
+                await gateway.start(SERVER)
             except TabaneError:
-                logins = self._here.hub.gateway.logins
-                if logins is None or logins.needed(SERVER) is None:
+                if logins.needed(SERVER) is None:
                     raise
-                await self._log_in()
+            if logins.needed(SERVER) is None:
+                return
+            await self._log_in()
 
     async def _call(self, call: Json) -> None:
         name = f"{SERVER}__{call['name']}"
