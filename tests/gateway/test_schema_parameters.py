@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.gateway.tools.schema_parameters import (
-    SchemaParameter,
+    ParameterChange,
     UnchangeableSchema,
     changed_schema,
     has_parameter,
@@ -75,7 +75,7 @@ arguments = st.dictionaries(st.sampled_from(["q", "r"]), VALUES, max_size=2)
 def test_what_the_server_accepts_with_the_fixed_value_is_accepted_without_it(
     schema: Json, value: Any, calls: list[Json]
 ) -> None:
-    parameter = SchemaParameter("p", withheld=True, sent=True, value=value)
+    parameter = ParameterChange("p", withheld=True, sent=True, value=value)
     try:
         changed = changed_schema(schema, parameter)
     except UnchangeableSchema:
@@ -90,7 +90,7 @@ def test_a_schema_without_a_parameter_that_is_never_sent_accepts_exactly_the_cal
     schema: Json, calls: list[Json]
 ) -> None:
     try:
-        changed = changed_schema(schema, SchemaParameter("p", withheld=True))
+        changed = changed_schema(schema, ParameterChange("p", withheld=True))
     except UnchangeableSchema:
         changed = {"not": {}}
     for call in calls:
@@ -100,7 +100,7 @@ def test_a_schema_without_a_parameter_that_is_never_sent_accepts_exactly_the_cal
 @given(documents())
 def test_a_withheld_parameter_is_not_described_any_more(schema: Json) -> None:
     try:
-        changed = changed_schema(schema, SchemaParameter("p", withheld=True, sent=True, value="a"))
+        changed = changed_schema(schema, ParameterChange("p", withheld=True, sent=True, value="a"))
     except UnchangeableSchema:
         return
     assert not has_parameter(changed, "p")
@@ -115,7 +115,7 @@ def test_simple_schemas_stay_simple() -> None:
         "additionalProperties": False,
         "examples": [{"owner": "x", "repo": "y"}],
     }
-    fixed = SchemaParameter("owner", withheld=True, sent=True, value="me")
+    fixed = ParameterChange("owner", withheld=True, sent=True, value="me")
     assert changed_schema(schema, fixed) == {
         "type": "object",
         "properties": {"repo": {"type": "string"}},
@@ -131,9 +131,9 @@ def test_alternatives_that_need_a_hidden_parameter_disappear() -> None:
         "properties": {"id": {}, "name": {}},
         "anyOf": [{"required": ["id"]}, {"required": ["name"]}],
     }
-    hidden = changed_schema(schema, SchemaParameter("id", withheld=True))
+    hidden = changed_schema(schema, ParameterChange("id", withheld=True))
     assert hidden == {"type": "object", "properties": {"name": {}}, "anyOf": [{"required": ["name"]}]}
-    fixed = changed_schema(schema, SchemaParameter("id", withheld=True, sent=True, value=1))
+    fixed = changed_schema(schema, ParameterChange("id", withheld=True, sent=True, value=1))
     assert fixed == {"type": "object", "properties": {"name": {}}}
 
 
@@ -145,7 +145,7 @@ def test_a_fixed_value_chooses_among_alternatives() -> None:
             {"properties": {"kind": {"const": "page"}, "url": {}}, "required": ["kind", "url"]},
         ],
     }
-    changed = changed_schema(schema, SchemaParameter("kind", withheld=True, sent=True, value="page"))
+    changed = changed_schema(schema, ParameterChange("kind", withheld=True, sent=True, value="page"))
     assert changed == {"type": "object", "oneOf": [{"properties": {"url": {}}, "required": ["url"]}]}
 
 
@@ -160,14 +160,14 @@ def test_a_definition_that_others_refer_to_keeps_the_parameter_there() -> None:
             }
         },
     }
-    changed = changed_schema(schema, SchemaParameter("owner", withheld=True))
+    changed = changed_schema(schema, ParameterChange("owner", withheld=True))
     assert changed["properties"] == {"name": {}, "parts": {"items": {"$ref": "#/$defs/node"}}}
     assert "owner" in changed["$defs"]["node"]["properties"]
 
 
 def test_a_parameter_with_a_default_is_optional_and_described() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    change = SchemaParameter("n", description="How many.", optional=True, shows_default=True, default=5)
+    change = ParameterChange("n", description="How many.", optional=True, shows_default=True, default=5)
     assert changed_schema(schema, change) == {
         "type": "object",
         "properties": {"n": {"type": "integer", "description": "How many.", "default": 5}},
@@ -179,7 +179,7 @@ def test_a_parameter_with_a_default_is_optional_and_described() -> None:
 def test_a_fixed_value_that_the_schema_excludes_is_no_schema(value: object) -> None:
     schema = {"type": "object", "properties": {"n": {"enum": ["one", "two"]}}}
     with pytest.raises(UnchangeableSchema):
-        changed_schema(schema, SchemaParameter("n", withheld=True, sent=True, value=value))
+        changed_schema(schema, ParameterChange("n", withheld=True, sent=True, value=value))
 
 
 def test_a_schema_that_never_ends_is_given_up() -> None:
@@ -195,4 +195,4 @@ def test_a_schema_that_never_ends_is_given_up() -> None:
     }}  # fmt: skip
     for schema in (deep, circle, wide):
         with pytest.raises(UnchangeableSchema):
-            changed_schema({"type": "object", **schema}, SchemaParameter("p", withheld=True))
+            changed_schema({"type": "object", **schema}, ParameterChange("p", withheld=True))

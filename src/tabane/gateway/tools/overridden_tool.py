@@ -12,7 +12,7 @@ from msgspec import Raw
 from tabane.gateway.tools.aliases import SEPARATOR, other_names
 from tabane.gateway.tools.argument_overrides import ArgumentOverrides
 from tabane.gateway.tools.schema_parameters import (
-    SchemaParameter,
+    ParameterChange,
     UnchangeableSchema,
     changed_schema,
     has_parameter,
@@ -171,7 +171,7 @@ class _ParameterChanges:
 
     def _changed(self, given: ParameterOverride, value: bytes | None) -> bool:
         """Change the schema. Return whether that is possible."""
-        change = SchemaParameter(
+        change = ParameterChange(
             given.name,
             given.withheld,
             value is not None,

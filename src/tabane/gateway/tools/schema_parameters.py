@@ -26,7 +26,7 @@ class UnchangeableSchema(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaParameter:
+class ParameterChange:
     """A parameter, and what becomes of it. ``value`` is the fixed one, if there is one.
 
     ``optional``: a value is sent if the caller gives none. ``default`` is what the schema says of it.
@@ -54,7 +54,7 @@ def requires(schema: Mapping[str, Any], name: str) -> bool:
     return any(_holds(part.get("required"), name) for part in _in_place(schema, all_apply=True))
 
 
-def changed_schema(schema: dict[str, Any], parameter: SchemaParameter) -> dict[str, Any]:
+def changed_schema(schema: dict[str, Any], parameter: ParameterChange) -> dict[str, Any]:
     """Return the schema with the change of one parameter. Raises UnchangeableSchema."""
     change = _Withheld(schema, parameter) if parameter.withheld else _Shown(schema, parameter)
     found = change.changed(schema, 0, ())
@@ -110,7 +110,7 @@ def _target(root: Mapping[str, Any], reference: Any) -> Any:
 class _Change:
     """One change, applied to each schema that applies to the arguments themselves."""
 
-    def __init__(self, root: Mapping[str, Any], parameter: SchemaParameter) -> None:
+    def __init__(self, root: Mapping[str, Any], parameter: ParameterChange) -> None:
         self._root, self._parameter = root, parameter
         self._steps = 0
 
@@ -202,7 +202,7 @@ class _Shown(_Change):
 class _Withheld(_Change):
     """A parameter that callers neither see nor give: it has a fixed value, or is never sent."""
 
-    def __init__(self, root: Mapping[str, Any], parameter: SchemaParameter) -> None:
+    def __init__(self, root: Mapping[str, Any], parameter: ParameterChange) -> None:
         super().__init__(root, parameter)
         self._unsure = False
         """Whether a result accepts more than the schema, because a value was not checked."""
