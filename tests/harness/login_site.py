@@ -157,7 +157,10 @@ class LoginSite:
             if not flavor.metadata or not path.endswith("/mcp"):
                 return JSONResponse({}, 404)
             return JSONResponse(
-                {"resource": flavor.resource or self.url, "authorization_servers": [flavor.issuer or self.issuer]}
+                {
+                    "resource": flavor.resource or self.url,
+                    "authorization_servers": [flavor.issuer or self.issuer],
+                }
             )
         if not path.startswith("/.well-known/oauth-authorization-server/as"):
             return JSONResponse({}, 404)
@@ -255,7 +258,9 @@ class LoginSite:
         if header.startswith("Basic "):
             pair = base64.b64decode(header.removeprefix("Basic ")).decode()
             client, secret = (unquote_plus(part) for part in pair.split(":"))
-        wanted = dict(self.flavor.clients).get(client, self.registered.get(client, {}).get("client_secret", ""))
+        wanted = dict(self.flavor.clients).get(
+            client, self.registered.get(client, {}).get("client_secret", "")
+        )
         if "client_assertion" in form:
             return client if self._is_signed(form["client_assertion"], wanted) else None
         return client if self._is_known(client) and secrets.compare_digest(secret, wanted) else None
@@ -280,7 +285,9 @@ class LoginSite:
 
     def _device(self, request: Request, form: Json) -> Response:
         code, shown = secrets.token_urlsafe(16), secrets.token_hex(4).upper()
-        self.devices[code] = _Grant(form["client_id"], form.get("scope", ""), form.get("resource", ""), redirect=shown)
+        self.devices[code] = _Grant(
+            form["client_id"], form.get("scope", ""), form.get("resource", ""), redirect=shown
+        )
         page = f"{self.issuer}/enter"
         answer = {"device_code": code, "user_code": shown, "verification_uri": page, "expires_in": 600}
         return JSONResponse(answer | {"interval": 1})
@@ -303,7 +310,9 @@ class LoginSite:
         for tool, scope in self.flavor.scope_of:
             if f'"{tool}"'.encode() in body and b"tools/call" in body and scope not in grant.scope.split():
                 challenge = f'Bearer error="insufficient_scope", scope="{scope}", {metadata}'
-                return JSONResponse({"error": "insufficient_scope"}, 403, headers={"www-authenticate": challenge})
+                return JSONResponse(
+                    {"error": "insufficient_scope"}, 403, headers={"www-authenticate": challenge}
+                )
         return None
 
 

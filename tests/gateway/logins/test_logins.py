@@ -215,7 +215,9 @@ def test_a_permission_that_a_login_does_not_give_is_not_asked_for_again(tmp_path
             await hub.ready()
             await hub.refused("publish")
             await hub.log_in()
-            site.access = {token: (end, _without(grant, "never")) for token, (end, grant) in site.access.items()}
+            site.access = {
+                token: (end, _without(grant, "never")) for token, (end, grant) in site.access.items()
+            }
             refused = await hub.refused("publish")
             assert "although the login requested what it asks for" in refused
 
@@ -345,7 +347,9 @@ def test_the_url_of_a_return_is_bound_to_its_login_and_used_once(tmp_path: Path)
                 await hub.call("finish_login", redirected_url=landed.replace(state, "x" * len(state)))
             with pytest.raises(TabaneError, match="No login waits"):
                 await hub.call("finish_login", id="another", redirected_url=landed)
-            assert (await hub.call("finish_login", id=begun["id"], redirected_url=landed))["state"] == "signed_in"
+            assert (await hub.call("finish_login", id=begun["id"], redirected_url=landed))[
+                "state"
+            ] == "signed_in"
             with pytest.raises(TabaneError, match="No login waits"):
                 await hub.call("finish_login", redirected_url=landed)
 
@@ -448,7 +452,9 @@ def test_no_secret_of_a_login_is_shown_or_logged(tmp_path: Path, caplog: pytest.
                 secrets = [*site.secrets(), code]
             files = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "logins.json"]
             seen = json.dumps(shown).encode() + b"".join(path.read_bytes() for path in files)
-            seen += "\n".join(record.getMessage() for record in caplog.records if record.name.startswith("tabane")).encode()
+            seen += "\n".join(
+                record.getMessage() for record in caplog.records if record.name.startswith("tabane")
+            ).encode()
             assert len(secrets) >= 4
             assert not [secret for secret in secrets if secret.encode() in seen]
 

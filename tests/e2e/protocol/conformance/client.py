@@ -24,6 +24,7 @@ METADATA_DOCUMENT = "https://conformance-test.local/client-metadata.json"
 MOST_LOGINS = 4
 _REDIRECTS = 5
 
+
 def main() -> int:
     url = sys.argv[-1]
     scenario = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
@@ -38,7 +39,9 @@ def main() -> int:
 
 
 async def _drive(url: str, scenario: str, context: Json, revision: str) -> None:
-    definition: Json = {"url": url, "oauth": _oauth(scenario, context)} if "auth/" in scenario else {"url": url}
+    definition: Json = (
+        {"url": url, "oauth": _oauth(scenario, context)} if "auth/" in scenario else {"url": url}
+    )
     version: Client = "2026-07-28" if revision == "2026-07-28" else "2025-11-25"
     with tempfile.TemporaryDirectory(prefix="tabane-client-") as folder:
         async with running_hub(Path(folder, "home"), {SERVER: definition}, start_servers="on_demand") as here:
