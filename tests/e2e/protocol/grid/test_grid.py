@@ -402,7 +402,7 @@ def test_lists_that_change_are_announced_and_are_others(here: GridHub, cell: Cel
     [("asks", "Who?", "accept {'name': '花'}"), ("samples", "Say something", "m: words")],
 )
 @pytest.mark.parametrize("through", [False, True], ids=["direct", "call_tool"])
-def test_a_question_reaches_the_user_within_an_era_and_is_refused_across(
+def test_a_question_reaches_the_user_within_an_era_and_across(
     here: GridHub, cell: Cell, name: str, asked: str, said: str, through: bool
 ) -> None:
     async def scenario() -> None:
@@ -411,14 +411,8 @@ def test_a_question_reaches_the_user_within_an_era_and_is_refused_across(
             tool, arguments = cell.name(name), {}
             if through:
                 tool, arguments = "call_tool", {"name": tool, "arguments": {}}
-            if cell.within:
-                assert text(await client.call_tool(tool, arguments)) == said
-                assert user.asked.count(asked) == 1
-                return
-            with anyio.fail_after(10):
-                refused = await refusal(client, tool, arguments)
-            assert refused
-            assert asked not in user.asked
+            assert text(await client.call_tool(tool, arguments)) == said
+            assert user.asked.count(asked) == 1
 
     run(scenario)
 

@@ -181,7 +181,12 @@ def test_a_client_that_can_answer_one_kind_is_asked_only_that(here: GridHub, cel
 def test_a_client_that_fails_to_answer_ends_only_its_call(here: GridHub, cell: Cell) -> None:
     async def scenario() -> None:
         async with cell.client(here, **Person(fails=True).callbacks) as client:
-            assert "nobody is here" in await failure(lambda: client.call_tool(cell.name("fills"), {}))
+            if cell.era == "legacy" and cell.kind.era == "modern":
+                # 2026-07-28 has no way to answer a question with an error: the server is told "cancel".
+                told = await client.call_tool(cell.name("fills"), {})
+                assert text(told) == '{"action": "cancel", "content": null}'
+            else:
+                assert "nobody is here" in await failure(lambda: client.call_tool(cell.name("fills"), {}))
             assert not (await client.call_tool(cell.name("peeks"), {})).is_error
 
     run(scenario)
