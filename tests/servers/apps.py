@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -132,14 +133,14 @@ class Server:
         if method == "initialize":
             self.log("capabilities " + json.dumps(params.get("capabilities")))
             about = {"name": self.options.name, "version": "1"}
-            can = {"tools": {}, "resources": {}, "prompts": {}}
+            can: dict[str, Any] = {"tools": {}, "resources": {}, "prompts": {}}
             return {"protocolVersion": "2025-06-18", "capabilities": can, "serverInfo": about}
         listed = [{"uri": self.options.uri, "name": "page", "mimeType": TYPE}] if self.options.listed else []
         message = {
             "role": "user",
             "content": {"type": "resource_link", "uri": self.options.uri, "name": "page"},
         }
-        answers = {
+        answers: dict[str, Callable[[], dict[str, Any]]] = {
             "tools/list": lambda: {"tools": self.tools()},
             "tools/call": lambda: self.call(params),
             "resources/list": lambda: {"resources": listed},

@@ -37,7 +37,7 @@ def test_no_origin_adds_a_directive_or_another_source(text: str) -> None:
         assert made == NOTHING
 
 
-WRONG = [None, [], "x", {"connectDomains": "https://a.example"}, {"connectDomains": [1]}]
+WRONG: list[object] = [None, [], "x", {"connectDomains": "https://a.example"}, {"connectDomains": [1]}]
 
 
 @pytest.mark.parametrize("csp", WRONG, ids=str)
