@@ -25,9 +25,7 @@ class OwnNames:
         if self._version != self._catalogue.version or len(self._tools) >= MOST_SERVERS:
             self._tools, self._version = {}, self._catalogue.version
         if server not in self._tools:
-            self._tools[server] = {
-                tool.shown_name: tool for tool in self._catalogue.of_server(server)
-            }
+            self._tools[server] = {tool.shown_name: tool for tool in self._catalogue.of_server(server)}
         return self._tools[server]
 
     def find(self, server: str, name: str) -> Tool | None:
