@@ -8,11 +8,12 @@ tools and in what tools return.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from msgspec import Raw
 
-from tabane.gateway.tools.kept_addresses import KEPT_SCHEMES, kept_scheme, shown_uri
+from tabane.gateway.tools.kept_addresses import KEPT_SCHEMES, kept_scheme, own_uri, shown_uri
 from tabane.wire.json import InvalidJson, Members, elements, fields, join, member, quote
 from tabane.wire.json import text as json_text
 
@@ -59,14 +60,23 @@ def app_members(definition: bytes) -> Members:
 
 def with_shown_page(server: str, definition: Members) -> Members:
     """Return a definition or a result with the addresses of pages in its ``_meta`` as they are shown."""
+    return _with_page(definition, lambda uri: shown_uri(server, uri))
+
+
+def with_own_page(definition: Members) -> Members:
+    """Return a definition that is shown with the addresses that its server itself gave to pages."""
+    return _with_page(definition, own_uri)
+
+
+def _with_page(definition: Members, renamed: Callable[[str], str]) -> Members:
     meta = _object(definition, "_meta")
     if not meta:
         return definition
-    shown = {**meta, **_shown(server, meta, _FLAT)}
+    changed = {**meta, **_renamed(meta, _FLAT, renamed)}
     ui = _object(meta, "ui")
-    if changed := _shown(server, ui, ("resourceUri",)):
-        shown["ui"] = Raw(join({**ui, **changed}))
-    return definition if shown == meta else {**definition, "_meta": Raw(join(shown))}
+    if page := _renamed(ui, ("resourceUri",), renamed):
+        changed["ui"] = Raw(join({**ui, **page}))
+    return definition if changed == meta else {**definition, "_meta": Raw(join(changed))}
 
 
 def shown_result(server: str, result: Raw) -> Raw:
@@ -110,8 +120,12 @@ def _shown_block(server: str, block: Raw) -> Raw:
 
 def _shown(server: str, members: Members, keys: tuple[str, ...]) -> Members:
     """Return those of the members that are shown otherwise than the server says them."""
+    return _renamed(members, keys, lambda uri: shown_uri(server, uri))
+
+
+def _renamed(members: Members, keys: tuple[str, ...], renamed: Callable[[str], str]) -> Members:
     found = {key: json_text(members.get(key)) for key in keys}
-    return {key: Raw(quote(shown_uri(server, uri))) for key, uri in found.items() if uri and kept_scheme(uri)}
+    return {key: Raw(quote(renamed(uri))) for key, uri in found.items() if uri and kept_scheme(uri)}
 
 
 def _object(members: Members, key: str) -> Members:

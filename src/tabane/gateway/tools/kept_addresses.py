@@ -48,6 +48,12 @@ def shown_uri(server: str, uri: str) -> str:
     return kept_address(server, uri) or uri
 
 
+def own_uri(uri: str) -> str:
+    """Return the URI that a server itself gave to the resource at such an address; any other URI unchanged."""
+    found = kept_addressed(uri)
+    return uri if found is None else found[1]
+
+
 def escaped(text: str) -> str:
     """Return a text as one segment of a path. Any characters are accepted."""
     return quote(text, safe="", errors="surrogatepass")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Raw
 
+from tabane.gateway.tools.app_metadata import with_own_page
 from tabane.gateway.tools.catalog import ToolCatalog
 from tabane.gateway.tools.tool import Tool
 from tabane.wire.json import fields, join, quote
@@ -38,5 +39,5 @@ class OwnNames:
 
 
 def own_definition(tool: Tool) -> bytes:
-    """Return the definition of a tool with the name that its server gives it, or that the user gave it."""
-    return join({**fields(tool.definition), "name": Raw(quote(tool.shown_name))})
+    """Return the definition of a tool with the name that its server or the user gave it, and its own page."""
+    return join({**with_own_page(fields(tool.definition)), "name": Raw(quote(tool.shown_name))})

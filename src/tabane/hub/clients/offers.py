@@ -11,14 +11,13 @@ from msgspec.structs import replace
 from tabane.errors import TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.offers.resources import ResourceSource
-from tabane.gateway.tools.app_metadata import shown_result
 from tabane.gateway.tools.kept_addresses import shown_uri
 from tabane.gateway.upstreams.call import UpstreamReply
 from tabane.gateway.visibility import may_find, prompt_target, resource_target
 from tabane.hub.clients import document_resources
 from tabane.hub.clients.document_resources import ListedDocuments
 from tabane.hub.clients.session import Session
-from tabane.hub.clients.tool_calls import LARGE, answer_line, failure_of, note_question, question_of
+from tabane.hub.clients.tool_calls import LARGE, answer_line, failure_of, note_question, question_of, shown
 from tabane.operations import CallTarget, Door, OpenCall, ended
 from tabane.operations.metering import failure_reason
 from tabane.wire import era as eras
@@ -185,7 +184,7 @@ class OfferRequests:
                 method,
                 params,
                 meta,
-                lambda reply: _replied(session, key, name, _with_shown_pages(server, reply), opened),
+                lambda reply: _replied(session, key, name, _with_shown_pages(session, server, reply), opened),
                 name=name,
                 opened=opened,
                 safe=True,
@@ -270,11 +269,11 @@ def _line(era: Era | None, key: bytes, reply: UpstreamReply, source: ResourceSou
     return answer_line(key, era, reply.era, result)
 
 
-def _with_shown_pages(server: str, reply: UpstreamReply) -> UpstreamReply:
+def _with_shown_pages(session: Session, server: str, reply: UpstreamReply) -> UpstreamReply:
     """Return an answer with the addresses of its server's pages as they are shown, unless it is large."""
     if reply.result is None or len(reply.result) > LARGE:
         return reply
-    return replace(reply, result=shown_result(server, reply.result))
+    return replace(reply, result=shown(session, server, reply.result))
 
 
 def _not_found(session: Session, uri: str) -> ProtocolRefusal:

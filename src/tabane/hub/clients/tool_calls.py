@@ -294,7 +294,7 @@ class ToolCalls:
         if size > (BRIEF if call.through else LARGE):
             session.prepare(key, size, self._give_large(call, reply, result))
             return
-        given = result = shown_result(call.tool.server, result)
+        given = result = shown(session, call.tool.server, result)
         if call.through and size > SHORT:
             given = self._long_results.first_part(session.caller, result, self._tokens(call.tool))
         recorded = call.end(result, given)
@@ -305,7 +305,7 @@ class ToolCalls:
         """Do the same in a thread, so that no other client waits for it."""
         session = call.session
         async with ended(call.opened):
-            given = result = await asyncio.to_thread(shown_result, call.tool.server, result)
+            given = result = await asyncio.to_thread(shown, session, call.tool.server, result)
             if call.through:
                 tokens = self._tokens(call.tool)
                 given = await self._long_results.first_part_of_large(session.caller, result, tokens)
@@ -356,6 +356,11 @@ class ToolCalls:
         """Return whether bad arguments of a built-in tool are a protocol error for this client."""
         operation = self._door.table.get(name)
         return operation is not None and operation.strict and eras.refuses_arguments(session.version)
+
+
+def shown(session: Session, server: str, result: Raw) -> Raw:
+    """Return a result with the addresses of its server's pages as the client knows them."""
+    return result if session.caller.server else shown_result(server, result)
 
 
 def failure_of(reply: UpstreamReply) -> FailureReason:
