@@ -215,6 +215,7 @@ CHANGES: dict[str, Json] = {
     "import_posts": {"files": ["/etc/hostname"]},
     "import_chroma": {"path": "/etc"},
     "start_upstream": {"name": "broken"},
+    "check_servers": {"names": ["forge1"]},
     "stop_upstream": {"name": "forge1"},
     "restart_upstream": {"name": "forge1"},
     "test_server": {"name": "forge1"},
