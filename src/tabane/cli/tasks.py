@@ -100,7 +100,7 @@ def _print(terminal: Terminal, found: dict[str, Any]) -> None:
     terminal.table(headers, (_cells(row) for row in rows))
     if found["total"] > len(rows):
         left = found["total"] - len(rows)
-        terminal.note(say("{count} more {count:task is|tasks are} not shown.", count=left))
+        terminal.note(say("{count} {count:task is|tasks are} not shown. Show more with --limit.", count=left))
 
 
 def _cells(row: dict[str, Any]) -> tuple[object, ...]:

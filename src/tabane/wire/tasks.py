@@ -63,7 +63,7 @@ LONGEST_DURATION = 10 * 366 * 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
-class TaskReport:
+class ReportedTask:
     """The state of a task as its server reports it.
 
     ``ttl`` and ``poll`` are milliseconds, None if unlimited or not given. ``inputs`` are questions by key.
@@ -105,7 +105,7 @@ def may_be_task(result: bytes | Raw, most: int = LONGEST_BRIEF) -> bool:
     return len(result) <= most and b'"taskId"' in bytes(result)
 
 
-def created_task(result: bytes | Raw) -> TaskReport | None:
+def created_task(result: bytes | Raw) -> ReportedTask | None:
     """Return the task in the answer to a call, in either form; None if the answer is no task."""
     try:
         members = json.fields(result)
@@ -122,7 +122,7 @@ def created_task(result: bytes | Raw) -> TaskReport | None:
         return None
 
 
-def reported_task(result: bytes | Raw, era: Era) -> TaskReport | None:
+def reported_task(result: bytes | Raw, era: Era) -> ReportedTask | None:
     """Return the task in the answer to tasks/get or in a notification; None if it is malformed."""
     try:
         members = json.fields(result)
@@ -133,12 +133,12 @@ def reported_task(result: bytes | Raw, era: Era) -> TaskReport | None:
     return _report(members, "ttl", "pollInterval")
 
 
-def _report(members: Members, ttl: str, poll: str) -> TaskReport | None:
+def _report(members: Members, ttl: str, poll: str) -> ReportedTask | None:
     name = json.text(members.get("taskId"))
     status = json.text(members.get("status"))
     if not name or len(name) > LONGEST_ID or status not in STATUSES:
         return None
-    return TaskReport(
+    return ReportedTask(
         name,
         status,
         _message(json.member(members, "statusMessage")),

@@ -32,6 +32,7 @@ UNANSWERED = {
     "read_resource",
     "get_prompt",
     *("embed_text", "test_model", "vector_search", "get_related_posts", "read_more"),
+    *("embed_text", "test_model", "vector_search", "get_related_posts", "read_more", "show_task"),
     *("explain_policy", "keys_show", "find_servers"),
 }
 """Those that may fail in a hub without a model, without a long result, without keys or a registry."""

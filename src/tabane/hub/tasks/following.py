@@ -25,7 +25,7 @@ from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.json import InvalidJson, Members
-from tabane.wire.tasks import OVER, TaskReport, announcing_tasks, reported_task, unrelated
+from tabane.wire.tasks import OVER, ReportedTask, announcing_tasks, reported_task, unrelated
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class TaskFollower:
         tasks.on_restored = self._restored
         tasks.on_gone = self._gone
 
-    def link(self, task: Task, report: TaskReport, era: Era, instance: Upstream) -> None:
+    def link(self, task: Task, report: ReportedTask, era: Era, instance: Upstream) -> None:
         """Follow a task that a server has begun, on the instance that works on it."""
         task.remote, task.era = report.id, era
         task.ttl = report.ttl
@@ -178,7 +178,7 @@ class TaskFollower:
         if task.failures >= MOST_FAULTS:
             self._tasks.finish(task, failed_inside(f"{task.server} gives no readable state of this task."))
 
-    def _apply(self, task: Task, report: TaskReport) -> None:
+    def _apply(self, task: Task, report: ReportedTask) -> None:
         before = (task.status, task.message, set(task.inputs))
         task.message = report.message or ("" if task.era is Era.MODERN else task.message)
         task.poll = min(max(report.poll or POLL, LEAST_POLL), LONGEST_POLL)
@@ -194,7 +194,7 @@ class TaskFollower:
         if before != (task.status, task.message, set(task.inputs)):
             task.touched()
 
-    def _over(self, task: Task, report: TaskReport) -> None:
+    def _over(self, task: Task, report: ReportedTask) -> None:
         if report.status == "cancelled":
             self._tasks.finish(task, CANCELLED)
         elif task.era is Era.LEGACY:

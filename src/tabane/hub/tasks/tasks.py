@@ -279,8 +279,8 @@ class HubTasks:
                 self._remove([task])
                 return
         raise HubError(say(
-            "{count} tasks are running, which is the limit. Wait for one, or cancel one with: tabane tasks "
-            "cancel ID", count=most))  # fmt: skip
+            "{count} {count:task is|tasks are} running, which is the limit. Wait for one, or cancel one: "
+            "tabane tasks cancel ID", count=most))  # fmt: skip
 
     def _make_room_for(self, new: Task) -> None:
         """Remove the oldest results until all fit the limit."""
