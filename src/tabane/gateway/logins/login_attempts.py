@@ -118,7 +118,7 @@ class LoginAttempts:
             return before
         if sum(each.waits for each in self._by_server.values()) >= MOST and not (before and before.waits):
             raise UpstreamOverloaded(
-                say("{count} logins wait already. Finish one of them first.", count=MOST)
+                say("{count} {count:login waits|logins wait} already. Finish one of them first.", count=MOST)
             )
         attempt = await self._begun(login, flow, hub_callback, added)
         if (now := self._by_server.get(name)) is not None and now.waits:
