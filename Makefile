@@ -49,6 +49,7 @@ systems: env
 
 conformance: env node
 	@$(BIN)/python -m tests.e2e.protocol.conformance $(ARGS)
+	@$(BIN)/python -m tests.e2e.protocol.conformance.client_suite
 
 package: env node
 	@PATH="$(CURDIR)/$(NODE)/bin:$$PATH" $(BIN)/python -m tests.package $(ARGS)

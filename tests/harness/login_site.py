@@ -148,7 +148,8 @@ class LoginSite:
         if handler is None:
             return JSONResponse({"error": "not_found"}, 404)
         found = handler(request, form)
-        return await found if asyncio.iscoroutine(found) else found
+        answer: Response = await found if asyncio.iscoroutine(found) else found
+        return answer
 
     def _well_known(self, path: str) -> Response:
         flavor = self.flavor
@@ -265,7 +266,7 @@ class LoginSite:
             client, self.registered.get(client, {}).get("client_secret", "")
         )
         if "client_assertion" in form:
-            return client if self._is_signed(form["client_assertion"], wanted) else None
+            return client if self._is_signed(form["client_assertion"], str(wanted)) else None
         return client if self._is_known(client) and secrets.compare_digest(secret, wanted) else None
 
     def _is_signed(self, assertion: str, key: str) -> bool:
@@ -278,7 +279,7 @@ class LoginSite:
     def _tokens(self, grant: _Grant, *, rotated: bool | None = True) -> Response:
         token = "access-" + secrets.token_urlsafe(24)
         self.access[token] = (time.time() + self.flavor.life, grant)
-        answer = {"access_token": token, "token_type": "Bearer", "expires_in": self.flavor.life}
+        answer: Json = {"access_token": token, "token_type": "Bearer", "expires_in": self.flavor.life}
         if grant.scope:
             answer["scope"] = grant.scope
         if rotated and self.flavor.refresh:

@@ -1,4 +1,4 @@
-"""Where requests of logins may go: a server on the internet must not make the hub ask the network around it."""
+"""Places that requests of logins may go to: none in the network around the hub, for a server outside."""
 
 from __future__ import annotations
 

@@ -283,7 +283,7 @@ def test_a_client_that_is_described_by_a_document_is_not_registered(tmp_path: Pa
     async def scenario() -> None:
         document = "https://example.com/tabane.json"
         given = {"login_client_metadata_url": document}
-        flavor = {"metadata_documents": True}
+        flavor: Json = {"metadata_documents": True}
         async with login_site(**flavor) as site, signed_hub(tmp_path, site, settings=given) as hub:
             assert (await hub.log_in())["state"] == "signed_in"
             assert site.forms("/as/authorize")[0]["client_id"] == document

@@ -115,6 +115,7 @@ def samples(url: str, job: str) -> dict[str, dict[str, Any]]:
         "search_similar": {"query": "cat", "mode": "hybrid"},
         "search_tools": {"query": "echo"},
         "server_logs": {"name": "up"},
+        "get_login": {"server": "up"},
         "show_definition": {"name": "up"},
         "show_server": {"name": "up"},
         "suggest_users": {"user_list": ["alicia"]},

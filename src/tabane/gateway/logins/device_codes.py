@@ -8,7 +8,7 @@ from typing import Any
 from tabane.gateway.logins.fetching import LoginHttp
 from tabane.gateway.logins.kept_login import KeptLogin
 from tabane.gateway.logins.metadata import is_safe
-from tabane.gateway.logins.token_requests import TokenRefused, client_request, resource_fields
+from tabane.gateway.logins.token_requests import TokensRefused, client_request, resource_fields
 from tabane.gateway.servers.oauth_keys import OAuthOptions
 from tabane.messages import say
 
@@ -39,18 +39,18 @@ class DeviceCode:
 async def device_code(
     http: LoginHttp, login: KeptLogin, options: OAuthOptions, endpoint: str, scopes: tuple[str, ...]
 ) -> DeviceCode:
-    """Return a new code. Raises TokenRefused and LoginRequestFailed."""
+    """Return a new code. Raises TokensRefused and LoginRequestFailed."""
     form = {**({"scope": " ".join(scopes)} if scopes else {}), **resource_fields(login)}
     answer = await client_request(http, login, options, endpoint, form)
     document = answer.document
     code, user_code, page = (document.get(key) for key in ("device_code", "user_code", "verification_uri"))
     if answer.status != 200 or not isinstance(code, str) or not _is_shown(user_code):
         why = answer.explanation() or answer.error() or str(answer.status)
-        raise TokenRefused(
+        raise TokensRefused(
             answer.error(), say("{issuer} gives no code ({why})", issuer=login.issuer, why=why)
         )
     if not isinstance(page, str) or not is_safe(page, loopback=http.loopback):
-        raise TokenRefused("", say("{issuer} names no safe page for the code", issuer=login.issuer))
+        raise TokensRefused("", say("{issuer} names no safe page for the code", issuer=login.issuer))
     whole = document.get("verification_uri_complete")
     return DeviceCode(
         code,

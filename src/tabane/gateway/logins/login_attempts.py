@@ -28,7 +28,7 @@ from tabane.gateway.logins.kept_login import KeptLogin, KeptTokens
 from tabane.gateway.logins.redirect_listener import RedirectListener
 from tabane.gateway.logins.server_login import ServerLogin
 from tabane.gateway.logins.token_requests import (
-    TokenRefused,
+    TokensRefused,
     failure_text,
     request_tokens,
     resource_fields,
@@ -118,7 +118,7 @@ class LoginAttempts:
             return before
         if sum(each.waits for each in self._by_server.values()) >= MOST and not (before and before.waits):
             raise UpstreamOverloaded(
-                say("{count} logins wait already. Finish one of them first.", count=MOST)
+                say("{count} {count:login waits|logins wait} already. Finish one of them first.", count=MOST)
             )
         attempt = await self._begun(login, flow, hub_callback, added)
         if (now := self._by_server.get(name)) is not None and now.waits:
@@ -136,7 +136,7 @@ class LoginAttempts:
                 if flow == "device_code":
                     return await self._with_code(login, http, place, added)
                 return await self._with_browser(login, http, place, hub_callback, added)
-        except (LoginRequestFailed, TokenRefused) as failed:
+        except (LoginRequestFailed, TokensRefused) as failed:
             raise failure_text(login.server.name, failed.why) from None
 
     async def _with_browser(
@@ -213,7 +213,7 @@ class LoginAttempts:
                 await self._poll(attempt, attempt.device)
             else:
                 await asyncio.sleep(max(0.0, attempt.expires - time.time()))
-        except (TokenRefused, LoginRequestFailed) as failed:
+        except (TokensRefused, LoginRequestFailed) as failed:
             _end(attempt, "failed", failed.why)
         except TabaneError as error:
             _end(attempt, "failed", error.message)
@@ -235,11 +235,13 @@ class LoginAttempts:
                 failures += 1
                 if failures >= _NETWORK_PATIENCE:
                     raise
-            except TokenRefused as refused:
+            except TokensRefused as refused:
                 if refused.code == "slow_down":
                     pause += 5
                 elif refused.code == "access_denied":
-                    raise TokenRefused(refused.code, say("the request was declined in the browser")) from None
+                    raise TokensRefused(
+                        refused.code, say("the request was declined in the browser")
+                    ) from None
                 elif refused.code != "authorization_pending":
                     raise
 
@@ -273,8 +275,8 @@ class LoginAttempts:
                 **resource_fields(attempt.kept),
             }
             await self._finish(attempt, form)
-        except (LoginRefused, TokenRefused, LoginRequestFailed) as failed:
-            if isinstance(failed, TokenRefused) and failed.is_about_client:
+        except (LoginRefused, TokensRefused, LoginRequestFailed) as failed:
+            if isinstance(failed, TokensRefused) and failed.is_about_client:
                 await attempt.login.forget_client()
             _end(attempt, "failed", failed.why)
             raise failure_text(attempt.server, failed.why) from None
@@ -304,7 +306,7 @@ class LoginAttempts:
         )
 
     async def _finish(self, attempt: LoginAttempt, form: Mapping[str, str]) -> None:
-        """Get tokens and keep them. Raises TokenRefused and LoginRequestFailed."""
+        """Get tokens and keep them. Raises TokensRefused and LoginRequestFailed."""
         login = attempt.login
         async with login.http() as http:
             tokens = await request_tokens(http, attempt.kept, login.options, form, attempt.scopes)

@@ -16,7 +16,7 @@ from tabane.gateway.logins.login_attempts import Flow, LoginAttempts
 from tabane.gateway.logins.login_book import LoginBook
 from tabane.gateway.logins.login_file import LoginFile
 from tabane.gateway.logins.server_login import ServerLogin
-from tabane.gateway.logins.token_requests import TokenRefused, client_request
+from tabane.gateway.logins.token_requests import TokensRefused, client_request
 from tabane.gateway.servers.server import Server
 from tabane.messages import Lang, Message, say
 
@@ -213,7 +213,7 @@ class ServerLogins:
                     )
                     for hint, token in tokens if token
                 ]  # fmt: skip
-        except (LoginRequestFailed, TokenRefused, TimeoutError) as failed:
+        except (LoginRequestFailed, TokensRefused, TimeoutError) as failed:
             log.warning("%s: its tokens were forgotten, but not revoked: %s", login.server.name, failed)
             return False
         except TabaneError as error:

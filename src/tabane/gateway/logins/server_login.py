@@ -18,7 +18,7 @@ from tabane.gateway.logins.fetching import LoginHttp, LoginNetwork, LoginRequest
 from tabane.gateway.logins.kept_login import KeptClient, KeptLogin, KeptTokens, url_hash
 from tabane.gateway.logins.login_book import LoginBook
 from tabane.gateway.logins.metadata import scopes_for
-from tabane.gateway.logins.token_requests import TokenRefused, request_tokens, resource_fields
+from tabane.gateway.logins.token_requests import TokensRefused, request_tokens, resource_fields
 from tabane.gateway.servers.oauth_keys import OAuthOptions
 from tabane.gateway.servers.server import Server
 from tabane.messages import Message, say
@@ -236,7 +236,7 @@ class ServerLogin:
         try:
             async with self.http() as http:
                 tokens = await (self._own_tokens(http) if self.acts_for_itself else self._refreshed(http))
-        except TokenRefused as refused:
+        except TokensRefused as refused:
             if refused.is_about_tokens and not self.acts_for_itself:
                 raise await self._lost(refused.why, client=refused.is_about_client) from None
             raise self._failed(refused.why) from None

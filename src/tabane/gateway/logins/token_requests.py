@@ -22,7 +22,7 @@ LONGEST_TOKEN = 32 << 10
 _LONGEST_LIFE = 10 * 365 * 86_400.0
 
 
-class TokenRefused(Exception):
+class TokensRefused(Exception):
     """An authorization server refused a request for tokens. ``code`` is its error, ``why`` a sentence."""
 
     def __init__(self, code: str, why: Message) -> None:
@@ -50,11 +50,11 @@ async def request_tokens(
 ) -> KeptTokens:
     """Return tokens. ``before`` are those that are renewed: what the answer does not name stays.
 
-    Raises TokenRefused, LoginRequestFailed, and UpstreamUnavailable if a private key cannot be used.
+    Raises TokensRefused, LoginRequestFailed, and UpstreamUnavailable if a private key cannot be used.
     """
     answer = await client_request(http, login, options, login.token_endpoint, form)
     if answer.status not in (200, 201):
-        raise TokenRefused(answer.error(), _refusal(login, answer))
+        raise TokensRefused(answer.error(), _refusal(login, answer))
     return _tokens(login, answer.document, asked, before)
 
 
@@ -81,9 +81,9 @@ def _tokens(
     access, refresh = document.get("access_token"), document.get("refresh_token")
     kind = document.get("token_type")
     if not _is_token(access):
-        raise TokenRefused("", say("{issuer} answers without a usable access token", issuer=login.issuer))
+        raise TokensRefused("", say("{issuer} answers without a usable access token", issuer=login.issuer))
     if not isinstance(kind, str) or kind.lower() != "bearer":
-        raise TokenRefused(
+        raise TokensRefused(
             "", say("{issuer} issues tokens of another kind than bearer tokens", issuer=login.issuer)
         )
     now = time.time()
