@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.cli.completion import completed
-from tabane.cli.options import hub_options
+from tabane.cli.options import hub_options, option
 from tabane.cli.output import Group, Terminal, examples, text
 from tabane.messages import say
 
@@ -64,9 +64,9 @@ def list_(terminal: Terminal) -> None:
 )
 @click.argument("id", metavar="ID", shell_complete=question_ids)
 @click.argument("values", metavar="[FIELD=VALUE]...", nargs=-1)
-@click.option("--content", metavar="JSON", help=say("The whole content of the answer, as JSON."))
-@click.option("--decline", "action", flag_value="decline", help=say("Refuse to answer."))
-@click.option("--cancel", "action", flag_value="cancel", help=say("Dismiss the question without a choice."))
+@option("--content", metavar="JSON", help=say("The whole content of the answer, as JSON."))
+@option("--decline", "action", flag_value="decline", help=say("Refuse to answer."))
+@option("--cancel", "action", flag_value="cancel", help=say("Dismiss the question without a choice."))
 @hub_options
 @click.pass_obj
 def answer(

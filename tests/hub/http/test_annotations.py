@@ -78,6 +78,7 @@ def samples(url: str, job: str) -> dict[str, dict[str, Any]]:
         "hub_status": {"settings": True},
         "list_live_calls": {},
         "list_models": {},
+        "list_questions": {},
         "show_live_call": {"number": 1},
         "get_activity": {},
         "keys_list": {},

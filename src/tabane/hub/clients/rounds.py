@@ -145,8 +145,8 @@ class AskedInRounds:
 
     def _expired(self) -> None:
         self._end(CallerError(say(
-            "Nobody answered the question of {tool} within {minutes:g} minutes.",
-            tool=self._name, minutes=LIMIT / 60)))  # fmt: skip
+            "Nobody answered the question of {tool} within {minutes} {minutes:minute|minutes}.",
+            tool=self._name, minutes=int(LIMIT // 60))))  # fmt: skip
 
     def _end(self, error: TabaneError) -> None:
         if not self.over:
