@@ -25,7 +25,8 @@ async def start(request: PageRequest) -> Fragment:
         "start_login", server=request.path("name"), flow=flow, redirect="hub", anew=True
     )
     address = next((begun[name] for name in LINKS if begun.get(name)), "")
-    context = {"begun": begun, "link": shown_link(str(address)) if address else None}
+    # A client that acts for itself is logged in at once, without a link.
+    context = {"code": begun.get("user_code") or "", "link": shown_link(str(address)) if address else None}
     return Fragment("servers/login.html", {**await _context(request), **context}, events=("servers",))
 
 
@@ -61,7 +62,7 @@ async def _context(request: PageRequest) -> dict[str, Any]:
         "login": login,
         "name": name,
         "url": f"/servers/{quote(name, safe='/')}",
-        "begun": None,
+        "code": "",
         "link": None,
     }
 
