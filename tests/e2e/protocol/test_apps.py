@@ -147,6 +147,27 @@ def test_addresses_in_results_are_those_of_the_server(tmp_path: Path, through: b
     run(scenario)
 
 
+@VERSIONS
+def test_a_connection_to_one_server_has_the_addresses_of_that_server(tmp_path: Path, version: Any) -> None:
+    async def scenario() -> None:
+        servers = {name: app(name, "--listed") for name in ("one", "two")}
+        async with hub_of(tmp_path / "home", servers) as here:
+            client = await here.connect(version, server="two")
+            listed = await tools(client, UI)
+            assert listed["show"]["_meta"]["ui"]["resourceUri"] == SHARED
+            found = await page(client, SHARED)
+            assert found["uri"] == SHARED
+            assert "<h1>two</h1>" in found["text"]
+            result = await client.call("show")
+            _, link, embedded = result["content"]
+            assert link["uri"] == embedded["resource"]["uri"] == SHARED
+            assert result["_meta"]["ui"]["resourceUri"] == SHARED
+            prompt = await client.result("prompts/get", {"name": "look"})
+            assert prompt["messages"][0]["content"]["uri"] == SHARED
+
+    run(scenario)
+
+
 def test_the_deprecated_member_names_the_page_too(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with hub_of(tmp_path / "home", {"one": app("one", "--flat", pin="ui")}) as here:

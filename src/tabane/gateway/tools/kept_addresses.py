@@ -49,7 +49,7 @@ def shown_uri(server: str, uri: str) -> str:
 
 
 def own_uri(uri: str) -> str:
-    """Return the URI that a server itself gave to the resource at such an address; any other URI unchanged."""
+    """Return the own URI of a server for a resource at such an address; any other URI unchanged."""
     found = kept_addressed(uri)
     return uri if found is None else found[1]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from msgspec import Raw
 
 from tabane.gateway.long_results import LongResults
@@ -9,6 +11,7 @@ from tabane.gateway.result_parts import SHORT
 from tabane.hub.clients.session import Handler, Session
 from tabane.hub.clients.task_calls import TaskParts, ask_client
 from tabane.hub.clients.task_listening import TaskListening, listened_tasks
+from tabane.hub.clients.tool_calls import shown
 from tabane.hub.tasks.task import Task
 from tabane.wire import cursors, json
 from tabane.wire import era as eras
@@ -155,7 +158,10 @@ class TaskRequests:
         if not task.over:
             return None
         body = await self._tasks.body(task)
-        if body is None or not task.through or task.body != "result" or len(body) <= SHORT:
+        if body is None or task.body != "result":
+            return body
+        body = await asyncio.to_thread(shown, session, task.server, body)
+        if not task.through or len(body) <= SHORT:
             return body
         tokens = self._parts.settings().result_tokens
         return await self._long_results.first_part_of_large(session.caller, body, tokens)
