@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import gc
+import os
 import statistics
 import sys
 import tempfile
@@ -23,10 +24,10 @@ from typing import Any
 import psutil
 from benchmarks.hub import HubProcess
 from benchmarks.questions.asker import VERSIONS
-from benchmarks.questions.client import AnsweringClient
+from benchmarks.questions.client import CAPABILITIES, AnsweringClient
 from benchmarks.report import Goal, goals, machine, publish, table
 from tests.conftest import ROOT
-from tests.harness.running_hub import running_hub
+from tests.harness.running_hub import SocketClient, running_hub
 
 ERAS = tuple(VERSIONS)
 ROUNDS = 5
@@ -41,7 +42,13 @@ GOAL = 2.0
 def servers() -> dict[str, Any]:
     command = ["-m", "benchmarks.questions.asker"]
     return {
-        era: {"command": sys.executable, "args": [*command, era], "cwd": str(ROOT), "share": "hub"}
+        era: {
+            "command": sys.executable,
+            "args": [*command, era],
+            "cwd": str(ROOT),
+            "share": "hub",
+            "maxConcurrency": 512,
+        }
         for era in ERAS
     }
 
@@ -85,7 +92,7 @@ async def times(hub: HubProcess, calls: int) -> dict[tuple[str, str], Pair]:
                     pair.asking.append(asking)
     finally:
         for client in clients.values():
-            client.close()
+            await client.close()
     return pairs
 
 
@@ -102,45 +109,40 @@ async def resident(hub: HubProcess) -> float:
     client = await AnsweringClient.connect(hub.environment, "modern")
     process = psutil.Process(hub.pid)
     try:
-        parked = await client.park("legacy__ask", WARM)
+        await client.park("legacy__ask", WARM)
         before = process.memory_info().rss
-        parked += await client.park("legacy__ask", PARKED)
+        await client.park("legacy__ask", PARKED)
         after = process.memory_info().rss
-        await client.end("legacy__ask", parked)
     finally:
-        client.close()
+        await client.close()
     return (after - before) / PARKED
 
 
 async def allocated() -> float:
     """Return the bytes that a parked call keeps allocated in a hub in this process."""
     with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o700)
         async with running_hub(Path(folder), servers()) as here:
-            environment = {**here.environment, "TABANE_HOME": str(here.home)}
-            client = await AnsweringClient.connect(environment, "modern")
-            try:
-                parked = await client.park("legacy__ask", WARM)
-                gc.collect()
-                tracemalloc.start()
-                before = tracemalloc.get_traced_memory()[0]
-                more = await client.park("legacy__ask", PARKED)
-                known = sys.getsizeof(more) + sum(map(size, more))
-                gc.collect()
-                after = tracemalloc.get_traced_memory()[0]
-                tracemalloc.stop()
-                await client.end("legacy__ask", parked + more)
-            finally:
-                client.close()
-            return (after - before - known) / PARKED
+            line = await here.connect("2026-07-28", mode="full")
+            await parked(line, WARM)
+            gc.collect()
+            tracemalloc.start()
+            before = tracemalloc.get_traced_memory()[0]
+            await parked(line, PARKED)
+            gc.collect()
+            after = tracemalloc.get_traced_memory()[0]
+            tracemalloc.stop()
+            return (after - before) / PARKED
 
 
-def size(value: Any) -> int:
-    """Return the bytes of a value of JSON, with what is in it."""
-    if isinstance(value, dict):
-        return sys.getsizeof(value) + sum(size(key) + size(part) for key, part in value.items())
-    if isinstance(value, list):
-        return sys.getsizeof(value) + sum(map(size, value))
-    return sys.getsizeof(value)
+async def parked(line: SocketClient, count: int) -> None:
+    """Park so many calls."""
+    able = {"io.modelcontextprotocol/clientCapabilities": CAPABILITIES}
+    call = {"name": "legacy__ask", "arguments": {"text": "hi"}, "_meta": able}
+    answers = [line.begin("tools/call", call) for _ in range(count)]
+    for answer in answers:
+        result = (await answer)["result"]
+        assert result["resultType"] == "input_required", result
 
 
 def measured(calls: int) -> tuple[dict[tuple[str, str], Pair], float]:

@@ -64,20 +64,13 @@ class AnsweringClient:
             message = await self._line()
             if message.get("id") in numbers:
                 numbers.discard(message["id"])
-                assert message["result"]["resultType"] == "input_required", message
+                assert message.get("result", {}).get("resultType") == "input_required", message
                 found.append(message["result"])
         return found
 
-    async def end(self, name: str, parked: list[dict[str, Any]]) -> None:
-        """Answer parked calls, until each has its result."""
-        numbers = {self._resume(name, result) for result in parked}
-        while numbers:
-            message = await self._line()
-            assert "error" not in message, message
-            numbers.discard(message.get("id"))
-
-    def close(self) -> None:
+    async def close(self) -> None:
         self.process.kill()
+        await self.process.communicate()
 
     def _begin(self, name: str, **more: Any) -> int:
         params: dict[str, Any] = {"name": name, "arguments": {"text": "hi"}, **more}
