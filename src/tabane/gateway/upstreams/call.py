@@ -50,13 +50,20 @@ class ServerRequest:
 
     ``params`` are verbatim. Whoever accepts the request sets ``on_withdrawn``, which is called with the
     reason if the upstream no longer wants an answer. Whoever does not may say why in ``refusal``.
+
+    ``call`` is the call that it belongs to. On a transport with one stream, that is a guess. Then it may also
+    belong to one of ``others``, which are calls of the same client.
     """
 
-    __slots__ = ("deadline", "done", "method", "on_answer", "on_withdrawn", "params", "refusal")
+    __slots__ = (
+        "call", "deadline", "done", "method", "on_answer", "on_withdrawn", "others", "params", "refusal",
+    )  # fmt: skip
 
     def __init__(self, method: str, params: Raw, on_answer: Callable[[UpstreamReply], None]) -> None:
         self.method, self.params, self.on_answer = method, params, on_answer
         self.on_withdrawn: Callable[[str], None] | None = None
+        self.call: Call | None = None
+        self.others: tuple[Call, ...] = ()
         self.deadline = 0.0
         self.done = False
         self.refusal = ""
@@ -73,6 +80,25 @@ class ServerRequest:
             self.done = True
             if self.on_withdrawn is not None:
                 self.on_withdrawn(reason)
+
+    def may_belong_to(self, call: Call) -> bool:
+        return call is self.call or call in self.others
+
+    def outlives(self, call: Call) -> bool:
+        """Return whether a call that is over leaves another that the request may belong to: its call now."""
+        self.others = tuple(other for other in self.others if other is not call and not other.over)
+        if self.call is not call:
+            return True
+        if not self.others:
+            return False
+        *others, self.call = self.others
+        self.others = tuple(others)
+        return True
+
+    def offer_again(self) -> bool:
+        """Put the request to the client of its call. Return whether that can be asked."""
+        call = self.call
+        return call is not None and call.on_question is not None and call.on_question(self)
 
     def time_out(self, reply: UpstreamReply) -> None:
         """Answer with ``reply`` because nobody answered in time, and notify whoever was asked."""

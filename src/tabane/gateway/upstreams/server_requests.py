@@ -66,7 +66,7 @@ class ServerRequests:
         self._on_other = on_other
         self._name, self._loop, self._say, self._on_asked = name, loop, say, on_asked
         self._roots = roots
-        self._open: dict[bytes, tuple[ServerRequest, Call | None]] = {}
+        self._open: dict[bytes, ServerRequest] = {}
         self._urls: OrderedDict[str, Call] = OrderedDict()
 
     @property
@@ -86,19 +86,20 @@ class ServerRequests:
             self._on_asked(method, Raw(b"{}"))
 
     def pending(self, call: Call) -> bool:
-        """Return whether that call waits for an answer of its client."""
-        return any(one is call for _, one in self._open.values())
+        """Return whether that call may wait for an answer of its client."""
+        return any(one.may_belong_to(call) for one in self._open.values())
 
     def of(self, call: Call) -> dict[str, ServerRequest]:
         """Return the open questions of a call by their ids, each as JSON."""
-        return {name.decode(): request for name, (request, one) in self._open.items() if one is call}
+        return {name.decode(): one for name, one in self._open.items() if one.call is call}
 
     def adopt(self, name: str, method: str, params: bytes, call: Call) -> ServerRequest:
         """Take a question that an earlier hub was asked during a call. Return it, to be answered."""
         key, about = name.encode(), call.number
         question = ServerRequest(method, Raw(params), lambda reply: self._answered(key, about, reply))
         question.deadline = self._loop.time() + LIMIT
-        self._open[key] = (question, call)
+        question.call = call
+        self._open[key] = question
         return question
 
     def withdrawn(self, params: Raw) -> None:
@@ -109,7 +110,7 @@ class ServerRequests:
             return
         entry = self._open.pop(bytes(members.get("requestId", b"")), None)
         if entry:
-            entry[0].withdraw(json.text(members.get("reason")) or "the server cancelled it")
+            entry.withdraw(json.text(members.get("reason")) or "the server cancelled it")
 
     def completed(self, params: Raw) -> None:
         """Tell the client that was asked to open a URL that what it opened is done."""
@@ -133,38 +134,45 @@ class ServerRequests:
 
     def drop(self, call: Call, reason: str) -> None:
         """Drop the questions of a call that is over."""
-        for name in [name for name, (_, one) in self._open.items() if one is call]:
-            self._open.pop(name)[0].withdraw(reason)
+        for name, one in list(self._open.items()):
+            if one.may_belong_to(call) and not one.outlives(call):
+                self._open.pop(name).withdraw(reason)
 
     def expire(self, now: float) -> None:
         """Refuse the questions that nobody answered in time."""
-        for question, _ in list(self._open.values()):
-            if question.deadline <= now:
+        for one in list(self._open.values()):
+            if one.deadline <= now:
                 late = json.error_object(eras.INTERNAL_ERROR, f"nobody answered within {LIMIT:g} s")
-                question.time_out(UpstreamReply(error=Raw(late)))
+                one.time_out(UpstreamReply(error=Raw(late)))
 
     def close(self, why: str) -> None:
         """Withdraw all questions, because the connection is over."""
         entries, self._open = list(self._open.values()), {}
-        for question, _ in entries:
-            question.withdraw(why)
+        for one in entries:
+            one.withdraw(why)
 
-    def _owner(self, about: int | None, calls: Mapping[int, Call]) -> Call | None:
-        """Return the call a question belongs to: by its stream, or the only client's with calls in flight.
+    def _owners(self, about: int | None, calls: Mapping[int, Call]) -> list[Call]:
+        """Return the calls that a question may belong to, the best guess last.
 
-        A call that waits for an answer asks nothing else as a rule, so the others come first.
+        It is one if its stream says so. Otherwise, these are the calls in flight if all are of one client. A
+        call that waits for an answer asks nothing else as a rule, so the others are better guesses.
         """
         if about is not None and about in calls:
-            return calls[about]
-        asking = {id(call) for _, call in self._open.values()}
-        found = [call for call in calls.values() if id(call) not in asking] or list(calls.values())
-        return found[-1] if len({call.client for call in found}) == 1 else None
+            return [calls[about]]
+        asking = {id(one.call) for one in self._open.values()}
+        idle = [call for call in calls.values() if id(call) not in asking]
+        if len({call.client for call in idle or calls.values()}) != 1:
+            return []
+        client = (idle or list(calls.values()))[0].client
+        busy = [call for call in calls.values() if id(call) in asking and call.client == client]
+        return [*busy, *idle]
 
     def _put(
         self, name: bytes, frame: JsonRpcFrame, about: int | None, calls: Mapping[int, Call]
     ) -> str | None:
         """Pass a question to the client that it is for. Return why it cannot be asked; None if it is."""
-        call = _of_task(frame, calls) or self._owner(about, calls)
+        of_task = _of_task(frame, calls)
+        *others, call = [of_task] if of_task else [None, *self._owners(about, calls)]
         ask = self._on_other if call is None else call.on_question
         if ask is None:
             return NO_CLIENT
@@ -173,7 +181,8 @@ class ServerRequests:
         params = Raw(b"{}") if frame.params is UNSET else frame.params
         question = ServerRequest(str(frame.method), params, lambda reply: self._answered(name, about, reply))
         question.deadline = self._loop.time() + LIMIT
-        self._open[name] = (question, call)
+        question.call, question.others = call, tuple(other for other in others if other is not None)
+        self._open[name] = question
         if not ask(question):
             self._open.pop(name, None)
             return question.refusal or NO_CLIENT
@@ -185,7 +194,7 @@ class ServerRequests:
         entry = self._open.pop(name, None)
         if entry is None:
             return
-        if (call := entry[1]) is not None:
+        for call in (*entry.others, *([entry.call] if entry.call else ())):
             # The server goes on only now: the time that a person took is not its own.
             call.deadline = max(call.deadline, self._loop.time() + call.timeout)
         if reply.result is not None:

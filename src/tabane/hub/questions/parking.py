@@ -242,9 +242,9 @@ class ParkedCalls:
     def _park(self, parked: ParkedCall) -> None:
         """End the client's request with the questions, unless the call is over or all are answered."""
         self._gathering.pop(parked.id, None)
-        if parked.on_reply is None or not parked.asked or parked.call.over:
+        if parked.on_reply is None or not parked.asked:
             return
-        if parked.call.on_reply is not parked.on_reply:
+        if parked.call.over or parked.call.on_reply is not parked.on_reply:
             self._hand_over(parked)
             return
         parked.round += 1
@@ -260,12 +260,12 @@ class ParkedCalls:
         on_reply(UpstreamReply(result=Raw(result), era=Era.MODERN))
 
     def _hand_over(self, parked: ParkedCall) -> None:
-        """Let the task that a call has become ask the client."""
+        """Let others ask the client: the task that a call has become, or the call that really asked."""
         asked, parked.asked, parked.on_reply = parked.asked, {}, None
         for each in asked.values():
             self._open.drop(each.listed)
             each.request.params = Raw(each.question.params)
-            if parked.call.on_question is None or not parked.call.on_question(each.request):
+            if not each.request.offer_again():
                 each.request.answer(UpstreamReply())
 
     def replied(self, parked: ParkedCall, reply: UpstreamReply) -> None:
@@ -275,8 +275,8 @@ class ParkedCalls:
             reply = UpstreamReply(failure=UpstreamError(say(
                 "{server!n} answered while its question was open. The answer ({size} KiB) was too large to "
                 "keep. Call again.", server=parked.server, size=size >> 10)))  # fmt: skip
+        # Questions that are still open belong to other calls, and are answered when the client comes back.
         parked.reply = reply
-        self._drop_questions(parked)
 
     def _sweep_by(self, moment: float) -> None:
         """Look at that moment which calls were parked for long enough; one timer is for all of them."""
@@ -439,15 +439,15 @@ class ParkedCalls:
         """Continue a parked call for the request ``call`` that repeats it, and give the answers."""
         self._end(parked, USED)
         parked.attach(call)
-        if parked.reply is not None:
-            parked.on_reply, reply = None, parked.reply
-            call.on_reply(reply)
-            return
         for key, answer in _responses(call.params).items():
             asked = parked.asked.get(key)
             if asked is not None:
                 asked.give(UpstreamReply(result=Raw(bytes(answer))))
-        if parked.asked:
+        if parked.reply is not None:
+            reply = parked.reply
+            self._hand_over(parked)
+            call.on_reply(reply)
+        elif parked.asked:
             self._gathering[parked.id] = parked
             asyncio.get_running_loop().call_soon(self._park, parked)
 
