@@ -47,7 +47,6 @@ def servers() -> dict[str, Any]:
             "args": [*command, era],
             "cwd": str(ROOT),
             "share": "hub",
-            "maxConcurrency": 512,
         }
         for era in ERAS
     }

@@ -371,3 +371,17 @@ def test_what_a_client_may_no_longer_call_is_refused_when_it_comes_back(tmp_path
             assert "花" not in json.dumps(answer)
 
     run(scenario)
+
+
+def test_a_call_that_waits_for_a_person_takes_no_place_of_another(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_hub(tmp_path, {"up": asking(maxConcurrency=1)}) as here:
+            line = await here.connect(MODERN)
+            asked = [await asked_once(line, call_of(FORM_STEP)) for _ in range(3)]
+            assert parked(here) == 3
+            assert answered(await line.result("tools/call", call_of())) == []
+            for each in asked:
+                done = await line.result("tools/call", call_of(FORM_STEP) | answers_to(each, ACCEPTED))
+                assert answered(done) == [[ACCEPTED]]
+
+    run(scenario)

@@ -501,6 +501,11 @@ class Conversation:
         return len(self._calls)
 
     @property
+    def working(self) -> int:
+        """Return how many requests of callers the upstream works on: the others wait for a client."""
+        return len(self._calls) - self._questions.calls
+
+    @property
     def asking(self) -> bool:
         """Return whether a client has not yet answered a question."""
         return bool(self._questions.open)

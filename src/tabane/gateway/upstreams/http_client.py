@@ -29,8 +29,9 @@ CONNECT_TIMEOUT = 10.0
 KEEP_ALIVE = 4.0
 """Seconds that an idle connection is kept: less than the five after which common servers close one."""
 
-BESIDES = 16
-"""Connections besides those of calls: streams, answers to questions, the hub's own requests."""
+BESIDES = 16 + 256
+"""Connections besides those of calls at work: calls that wait for a client (256 at most), streams, answers to
+questions, the hub's own requests."""
 
 LARGEST_HEADER = 64 << 10
 

@@ -73,6 +73,11 @@ class ServerRequests:
     def open(self) -> int:
         return len(self._open)
 
+    @property
+    def calls(self) -> int:
+        """Return how many calls wait for an answer."""
+        return len({id(one.call) for one in self._open.values() if one.call is not None})
+
     def asked(self, frame: JsonRpcFrame, about: int | None, calls: Mapping[int, Call]) -> None:
         """Handle a request of the upstream: answer it here, pass it to a client, or refuse it."""
         name, method = bytes(frame.id), str(frame.method)  # type: ignore[arg-type]

@@ -181,7 +181,9 @@ class Upstream:
         return True
 
     def _has_room(self, connection: UpstreamConnection) -> bool:
-        return connection.conversation.in_flight < self.server.max_concurrency
+        most, conversation = self.server.max_concurrency, connection.conversation
+        # A call that waits for a person takes nobody's place: that may last for minutes.
+        return conversation.in_flight < most or conversation.working < most
 
     def _refuse(self, call: Call) -> bool:
         failure: TabaneError | None
@@ -222,6 +224,7 @@ class Upstream:
         if self._connection:
             self._connection.conversation.expire(now)
         self._queue.expire(now)
+        self._advance()
         self._tick()
 
     # -- life ------------------------------------------------------------------------------------
