@@ -23,10 +23,10 @@ from typing import Any
 import psutil
 from benchmarks.hub import HubProcess
 from benchmarks.questions.asker import VERSIONS
-from benchmarks.questions.client import AnsweringClient
+from benchmarks.questions.client import ANSWER, CAPABILITIES, AnsweringClient
 from benchmarks.report import Goal, goals, machine, publish, table
 from tests.conftest import ROOT
-from tests.harness.running_hub import running_hub
+from tests.harness.running_hub import Json, SocketClient, running_hub
 
 ERAS = tuple(VERSIONS)
 ROUNDS = 5
@@ -36,12 +36,24 @@ PARKED = 240
 """Calls that are parked then: a hub parks at most 256."""
 GOAL = 2.0
 """KB of a parked call."""
+ASKING = {
+    "name": "legacy__ask",
+    "arguments": {"text": "hi"},
+    "_meta": {"io.modelcontextprotocol/clientCapabilities": CAPABILITIES},
+}
+"""Parameters of a call that is parked."""
 
 
 def servers() -> dict[str, Any]:
     command = ["-m", "benchmarks.questions.asker"]
     return {
-        era: {"command": sys.executable, "args": [*command, era], "cwd": str(ROOT), "share": "hub"}
+        era: {
+            "command": sys.executable,
+            "args": [*command, era],
+            "cwd": str(ROOT),
+            "share": "hub",
+            "maxConcurrency": 512,
+        }
         for era in ERAS
     }
 
@@ -116,22 +128,28 @@ async def allocated() -> float:
     """Return the bytes that a parked call keeps allocated in a hub in this process."""
     with tempfile.TemporaryDirectory() as folder:
         async with running_hub(Path(folder), servers()) as here:
-            environment = {**here.environment, "TABANE_HOME": str(here.home)}
-            client = await AnsweringClient.connect(environment, "modern")
-            try:
-                parked = await client.park("legacy__ask", WARM)
-                gc.collect()
-                tracemalloc.start()
-                before = tracemalloc.get_traced_memory()[0]
-                more = await client.park("legacy__ask", PARKED)
-                known = sys.getsizeof(more) + sum(map(size, more))
-                gc.collect()
-                after = tracemalloc.get_traced_memory()[0]
-                tracemalloc.stop()
-                await client.end("legacy__ask", parked + more)
-            finally:
-                client.close()
+            line = await here.connect("2026-07-28")
+            parked = await park(line, WARM)
+            gc.collect()
+            tracemalloc.start()
+            before = tracemalloc.get_traced_memory()[0]
+            parked_then = await park(line, PARKED)
+            known = size(parked_then)
+            gc.collect()
+            after = tracemalloc.get_traced_memory()[0]
+            tracemalloc.stop()
+            for result in parked + parked_then:
+                answers = dict.fromkeys(result["inputRequests"], ANSWER)
+                state = {"inputResponses": answers, "requestState": result["requestState"]}
+                await line.result("tools/call", {**ASKING, **state})
             return (after - before - known) / PARKED
+
+
+async def park(line: SocketClient, count: int) -> list[Json]:
+    """Make so many calls that ask, and answer none of them. Return what each returned."""
+    found = [await line.result("tools/call", ASKING) for _ in range(count)]
+    assert all(result["resultType"] == "input_required" for result in found), found
+    return found
 
 
 def size(value: Any) -> int:

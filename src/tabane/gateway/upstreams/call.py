@@ -12,6 +12,7 @@ from tabane.errors import TabaneError
 from tabane.wire.channel import LineChannel
 from tabane.wire.era import Era
 from tabane.wire.json import Members
+from tabane.wire.questions import NOTHING, Features
 
 if TYPE_CHECKING:
     from tabane.operations import CallMarks
@@ -50,11 +51,31 @@ class ServerRequest:
 
     ``params`` are verbatim. Whoever accepts the request sets ``on_withdrawn``, which is called with the
     reason if the upstream no longer wants an answer. Whoever does not may say why in ``refusal``.
+    ``id`` is the id that the upstream gave it, as JSON; empty if it has none. ``about`` is the number of the
+    call on whose stream it came, if the transport shows that.
     """
 
-    __slots__ = ("deadline", "done", "method", "on_answer", "on_withdrawn", "params", "refusal")
+    __slots__ = (
+        "about",
+        "deadline",
+        "done",
+        "id",
+        "method",
+        "on_answer",
+        "on_withdrawn",
+        "params",
+        "refusal",
+    )  # fmt: skip
 
-    def __init__(self, method: str, params: Raw, on_answer: Callable[[UpstreamReply], None]) -> None:
+    def __init__(
+        self,
+        method: str,
+        params: Raw,
+        on_answer: Callable[[ServerRequest, UpstreamReply], None],
+        id: bytes = b"",
+        about: int | None = None,
+    ) -> None:
+        self.id, self.about = id, about
         self.method, self.params, self.on_answer = method, params, on_answer
         self.on_withdrawn: Callable[[str], None] | None = None
         self.deadline = 0.0
@@ -65,7 +86,7 @@ class ServerRequest:
         """Give the answer, once; later answers are dropped."""
         if not self.done:
             self.done = True
-            self.on_answer(reply)
+            self.on_answer(self, reply)
 
     def withdraw(self, reason: str) -> None:
         """Notify whoever was asked that the answer is no longer wanted."""
@@ -78,7 +99,7 @@ class ServerRequest:
         """Answer with ``reply`` because nobody answered in time, and notify whoever was asked."""
         if not self.done:
             self.withdraw("nobody answered in time")
-            self.on_answer(reply)
+            self.on_answer(self, reply)
 
 
 class UnknownMessages(Protocol):
@@ -98,7 +119,8 @@ class Call:
     ``meta`` is the canonical (modern) ``_meta``. ``on_reply`` is called exactly once, unless the call
     is cancelled, then never. ``on_notice`` gets method and params of each notification that belongs to
     the call (progress, log messages). ``on_question`` is offered each question that the upstream asks
-    meanwhile, and says whether it takes it.
+    meanwhile, and says whether it takes it. ``lacking`` are the features of a client for want of which
+    questions were refused.
 
     ``unsent`` tells how many bytes of earlier answers its client has not read yet. ``session`` names the
     session it is made for, ``client`` the client, which may have several at the same time, ``holder`` the
@@ -112,6 +134,7 @@ class Call:
         "deadline",
         "done",
         "holder",
+        "lacking",
         "marks",
         "meta",
         "method",
@@ -155,6 +178,7 @@ class Call:
         self.deadline = 0.0
         self.number = 0
         self.done = self.taken = False
+        self.lacking: Features = NOTHING
         self.owner: CallOwner | None = None
 
     @property

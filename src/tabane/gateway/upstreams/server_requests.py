@@ -68,6 +68,7 @@ class ServerRequests:
         self._roots = roots
         self._open: dict[bytes, tuple[ServerRequest, Call | None]] = {}
         self._urls: OrderedDict[str, Call] = OrderedDict()
+        self._on_answer = self._answered  # one object for all questions
 
     @property
     def open(self) -> int:
@@ -95,8 +96,8 @@ class ServerRequests:
 
     def adopt(self, name: str, method: str, params: bytes, call: Call) -> ServerRequest:
         """Take a question that an earlier hub was asked during a call. Return it, to be answered."""
-        key, about = name.encode(), call.number
-        question = ServerRequest(method, Raw(params), lambda reply: self._answered(key, about, reply))
+        key = name.encode()
+        question = ServerRequest(method, Raw(params), self._on_answer, key, call.number)
         question.deadline = self._loop.time() + LIMIT
         self._open[key] = (question, call)
         return question
@@ -171,7 +172,7 @@ class ServerRequests:
         if len(self._open) >= MOST:
             return f"{MOST} questions are open already"
         params = Raw(b"{}") if frame.params is UNSET else frame.params
-        question = ServerRequest(str(frame.method), params, lambda reply: self._answered(name, about, reply))
+        question = ServerRequest(str(frame.method), params, self._on_answer, name, about)
         question.deadline = self._loop.time() + LIMIT
         self._open[name] = (question, call)
         if not ask(question):
@@ -181,7 +182,8 @@ class ServerRequests:
             self._remember_url(call, params)
         return None
 
-    def _answered(self, name: bytes, about: int | None, reply: UpstreamReply) -> None:
+    def _answered(self, question: ServerRequest, reply: UpstreamReply) -> None:
+        name, about = question.id, question.about
         entry = self._open.pop(name, None)
         if entry is None:
             return
