@@ -24,10 +24,10 @@ from typing import Any
 import psutil
 from benchmarks.hub import HubProcess
 from benchmarks.questions.asker import VERSIONS
-from benchmarks.questions.client import CAPABILITIES, AnsweringClient
+from benchmarks.questions.client import ANSWER, CAPABILITIES, AnsweringClient
 from benchmarks.report import Goal, goals, machine, publish, table
 from tests.conftest import ROOT
-from tests.harness.running_hub import SocketClient, running_hub
+from tests.harness.running_hub import Json, SocketClient, running_hub
 
 ERAS = tuple(VERSIONS)
 ROUNDS = 5
@@ -37,6 +37,12 @@ PARKED = 240
 """Calls that are parked then: a hub parks at most 256."""
 GOAL = 2.0
 """KB of a parked call."""
+ASKING = {
+    "name": "legacy__ask",
+    "arguments": {"text": "hi"},
+    "_meta": {"io.modelcontextprotocol/clientCapabilities": CAPABILITIES},
+}
+"""Parameters of a call that is parked."""
 
 
 def servers() -> dict[str, Any]:
@@ -123,25 +129,36 @@ async def allocated() -> float:
         os.chmod(folder, 0o700)
         async with running_hub(Path(folder), servers()) as here:
             line = await here.connect("2026-07-28", mode="full")
-            await parked(line, WARM)
+            parked = await park(line, WARM)
             gc.collect()
             tracemalloc.start()
             before = tracemalloc.get_traced_memory()[0]
-            await parked(line, PARKED)
+            parked_then = await park(line, PARKED)
+            known = size(parked_then)
             gc.collect()
             after = tracemalloc.get_traced_memory()[0]
             tracemalloc.stop()
-            return (after - before) / PARKED
+            for result in parked + parked_then:
+                answers = dict.fromkeys(result["inputRequests"], ANSWER)
+                state = {"inputResponses": answers, "requestState": result["requestState"]}
+                await line.result("tools/call", {**ASKING, **state})
+            return (after - before - known) / PARKED
 
 
-async def parked(line: SocketClient, count: int) -> None:
-    """Park so many calls."""
-    able = {"io.modelcontextprotocol/clientCapabilities": CAPABILITIES}
-    call = {"name": "legacy__ask", "arguments": {"text": "hi"}, "_meta": able}
-    answers = [line.begin("tools/call", call) for _ in range(count)]
-    for answer in answers:
-        result = (await answer)["result"]
-        assert result["resultType"] == "input_required", result
+async def park(line: SocketClient, count: int) -> list[Json]:
+    """Make so many calls that ask, and answer none of them. Return what each returned."""
+    found = [await line.result("tools/call", ASKING) for _ in range(count)]
+    assert all(result["resultType"] == "input_required" for result in found), found
+    return found
+
+
+def size(value: Any) -> int:
+    """Return the bytes of a value of JSON, with what is in it."""
+    if isinstance(value, dict):
+        return sys.getsizeof(value) + sum(size(key) + size(part) for key, part in value.items())
+    if isinstance(value, list):
+        return sys.getsizeof(value) + sum(map(size, value))
+    return sys.getsizeof(value)
 
 
 def measured(calls: int) -> tuple[dict[tuple[str, str], Pair], float]:

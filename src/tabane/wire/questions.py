@@ -18,8 +18,19 @@ from typing import Any, Literal, NamedTuple
 
 from msgspec import Raw
 
-from tabane.wire.era import LEGACY
-from tabane.wire.json import InvalidJson, Members, decode, elements, encode, fields, join, quote, text
+from tabane.wire.era import LEGACY, MISSING_CAPABILITY
+from tabane.wire.json import (
+    InvalidJson,
+    Members,
+    decode,
+    elements,
+    encode,
+    error_object,
+    fields,
+    join,
+    quote,
+    text,
+)  # fmt: skip
 
 QuestionKind = Literal["form", "url", "sampling", "roots"]
 Features = frozenset[str]
@@ -50,6 +61,7 @@ MOST_BYTES = 256 << 10
 URLS_SINCE = LEGACY[0]
 """First version with elicitation by URL, and with sampling that has tools."""
 
+_LONGEST_MESSAGE = 1000
 _FORMS_SINCE = LEGACY[1]
 _NO_ELICITATION = LEGACY[2:]
 
@@ -240,7 +252,7 @@ def capabilities_of(features: Iterable[str]) -> bytes:
         found["elicitation"] = {mode: {} for mode in modes}
     if "roots" in given:
         found["roots"] = {}
-    if "sampling" in given:
+    if given & {"sampling", "sampling.tools"}:
         found["sampling"] = {"tools": {}} if "sampling.tools" in given else {}
     return encode(found)
 
@@ -259,6 +271,17 @@ def missing(question: Question, features: Features) -> str | None:
 def required_capabilities(questions: Iterable[Question]) -> Any:
     """Return the capabilities that an error names as missing."""
     return decode(capabilities_of(question.kind for question in questions))
+
+
+def missing_capability(lacking: Features, error: bytes | Raw) -> bytes:
+    """Return the modern error of a call that failed with an error because its client lacks these features."""
+    try:
+        said = text(fields(error).get("message")) or ""
+    except InvalidJson:
+        said = ""
+    message = f"the client does not declare {', '.join(sorted(lacking))}, which the call needs. {said}"
+    needed = {"requiredCapabilities": decode(capabilities_of(lacking))}
+    return error_object(MISSING_CAPABILITY, message.rstrip()[:_LONGEST_MESSAGE], needed)
 
 
 def urls_required(error: bytes | Raw) -> dict[str, Question]:

@@ -454,7 +454,11 @@ def test_a_question_during_a_task_of_the_hub_is_its_input(tmp_path: Path) -> Non
             from tabane.gateway.upstreams.call import ServerRequest, UpstreamReply
 
             answers: list[UpstreamReply] = []
-            found.put(ServerRequest("elicitation/create", Raw(b'{"message":"Who?"}'), answers.append))
+            found.put(
+                ServerRequest(
+                    "elicitation/create", Raw(b'{"message":"Who?"}'), lambda _, reply: answers.append(reply)
+                )
+            )
             asked = await reach(line, task, "input_required")
             ((key, request),) = asked["inputRequests"].items()
             assert request["params"] == {"message": "Who?"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,6 @@ from typing import Any
 from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp.shared.exceptions import MCPError
-from mcp.shared.message import ServerMessageMetadata
 from mcp_types import (
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     ClientCapabilities,
@@ -69,6 +69,16 @@ class State:
     """The least severe log entry that handshake clients want; they share it, the suite being but one."""
     more_tools: bool = False
     more_prompts: bool = False
+    asked: dict[str, set[str]] = field(default_factory=dict)
+    """The ids of the questions of each session, none of which may be used again in it."""
+
+    def question_id(self, session: str, name: str) -> str:
+        """The id of a question in the handshake era: its name, when it is asked for the first time."""
+        used = self.asked.setdefault(session, set())
+        ids = (name if number == 1 else f"{name}-{number}" for number in itertools.count(1))
+        chosen = next(each for each in ids if each not in used)
+        used.add(chosen)
+        return chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +120,22 @@ class Call:
             self._require(question)
         if self.modern:
             return self._given(questions, remember)
-        answers = await asyncio.gather(*map(self._push, questions.values()))
+        answers = await asyncio.gather(*itertools.starmap(self.push, questions.items()))
         return dict(zip(questions, answers, strict=True))
+
+    async def ask_if_possible(self, questions: Mapping[str, Question]) -> dict[str, Any]:
+        """The client's answers to those questions that it can be asked.
+
+        A handshake client behind another program may refuse what it has declared: the call goes on without.
+        """
+        declared = {name: question for name, question in questions.items() if self.declared(question)}
+        if self.modern:
+            return await self.ask(declared)
+        pushed = itertools.starmap(self.push, declared.items())
+        answers = dict(zip(declared, await asyncio.gather(*pushed, return_exceptions=True), strict=True))
+        if unexpected := [each for each in answers.values() if _is_failure(each)]:
+            raise unexpected[0]
+        return {name: answer for name, answer in answers.items() if not isinstance(answer, MCPError)}
 
     def _require(self, question: Question) -> None:
         if self.declared(question):
@@ -129,12 +153,23 @@ class Call:
             InputRequiredResult(input_requests=dict(questions), request_state=remember),
         )
 
-    async def _push(self, question: Question) -> Any:
-        return await self.context.session.send_request(
-            question,
-            answer_type(question),
-            metadata=ServerMessageMetadata(related_request_id=self.context.request_id),
-        )
+    async def push(self, name: str, question: Question) -> Any:
+        """The answer of a handshake client, whatever it declared. Raises MCPError if it refuses."""
+        data = question.model_dump(by_alias=True, mode="json", exclude_none=True)
+        # The session's public send_request has no way to choose the id, which its channel has.
+        channel = self.context.session._request_outbound
+        given = self.state.question_id(self._session, name)
+        answer = await channel.send_raw_request(data["method"], data.get("params"), {"request_id": given})
+        return answer_type(question).model_validate(answer, by_name=False)
+
+    @property
+    def _session(self) -> str:
+        request = self.context.request
+        return str(request.headers.get("mcp-session-id")) if request is not None else "the only one"
+
+
+def _is_failure(answer: Any) -> bool:
+    return isinstance(answer, BaseException) and not isinstance(answer, MCPError)
 
 
 def form(message: str, properties: Mapping[str, Any], *required: str) -> ElicitRequest:

@@ -210,20 +210,23 @@ async def asks_twice(call: Call) -> list[ContentBlock]:
 
 async def asks_what_it_may(call: Call) -> list[ContentBlock]:
     every: dict[str, Question] = {"user_name": NAME, "greeting": prompt("Generate a greeting", 50)}
-    allowed = {name: question for name, question in every.items() if call.declared(question)}
-    answers = await call.ask(allowed)
+    answers = await call.ask_if_possible(every)
     return text(f"Answered: {', '.join(answers)}")
 
 
 async def needs_sampling(call: Call) -> list[ContentBlock]:
-    if not call.declared(prompt("")):
+    if not call.modern:
+        # As many servers of that era do: ask, and let the client's refusal be the error of the call.
+        await call.push("needed", prompt("Are you there?"))
+    elif not call.declared(prompt("")):
         raise missing(ClientCapabilities(sampling=SamplingCapability()))
     return text("The client declared sampling")
 
 
 async def asks_while_streaming(call: Call) -> list[ContentBlock]:
     await call.context.session.report_progress(1, 2)
-    return await asks_user(call)
+    answers = await call.ask({"streamed_name": NAME})
+    return text(f"Hello, {said(answers['streamed_name'], 'name')}!")
 
 
 # Changes of the lists

@@ -12,6 +12,7 @@ from tabane.errors import TabaneError
 from tabane.wire.channel import LineChannel
 from tabane.wire.era import Era
 from tabane.wire.json import Members
+from tabane.wire.questions import NOTHING, Features
 
 if TYPE_CHECKING:
     from tabane.operations import CallMarks
@@ -51,19 +52,38 @@ class ServerRequest:
     ``params`` are verbatim. Whoever accepts the request sets ``on_withdrawn``, which is called with the
     reason if the upstream no longer wants an answer. Whoever does not may say why in ``refusal``.
 
-    ``call`` is the call that it belongs to. On a transport with one stream, that is a guess. Then it may also
-    belong to one of ``others``, which are calls of the same client.
+    ``id`` is the id that the upstream gave it, as JSON; empty if it has none. ``about`` is the number of the
+    call on whose stream it came, if the transport shows that. ``call`` is the call that it belongs to. If that
+    is ``guessed``, because all calls share one stream, it may also be another one of the same client.
     """
 
     __slots__ = (
-        "call", "deadline", "done", "method", "on_answer", "on_withdrawn", "others", "params", "refusal",
+        "about",
+        "call",
+        "deadline",
+        "done",
+        "guessed",
+        "id",
+        "method",
+        "on_answer",
+        "on_withdrawn",
+        "params",
+        "refusal",
     )  # fmt: skip
 
-    def __init__(self, method: str, params: Raw, on_answer: Callable[[UpstreamReply], None]) -> None:
+    def __init__(
+        self,
+        method: str,
+        params: Raw,
+        on_answer: Callable[[ServerRequest, UpstreamReply], None],
+        id: bytes = b"",
+        about: int | None = None,
+    ) -> None:
+        self.id, self.about = id, about
         self.method, self.params, self.on_answer = method, params, on_answer
         self.on_withdrawn: Callable[[str], None] | None = None
         self.call: Call | None = None
-        self.others: tuple[Call, ...] = ()
+        self.guessed = False
         self.deadline = 0.0
         self.done = False
         self.refusal = ""
@@ -72,7 +92,7 @@ class ServerRequest:
         """Give the answer, once; later answers are dropped."""
         if not self.done:
             self.done = True
-            self.on_answer(reply)
+            self.on_answer(self, reply)
 
     def withdraw(self, reason: str) -> None:
         """Notify whoever was asked that the answer is no longer wanted."""
@@ -82,18 +102,9 @@ class ServerRequest:
                 self.on_withdrawn(reason)
 
     def may_belong_to(self, call: Call) -> bool:
-        return call is self.call or call in self.others
-
-    def outlives(self, call: Call) -> bool:
-        """Return whether a call that is over leaves another that the request may belong to: its call now."""
-        self.others = tuple(other for other in self.others if other is not call and not other.over)
-        if self.call is not call:
-            return True
-        if not self.others:
-            return False
-        *others, self.call = self.others
-        self.others = tuple(others)
-        return True
+        """Return whether it may be that call which caused the request."""
+        mine = self.call
+        return call is mine or (self.guessed and mine is not None and call.client == mine.client)
 
     def offer_again(self) -> bool:
         """Put the request to the client of its call. Return whether that can be asked."""
@@ -104,7 +115,7 @@ class ServerRequest:
         """Answer with ``reply`` because nobody answered in time, and notify whoever was asked."""
         if not self.done:
             self.withdraw("nobody answered in time")
-            self.on_answer(reply)
+            self.on_answer(self, reply)
 
 
 class UnknownMessages(Protocol):
@@ -124,7 +135,8 @@ class Call:
     ``meta`` is the canonical (modern) ``_meta``. ``on_reply`` is called exactly once, unless the call
     is cancelled, then never. ``on_notice`` gets method and params of each notification that belongs to
     the call (progress, log messages). ``on_question`` is offered each question that the upstream asks
-    meanwhile, and says whether it takes it.
+    meanwhile, and says whether it takes it. ``lacking`` are the features of a client for want of which
+    questions were refused.
 
     ``unsent`` tells how many bytes of earlier answers its client has not read yet. ``session`` names the
     session it is made for, ``client`` the client, which may have several at the same time, ``holder`` the
@@ -138,6 +150,7 @@ class Call:
         "deadline",
         "done",
         "holder",
+        "lacking",
         "marks",
         "meta",
         "method",
@@ -181,6 +194,7 @@ class Call:
         self.deadline = 0.0
         self.number = 0
         self.done = self.taken = False
+        self.lacking: Features = NOTHING
         self.owner: CallOwner | None = None
 
     @property

@@ -109,7 +109,9 @@ class Conversation:
         self._number = 0
         self._max_line = max_line
         self._level: int | None = None
-        self._questions = ServerRequests(name, loop, self._say, on_notice, roots, self._asked_of_others)
+        self._questions = ServerRequests(
+            name, loop, self._say, on_notice, roots, self._asked_of_others, lambda: self._calls
+        )
         self._delivery = ReplyDelivery(loop, self._is_awaited, 2 * max_line)
         self._reading: set[asyncio.Task[None]] = set()
         self.peer: Peer | None = None

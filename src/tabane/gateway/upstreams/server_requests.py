@@ -62,12 +62,14 @@ class ServerRequests:
         on_asked: Callable[[str, Raw], None],
         roots: Sequence[str] | None,
         on_other: Callable[[ServerRequest], bool] = lambda question: False,
+        calls: Callable[[], Mapping[int, Call]] = dict,
     ) -> None:
-        self._on_other = on_other
+        self._on_other, self._calls = on_other, calls
         self._name, self._loop, self._say, self._on_asked = name, loop, say, on_asked
         self._roots = roots
         self._open: dict[bytes, ServerRequest] = {}
         self._urls: OrderedDict[str, Call] = OrderedDict()
+        self._on_answer = self._answered  # one object for all questions
 
     @property
     def open(self) -> int:
@@ -100,8 +102,8 @@ class ServerRequests:
 
     def adopt(self, name: str, method: str, params: bytes, call: Call) -> ServerRequest:
         """Take a question that an earlier hub was asked during a call. Return it, to be answered."""
-        key, about = name.encode(), call.number
-        question = ServerRequest(method, Raw(params), lambda reply: self._answered(key, about, reply))
+        key = name.encode()
+        question = ServerRequest(method, Raw(params), self._on_answer, key, call.number)
         question.deadline = self._loop.time() + LIMIT
         question.call = call
         self._open[key] = question
@@ -140,8 +142,17 @@ class ServerRequests:
     def drop(self, call: Call, reason: str) -> None:
         """Drop the questions of a call that is over."""
         for name, one in list(self._open.items()):
-            if one.may_belong_to(call) and not one.outlives(call):
+            if one.call is call and not (one.guessed and self._give_to_another(one, call)):
                 self._open.pop(name).withdraw(reason)
+
+    def _give_to_another(self, one: ServerRequest, call: Call) -> bool:
+        """Give a question to another call that may have caused it, since that call is over."""
+        asking = {id(each.call) for each in self._open.values()}
+        others = [each for each in self._calls().values() if each is not call and one.may_belong_to(each)]
+        others.sort(key=lambda each: id(each) not in asking)
+        if others:
+            one.call = others[-1]
+        return bool(others)
 
     def expire(self, now: float) -> None:
         """Refuse the questions that nobody answered in time."""
@@ -156,37 +167,32 @@ class ServerRequests:
         for one in entries:
             one.withdraw(why)
 
-    def _owners(self, about: int | None, calls: Mapping[int, Call]) -> list[Call]:
-        """Return the calls that a question may belong to, the best guess last.
+    def _owner(self, about: int | None, calls: Mapping[int, Call]) -> Call | None:
+        """Return the call a question belongs to: by its stream, or the only client's with calls in flight.
 
-        It is one if its stream says so. Otherwise, these are the calls in flight if all are of one client. A
-        call that waits for an answer asks nothing else as a rule, so the others are better guesses.
+        A call that waits for an answer asks nothing else as a rule, so the others are better guesses.
         """
         if about is not None and about in calls:
-            return [calls[about]]
+            return calls[about]
         asking = {id(one.call) for one in self._open.values()}
-        idle = [call for call in calls.values() if id(call) not in asking]
-        if len({call.client for call in idle or calls.values()}) != 1:
-            return []
-        client = (idle or list(calls.values()))[0].client
-        busy = [call for call in calls.values() if id(call) in asking and call.client == client]
-        return [*busy, *idle]
+        found = [call for call in calls.values() if id(call) not in asking] or list(calls.values())
+        return found[-1] if len({call.client for call in found}) == 1 else None
 
     def _put(
         self, name: bytes, frame: JsonRpcFrame, about: int | None, calls: Mapping[int, Call]
     ) -> str | None:
         """Pass a question to the client that it is for. Return why it cannot be asked; None if it is."""
         of_task = _of_task(frame, calls)
-        *others, call = [of_task] if of_task else [None, *self._owners(about, calls)]
+        call = of_task or self._owner(about, calls)
         ask = self._on_other if call is None else call.on_question
         if ask is None:
             return NO_CLIENT
         if len(self._open) >= MOST:
             return f"{MOST} questions are open already"
         params = Raw(b"{}") if frame.params is UNSET else frame.params
-        question = ServerRequest(str(frame.method), params, lambda reply: self._answered(name, about, reply))
+        question = ServerRequest(str(frame.method), params, self._on_answer, name, about)
         question.deadline = self._loop.time() + LIMIT
-        question.call, question.others = call, tuple(other for other in others if other is not None)
+        question.call, question.guessed = call, of_task is None and about not in calls
         self._open[name] = question
         if not ask(question):
             self._open.pop(name, None)
@@ -195,13 +201,15 @@ class ServerRequests:
             self._remember_url(call, params)
         return None
 
-    def _answered(self, name: bytes, about: int | None, reply: UpstreamReply) -> None:
+    def _answered(self, question: ServerRequest, reply: UpstreamReply) -> None:
+        name, about = question.id, question.about
         entry = self._open.pop(name, None)
         if entry is None:
             return
-        for call in (*entry.others, *([entry.call] if entry.call else ())):
-            # The server goes on only now: the time that a person took is not its own.
-            call.deadline = max(call.deadline, self._loop.time() + call.timeout)
+        for call in {*self._calls().values(), *filter(None, [entry.call])}:
+            if entry.may_belong_to(call):
+                # The server goes on only now: the time that a person took is not its own.
+                call.deadline = max(call.deadline, self._loop.time() + call.timeout)
         if reply.result is not None:
             self._say(json.result_line(name, reply.result), about)
         else:

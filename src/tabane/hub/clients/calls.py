@@ -25,6 +25,7 @@ from tabane.wire.negotiation import filtered, names_extensions
 from tabane.wire.questions import (
     ASKING,
     Features,
+    missing_capability,
     required_capabilities,
     urls_required,
     with_responses,
@@ -85,10 +86,11 @@ class ClientCalls:
             if legacy and asks_for_input(reply):
                 self._ask_in_rounds(key, name, reply)
                 return
-            self._in_flight.pop(key, None)
+            sent, _, _ = self._in_flight.pop(key, (call, None, None))
             self._rounds.pop(key, None)
             if not legacy and reply.error is not None:
                 reply = self._without_old_errors(call, name, reply, reply.error)
+                reply = self._with_lacking(sent.lacking - session.features, reply)
             on_reply(reply)
 
         if opened.meta is not None:
@@ -187,6 +189,15 @@ class ClientCalls:
         lacking = {"requiredCapabilities": required_capabilities(urls.values())}
         text = "the server needs the user to open a URL"
         return UpstreamReply(error=Raw(json.error_object(eras.MISSING_CAPABILITY, text, lacking)))
+
+    def _with_lacking(self, lacking: Features, reply: UpstreamReply) -> UpstreamReply:
+        """Return a reply for a modern client whose call failed after a question was refused.
+
+        ``lacking`` are the features that the client did not declare. No error of a legacy server says so.
+        """
+        if not lacking or reply.error is None:
+            return reply
+        return UpstreamReply(error=Raw(missing_capability(lacking, reply.error)))
 
     @property
     def _features(self) -> Features:

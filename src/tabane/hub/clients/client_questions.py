@@ -71,6 +71,22 @@ class CannotAsk(Exception):
     """The client cannot be asked that; the text says why."""
 
 
+class PutQuestion(OpenQuestion):
+    """A question to a client of the handshake era. ``on_given`` takes an answer from elsewhere."""
+
+    __slots__ = ("on_given",)
+
+    def __init__(
+        self, caller: Caller, server: str, tool: str, question: Question,
+        on_given: Callable[[UpstreamReply], None],
+    ) -> None:  # fmt: skip
+        super().__init__(caller, server, tool, question, LIMIT)
+        self.on_given = on_given
+
+    def give(self, reply: UpstreamReply) -> None:
+        self.on_given(reply)
+
+
 class ClientQuestions:
     """The questions that one client was asked and has not answered yet.
 
@@ -151,7 +167,8 @@ class ClientQuestions:
             self._hub.open.drop(listed)
             self._withdraw(asked, about, reason)
 
-        listed = self._hub.open.put(OpenQuestion(self._session.caller, server, name, question, LIMIT, give))
+        listed = PutQuestion(self._session.caller, server, name, question, give)
+        self._hub.open.put(listed)
         if params is not None:
             asked = self._put(question.method, Raw(params), about, over)
         return withdraw

@@ -343,7 +343,9 @@ def ask_client(session: Session, key: bytes, task: Task, parts: TaskParts) -> No
             question.answer(UpstreamReply())
 
 
-def _question(request: Raw, task: str, answered: Callable[[UpstreamReply], None]) -> ServerRequest:
+def _question(
+    request: Raw, task: str, answered: Callable[[ServerRequest, UpstreamReply], None]
+) -> ServerRequest:
     try:
         members = json.fields(request)
     except InvalidJson:
@@ -357,7 +359,9 @@ def _withdrawn(task: Task, name: str, question: ServerRequest, reason: str) -> N
     question.withdraw(reason)
 
 
-def _answered(session: Session, task: Task, name: str, parts: TaskParts, reply: UpstreamReply) -> None:
+def _answered(
+    session: Session, task: Task, name: str, parts: TaskParts, _: ServerRequest, reply: UpstreamReply
+) -> None:
     """Take a client's answer. If the client has gone, the next one that waits for the task is asked."""
     asked = task.inputs.get(name)
     if asked is None:

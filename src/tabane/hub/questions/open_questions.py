@@ -23,19 +23,22 @@ LONGEST_MESSAGE = 4000
 
 
 class OpenQuestion:
-    """A question that waits for an answer. ``give`` takes the answer, and ends it."""
+    """A question that waits for an answer, for ``seconds`` at most."""
 
-    __slots__ = ("asked", "caller", "expires", "give", "id", "question", "server", "tool")
+    __slots__ = ("asked", "caller", "id", "question", "seconds", "server", "tool")
 
-    def __init__(
-        self, caller: Caller, server: str, tool: str, question: Question, seconds: float,
-        give: Callable[[UpstreamReply], None],
-    ) -> None:  # fmt: skip
+    def __init__(self, caller: Caller, server: str, tool: str, question: Question, seconds: float) -> None:
         self.id = os.urandom(5).hex()
         self.caller, self.server, self.tool, self.question = caller, server, tool, question
-        self.asked = time.time()
-        self.expires = self.asked + seconds
-        self.give = give
+        self.asked, self.seconds = time.time(), seconds
+
+    @property
+    def expires(self) -> float:
+        return self.asked + self.seconds
+
+    def give(self, reply: UpstreamReply) -> None:
+        """Take an answer, of the client or of a person elsewhere, and end the question."""
+        raise NotImplementedError
 
     def row(self) -> dict[str, Any]:
         """Return the question for a person: ``schema`` only of a form, ``url`` only of a URL."""

@@ -21,6 +21,7 @@ from tabane.gateway.upstreams.server_requests import LIMIT
 from tabane.hub.questions.handles import AGAIN, CallBinding, CallHandle, ForgedHandle, HandleSigner
 from tabane.hub.questions.open_questions import OpenQuestion, OpenQuestions
 from tabane.hub.questions.parked_files import ParkedFiles, StoredCall, StoredQuestion
+from tabane.hub.questions.question_keys import given_key, own_key
 from tabane.messages import say
 from tabane.operations import Caller
 from tabane.wire.era import INVALID_PARAMS, Era, ProtocolRefusal
@@ -55,25 +56,14 @@ MOST_REMEMBERED = 1024
 """Handles that were used or have ended, of which it is remembered why."""
 
 
-class AskedQuestion:
-    """A question during a call, under the name ``key`` for the client, and where it is listed.
+class AskedQuestion(OpenQuestion):
+    """A question during a call, under the name ``key`` for the client."""
 
-    ``questions`` are those that the client of the call has to answer.
-    """
+    __slots__ = ("key", "parked", "request")
 
-    __slots__ = ("key", "listed", "open", "question", "questions", "request")
-
-    def __init__(
-        self,
-        key: str,
-        request: ServerRequest,
-        question: Question,
-        questions: dict[str, AskedQuestion],
-        listed: OpenQuestions,
-    ) -> None:
-        self.key, self.request, self.question = key, request, question
-        self.questions, self.open = questions, listed
-        self.listed: OpenQuestion | None = None
+    def __init__(self, parked: ParkedCall, key: str, request: ServerRequest, question: Question) -> None:
+        super().__init__(parked.caller, parked.server, parked.name, question, LIMIT)
+        self.parked, self.key, self.request = parked, key, request
 
     def give(self, reply: UpstreamReply) -> None:
         """Take an answer, of the client or of a person elsewhere."""
@@ -82,13 +72,15 @@ class AskedQuestion:
 
     def withdraw(self, reason: str) -> None:
         """Note that nobody wants an answer any more."""
-        self.questions.pop(self.key, None)
-        self.open.drop(self.listed)
+        parked = self.parked
+        parked.asked = tuple(one for one in parked.asked if one is not self)
+        parked.calls.drop(self)
 
 
 class ParkedCall:
     """A call whose server asks, over all rounds.
 
+    ``asked`` are the open questions that its client has to answer.
     ``on_reply`` answers the request that the client waits for; None while the call is parked. ``reply`` is
     what the server answered meanwhile.
     """
@@ -122,7 +114,7 @@ class ParkedCall:
         self.call, self.holder, self.caller = call, holder, caller
         self.server, self.name, self.binding, self.features = server, name, binding, features
         self.on_reply = on_reply
-        self.asked: dict[str, AskedQuestion] = {}
+        self.asked: tuple[AskedQuestion, ...] = ()
         self.reply: UpstreamReply | None = None
         self.round = self.count = 0
         self.expires = 0.0
@@ -148,8 +140,14 @@ class ParkedCall:
         mine, self.on_reply = self.call, None
         mine.on_reply, mine.on_notice, mine.unsent, mine.marks = self.replied, None, _nothing, None
         # The request was sent. What it consisted of would keep the whole message of the client in memory.
-        mine.params = {}
-        mine.meta = {"progressToken": Raw(b"0")} if "progressToken" in mine.meta else {}
+        mine.params = _NO_MEMBERS
+        mine.meta = {"progressToken": Raw(b"0")} if "progressToken" in mine.meta else _NO_MEMBERS
+
+
+_NO_MEMBERS: Members = {}
+"""Shared by all parked calls: nobody changes the parameters of a request that was sent."""
+
+_TAKEN = Raw(b"")
 
 
 def _nothing() -> int:
@@ -186,6 +184,10 @@ class ParkedCalls:
 
     # -- questions ---------------------------------------------------------------------------------
 
+    def drop(self, asked: AskedQuestion) -> None:
+        """Note that nobody can answer a question any more."""
+        self._open.drop(asked)
+
     def ask(self, parked: ParkedCall, request: ServerRequest) -> bool:
         """Take a question of the server. Return whether the client, or somebody, can be asked."""
         try:
@@ -196,11 +198,13 @@ class ParkedCalls:
         lacking = missing(question, parked.features)
         if lacking is not None and not self._takes(question):
             request.refusal = f"the client has no capability for it ({lacking})"
+            parked.call.lacking |= {lacking}
             return False
         if lacking is None and (full := self._full(parked)):
             request.refusal = full
             return False
-        request.params = Raw(b"")  # the question has them, without the message that they came in
+        # The question has both, without the message that they came in.
+        request.method, request.params = question.method, _TAKEN
         self._put(parked, request, question, lacking is None)
         return True
 
@@ -220,12 +224,10 @@ class ParkedCalls:
 
     def _put(self, parked: ParkedCall, request: ServerRequest, question: Question, to_client: bool) -> None:
         parked.count += 1
-        asked = self._asked(parked, f"question-{parked.count}", request, question)
-        asked.listed = self._open.put(
-            OpenQuestion(parked.caller, parked.server, parked.name, question, LIMIT, asked.give)
-        )
+        asked = self._asked(parked, _key(parked, request), request, question)
+        self._open.put(asked)
         if to_client:
-            parked.asked[asked.key] = asked
+            parked.asked += (asked,)
             if parked.on_reply is not None and parked.id not in self._gathering:
                 self._gathering[parked.id] = parked
                 asyncio.get_running_loop().call_later(GATHER, self._park, parked)
@@ -233,7 +235,7 @@ class ParkedCalls:
     def _asked(
         self, parked: ParkedCall, key: str, request: ServerRequest, question: Question
     ) -> AskedQuestion:
-        asked = AskedQuestion(key, request, question, parked.asked, self._open)
+        asked = AskedQuestion(parked, key, request, question)
         request.on_withdrawn = asked.withdraw
         return asked
 
@@ -250,7 +252,7 @@ class ParkedCalls:
         parked.round += 1
         parked.expires = time.time() + self.life
         handle = CallHandle(parked.id, parked.round, int(parked.expires))
-        questions = {key: asked.question for key, asked in parked.asked.items()}
+        questions = {asked.key: asked.question for asked in parked.asked}
         result = input_required(questions, self._signer().sign(handle, parked.binding))
         on_reply = parked.on_reply
         self._parked[parked.id] = parked
@@ -261,9 +263,9 @@ class ParkedCalls:
 
     def _hand_over(self, parked: ParkedCall) -> None:
         """Let others ask the client: the task that a call has become, or the call that really asked."""
-        asked, parked.asked, parked.on_reply = parked.asked, {}, None
-        for each in asked.values():
-            self._open.drop(each.listed)
+        asked, parked.asked, parked.on_reply = parked.asked, (), None
+        for each in asked:
+            self._open.drop(each)
             each.request.params = Raw(each.question.params)
             if not each.request.offer_again():
                 each.request.answer(UpstreamReply())
@@ -311,7 +313,7 @@ class ParkedCalls:
             self._drop_questions(parked)
 
     def _drop_questions(self, parked: ParkedCall) -> None:
-        for each in list(parked.asked.values()):
+        for each in parked.asked:
             each.withdraw("")
 
     def _remember(self, handle: str, why: str) -> None:
@@ -328,8 +330,8 @@ class ParkedCalls:
             return
         position, requests = found
         questions = tuple(
-            StoredQuestion(key, name, asked.request.method, Raw(asked.question.params))
-            for key, asked in parked.asked.items()
+            StoredQuestion(asked.key, name, asked.request.method, Raw(asked.question.params))
+            for asked in parked.asked
             for name, request in requests.items()
             if request is asked.request
         )
@@ -381,7 +383,7 @@ class ParkedCalls:
                 each.request, each.method, bytes(each.params), call
             )
             question = question_of(each.method, each.params)
-            parked.asked[each.key] = self._asked(parked, each.key, request, question)
+            parked.asked += (self._asked(parked, each.key, request, question),)
         self._parked[parked.id] = parked
         self._sweep_by(stored.expires)
 
@@ -427,22 +429,18 @@ class ParkedCalls:
         return "its call has ended; call again without it"
 
     def _check(self, parked: ParkedCall, params: Members) -> None:
-        for key, answer in _responses(params).items():
-            asked = parked.asked.get(key)
-            if asked is not None:
-                try:
-                    check_answer(asked.question, answer)
-                except AnswerMismatch as error:
-                    raise _refused(f"inputResponses.{key}: {error}") from None
+        for asked, answer in _answers(parked, params):
+            try:
+                check_answer(asked.question, answer)
+            except AnswerMismatch as error:
+                raise _refused(f"inputResponses.{asked.key}: {error}") from None
 
     def resume(self, parked: ParkedCall, call: Call) -> None:
         """Continue a parked call for the request ``call`` that repeats it, and give the answers."""
         self._end(parked, USED)
         parked.attach(call)
-        for key, answer in _responses(call.params).items():
-            asked = parked.asked.get(key)
-            if asked is not None:
-                asked.give(UpstreamReply(result=Raw(bytes(answer))))
+        for asked, answer in _answers(parked, call.params):
+            asked.give(UpstreamReply(result=Raw(bytes(answer))))
         if parked.reply is not None:
             reply = parked.reply
             self._hand_over(parked)
@@ -453,6 +451,20 @@ class ParkedCalls:
 
 
 USED = "it was used already: each requestState continues its call once"
+
+
+def _key(parked: ParkedCall, request: ServerRequest) -> str:
+    """Return the name of a new question for the client: the id that the server gave it, if it has a name."""
+    given = given_key(request.id)
+    if given is not None and all(given != one.key for one in parked.asked):
+        return given
+    return own_key(parked.count)
+
+
+def _answers(parked: ParkedCall, params: Members) -> list[tuple[AskedQuestion, Raw]]:
+    """Return the open questions of a call that a request answers, each with its answer."""
+    given = _responses(params)
+    return [(asked, given[asked.key]) for asked in parked.asked if asked.key in given]
 
 
 def _responses(params: Members) -> Members:

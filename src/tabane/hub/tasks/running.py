@@ -79,7 +79,7 @@ class RunningCalls:
             adopted.task.put(self._question(adopted, round_, key, request))
 
     def _question(self, adopted: _AdoptedCall, round_: _InputRound, key: str, request: Raw) -> ServerRequest:
-        def answered(reply: UpstreamReply) -> None:
+        def answered(_: ServerRequest, reply: UpstreamReply) -> None:
             round_.open.discard(key)
             if reply.result is not None:
                 round_.responses[key] = reply.result

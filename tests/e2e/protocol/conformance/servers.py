@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.request import Request, urlopen
 
 from tests.e2e.protocol.conformance.suite import ROOT, Revision, SuiteError
 
@@ -70,6 +71,8 @@ async def serving(target: Target, folder: Path) -> AsyncIterator[str]:
         command, *arguments = upstream(target.era)
         configured = {"command": command, "args": arguments, "cwd": str(ROOT)}
         async with hub_over(folder, configured) as url:
+            if (target.revision, target.era) == ("2026-07-28", "legacy"):
+                await _started(url)
             yield url
         return
     async with _upstream_over_http(target.era, folder) as url:
@@ -129,6 +132,36 @@ async def hub_over(
             yield url
         finally:
             await _end(process)
+
+
+async def _started(url: str) -> None:
+    """Wait for the instances that a hub starts once the server has asked: scenarios allow half a second.
+
+    There is one for each set of capabilities that a client has declared.
+    """
+    await asyncio.to_thread(_call, url, "test_input_required_result_elicitation", {"elicitation": {}})
+    for capabilities in ({}, {"elicitation": {}}):
+        await asyncio.to_thread(_call, url, "test_simple_text", capabilities)
+
+
+def _call(url: str, tool: str, capabilities: Mapping[str, Any]) -> None:
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+    }
+    params = {"name": tool, "arguments": {}, "_meta": meta}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = {
+        "accept": "application/json, text/event-stream",
+        "content-type": "application/json",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "tools/call",
+        "mcp-name": tool,
+    }
+    request = Request(url, json.dumps(message).encode(), headers)
+    with urlopen(request, timeout=READY) as response:
+        if b'"result"' not in response.read():
+            raise SuiteError(f"{tool} failed before the suite began")
 
 
 def _environment(folder: Path, configured: Mapping[str, Any]) -> dict[str, str]:
