@@ -53,8 +53,8 @@ class ServerRequest:
     reason if the upstream no longer wants an answer. Whoever does not may say why in ``refusal``.
 
     ``id`` is the id that the upstream gave it, as JSON; empty if it has none. ``about`` is the number of the
-    call on whose stream it came, if the transport shows that. ``call`` is the call that it belongs to. If that
-    is ``guessed``, because all calls share one stream, it may also be another one of the same client.
+    call on whose stream it came, if the transport shows that. ``call`` is the call that it belongs to. If it
+    is ``guessed``, because all calls share one stream, another one of the same client may be the right one.
     """
 
     __slots__ = (
