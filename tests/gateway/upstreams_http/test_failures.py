@@ -340,7 +340,7 @@ def test_a_call_that_is_refused_with_a_large_error_is_not_sent_again(tmp_path: P
         (
             403,
             b'{"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "x"}}',
-            "OAuth is not supported yet",
+            'If it has a login, set "oauth": true.',
         ),
         (202, b"", "does not answer it (202)"),
         (418, b"I am sk-12345678", "status 418: I am ***"),
