@@ -19,7 +19,7 @@ LONG = 60.0
 class Wire:
     """A transport that keeps what it is given."""
 
-    exact = closed = False
+    exact = mirrors_arguments = closed = False
 
     def __init__(self) -> None:
         self.cancelled: list[int] = []

@@ -18,7 +18,7 @@ from tests.harness.patience import until
 class ModernServer:
     """A transport to a server that is answered by hand. ``asked`` has the numbers of requests by method."""
 
-    exact = closed = False
+    exact = mirrors_arguments = closed = False
 
     def __init__(self) -> None:
         self.asked: dict[str, list[int]] = {}

@@ -20,7 +20,7 @@ LONG = 60.0
 class Asked:
     """A transport that notes the numbers of requests."""
 
-    exact = closed = False
+    exact = mirrors_arguments = closed = False
 
     def __init__(self) -> None:
         self.numbers: list[int] = []

@@ -340,7 +340,7 @@ def test_a_call_that_is_refused_with_a_large_error_is_not_sent_again(tmp_path: P
         (
             403,
             b'{"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "x"}}',
-            "OAuth is not supported yet",
+            'If it has a login, set "oauth": true.',
         ),
         (202, b"", "does not answer it (202)"),
         (418, b"I am sk-12345678", "status 418: I am ***"),
@@ -642,6 +642,50 @@ def test_a_call_in_flight_goes_on_while_the_server_takes_no_new_ones(tmp_path: P
         assert text((await asyncio.wait_for(first, SOON))["result"]) == "held"
 
     with_server(tmp_path, calls(held, tool="echo"), scenario)
+
+
+def refusing(times: int, supported: Any) -> Handler:
+    """A modern server that refuses the protocol version of its first requests."""
+
+    async def handle(server: Raw, request: Request, wire: Wire) -> None:
+        if len(server.requests) <= times:
+            data = {"supported": supported, "requested": "2026-07-28"}
+            error = {"code": -32022, "message": "unsupported protocol version", "data": data}
+            wire.json({"jsonrpc": "2.0", "id": request.message["id"], "error": error}, 400)
+        else:
+            await modern(server, request, wire)
+
+    return handle
+
+
+def test_a_version_that_was_refused_and_is_supported_is_tried_once_more(tmp_path: Path) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+        assert text(await client.call("web__echo")) == "done"
+        assert len(server.asked("server/discover")) == 2
+        assert server.asked("initialize") == []
+
+    with_server(tmp_path, refusing(1, ["2027-01-01", "2026-07-28"]), scenario)
+
+
+@pytest.mark.parametrize("supported", [["2025-11-25"], [], None, "2026-07-28", [1]], ids=repr)
+def test_a_version_that_was_refused_is_not_tried_again_if_nothing_names_it(
+    tmp_path: Path, supported: Any
+) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+        await why_not(hub, client)
+        first, second, *_ = server.requests
+        assert (first.rpc, second.rpc) == ("server/discover", "initialize")
+
+    with_server(tmp_path, refusing(1 << 30, supported), scenario)
+
+
+def test_a_server_that_keeps_refusing_the_version_that_it_supports_is_given_up(tmp_path: Path) -> None:
+    async def scenario(server: Raw, hub: RunningHub, client: SocketClient) -> None:
+        assert "unsupported protocol version" in await why_not(hub, client)
+        methods = [request.rpc for request in server.requests[:3]]
+        assert methods == ["server/discover", "server/discover", "initialize"]
+
+    with_server(tmp_path, refusing(1 << 30, ["2026-07-28"]), scenario)
 
 
 def test_a_server_of_the_old_kind_is_found_where_no_type_is_given(tmp_path: Path) -> None:

@@ -241,6 +241,9 @@ class UpstreamTransport(Protocol):
     exact: bool
     """Whether the transport shows which call a question belongs to."""
 
+    mirrors_arguments: bool
+    """Whether arguments are repeated in HTTP headers if the definition of a tool wants that."""
+
     @property
     def closed(self) -> bool: ...
 
@@ -283,7 +286,7 @@ class StdioTransport:
     """
 
     __slots__ = ("_channel", "_most")
-    exact = False
+    exact = mirrors_arguments = False
 
     def __init__(self, channel: LineChannel, most: int = 128 << 20) -> None:
         self._channel, self._most = channel, most

@@ -31,6 +31,7 @@ from tabane.gateway.upstreams.message_reading import (
     is_readable,
     read_line,
     subscription_of,
+    supported_versions,
 )
 from tabane.gateway.upstreams.reply_delivery import ReplyDelivery
 from tabane.gateway.upstreams.server_requests import COMPLETE, ServerRequests
@@ -290,6 +291,7 @@ class Conversation:
                 code,
                 say("{server!n} answered {method} with an error: {error}", server=self._name,
                     method=method.decode(), error=message or code),
+                supported_versions(reply.error),
             )  # fmt: skip
         try:
             return json.fields(reply.result) if reply.result is not None else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -60,11 +60,15 @@ class Peer:
 
 
 class UpstreamRefused(UpstreamError):
-    """The upstream answered with a JSON-RPC error."""
+    """The upstream answered with a JSON-RPC error.
 
-    def __init__(self, code: int, message: Message) -> None:
+    ``versions`` are the protocol versions that it supports, if the error says so.
+    """
+
+    def __init__(self, code: int, message: Message, versions: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.code_answered = code
+        self.versions = versions
 
     @property
     def code(self) -> int:  # type: ignore[override]
@@ -166,7 +170,7 @@ class Handshake:
         return await _first_success([handshake, probe])
 
     async def _discover(self) -> Peer:
-        result = await self._ask(b"server/discover", {}, Era.MODERN)
+        result = await self._discovered()
         versions = json.member(result, "supportedVersions")
         if not isinstance(versions, list) or eras.MODERN not in versions:
             raise UpstreamRefused(
@@ -178,6 +182,15 @@ class Handshake:
             )
         meta = json.fields(result["_meta"]) if "_meta" in result else {}
         return peer_of(Era.MODERN, eras.MODERN, result, meta.get(eras.META_SERVER))
+
+    async def _discovered(self) -> Members:
+        try:
+            return await self._ask(b"server/discover", {}, Era.MODERN)
+        except UpstreamRefused as refusal:
+            # It does support the version, for example in another process behind the same URL: ask once more.
+            if refusal.code != eras.UNSUPPORTED_VERSION or eras.MODERN not in refusal.versions:
+                raise
+        return await self._ask(b"server/discover", {}, Era.MODERN)
 
     async def _initialize(self) -> Peer:
         params = {

@@ -39,7 +39,7 @@ class StreamableHttpTransport:
     for a connection go back to their owners, and the conversation is lost.
     """
 
-    exact = True
+    exact = mirrors_arguments = True
 
     def __init__(
         self,

@@ -13,9 +13,10 @@ from msgspec import Raw
 from tabane.errors import UpstreamError
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.handshake import Peer, UpstreamRefused
+from tabane.gateway.upstreams.header_marks import without_invalid_marks
 from tabane.messages import Message, say
 from tabane.wire import json
-from tabane.wire.era import METHOD_NOT_FOUND
+from tabane.wire.era import METHOD_NOT_FOUND, Era
 from tabane.wire.extensions import SKILLS
 from tabane.wire.json import InvalidJson, Members
 
@@ -34,6 +35,9 @@ MOST_PAGES = 1000
 
 LARGE = 256 << 10
 """Bytes of a page above which it is parsed in a thread."""
+
+MOST_LOGGED = 20
+"""Tools that are left out and named in the log, each time the list is read."""
 
 READ = 4
 """Limit for the size of all pages, as a multiple of the size of a list: they hold more than its items."""
@@ -213,6 +217,8 @@ class UpstreamLists:
         state.started = number = state.started + 1
         try:
             found = await list_all(conversation, LISTS[name], self._server, self._room(name))
+            if name == "tools" and peer.era is Era.MODERN and conversation.transport.mirrors_arguments:
+                found = await self._usable(found)
         except UpstreamError as error:
             self._on_fault(error.message)
             log.warning("%s did not list its %s: %s", self._server, name, error)
@@ -241,6 +247,20 @@ class UpstreamLists:
         budget = self._budget()
         others = sum(state.size for other, state in self._states.items() if other != name)
         return ListBudget(max(0, min(budget.size, self._most() - others)), budget.items)
+
+    async def _usable(self, found: ListedItems) -> ListedItems:
+        """Return the tools that may be called over HTTP, as the specification demands of clients there."""
+        kept, refused = await without_invalid_marks(found.items)
+        for tool, reason in refused[:MOST_LOGGED]:
+            log.warning("%s: left out the tool %r: %s", self._server, tool, reason)
+        if refused:
+            self._on_fault(
+                say(
+                    "{count} {count:tool|tools} left out, because an x-mcp-header annotation is not valid: "
+                    "{tool} ({reason})",
+                    count=len(refused), tool=refused[0].tool, reason=refused[0].reason)
+            )  # fmt: skip
+        return found._replace(items=kept)
 
     def _tell_cut(self, name: str, found: ListedItems) -> None:
         fault = say(

@@ -10,6 +10,8 @@ from tabane.wire import json
 from tabane.wire.era import META_SUBSCRIPTION
 from tabane.wire.json import InvalidJson, JsonRpcFrame
 
+_MOST_VERSIONS = 100
+
 
 class ParsedLine(NamedTuple):
     """A line as a message; ``frame`` is None if it is not one, ``fault`` says why."""
@@ -56,6 +58,18 @@ def subscription_of(params: Raw) -> int | None:
         return int(bytes(meta.get(META_SUBSCRIPTION, b"")))
     except (InvalidJson, ValueError):
         return None
+
+
+def supported_versions(raw: Raw) -> list[str]:
+    """Return the protocol versions that an error names as supported, at most 100; none if it names none."""
+    try:
+        data = json.member(json.fields(raw), "data")
+    except InvalidJson:
+        return []
+    versions = data.get("supported") if isinstance(data, dict) else None
+    if not isinstance(versions, list):
+        return []
+    return [version for version in versions[:_MOST_VERSIONS] if isinstance(version, str)]
 
 
 def _begins(raw: Raw, with_: bytes) -> bool:

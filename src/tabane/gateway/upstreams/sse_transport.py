@@ -62,7 +62,7 @@ _RETRIES = (0.1, 0.4, 1.0)
 class SseTransport:
     """Carries a conversation over one stream, and posts requests."""
 
-    exact = False
+    exact = mirrors_arguments = False
 
     def __init__(
         self,

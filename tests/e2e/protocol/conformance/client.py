@@ -17,12 +17,15 @@ from urllib.parse import urljoin
 
 from tabane.errors import TabaneError
 from tabane.operations import Caller, Face
+from tabane.wire.era import META_CAPABILITIES
 from tests.harness.patience import LONG
 from tests.harness.running_hub import Client, Json, RunningHub, SocketClient, running_hub
 
 SERVER = "suite"
 METADATA_DOCUMENT = "https://conformance-test.local/client-metadata.json"
 MOST_LOGINS = 4
+MOST_ROUNDS = 8
+CAPABILITIES: Json = {"elicitation": {"form": {"applyDefaults": True}}}
 _REDIRECTS = 5
 
 
@@ -46,8 +49,7 @@ async def _drive(url: str, scenario: str, context: Json, revision: str) -> None:
     version: Client = "2026-07-28" if revision == "2026-07-28" else "2025-11-25"
     with tempfile.TemporaryDirectory(prefix="tabane-client-") as folder:
         async with running_hub(Path(folder, "home"), {SERVER: definition}, start_servers="on_demand") as here:
-            capabilities = {"elicitation": {"form": {"applyDefaults": True}}}
-            line = await here.connect(version, mode="full", capabilities=capabilities)
+            line = await here.connect(version, mode="full", capabilities=CAPABILITIES)
             line.answer = _answered
             await _Driver(here, line, context).run()
 
@@ -70,6 +72,14 @@ def _answered(question: Json) -> Json:
     properties = question["params"].get("requestedSchema", {}).get("properties", {})
     content = {name: field["default"] for name, field in properties.items() if "default" in field}
     return {"result": {"action": "accept", "content": content}}
+
+
+def _responses(result: Json) -> Json:
+    """What the repeated request carries to answer the questions in a result."""
+    asked = result.get("inputRequests", {})
+    answers = {key: _answered(question)["result"] for key, question in asked.items()}
+    state = {"requestState": result["requestState"]} if "requestState" in result else {}
+    return {"inputResponses": answers, **state}
 
 
 class _Driver:
@@ -103,12 +113,25 @@ class _Driver:
         name = f"{SERVER}__{call['name']}"
         given = call["arguments"] if "arguments" in call else await self._arguments(name)
         params = {"name": name, "arguments": given}
-        for _ in range(MOST_LOGINS):
-            answer = await self._line.request("tools/call", params)
-            text = json.dumps(answer)
-            if "servers login" not in text:
+        for _ in range(MOST_LOGINS + 1):
+            answer = await self._asked(params)
+            if "servers login" not in json.dumps(answer):
                 return
             await self._log_in()
+        raise AssertionError(f"the call of {name} wants one login after another")
+
+    async def _asked(self, params: Json) -> Json:
+        """The response to a call, after its questions were answered."""
+        if self._line.modern:
+            params = {**params, "_meta": {META_CAPABILITIES: CAPABILITIES}}
+        again: Json = {}
+        for _ in range(MOST_ROUNDS):
+            answer = await self._line.request("tools/call", {**params, **again})
+            result = answer.get("result", {})
+            if result.get("resultType") != "input_required":
+                return answer
+            again = _responses(result)
+        raise AssertionError(f"the call of {params['name']} asks one question after another")
 
     async def _arguments(self, tool: str) -> Json:
         """Arguments that the schema of a tool accepts."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import os
 import re
+import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 ROOT = Path(__file__).parents[4]
 TOOLS = ROOT / "build" / "node" / "bin"
@@ -18,7 +21,6 @@ LIMIT = 240.0
 Revision = str
 REVISIONS: tuple[Revision, ...] = ("2026-07-28", "2025-11-25")
 
-_SECTION = re.compile(r"^Server scenarios\b.*\n((?:  - .+\n?)+)", re.MULTILINE)
 _FOLDER = re.compile(r"server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z")
 
 
@@ -44,12 +46,12 @@ def absent() -> str | None:
     return f"{', '.join(missing)} (make node)" if missing else None
 
 
-async def scored(revision: Revision) -> tuple[str, ...]:
-    """The scenarios that a server must pass to conform to the revision, in the suite's order."""
+async def scored(revision: Revision, side: Literal["Server", "Client"] = "Server") -> tuple[str, ...]:
+    """The scenarios that this side must pass to conform to the revision, in the suite's order."""
     listing = await _run("list", "--requirements", revision)
-    found = _SECTION.search(listing)
+    found = re.search(rf"^{side} scenarios\b.*\n((?:  - .+\n?)+)", listing, re.MULTILINE)
     if not found:
-        raise SuiteError(f"no server scenarios in the suite's list for {revision}:\n{listing}")
+        raise SuiteError(f"no scenarios of the {side} in the suite's list for {revision}:\n{listing}")
     return tuple(line.removeprefix("  - ").strip() for line in found[1].splitlines())
 
 
@@ -93,22 +95,30 @@ def outcome(checks: Iterable[Mapping[str, Any]]) -> Outcome:
 
 
 async def _run(*arguments: str, fails: bool = False) -> str:
+    status, out = await run_suite(*arguments)
+    if status and not fails:
+        raise SuiteError(f"conformance {' '.join(arguments)}: {out}")
+    return out
+
+
+async def run_suite(*arguments: str, limit: float = LIMIT) -> tuple[int, str]:
+    """The exit status and the output of the suite. What it started ends with it."""
     process = await asyncio.create_subprocess_exec(
         str(TOOLS / "node"),
         str(TOOLS / "conformance"),
         *arguments,
+        cwd=ROOT,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,
     )
     try:
-        out, _ = await asyncio.wait_for(process.communicate(), LIMIT)
+        out, _ = await asyncio.wait_for(process.communicate(), limit)
     except TimeoutError:
-        raise SuiteError(f"the suite did not end in {LIMIT:.0f} s: {' '.join(arguments)}") from None
+        raise SuiteError(f"the suite did not end in {limit:.0f} s: {' '.join(arguments)}") from None
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode and not fails:
-        raise SuiteError(f"conformance {' '.join(arguments)}: {out.decode(errors='replace')}")
-    return out.decode(errors="replace")
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    return process.returncode or 0, out.decode(errors="replace")
