@@ -51,6 +51,7 @@ class ServerLogin:
         self.needed: LoginRequired | None = None
         self.wanted: tuple[str, ...] = ()
         self.challenge: BearerChallenge | None = None
+        self.beginning = asyncio.Lock()
         self._file, self._book, self._network, self._metadata_url = file, book, network, metadata_url
         self._renewing: asyncio.Task[KeptTokens] | None = None
         self._failure: tuple[float, Message] | None = None
