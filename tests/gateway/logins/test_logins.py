@@ -52,9 +52,8 @@ class SignedHub:
     async def refused(self, tool: str) -> str:
         """The text of a call that fails."""
         answer = await self.line.request("tools/call", {"name": f"up__{tool}", "arguments": {"text": "x"}})
-        assert "error" in answer, answer
-        message: str = answer["error"]["message"]
-        return message
+        assert answer["result"]["isError"], answer
+        return text(answer["result"])
 
     async def echo(self, words: str = "hello") -> str:
         return text(await self.line.call("up__echo", text=words))

@@ -195,6 +195,7 @@ class ServerLogin:
                 scopes=", ".join(scopes),
             ),
             name,
+            say("this call needs more permissions ({scopes})", scopes=", ".join(scopes)),
         )
 
     async def _offers(self, challenge: BearerChallenge | None) -> bool:
@@ -311,7 +312,7 @@ class ServerLogin:
         return self._need(why)
 
     def _need(self, why: Message | None = None) -> LoginRequired:
-        self.needed = LoginRequired(login_text(self.server.name, why), self.server.name)
+        self.needed = LoginRequired(login_text(self.server.name, why), self.server.name, why)
         return self.needed
 
     def signed_in(self) -> None:

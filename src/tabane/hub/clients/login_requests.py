@@ -164,17 +164,17 @@ class LoginRequests:
             return None
         if not isinstance(page, str) or not page.startswith(("https://", "http://")):
             raise error
-        question = self._question(server, begun, page)
+        question = self._question(server, error.why, begun, page)
         if self._session.era is Era.MODERN:
             if "url" not in self._session.features:
-                raise _with_page(server, begun, page)
+                raise _with_page(error, begun, page)
             binding = self._binding(kept.method, kept.params)
             return self._hub.parked.ask_to_open({"login": question}, binding, login=True)
         try:
             if not await self._agreed(key, kept, server, question):
                 raise error
         except CannotAsk:
-            raise _with_page(server, begun, page) from None
+            raise _with_page(error, begun, page) from None
         return None
 
     async def _begin(self, server: Server, error: LoginRequired) -> dict[str, Any]:
@@ -196,14 +196,14 @@ class LoginRequests:
         logins, loop = self._logins, asyncio.get_running_loop()
         assert logins is not None  # takes
         end, count = loop.time() + LONGEST, 0
-        while (found := logins.describe(server))["state"] == "waiting":
+        while (attempt := logins.attempts.of(server.name)) is not None and attempt.waits:
             if (left := end - loop.time()) <= 0:
                 raise _failed(server, say("nobody finished it in time"))
             count += 1
             self._tell_progress(key, kept.meta, server, count)
             await logins.wait(server, min(left, SIGN))
-        if found["state"] == "failed":
-            raise _failed(server, found["reason"])
+        if attempt is not None and attempt.state == "failed":
+            raise _failed(server, attempt.reason)
         return logins.needed(server.name) is None
 
     async def _agreed(self, key: bytes, kept: RepeatableRequest, server: Server, question: Question) -> bool:
@@ -243,9 +243,11 @@ class LoginRequests:
         else:
             session.fail(request_id, error)
 
-    def _question(self, server: Server, begun: Mapping[str, Any], page: str) -> Question:
+    def _question(
+        self, server: Server, why: Message | None, begun: Mapping[str, Any], page: str
+    ) -> Question:
         """Return the question for the user. Its id is that of the login, with that of the session."""
-        message = _message(server, begun).render(self._session.caller.lang)
+        message = _message(server, why, begun).render(self._session.caller.lang)
         name = f"login-{self._session.key}-{begun['id']}"
         asked = {"mode": "url", "message": message, "url": page, "elicitationId": name}
         return Question("url", json.encode(asked))
@@ -292,30 +294,33 @@ def _accepts(reply: UpstreamReply) -> bool:
         return False
 
 
-def _message(server: Server, begun: Mapping[str, Any]) -> Message:
-    """Return the sentence that asks the user to log in."""
+def _message(server: Server, why: Message | None, begun: Mapping[str, Any]) -> Message:
+    """Return the text that asks the user to log in."""
+    needed = (
+        say("{server!n} requires a new login: {why}.", server=server.name, why=why)
+        if why
+        else say("{server!n} requires a login.", server=server.name)
+    )
     code = begun.get("user_code")
     if isinstance(code, str):
         return say(
-            "{server!n} requires a login. Open the page, enter the code {code}, and log in. The call then "
-            "continues.", server=server.name, code=code)  # fmt: skip
-    return say(
-        "{server!n} requires a login. Open the page and log in. The call then continues.", server=server.name
-    )
+            "{needed} Open the page, enter the code {code}, and log in. The call then continues.",
+            needed=needed, code=code)  # fmt: skip
+    return say("{needed} Open the page and log in. The call then continues.", needed=needed)
 
 
-def _with_page(server: Server, begun: Mapping[str, Any], page: str) -> LoginRequired:
+def _with_page(error: LoginRequired, begun: Mapping[str, Any], page: str) -> LoginRequired:
     """Return the error for a client that cannot be asked: its text has the address of the page."""
     code = begun.get("user_code")
     if isinstance(code, str):
         text = say(
-            "{server!n} requires a login. Open {url} and enter the code {code}, or run: tabane servers login "
-            "{server!c}. Then call again.", server=server.name, url=page, code=code)  # fmt: skip
+            "{problem}\nOr open this page, enter the code {code}, log in, and call again: {url}",
+            problem=error.message, url=page, code=code)  # fmt: skip
     else:
         text = say(
-            "{server!n} requires a login. Open {url} and log in, or run: tabane servers login {server!c}. "
-            "Then call again.", server=server.name, url=page)  # fmt: skip
-    return LoginRequired(text, server.name)
+            "{problem}\nOr open this page, log in, and call again: {url}", problem=error.message, url=page
+        )
+    return LoginRequired(text, error.server)
 
 
 def _failed(server: Server, why: Message | None) -> LoginRequired:
