@@ -243,9 +243,7 @@ class LoginRequests:
         else:
             session.fail(request_id, error)
 
-    def _question(
-        self, server: Server, why: Message | None, begun: Mapping[str, Any], page: str
-    ) -> Question:
+    def _question(self, server: Server, why: Message | None, begun: Mapping[str, Any], page: str) -> Question:
         """Return the question for the user. Its id is that of the login, with that of the session."""
         message = _message(server, why, begun).render(self._session.caller.lang)
         name = f"login-{self._session.key}-{begun['id']}"

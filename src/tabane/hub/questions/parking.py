@@ -387,9 +387,7 @@ class ParkedCalls:
 
     # -- resuming ----------------------------------------------------------------------------------
 
-    def ask_to_open(
-        self, urls: Mapping[str, Question], binding: CallBinding, *, login: bool = False
-    ) -> Raw:
+    def ask_to_open(self, urls: Mapping[str, Question], binding: CallBinding, *, login: bool = False) -> Raw:
         """Return the result that asks a client to open URLs, and to call again then. Nothing is parked.
 
         ``login``: the URLs are those of a login, and :meth:`opened` takes the answer.
