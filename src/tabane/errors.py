@@ -134,13 +134,16 @@ class UpstreamUnavailable(UpstreamError):
 
 
 class LoginRequired(UpstreamUnavailable):
-    """The user has to log in at the server first, or again. ``server`` is its name."""
+    """The user has to log in at the server first, or again. ``server`` is its name.
+
+    ``why`` is why a login that was valid is not enough, as far as that is known.
+    """
 
     reason = "login"
 
-    def __init__(self, message: Message, server: str) -> None:
+    def __init__(self, message: Message, server: str, why: Message | None = None) -> None:
         super().__init__(message)
-        self.server = server
+        self.server, self.why = server, why
 
 
 class UpstreamDied(UpstreamError):

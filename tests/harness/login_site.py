@@ -361,6 +361,16 @@ def _mcp(kind: str) -> ASGIApp:
         """Publish a text."""
         return f"published {text}"
 
+    @server.resource("guarded://text")
+    def words() -> str:
+        """Some words."""
+        return "guarded words"
+
+    @server.prompt()
+    def greeting() -> str:
+        """Greet."""
+        return "guarded words"
+
     open_to_all = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     if kind == "sse":
         return server.sse_app(transport_security=open_to_all)

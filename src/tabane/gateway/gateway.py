@@ -537,8 +537,8 @@ class Gateway:
             with contextlib.suppress(TabaneError):
                 if instance.connection and instance.vitals.error is not None:
                     # It was connected before, and could not list its tools without the login.
-                    await instance.stop()
-                if not instance.connection:
+                    instance.reconnect()
+                elif not instance.connection:
                     await instance.start()
                 await instance.listed()
 

@@ -10,6 +10,9 @@ from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.tool import Tool
 from tabane.operations import Access, Caller, CallTarget
 
+START_LOGIN = CallTarget("start_login", source="admin", kind="operation")
+"""Stands for the beginning of a login at a server, which is the business of the hub's user."""
+
 
 class NamedTools(Protocol):
     """Tools by their public names."""

@@ -105,17 +105,39 @@ class LoginAttempts:
         return self._by_server.get(server)
 
     async def start(
-        self, login: ServerLogin, flow: Flow, hub_callback: str | None, added: tuple[str, ...], *, anew: bool
+        self,
+        login: ServerLogin,
+        flow: Flow,
+        hub_callback: str | None,
+        added: tuple[str, ...],
+        *,
+        anew: bool,
+        joins: bool = False,
     ) -> LoginAttempt:
         """Begin a login, and return what the user needs. The same one, if it waits already and not ``anew``.
 
         ``hub_callback`` is the URL of the hub to which the browser returns; None for a port of this computer.
+        With ``joins``, a login that waits in another way is good enough, if that browser can finish it.
         Raises UpstreamUnavailable, UpstreamOverloaded, and ConfigurationError if that port is taken.
         """
+        async with login.beginning:  # who comes meanwhile gets the same one
+            before = self._by_server.get(login.server.name)
+            if not anew and before is not None and _serves(before, login, added):
+                if (before.flow, before.redirect) == (flow, hub_callback or ""):
+                    return before
+                if joins and _is_finished_by(before, hub_callback):
+                    return before
+            return await self._start(before, login, flow, hub_callback, added)
+
+    async def _start(
+        self,
+        before: LoginAttempt | None,
+        login: ServerLogin,
+        flow: Flow,
+        hub_callback: str | None,
+        added: tuple[str, ...],
+    ) -> LoginAttempt:
         name = login.server.name
-        before = self._by_server.get(name)
-        if not anew and before is not None and _serves(before, login, flow, hub_callback, added):
-            return before
         if sum(each.waits for each in self._by_server.values()) >= MOST and not (before and before.waits):
             raise UpstreamOverloaded(
                 say("{count} {count:login waits|logins wait} already. Finish one of them first.", count=MOST)
@@ -346,17 +368,19 @@ def _end(attempt: LoginAttempt, state: Literal["done", "failed"], reason: Messag
         attempt.waiting.cancel()
 
 
-def _serves(
-    before: LoginAttempt, login: ServerLogin, flow: Flow, hub: str | None, added: tuple[str, ...]
-) -> bool:
-    """Return whether a login that waits is the one that is to begin."""
+def _serves(before: LoginAttempt, login: ServerLogin, added: tuple[str, ...]) -> bool:
+    """Return whether a login that waits gets what is wanted, and has time left."""
     return (
         before.state == "waiting"
         and before.login is login
-        and (before.flow, before.redirect) == (flow, hub or "")
         and set(added) | set(login.wanted) <= set(before.scopes)
         and before.expires - time.time() > _LEAST_LEFT
     )
+
+
+def _is_finished_by(before: LoginAttempt, hub_callback: str | None) -> bool:
+    """Return whether a browser can finish a login: one of this computer can return to any address."""
+    return hub_callback is None or before.flow == "device_code" or bool(before.redirect)
 
 
 def _port_of(redirect: str) -> int:

@@ -96,9 +96,11 @@ class ServerLogins:
         scopes: Iterable[str] = (),
         *,
         anew: bool = False,
+        joins: bool = False,
     ) -> dict[str, Any]:
         """Begin a login, and return what the user needs for it. ``redirect`` is ``local`` or ``hub``.
 
+        With ``joins``, one that waits in another way is returned if the user's browser can finish it.
         A client that acts for itself is logged in at once. Raises BadArguments and UpstreamUnavailable.
         """
         login = self._login_at(server)
@@ -116,7 +118,7 @@ class ServerLogins:
                 raise BadArguments(
                     say("The hub is not reachable over HTTP, so the browser cannot return to it."), "redirect"
                 )
-        attempt = await self.attempts.start(login, chosen, callback, tuple(scopes), anew=anew)
+        attempt = await self.attempts.start(login, chosen, callback, tuple(scopes), anew=anew, joins=joins)
         return attempt.describe()
 
     async def _own_login(self, login: ServerLogin) -> None:

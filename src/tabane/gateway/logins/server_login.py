@@ -51,6 +51,7 @@ class ServerLogin:
         self.needed: LoginRequired | None = None
         self.wanted: tuple[str, ...] = ()
         self.challenge: BearerChallenge | None = None
+        self.beginning = asyncio.Lock()
         self._file, self._book, self._network, self._metadata_url = file, book, network, metadata_url
         self._renewing: asyncio.Task[KeptTokens] | None = None
         self._failure: tuple[float, Message] | None = None
@@ -194,6 +195,7 @@ class ServerLogin:
                 scopes=", ".join(scopes),
             ),
             name,
+            say("this call needs more permissions ({scopes})", scopes=", ".join(scopes)),
         )
 
     async def _offers(self, challenge: BearerChallenge | None) -> bool:
@@ -310,7 +312,7 @@ class ServerLogin:
         return self._need(why)
 
     def _need(self, why: Message | None = None) -> LoginRequired:
-        self.needed = LoginRequired(login_text(self.server.name, why), self.server.name)
+        self.needed = LoginRequired(login_text(self.server.name, why), self.server.name, why)
         return self.needed
 
     def signed_in(self) -> None:

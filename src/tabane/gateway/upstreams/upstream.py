@@ -270,6 +270,23 @@ class Upstream:
             self._set(UpstreamState.IDLE)
         await self.ensure(patient=True)
 
+    def reconnect(self) -> None:
+        """End the connection and start again. Calls that come meanwhile wait for that."""
+        if self._connection is None or self._starting or self._closed:
+            return
+        connection, self._connection = self._connection, None
+        self.offers.lost()
+        self._set(UpstreamState.STARTING)
+        self._starting = self._loop.create_task(self._begin_after(connection))
+
+    async def _begin_after(self, connection: UpstreamConnection) -> None:
+        try:
+            await connection.stop()
+        except BaseException:
+            self._starting = None
+            raise
+        await self._begin()
+
     async def stop(self) -> None:
         """Stop at the request of the user, until :meth:`start`. Waiting calls are refused."""
         self._set(UpstreamState.STOPPED)

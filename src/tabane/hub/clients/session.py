@@ -15,11 +15,12 @@ from typing import Any, NamedTuple, Protocol
 
 from msgspec import UNSET, Raw
 
-from tabane.errors import HubDraining, HubError, RateLimited, TabaneError
+from tabane.errors import HubDraining, HubError, LoginRequired, RateLimited, TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.upstreams.call import ServerRequest
 from tabane.hub.clients.calls import MOST_UNREAD, ClientCalls
 from tabane.hub.clients.client_questions import ClientQuestions
+from tabane.hub.clients.login_requests import REPEATABLE, LoginRequests
 from tabane.hub.clients.outlet import Outlet
 from tabane.hub.clients.project_access import works_in
 from tabane.hub.clients.roots import answer_with_roots, follow_roots, waits_for_roots
@@ -134,6 +135,7 @@ class Session:
         "features",
         "held",
         "key",
+        "logins",
         "mode",
         "on_held",
         "outlet",
@@ -166,6 +168,7 @@ class Session:
         self.on_held: Callable[[], None] | None = None
         self.questions: ClientQuestions | None = None
         self.calls = ClientCalls(self, host.questions.parked)
+        self.logins = LoginRequests(self, host.gateway, host.questions)
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
         self._subscriptions: ClientSubscriptions | None = None
         self._told_version = host.gateway.catalogue.version
@@ -205,6 +208,7 @@ class Session:
             return
         self.over = True
         self.calls.close()
+        self.logins.clear()
         for task in self._tasks.values():
             task.cancel()
         if self.questions:
@@ -365,6 +369,10 @@ class Session:
                 handler = self._host.unknown.handler(method)
             if handler is None:
                 raise ProtocolRefusal(eras.METHOD_NOT_FOUND, f"Method not found: {method}")
+            if method in REPEATABLE:
+                params = self.logins.begun(
+                    request_id, method, params, meta, partial(handler, self, request_id)
+                )
             if waits_for_roots(self, self._host, method):
                 answer = partial(handler, self, request_id, params, meta)
                 self.run(request_id, answer_with_roots(self, self._host, request_id, answer))
@@ -441,6 +449,7 @@ class Session:
     def cancel(self, request_id: bytes, reason: str) -> None:
         """Cancel a request. It is not answered, but a subscription ends with its result."""
         self.calls.cancel(request_id, reason)
+        self.logins.over(request_id)
         task = self._tasks.pop(request_id, None)
         if task:
             task.cancel()
@@ -451,6 +460,8 @@ class Session:
 
     def give(self, request_id: bytes | Raw | None, line: bytes, *, ok: bool = True) -> None:
         """Send the final answer to a request, as a line."""
+        if request_id is not None:
+            self.logins.over(bytes(request_id))
         self.outlet.answer(None if request_id is None else bytes(request_id), line, ok)
 
     def answer(self, request_id: Raw, result: bytes) -> None:
@@ -473,6 +484,8 @@ class Session:
 
         Until then, the client is not read on where that is possible: see ``held`` and ``on_held``.
         """
+        if isinstance(error, LoginRequired) and self.logins.takes(request_id, error):
+            return
         if isinstance(error, RateLimited) and error.pause > 0 and not self.over:
             self.held += 1
             self._tell_held()

@@ -25,6 +25,9 @@ LONGEST = 300
 AGAIN = "again"
 """Stands for the call in a handle of a call that is not parked but made again."""
 
+LOGIN = "login"
+"""The same for a call that is made again after a login at its server."""
+
 _PREFIX = "tbq"
 
 

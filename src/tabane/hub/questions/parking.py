@@ -18,7 +18,7 @@ from tabane.errors import UpstreamError
 from tabane.gateway.upstreams.adopted_call import AdoptedCall, CallHolder
 from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.gateway.upstreams.server_requests import LIMIT
-from tabane.hub.questions.handles import AGAIN, CallBinding, CallHandle, ForgedHandle, HandleSigner
+from tabane.hub.questions.handles import AGAIN, LOGIN, CallBinding, CallHandle, ForgedHandle, HandleSigner
 from tabane.hub.questions.open_questions import OpenQuestion, OpenQuestions
 from tabane.hub.questions.parked_files import ParkedFiles, StoredCall, StoredQuestion
 from tabane.hub.questions.question_keys import given_key, own_key
@@ -389,10 +389,32 @@ class ParkedCalls:
 
     # -- resuming ----------------------------------------------------------------------------------
 
-    def ask_to_open(self, urls: Mapping[str, Question], binding: CallBinding) -> Raw:
-        """Return the result that asks a client to open URLs, and to call again then. Nothing is parked."""
-        handle = CallHandle(AGAIN, 0, int(time.time() + self.life))
+    def ask_to_open(self, urls: Mapping[str, Question], binding: CallBinding, *, login: bool = False) -> Raw:
+        """Return the result that asks a client to open URLs, and to call again then. Nothing is parked.
+
+        ``login``: the URLs are those of a login, and :meth:`opened` takes the answer.
+        """
+        handle = CallHandle(LOGIN if login else AGAIN, 0, int(time.time() + self.life))
         return Raw(input_required(urls, self._signer().sign(handle, binding)))
+
+    def opened(self, params: Members, binding: CallBinding) -> bool | None:
+        """Return whether the user agreed to open the page of a login; None if a request answers no such.
+
+        Raises ProtocolRefusal if the answer is too late, or missing.
+        """
+        state = text(params.get("requestState"))
+        try:
+            handle = self._signer().check(state, binding) if state is not None else None
+        except ForgedHandle:
+            return None  # it may be bound to another name of the tool
+        if handle is None or handle.call != LOGIN:
+            return None
+        if handle.expires <= time.time():
+            raise _refused("requestState: it has expired; call again without it")
+        answers = _responses(params)
+        if not answers:
+            raise _refused("inputResponses: the answer to the question about the login is missing")
+        return all(_agrees(answer) for answer in answers.values())
 
     def claim(self, params: Members, binding: CallBinding) -> ParkedCall | bool:
         """Return the parked call that a request continues; False if it is no business of this hub.
@@ -479,12 +501,15 @@ def _check_opened(params: Members, handle: CallHandle) -> None:
     if handle.expires <= time.time():
         raise _refused("requestState: it has expired; call again without it")
     for key, answer in _responses(params).items():
-        try:
-            agreed = text(fields(answer).get("action")) == "accept"
-        except InvalidJson:
-            agreed = False
-        if not agreed:
+        if not _agrees(answer):
             raise _refused(f"inputResponses.{key}: the call needs the URL, which was not opened")
+
+
+def _agrees(answer: Raw) -> bool:
+    try:
+        return text(fields(answer).get("action")) == "accept"
+    except InvalidJson:
+        return False
 
 
 def _refused(message: str) -> ProtocolRefusal:

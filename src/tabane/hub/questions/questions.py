@@ -27,7 +27,7 @@ class HubQuestions:
     """The questions of servers to the clients of a hub.
 
     ``adopt`` connects to a server for a call of an earlier hub. ``to_page`` says whether a person answers on
-    the web page what a client cannot be asked.
+    the web page what a client cannot be asked. ``login_waits`` counts requests that wait for logins.
     """
 
     def __init__(
@@ -38,6 +38,7 @@ class HubQuestions:
     ) -> None:
         self._home, self.to_page = home, to_page
         self.open = OpenQuestions()
+        self.login_waits = 0
         self._signer: HandleSigner | None = None
         self.parked = ParkedCalls(self.signer, self.open, self.takes, ParkedFiles(home), adopt)
 
