@@ -36,8 +36,9 @@ Json = dict[str, Any]
 class Flavor:
     """How the authorization server is, and what the MCP server says of it.
 
-    ``life`` is the lifetime of access tokens in seconds. ``challenge``: the MCP server names its metadata in
-    the answer to a request without a token. ``scope_of`` names tools that need a scope.
+    ``life`` is the lifetime of access tokens in seconds. ``refusal_status`` is the status of refusals at its
+    token endpoint: some servers on the internet answer them with 200. ``challenge``: the MCP server names its
+    metadata in the answer to a request without a token. ``scope_of`` names tools that need a scope.
     """
 
     registration: bool = True
@@ -61,6 +62,7 @@ class Flavor:
     scope_of: tuple[tuple[str, str], ...] = ()
     declines: bool = False
     token_endpoint: str = ""
+    refusal_status: int = 400
 
 
 @dataclass
@@ -230,13 +232,13 @@ class LoginSite:
             grant = self.codes.pop(form["code"], None)
             digest = hashlib.sha256(form["code_verifier"].encode()).digest()
             if grant is None or base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != grant.challenge:
-                return JSONResponse({"error": "invalid_grant"}, 400)
+                return JSONResponse({"error": "invalid_grant"}, self.flavor.refusal_status)
             assert (grant.client, grant.redirect) == (client, form["redirect_uri"])
             return self._tokens(grant)
         if kind == "refresh_token":
             old = self.refresh.get(form["refresh_token"])
             if old is None or old.client != client:
-                return JSONResponse({"error": "invalid_grant"}, 400)
+                return JSONResponse({"error": "invalid_grant"}, self.flavor.refusal_status)
             if self.flavor.rotating:
                 del self.refresh[form["refresh_token"]]
             return self._tokens(old, rotated=self.flavor.rotating)
@@ -247,11 +249,11 @@ class LoginSite:
     def _device_token(self, form: Json) -> Response:
         device = self.devices.get(form.get("device_code", ""))
         if device is None:
-            return JSONResponse({"error": "expired_token"}, 400)
+            return JSONResponse({"error": "expired_token"}, self.flavor.refusal_status)
         if self.flavor.declines:
-            return JSONResponse({"error": "access_denied"}, 400)
+            return JSONResponse({"error": "access_denied"}, self.flavor.refusal_status)
         if not device.approved:
-            return JSONResponse({"error": "authorization_pending"}, 400)
+            return JSONResponse({"error": "authorization_pending"}, self.flavor.refusal_status)
         return self._tokens(device)
 
     def _client(self, request: Request, form: Json) -> str | None:

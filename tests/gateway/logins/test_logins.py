@@ -233,12 +233,13 @@ def _without(grant: Any, scope: str) -> Any:
     return grant
 
 
-def test_a_login_with_a_code_on_another_device(tmp_path: Path) -> None:
+@pytest.mark.parametrize("status", [400, 200])
+def test_a_login_with_a_code_on_another_device(tmp_path: Path, status: int) -> None:
     async def scenario() -> None:
-        async with login_site() as site, signed_hub(tmp_path, site) as hub:
+        async with login_site(refusal_status=status) as site, signed_hub(tmp_path, site) as hub:
             begun = await hub.call("start_login", server="up", flow="device")
             assert begun["verification_url"] == f"{site.issuer}/enter"
-            await until(lambda: site.forms("/as/token"), "the hub polls")
+            await until(lambda: len(site.forms("/as/token")) > 1, "the hub polls again")
             site.approve(begun["user_code"])
             assert (await hub.state())["state"] == "signed_in"
             await hub.ready()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
-from base64 import urlsafe_b64encode
 from dataclasses import dataclass, field
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from tabane.errors import BadArguments
 from tabane.gateway.logins.metadata import AuthorizationServer
+from tabane.gateway.logins.oauth_messages import authorization_url, pkce_pair
 from tabane.messages import Message, say
 
 LONGEST_ANSWER = 16 << 10
@@ -44,23 +43,12 @@ def authorization_request(
     fields: dict[str, str],
 ) -> AuthorizationRequest:
     """Return a new request. ``fields`` say for which server the token is meant."""
-    state, verifier = secrets.token_urlsafe(32), secrets.token_urlsafe(48)
-    challenge = urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-    query = {
-        "response_type": "code",
-        "client_id": client,
-        "redirect_uri": redirect,
-        "state": state,
-        "code_challenge": challenge,
-        "code_challenge_method": "S256",
-        **({"scope": " ".join(scopes)} if scopes else {}),
-        **({"prompt": "consent"} if "offline_access" in scopes else {}),
-        **fields,
-    }
-    mark = "&" if urlsplit(place.authorization_endpoint).query else "?"
-    return AuthorizationRequest(
-        state, verifier, redirect, f"{place.authorization_endpoint}{mark}{urlencode(query)}"
-    )
+    state = secrets.token_urlsafe(32)
+    verifier, challenge = pkce_pair()
+    if "offline_access" in scopes:
+        fields = {"prompt": "consent", **fields}
+    url = authorization_url(place.authorization_endpoint, client, redirect, state, challenge, scopes, fields)
+    return AuthorizationRequest(state, verifier, redirect, url)
 
 
 def parameters_of(url: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ from typing import Any
 from tabane.gateway.logins.fetching import LoginHttp
 from tabane.gateway.logins.kept_login import KeptLogin
 from tabane.gateway.logins.metadata import is_safe
+from tabane.gateway.logins.oauth_messages import with_fields
 from tabane.gateway.logins.token_requests import TokensRefused, client_request, resource_fields
 from tabane.gateway.servers.oauth_keys import OAuthOptions
 from tabane.messages import say
@@ -40,7 +41,7 @@ async def device_code(
     http: LoginHttp, login: KeptLogin, options: OAuthOptions, endpoint: str, scopes: tuple[str, ...]
 ) -> DeviceCode:
     """Return a new code. Raises TokensRefused and LoginRequestFailed."""
-    form = {**({"scope": " ".join(scopes)} if scopes else {}), **resource_fields(login)}
+    form = with_fields("", {**({"scope": " ".join(scopes)} if scopes else {}), **resource_fields(login)})
     answer = await client_request(http, login, options, endpoint, form)
     document = answer.document
     code, user_code, page = (document.get(key) for key in ("device_code", "user_code", "verification_uri"))

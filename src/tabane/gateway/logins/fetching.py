@@ -19,6 +19,7 @@ import msgspec
 from tabane import __version__
 from tabane.errors import TabaneError
 from tabane.gateway.logins.metadata import is_safe, origin_of
+from tabane.gateway.logins.oauth_messages import import_library
 from tabane.gateway.servers.server import Server, is_loopback
 from tabane.gateway.upstreams.http_routing import proxy_for
 from tabane.gateway.upstreams.http_tls import context
@@ -141,9 +142,10 @@ class LoginHttp:
             answer, _ = await self._send("GET", url, options, read=False, own=True)
             return answer
 
-    async def post(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> LoginAnswer:
+    async def post(self, url: str, form: str, headers: Mapping[str, str]) -> LoginAnswer:
         """Send a form, and return the answer. Redirects are not followed. Raises LoginRequestFailed."""
-        answer, _ = await self._send("POST", url, {"data": form, "headers": headers})
+        headers = {"Content-Type": "application/x-www-form-urlencoded", **headers}
+        answer, _ = await self._send("POST", url, {"data": form.encode(), "headers": headers})
         return answer
 
     async def post_json(self, url: str, document: Mapping[str, Any]) -> LoginAnswer:
@@ -253,6 +255,8 @@ class _HostRefused(OSError):
 
 def _import() -> None:
     import aiohttp  # noqa: F401
+
+    import_library()
 
 
 def _resolver(refuse: Callable[[str, str], Message | None]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ from tabane.gateway.logins.device_codes import DeviceCode, device_code
 from tabane.gateway.logins.discovery import LoginPlace, discover
 from tabane.gateway.logins.fetching import LoginHttp, LoginRequestFailed
 from tabane.gateway.logins.kept_login import KeptLogin, KeptTokens
+from tabane.gateway.logins.oauth_messages import code_form, device_form
 from tabane.gateway.logins.redirect_listener import RedirectListener
 from tabane.gateway.logins.server_login import ServerLogin
 from tabane.gateway.logins.token_requests import (
@@ -249,9 +250,8 @@ class LoginAttempts:
         pause, failures = code.interval, 0
         while attempt.state == "waiting" and time.time() < attempt.expires:
             await asyncio.sleep(pause)
-            form = {"grant_type": DEVICE_GRANT, "device_code": code.code, **resource_fields(attempt.kept)}
             try:
-                await self._finish(attempt, form)
+                await self._finish(attempt, device_form(code.code, resource_fields(attempt.kept)))
                 return
             except LoginRequestFailed:
                 failures += 1
@@ -289,14 +289,8 @@ class LoginAttempts:
         assert attempt.request is not None
         try:
             code = code_of(parameters, attempt.kept.issuer, names_itself=attempt.names_itself)
-            form = {
-                "grant_type": "authorization_code",
-                "code": code,
-                "redirect_uri": attempt.request.redirect,
-                "code_verifier": attempt.request.verifier,
-                **resource_fields(attempt.kept),
-            }
-            await self._finish(attempt, form)
+            request, fields = attempt.request, resource_fields(attempt.kept)
+            await self._finish(attempt, code_form(code, request.redirect, request.verifier, fields))
         except (LoginRefused, TokensRefused, LoginRequestFailed) as failed:
             if isinstance(failed, TokensRefused) and failed.is_about_client:
                 await attempt.login.forget_client()
@@ -327,7 +321,7 @@ class LoginAttempts:
             "redirected_url",
         )
 
-    async def _finish(self, attempt: LoginAttempt, form: Mapping[str, str]) -> None:
+    async def _finish(self, attempt: LoginAttempt, form: str) -> None:
         """Get tokens and keep them. Raises TokensRefused and LoginRequestFailed."""
         login = attempt.login
         async with login.http() as http:

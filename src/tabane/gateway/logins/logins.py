@@ -15,6 +15,7 @@ from tabane.gateway.logins.kept_login import KeptLogin, url_hash
 from tabane.gateway.logins.login_attempts import Flow, LoginAttempts
 from tabane.gateway.logins.login_book import LoginBook
 from tabane.gateway.logins.login_file import LoginFile
+from tabane.gateway.logins.oauth_messages import revocation_form
 from tabane.gateway.logins.server_login import ServerLogin
 from tabane.gateway.logins.token_requests import TokensRefused, client_request
 from tabane.gateway.servers.server import Server
@@ -210,8 +211,7 @@ class ServerLogins:
             async with asyncio.timeout(REVOCATION), login.http() as http:
                 answers = [
                     await client_request(
-                        http, kept, login.options, kept.revocation_endpoint,
-                        {"token": token, "token_type_hint": hint},
+                        http, kept, login.options, kept.revocation_endpoint, revocation_form(token, hint)
                     )
                     for hint, token in tokens if token
                 ]  # fmt: skip

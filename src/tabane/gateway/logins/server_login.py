@@ -18,6 +18,7 @@ from tabane.gateway.logins.fetching import LoginHttp, LoginNetwork, LoginRequest
 from tabane.gateway.logins.kept_login import KeptClient, KeptLogin, KeptTokens, url_hash
 from tabane.gateway.logins.login_book import LoginBook
 from tabane.gateway.logins.metadata import scopes_for
+from tabane.gateway.logins.oauth_messages import own_form, refresh_form
 from tabane.gateway.logins.token_requests import TokensRefused, request_tokens, resource_fields
 from tabane.gateway.servers.oauth_keys import OAuthOptions
 from tabane.gateway.servers.server import Server
@@ -253,7 +254,7 @@ class ServerLogin:
         if login is None or login.tokens is None:
             raise self._need()
         before = login.tokens
-        form = {"grant_type": "refresh_token", "refresh_token": before.refresh, **resource_fields(login)}
+        form = refresh_form(before.refresh, resource_fields(login))
         tokens = await request_tokens(http, login, self.options, form, before.asked, before)
         # On disk before it is used: the old token may be worthless by now.
         await self.keep(replace(login, tokens=tokens))
@@ -267,11 +268,7 @@ class ServerLogin:
             raise self._failed(failed.message) from None
         login = self.new_login(place, configured_client(place.server, self.options))
         scopes = self.scopes_at(place)
-        form = {
-            "grant_type": "client_credentials",
-            **({"scope": " ".join(scopes)} if scopes else {}),
-            **resource_fields(login),
-        }
+        form = own_form(scopes, resource_fields(login))
         tokens = await request_tokens(http, login, self.options, form, scopes)
         await self.keep(replace(login, tokens=tokens))
         return tokens

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +12,7 @@ from tabane.gateway.logins.authentication import authenticated
 from tabane.gateway.logins.fetching import LoginAnswer, LoginHttp
 from tabane.gateway.logins.kept_login import KeptLogin, KeptTokens
 from tabane.gateway.logins.metadata import granted_scopes
+from tabane.gateway.logins.oauth_messages import TokenAnswerRefused, token_answer, with_fields
 from tabane.gateway.servers.oauth_keys import OAuthOptions
 from tabane.messages import Message, say
 
@@ -44,7 +44,7 @@ async def request_tokens(
     http: LoginHttp,
     login: KeptLogin,
     options: OAuthOptions,
-    form: Mapping[str, str],
+    form: str,
     asked: tuple[str, ...],
     before: KeptTokens | None = None,
 ) -> KeptTokens:
@@ -55,16 +55,22 @@ async def request_tokens(
     answer = await client_request(http, login, options, login.token_endpoint, form)
     if answer.status not in (200, 201):
         raise TokensRefused(answer.error(), _refusal(login, answer))
-    return _tokens(login, answer.document, asked, before)
+    try:
+        found = token_answer(answer.document)
+    except TokenAnswerRefused as refused:
+        # Some servers answer an error with status 200.
+        why = _refusal(login, answer) if refused.has_error else _no_token(login)
+        raise TokensRefused(answer.error(), why) from None
+    return _tokens(login, found, asked, before)
 
 
 async def client_request(
-    http: LoginHttp, login: KeptLogin, options: OAuthOptions, url: str, form: Mapping[str, str]
+    http: LoginHttp, login: KeptLogin, options: OAuthOptions, url: str, form: str
 ) -> LoginAnswer:
     """Send a form as the client of a login, and return the answer. Raises LoginRequestFailed."""
     assert login.client is not None
     fields, headers = await asyncio.to_thread(authenticated, login.client, options, login.issuer)
-    return await http.post(url, {**form, **fields}, headers)
+    return await http.post(url, with_fields(form, fields), headers)
 
 
 def resource_fields(login: KeptLogin) -> dict[str, str]:
@@ -76,24 +82,23 @@ def resource_fields(login: KeptLogin) -> dict[str, str]:
 
 
 def _tokens(
-    login: KeptLogin, document: Mapping[str, Any], asked: tuple[str, ...], before: KeptTokens | None
+    login: KeptLogin, found: Mapping[str, Any], asked: tuple[str, ...], before: KeptTokens | None
 ) -> KeptTokens:
-    access, refresh = document.get("access_token"), document.get("refresh_token")
-    kind = document.get("token_type")
+    access, refresh = found["access_token"], found.get("refresh_token")
     if not _is_token(access):
-        raise TokensRefused("", say("{issuer} answers without a usable access token", issuer=login.issuer))
-    if not isinstance(kind, str) or kind.lower() != "bearer":
+        raise TokensRefused("", _no_token(login))
+    if found.get("token_type", "").lower() != "bearer":
         raise TokensRefused(
             "", say("{issuer} issues tokens of another kind than bearer tokens", issuer=login.issuer)
         )
     now = time.time()
-    scope = document.get("scope")
+    scope = " ".join(found["scope"]) if "scope" in found else None
     scopes = before.scopes if scope is None and before is not None else granted_scopes(scope, asked)
     return KeptTokens(
         access=str(access),
         refresh=str(refresh) if _is_token(refresh) else (before.refresh if before else ""),
         obtained=now,
-        expires=_expiry(now, document.get("expires_in")),
+        expires=_expiry(now, found.get("expires_in")),
         scopes=scopes,
         asked=asked,
     )
@@ -108,12 +113,12 @@ def _is_token(value: object) -> bool:
     )
 
 
-def _expiry(now: float, life: object) -> float:
-    if isinstance(life, str) and life.isdigit():
-        life = int(life[:12])
-    if isinstance(life, bool) or not isinstance(life, int | float) or math.isnan(life):
-        return 0.0
-    return now + min(max(0.0, float(life)), _LONGEST_LIFE)
+def _expiry(now: float, life: int | None) -> float:
+    return 0.0 if life is None else now + min(max(0.0, float(life)), _LONGEST_LIFE)
+
+
+def _no_token(login: KeptLogin) -> Message:
+    return say("{issuer} answers without a usable access token", issuer=login.issuer)
 
 
 def _refusal(login: KeptLogin, answer: LoginAnswer) -> Message:
