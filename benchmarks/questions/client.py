@@ -16,7 +16,7 @@ LONGEST_LINE = 1 << 20
 
 
 class AnsweringClient:
-    """One client. Calls are made one after the other, apart from those of :meth:`park`."""
+    """One client. Calls are made one after the other."""
 
     def __init__(self, process: asyncio.subprocess.Process, era: str) -> None:
         self.process, self._era = process, era
@@ -57,15 +57,18 @@ class AnsweringClient:
             number = self._resume(name, message["result"])
 
     async def park(self, name: str, count: int) -> list[dict[str, Any]]:
-        """Begin so many calls that ask, and answer none of them. Return what each returned."""
-        numbers = {self._begin(name) for _ in range(count)}
+        """Make so many calls that ask, and answer none of them. Return what each returned.
+
+        They begin one after the other: on one pipe, nothing shows which of several calls asks.
+        """
         found = []
-        while numbers:
+        for _ in range(count):
+            number = self._begin(name)
             message = await self._line()
-            if message.get("id") in numbers:
-                numbers.discard(message["id"])
-                assert message.get("result", {}).get("resultType") == "input_required", message
-                found.append(message["result"])
+            while message.get("id") != number:
+                message = await self._line()
+            assert message["result"]["resultType"] == "input_required", message
+            found.append(message["result"])
         return found
 
     async def close(self) -> None:

@@ -236,7 +236,7 @@ def test_what_will_not_start_says_so_before_it_is_taken(desk: Desk) -> None:
         "vscode",
         {
             "asks": {"command": "x", "env": {"T": "${command:x}"}},
-            "web": {"type": "http", "url": "https://example.com/mcp", "oauth": {"clientId": "x"}},
+            "web": {"type": "http", "url": "https://example.com/mcp", "oauth": {"clientId": 1}},
             "missing": {"command": "x", "env": {"T": "${NOWHERE}"}},
             "off": {"command": "y", "disabled": True},
         },
@@ -244,7 +244,7 @@ def test_what_will_not_start_says_so_before_it_is_taken(desk: Desk) -> None:
     found = desk.run("servers", "import", "--dry-run", "--json").json
     why = {server["name"]: server["disabled"] for server in found["servers"]}
     assert "${command:x} is not a variable" in why["asks"]
-    assert "oauth is not supported yet" in why["web"]
+    assert "clientId" in why["web"]
     assert "NOWHERE" in why["missing"]
     assert "disabled" in why["off"]
     said = desk.run("servers", "import", "--dry-run").out

@@ -55,7 +55,7 @@ def test_a_server_is_read_with_all_its_keys(tmp_path: Path) -> None:
             "cwd": "sub", "enabled": true, "disabled": false, "description": "説明", "tags": ["x"],
             "category": "c", "pin": ["p"], "allow": ["a*"], "deny": ["b*"], "prefix": "", "share": "client",
             "timeout": 5.5, "maxConcurrency": 3, "maxResultTokens": 5000,
-            "sandbox": false, "cache": null, "oauth": {}}""",
+            "sandbox": false, "cache": null, "oauth": false}""",
         PACKAGE="server",
         KEY="sk-12345",
     )
@@ -243,7 +243,6 @@ def test_a_missing_variable_disables_only_its_server(tmp_path: Path) -> None:
             "2 a sandbox is not supported yet, so this server is not started. "
             "To start it without a sandbox, remove the key.",
         ),
-        ('{"command": "x", "oauth": {"client": "y"}}', "1 oauth is not supported yet."),
         ('{"url": "ftp://x"}', "1 its URL must start with http:// or https://."),
         ('{"url": "http:///x"}', "1 its URL must start with http:// or https://."),
         ('{"url": "https://x",\n"headers": {"A B": "c"}}', '2 "A B" is not a valid header name.'),
@@ -462,7 +461,7 @@ EXAMPLES = [
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_the_examples_of_the_page_are_read_without_a_warning(tmp_path: Path, example: str) -> None:
-    configuration = read(tmp_path, example, GITHUB_TOKEN="x", SEARCH_KEY="x")
+    configuration = read(tmp_path, example, GITHUB_TOKEN="x", SEARCH_KEY="x", ROBOT_SECRET="x")
     assert configuration.warnings == ()
     assert configuration.servers
     for server in configuration.servers:

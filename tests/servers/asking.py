@@ -4,7 +4,8 @@
 
 The tool ``ask`` takes ``steps``, which it does one after the other:
 
-    {"ask": [{"method": …, "params": …}, …]}   asks all of these at once, and waits for the answers
+    {"ask": [{"method": …, "params": …}, …]}   asks all of these at once, and waits for the answers;
+                                               a legacy server asks under "id", if there is one
     {"progress": N}                            tells of progress
     {"done": ID}                               tells that the elicitation ID is complete
     {"urls": [{…}]}                            fails with -32042 and these elicitations, once (legacy)
@@ -50,7 +51,7 @@ class AskingServer:
     def __init__(self, modern: bool, version: str) -> None:
         self.modern, self.version = modern, version
         self.writing = threading.Lock()
-        self.waiting: dict[str, tuple[threading.Event, list[Json]]] = {}
+        self.waiting: dict[Any, tuple[threading.Event, list[Json]]] = {}
         self.urls: set[str] = set()
         self.count = 0
         self.initialized: Json = {}
@@ -192,9 +193,9 @@ class AskingServer:
             event, answers = threading.Event(), list[Json]()
             with self.writing:
                 self.count += 1
-                name = f"q{self.count}"
+                name = question.get("id", f"q{self.count}")
                 self.waiting[name] = event, answers
-            self.write(id=name, **question)
+            self.write(**{"id": name, **question})
             asked.append((event, answers))
         for event, _ in asked:
             event.wait()

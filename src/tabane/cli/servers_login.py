@@ -13,7 +13,7 @@ import click
 
 from tabane.cli.browsers import is_remote, open_in_browser
 from tabane.cli.options import hub_options, option
-from tabane.cli.output import Terminal, examples
+from tabane.cli.output import Command, Terminal, examples
 from tabane.cli.servers_file import server_names
 from tabane.errors import TabaneError, UpstreamUnavailable
 from tabane.messages import say
@@ -29,6 +29,7 @@ _name = click.argument("name", metavar="NAME", shell_complete=server_names)
 
 @click.command(
     "login",
+    cls=Command,
     help=say(
         "Log in at a server that requires it. Opens the login page in your browser, or prints its URL if "
         "there is none, as over SSH."
@@ -60,6 +61,7 @@ def login(terminal: Terminal, name: str, device: bool, no_browser: bool, scopes:
 
 @click.command(
     "logout",
+    cls=Command,
     help=say("Log out at a server: its tokens are revoked, where that is offered, and deleted here."),
     epilog=examples("tabane servers logout linear"),
 )

@@ -10,7 +10,7 @@ import click
 
 from tabane.cli.arguments import read_pairs
 from tabane.cli.options import json_option, option
-from tabane.cli.output import Terminal, examples
+from tabane.cli.output import Command, Terminal, examples
 from tabane.cli.servers_file import ServersFile, file_option, server_names
 from tabane.errors import TabaneError
 from tabane.gateway.servers.editing import change_server
@@ -20,6 +20,7 @@ from tabane.messages import say
 
 
 @click.command(
+    cls=Command,
     help=say(
         "Change how one tool of a server is shown and called: its name, its texts and its parameters. The "
         "override is written into the servers file. TOOL is the server's own name for the tool. An empty "

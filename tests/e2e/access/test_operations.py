@@ -242,6 +242,8 @@ CHANGES: dict[str, Json] = {
     "save_profile": {"name": "another", "allow": ["*"]},
     "remove_profile": {"name": "another"},
     "cancel_job": {"job": "abcdef"},
+    "cancel_task": {"task": "abcdef"},
+    "answer_question": {"id": "abcdef", "action": "decline"},
     "detach_job": {"job": "abcdef"},
     "keys_create": {"name": "another", "allow": ["*", "@admin"]},
     "keys_update": {"key": "another", "allow": ["*"]},

@@ -14,7 +14,7 @@ import pytest
 from tabane.errors import ConfigurationError
 from tabane.gateway.projects.project_files import project_files
 from tabane.gateway.projects.project_trust import ProjectTrust
-from tabane.hub.clients import calls
+from tabane.hub.clients import client_questions
 from tests.harness.patience import LONG, run, until
 from tests.harness.running_hub import Json, RunningHub, SocketClient, child, configured, running_hub, text
 
@@ -361,7 +361,7 @@ def roots(*folders: Path) -> Mapping[str, Any]:
 def test_folders_that_a_client_names_count_instead_of_its_working_directory(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calls, "ROOTS_WAIT", LONG)
+    monkeypatch.setattr(client_questions, "ROOTS_WAIT", LONG)
 
     async def scenario() -> None:
         one, two = Project(tmp_path / "one", "one"), Project(tmp_path / "two", "two")

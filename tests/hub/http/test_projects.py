@@ -13,7 +13,7 @@ import pytest
 from tabane.errors import ConfigurationError
 from tabane.gateway.projects.project_files import project_files
 from tabane.gateway.projects.project_trust import ProjectTrust
-from tabane.hub.clients import calls
+from tabane.hub.clients import client_questions
 from tabane.hub.http.identities import HttpIdentities
 from tabane.operations import Access, CallTarget
 from tests.harness.http_hub import HttpClient, HttpHub, call, http_hub, modern, request
@@ -66,7 +66,7 @@ def names(answer: Json) -> set[str]:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a client take its time to name its folders, as on a slow machine."""
-    monkeypatch.setattr(calls, "ROOTS_WAIT", LONG)
+    monkeypatch.setattr(client_questions, "ROOTS_WAIT", LONG)
 
 
 async def named(here: HttpHub, peer: HttpClient, session: dict[str, str], folder: Path) -> Json:

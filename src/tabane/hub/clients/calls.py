@@ -89,8 +89,8 @@ class ClientCalls:
             sent, _, _ = self._in_flight.pop(key, (call, None, None))
             self._rounds.pop(key, None)
             if not legacy and reply.error is not None:
-                reply = self._without_old_errors(call, name, reply, reply.error)
-                reply = self._with_lacking(sent.lacking - session.features, reply)
+                lacking = sent.lacking - session.features
+                reply = self._in_modern_words(call, name, reply, reply.error, lacking)
             on_reply(reply)
 
         if opened.meta is not None:
@@ -178,26 +178,23 @@ class ClientCalls:
         self._session.no_longer_runs(Raw(key))
         self._resumes(key, call, name, opened)
 
-    def _without_old_errors(self, call: Call, name: str, reply: UpstreamReply, error: Raw) -> UpstreamReply:
-        """Return a reply for a modern client, which knows no error that wants URLs to be opened first."""
+    def _in_modern_words(
+        self, call: Call, name: str, reply: UpstreamReply, error: Raw, lacking: Features
+    ) -> UpstreamReply:
+        """Return an error for a modern client, which knows none that wants URLs to be opened first.
+
+        ``lacking`` are features that the client did not declare, so that questions during the call were
+        refused. No error of a legacy server says that.
+        """
         urls = urls_required(error)
         if not urls:
-            return reply
+            return UpstreamReply(error=Raw(missing_capability(lacking, error))) if lacking else reply
         if call.method in ASKING and "url" in self._features:
             asked = self._parked.ask_to_open(urls, self._binding(call, name))
             return UpstreamReply(result=asked, era=Era.MODERN)
-        lacking = {"requiredCapabilities": required_capabilities(urls.values())}
+        needed = {"requiredCapabilities": required_capabilities(urls.values())}
         text = "the server needs the user to open a URL"
-        return UpstreamReply(error=Raw(json.error_object(eras.MISSING_CAPABILITY, text, lacking)))
-
-    def _with_lacking(self, lacking: Features, reply: UpstreamReply) -> UpstreamReply:
-        """Return a reply for a modern client whose call failed after a question was refused.
-
-        ``lacking`` are the features that the client did not declare. No error of a legacy server says so.
-        """
-        if not lacking or reply.error is None:
-            return reply
-        return UpstreamReply(error=Raw(missing_capability(lacking, reply.error)))
+        return UpstreamReply(error=Raw(json.error_object(eras.MISSING_CAPABILITY, text, needed)))
 
     @property
     def _features(self) -> Features:

@@ -12,9 +12,9 @@ import sys
 from tabane.wire.json import text
 
 LONGEST_KEY = 64
-"""Characters of an id that becomes a key."""
+"""Characters of an id that becomes a key. Each has 12 bytes at most in JSON, as a pair of surrogates."""
 
-_own = re.compile(r"question-\d+").fullmatch
+_own = re.compile(r"question-[0-9]+").fullmatch
 
 
 def own_key(number: int) -> str:
@@ -24,7 +24,7 @@ def own_key(number: int) -> str:
 
 def given_key(request_id: bytes) -> str | None:
     """Return the key in the id of a request, which is JSON; None if it has none that can be used."""
-    if not request_id.startswith(b'"') or len(request_id) > 6 * LONGEST_KEY + 2:
+    if not request_id.startswith(b'"') or len(request_id) > 12 * LONGEST_KEY + 2:
         return None
     key = text(request_id)
     if not key or len(key) > LONGEST_KEY or not key.isprintable() or _own(key):

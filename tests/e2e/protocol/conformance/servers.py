@@ -140,7 +140,8 @@ async def _started(url: str) -> None:
     There is one for each set of capabilities that a client has declared.
     """
     await asyncio.to_thread(_call, url, "test_input_required_result_elicitation", {"elicitation": {}})
-    for capabilities in ({}, {"elicitation": {}}):
+    declared: tuple[dict[str, Any], ...] = ({}, {"elicitation": {}})
+    for capabilities in declared:
         await asyncio.to_thread(_call, url, "test_simple_text", capabilities)
 
 

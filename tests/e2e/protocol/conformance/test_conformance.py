@@ -71,7 +71,7 @@ def test_an_entry_that_names_nothing_that_runs_is_told() -> None:
     listed = [
         BRIDGE,
         Expected("2025-11-25", "both", "tools-list", ""),
-        Expected("2026-07-28", "neither", "ping", ""),
+        Expected("2026-07-28", "modern", "ping", ""),
     ]
     told = unknown({"2025-11-25": ["tools-list"], "2026-07-28": ["ping"]}, listed)
     assert [line.split()[4] for line in told] == ["asks", "ping"]
