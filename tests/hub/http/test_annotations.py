@@ -29,9 +29,7 @@ ADMINISTRATIVE_READS = {"list_watched"}
 CALLS_WHAT_READS = {"call_readonly_tool"}
 
 UNANSWERED = {
-    "read_resource",
-    "get_prompt",
-    *("embed_text", "test_model", "vector_search", "get_related_posts", "read_more"),
+    *("read_resource", "get_prompt", "read_app_resource"),
     *("embed_text", "test_model", "vector_search", "get_related_posts", "read_more", "show_task"),
     *("explain_policy", "keys_show", "find_servers"),
 }

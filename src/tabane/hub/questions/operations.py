@@ -59,7 +59,7 @@ class QuestionOperations:
             Operation(
                 "answer_question",
                 "Answer one of these questions in place of the client.",
-                AnswerQuestion, self._answer, _FACES, Privilege.CALL, source="hub",
+                AnswerQuestion, self._answer, _FACES, Privilege.WRITE, source="hub",
             ),
         ]  # fmt: skip
 
