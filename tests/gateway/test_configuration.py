@@ -78,6 +78,7 @@ def test_a_server_is_read_with_all_its_keys(tmp_path: Path) -> None:
         timeout=5.5,
         max_concurrency=3,
         max_result_tokens=5_000,
+        oauth=False,
         secrets=("server", "sk-12345"),
         fingerprint=server.fingerprint,
     )

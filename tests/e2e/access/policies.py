@@ -84,7 +84,9 @@ class PolicyAccess:
     def allows(self, target: CallTarget) -> bool:
         if self.policy is None:
             return False
-        if target.source == "hub" or target.name in DISCLOSURE:
+        if target.source == "hub":
+            return not (target.changes and self.policy.read_only)
+        if target.name in DISCLOSURE:
             return True
         return self.policy.allows(target.name, target.source, changes=target.changes, server=target.server)
 
