@@ -18,7 +18,7 @@ from tabane.gateway.logins.logins import ServerLogins
 from tabane.gateway.lookup import CatalogLookup, UnlistedServers, lists_of
 from tabane.gateway.offers.prompts import Prompt
 from tabane.gateway.offers.resources import ResourceSource
-from tabane.gateway.offers.skills import Skill
+from tabane.gateway.offers.skills import Skill, SkillCatalog
 from tabane.gateway.offers.watches import OnUpdated, ResourceWatches
 from tabane.gateway.processes.child_environment import EnvironmentNames
 from tabane.gateway.processes.stderr import ServerLogFile
@@ -320,6 +320,11 @@ class Gateway:
     def sources(self, caller: Caller, uri: str) -> Coroutine[Any, Any, tuple[ResourceSource, ...]]:
         """Find the servers to ask for a resource, as :meth:`CatalogLookup.sources` does."""
         return self._lookup.sources(caller, uri)
+
+    @property
+    def skills(self) -> SkillCatalog:
+        """Return the skills of all servers, as they were listed."""
+        return self._catalogs.skills
 
     async def skills_of(self, caller: Caller) -> list[Skill]:
         """Return the skills that the caller may read, of all servers, brought up to date as lists are."""

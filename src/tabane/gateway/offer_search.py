@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tabane.gateway.gateway import Gateway
-from tabane.gateway.offers.found_offer import FoundOffer, prompt_offer, resource_offers
+from tabane.gateway.offers.found_offer import FoundOffer, prompt_offer, resource_offers, skill_offers
 from tabane.gateway.time_slices import TimeSlices
 from tabane.gateway.tool_meaning import ToolMeaning
 from tabane.gateway.tools.index import ToolIndex
@@ -42,7 +42,7 @@ class OfferSearch:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._offers: dict[str, FoundOffer] = {}
-        self._versions: tuple[int, int] | None = None
+        self._versions: tuple[int, int, int] | None = None
         self._index: ToolIndex | None = None
         self._busy = asyncio.Lock()
         self._meaning = ToolMeaning(gateway.embedding, _OfferVectors(self))
@@ -51,7 +51,9 @@ class OfferSearch:
         self, caller: Caller, queries: Sequence[str], kind: str, limit: int, server: str | None
     ) -> OfferAnswer:
         """Return the best offers of a kind, or of all kinds, for the queries; each is found once."""
-        await asyncio.gather(self._gateway.fresh("prompts", caller), self._gateway.fresh("resources", caller))
+        await asyncio.gather(
+            *(self._gateway.fresh(each, caller) for each in ("prompts", "resources", "skills"))
+        )
         await self._refresh()
         names = await self._visible(caller)
         found: dict[str, float] = {}
@@ -81,9 +83,11 @@ class OfferSearch:
 
     async def _refresh(self) -> None:
         """Index what servers offer now, if it has changed."""
-        versions = (self._gateway.prompts.version, self._gateway.resources.version)
+        skills = self._gateway.skills
+        versions = (self._gateway.prompts.version, self._gateway.resources.version, skills.version)
         if versions == self._versions:
             return
+        await skills.read()
         offers, turns = {}, TimeSlices()
         for offer in self._all():
             await turns.pause()
@@ -102,6 +106,8 @@ class OfferSearch:
                 yield prompt_offer(prompt, prompt_target(prompt))
         yield from resource_offers(resources.template_items(), resource_target, templates=True)
         yield from resource_offers(resources.items(), resource_target)
+        # Last: what a server says of a skill takes precedence over what it says of the file.
+        yield from skill_offers(self._gateway.skills.items(), resource_target)
 
     async def _visible(self, caller: Caller) -> frozenset[str] | None:
         """Return the keys of the offers that the caller may find; None for all."""

@@ -31,7 +31,7 @@ EXPECTED = [
     ("食堂の価格", "resources", "docs://menu"),
     ("log lines of a service", "resources", "logs://{service}/{day}"),
     ("天気", "resources", "weather://{city}"),
-    ("fill in a PDF form", "skills", "skill://pdf/SKILL.md"),
+    ("fill in a PDF form", "skills", "skill://tabane/lib/pdf/SKILL.md"),
 ]
 
 

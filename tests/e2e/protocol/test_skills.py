@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tabane.access.permissions import rules_of
 from tabane.gateway.offers.skills import Skill
-from tabane.operations import Access, CallTarget
+from tabane.operations import Access, Caller, CallTarget, Face
 from tests.harness.http_hub import http_hub, modern, request
 from tests.harness.identities import GivenAccess, GivenKeys, identities
 from tests.harness.patience import run
@@ -214,5 +216,23 @@ def test_the_gateway_lists_skills_for_a_search(tmp_path: Path) -> None:
             assert found[0].description == "refunds of One"
             (only,) = await here.hub.gateway.skills_of(replace(session.caller, access=access))
             assert only.shown == REFUNDS.format("two")
+
+    run(scenario)
+
+
+def test_skills_are_found_by_what_they_are_for(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_hub(tmp_path, servers("legacy")) as here:
+            line = await here.connect()
+            known = await listed(line)
+            asked = b'{"query": "refunds", "kind": "skills", "limit": 50}'
+            caller = Caller("local", Face.RPC, "program")
+            answer = await here.hub.door.respond(caller, "search_tools", asked, msgspec.json.encode)
+            found = {row["uri"]: row for row in json.loads(answer)["results"]}
+            both = {REFUNDS.format(server) for server in ("one", "two")}
+            assert both <= found.keys() <= known.keys()
+            for uri in both:
+                assert found[uri]["kind"] == "skills"
+                assert found[uri]["description"] == known[uri]["frontmatter"]["description"]
 
     run(scenario)

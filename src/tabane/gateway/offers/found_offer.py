@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from tabane.gateway.offers.prompts import Prompt
 from tabane.gateway.offers.resources import ResourceItem
+from tabane.gateway.offers.skills import Skill
 from tabane.gateway.tools.tool import Tool
 from tabane.operations import CallTarget
 from tabane.search.snippets import first_sentence, one_line
@@ -126,6 +127,21 @@ def resource_offers(
             _text(given, "mimeType"),
             templates,
         )
+
+
+def skill_offers(skills: Iterable[Skill], target: Any) -> Iterable[FoundOffer]:
+    """Yield skills to be found. ``target`` makes a CallTarget of server and URI."""
+    for skill in skills:
+        if len(skill.shown) <= _LONGEST_KEY:
+            yield FoundOffer(
+                "skills",
+                skill.shown,
+                skill.server,
+                target(skill.server, skill.uri),
+                skill.name,
+                skill.description,
+                "text/markdown",
+            )
 
 
 def _members(definition: bytes) -> dict[str, Any]:
