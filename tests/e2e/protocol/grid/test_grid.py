@@ -488,7 +488,9 @@ def test_the_hub_introduces_itself_in_both_eras(here: GridHub, way: Any) -> None
             assert client.server_info
             assert client.server_info.name == "tabane"
             await client.send_ping()
-            legacy = plain(client.server_capabilities), client.server_info, client.instructions
+            capabilities = plain(client.server_capabilities)
+            assert capabilities.pop("tasks")  # an extension in the other era, so not a capability there
+            legacy = capabilities, client.server_info, client.instructions
         async with Cell("auto", way, KINDS[0]).client(here, "search") as client:
             assert client.protocol_version == "2026-07-28"
             assert (plain(client.server_capabilities), client.server_info, client.instructions) == legacy
