@@ -164,12 +164,16 @@ def test_the_server_asks_its_only_client_what_the_hub_does_not_know(
     run(scenario)
 
 
-def test_a_request_of_the_server_is_refused_if_it_is_not_clear_who_is_asked(tmp_path: Path) -> None:
+def test_a_request_of_the_server_is_refused_if_it_is_not_clear_who_is_asked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scenario() -> None:
         async with running_hub(tmp_path, {"odd": odd("legacy")}) as here:
             one = await here.connect("2025-11-25", server="odd")
             two = await here.connect("2025-11-25", server="odd")
             await one.result("example/ask-later", {"method": "example/question"})
+            # A request in flight would show who is asked.
+            await until(lambda: "asked its client for example/question; refused" in caplog.text, "a refusal")
 
             async def refused() -> bool:
                 replies = (await one.result("example/heard"))["replies"]
