@@ -50,7 +50,7 @@ _name = click.argument("name", metavar="NAME", shell_complete=server_names)
 @click.pass_obj
 def login(terminal: Terminal, name: str, device: bool, no_browser: bool, scopes: tuple[str, ...]) -> None:
     hub = terminal.hub()
-    given: dict[str, Any] = {"server": name, "scopes": list(scopes), "anew": True}
+    given: dict[str, Any] = {"server": name, "scopes": list(scopes), "restart": True}
     begun = hub.call("start_login", given | ({"flow": "device"} if device else {}))
     if "id" not in begun:
         _done(terminal, hub, name, begun)

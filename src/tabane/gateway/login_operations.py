@@ -32,7 +32,7 @@ class LoginOperations:
         if not all(map(is_scope, params.scopes)):
             raise BadArguments(say("A scope has no spaces, quotes or special characters."), "scopes")
         flow = _FLOWS[params.flow] if params.flow else None
-        begun = await self._logins.start(server, flow, params.redirect, params.scopes, anew=params.anew)
+        begun = await self._logins.start(server, flow, params.redirect, params.scopes, restart=params.restart)
         return _rendered(begun, caller.lang)
 
     async def finish(self, caller: Caller, params: FinishLogin) -> dict[str, Any]:

@@ -181,14 +181,14 @@ class StartLogin(Struct, frozen=True, forbid_unknown_fields=True):
     """``flow``: in a browser, or with a code on another device; without it, as the servers file says.
 
     ``redirect``: the browser returns to a port of the hub's computer, or to the hub's own HTTP address.
-    ``scopes`` are asked for besides the usual ones. ``anew``: do not continue a login that waits already.
+    ``scopes`` are asked for besides the usual ones. ``restart``: begin again, also if a login waits already.
     """
 
     server: Annotated[str, Meta(min_length=1)]
     flow: Literal["browser", "device"] | None = None
     redirect: Literal["local", "hub"] = "local"
     scopes: Annotated[list[Annotated[str, Meta(min_length=1, max_length=1_000)]], Meta(max_length=100)] = []
-    anew: bool = False
+    restart: bool = False
 
 
 class FinishLogin(Struct, frozen=True, forbid_unknown_fields=True):

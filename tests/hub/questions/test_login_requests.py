@@ -140,7 +140,7 @@ def test_an_answer_is_good_for_its_own_call_only(tmp_path: Path) -> None:
             line = await latest(here)
             asked = await line.result("tools/call", asking(ECHO))
             other = {**asking({"name": "up__echo", "arguments": {"text": "other"}})}
-            url_in(await line.result("tools/call", {**other, **answers_to(asked, ACCEPTED)}))  # asked anew
+            url_in(await line.result("tools/call", {**other, **answers_to(asked, ACCEPTED)}))  # asked again
 
             without = {**asking(ECHO), "requestState": asked["requestState"]}
             answer = await line.request("tools/call", without)

@@ -112,10 +112,10 @@ class LoginAttempts:
         hub_callback: str | None,
         added: tuple[str, ...],
         *,
-        anew: bool,
+        restart: bool,
         joins: bool = False,
     ) -> LoginAttempt:
-        """Begin a login, and return what the user needs. The same one, if it waits already and not ``anew``.
+        """Begin a login, and return what the user needs. Unless ``restart``, a login that waits is continued.
 
         ``hub_callback`` is the URL of the hub to which the browser returns; None for a port of this computer.
         With ``joins``, a login that waits in another way is good enough, if that browser can finish it.
@@ -123,7 +123,7 @@ class LoginAttempts:
         """
         async with login.beginning:  # who comes meanwhile gets the same one
             before = self._by_server.get(login.server.name)
-            if not anew and before is not None and _serves(before, login, added):
+            if not restart and before is not None and _serves(before, login, added):
                 if (before.flow, before.redirect) == (flow, hub_callback or ""):
                     return before
                 if joins and _is_finished_by(before, hub_callback):

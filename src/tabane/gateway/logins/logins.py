@@ -96,7 +96,7 @@ class ServerLogins:
         redirect: str,
         scopes: Iterable[str] = (),
         *,
-        anew: bool = False,
+        restart: bool = False,
         joins: bool = False,
     ) -> dict[str, Any]:
         """Begin a login, and return what the user needs for it. ``redirect`` is ``local`` or ``hub``.
@@ -119,7 +119,9 @@ class ServerLogins:
                 raise BadArguments(
                     say("The hub is not reachable over HTTP, so the browser cannot return to it."), "redirect"
                 )
-        attempt = await self.attempts.start(login, chosen, callback, tuple(scopes), anew=anew, joins=joins)
+        attempt = await self.attempts.start(
+            login, chosen, callback, tuple(scopes), restart=restart, joins=joins
+        )
         return attempt.describe()
 
     async def _own_login(self, login: ServerLogin) -> None:

@@ -90,7 +90,7 @@ def address_of(url: str) -> HubAddress | None:
 
 
 def _named_in(path: str) -> tuple[str | None, str | None, str | None]:
-    """Return mode, profile and server in ``/mcp/full``, ``/mcp/p/work/full`` or ``/mcp/s/github``."""
+    """Return mode, profile and server in ``/mcp/full``, ``/mcp/p/team/full`` or ``/mcp/s/github``."""
     parts = path.strip("/").split("/")
     if parts[0] != "mcp":
         return None, None, None

@@ -39,10 +39,10 @@ log = logging.getLogger(__name__)
 
 MCP = "/mcp"
 PROFILES = "p"
-"""Part of a path after which a profile is named: /mcp/p/work, or with a mode /mcp/p/work/full."""
+"""Part of a path after which a profile is named: /mcp/p/team, or with a mode /mcp/p/team/full."""
 
 SERVERS = "s"
-"""Part of a path after which a server is named: /mcp/s/github, or within a profile /mcp/p/work/s/github."""
+"""Part of a path after which a server is named: /mcp/s/github, or within a profile /mcp/p/team/s/github."""
 
 METADATA = "/.well-known/oauth-protected-resource"
 """The path at which clients look for the OAuth server (RFC 9728), also with the path of MCP behind it."""

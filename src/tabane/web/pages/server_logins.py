@@ -22,7 +22,7 @@ async def start(request: PageRequest) -> Fragment:
     """Begin a login, and show the link to open, or the code to enter on another device."""
     flow = request.query.get("flow") or None
     begun = await request.call(
-        "start_login", server=request.path("name"), flow=flow, redirect="hub", anew=True
+        "start_login", server=request.path("name"), flow=flow, redirect="hub", restart=True
     )
     address = next((begun[name] for name in LINKS if begun.get(name)), "")
     # A client that acts for itself is logged in at once, without a link.
