@@ -350,11 +350,12 @@ class _Withheld(_Change):
 
     def _condition(self, found: dict[str, Any], depth: int, followed: tuple[str, ...]) -> Schema:
         """Decide "if". Return the schema that applies because of it."""
-        if "if" not in found:
+        condition = found.pop("if", None)
+        branches = found.pop("then", True), found.pop("else", True)
+        if condition is None:  # then the branches mean nothing
             return True
-        decided, sure = self._surely(found.pop("if"), depth, followed)
-        then = self.changed(found.pop("then", True), depth, followed)
-        otherwise = self.changed(found.pop("else", True), depth, followed)
+        decided, sure = self._surely(condition, depth, followed)
+        then, otherwise = (self.changed(branch, depth, followed) for branch in branches)
         if not sure:
             return True
         if isinstance(decided, bool):
