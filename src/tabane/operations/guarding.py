@@ -1,0 +1,56 @@
+"""Guarding of calls: what a single permission does not see, and what a person has to approve."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from tabane.operations.access import CallTarget
+    from tabane.operations.caller import Caller
+
+
+class OpenApproval(Protocol):
+    """A call that waits until a person approves it."""
+
+    @property
+    def id(self) -> str:
+        """Return the id under which a person answers, in the terminal or on the web page."""
+        ...
+
+    def decided(self) -> Awaitable[None]:
+        """Return what to await until a person has approved the call.
+
+        Awaiting it raises Forbidden if the call was refused, if nobody answered in time, or if the caller may
+        not make the call any more.
+        """
+        ...
+
+
+class CallGuard(Protocol):
+    """Judges calls before they begin, and sees that they were answered.
+
+    Permissions were checked before. A guard is asked about the real tool, however it is called.
+    """
+
+    def judge(
+        self, caller: Caller, target: CallTarget, arguments: bytes, request: str
+    ) -> OpenApproval | None:
+        """Return the approval that a call needs first; None if it may begin now. Raises Forbidden."""
+        ...
+
+    def answered(self, caller: Caller, target: CallTarget) -> None:
+        """Note that the caller gets an answer of ``target``: a result, or an error with its text."""
+        ...
+
+
+class NoGuard:
+    """Lets each call begin: for tables that are not part of a hub."""
+
+    def judge(
+        self, caller: Caller, target: CallTarget, arguments: bytes, request: str
+    ) -> OpenApproval | None:
+        return None
+
+    def answered(self, caller: Caller, target: CallTarget) -> None:
+        return None
