@@ -99,7 +99,7 @@ def shown_result(server: str, result: Raw) -> Raw:
 
 
 def _has_mark(text: bytes) -> bool:
-    for mark in _MARKS:  # any() takes four times as long, and each result of a tool comes here
+    for mark in _MARKS:  # noqa: SIM110 - any() takes four times as long, and each result of a tool comes here
         if mark in text:
             return True
     return False
