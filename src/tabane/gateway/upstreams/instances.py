@@ -65,6 +65,10 @@ class Instances:
         """Yield the instances of one server."""
         return (instance for (name, _), instance in self._by_key.items() if name == server)
 
+    def retiring(self, server: str) -> list[Upstream]:
+        """Return the released instances of one server whose last calls have not been answered yet."""
+        return [instance for instance in self._retiring if instance.server.name == server]
+
     def __iter__(self) -> Iterator[Upstream]:
         return iter(list(self._by_key.values()))
 
