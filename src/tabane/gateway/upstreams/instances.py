@@ -94,10 +94,11 @@ class Instances:
         """
         few = ("", _IN_PROJECT)
         for key in [key for key in self._by_key if key[0] == server and (not shared_only or key[1] in few)]:
-            self._begin(self._retire(self._by_key.pop(key)))
+            instance = self._by_key.pop(key)
+            self._retiring.add(instance)
+            self._begin(self._retire(instance))
 
     async def _retire(self, instance: Upstream) -> None:
-        self._retiring.add(instance)
         try:
             await instance.retire()
         finally:
