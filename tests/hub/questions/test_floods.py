@@ -9,7 +9,16 @@ import pytest
 
 from tests.harness.patience import run, until
 from tests.harness.running_hub import Json, RunningHub, running_hub
-from tests.hub.questions.asking import FORM, FORM_STEP, asking, call_of
+from tests.hub.questions.asking import (
+    ACCEPTED,
+    FORM,
+    FORM_STEP,
+    answered,
+    answers_to,
+    asked_once,
+    asking,
+    call_of,
+)
 
 COUNT = 1000
 QUESTION: Json = {"method": "elicitation/create", "params": FORM}
@@ -38,5 +47,22 @@ def test_a_thousand_questions_end_with_their_call(
             await until(lambda: listed(here), "the questions came")
             await here.hub.gateway.stop("up")
             await until(lambda: not listed(here), "the questions are gone")
+
+    run(scenario)
+
+
+def test_answers_with_a_million_members_are_refused_before_they_are_read(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_hub(tmp_path, {"up": asking()}) as here:
+            line = await here.connect("2026-07-28")
+            request = call_of(FORM_STEP)
+            asked = await asked_once(line, request)
+            given = {f"k{number}": 0 for number in range(100_000)}
+            state = {"requestState": asked["requestState"]}
+            refused = await line.request("tools/call", {**request, **state, "inputResponses": given})
+            assert refused["error"]["code"] == -32602
+            assert "too many members" in refused["error"]["message"]
+            done = await line.result("tools/call", request | answers_to(asked, ACCEPTED))
+            assert answered(done) == [[ACCEPTED]]
 
     run(scenario)
