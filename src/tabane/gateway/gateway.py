@@ -94,6 +94,7 @@ class Gateway:
         obstacle: Callable[[Server], Message | None] = lambda server: None,
         preparation: StartPreparation | None = None,
         passed: Callable[[Server], EnvironmentNames] = lambda server: EnvironmentNames(),
+        cage: Callable[[Server], dict[str, Any] | None] = lambda server: None,
         extensions: tuple[Extension, ...] = (),
         chain: HubChain | None = None,
         logins: ServerLogins | None = None,
@@ -109,7 +110,7 @@ class Gateway:
         self.loop = self._loop = loop
         self._connect, self.limits = connect, limits
         self._preparation, self.embedding = preparation, embedding
-        self._logs, self.passed = logs, passed
+        self._logs, self.passed, self.cage = logs, passed, cage
         self.list_wait, self.health_interval = list_wait, health_interval
         self.extensions = extensions
         self._on_changed, self._on_log = on_changed, on_log

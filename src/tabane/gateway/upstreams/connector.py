@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from msgspec import Raw
 
+from tabane.errors import UpstreamUnavailable
+from tabane.gateway.launchers.caged_downloads import CagedDownloads
 from tabane.gateway.launchers.package_downloads import PackageDownloads
 from tabane.gateway.processes.child_environment import (
     EnvironmentNames,
@@ -32,6 +34,7 @@ from tabane.wire.era import Era
 from tabane.wire.json import Members
 
 if TYPE_CHECKING:
+    from tabane.gateway.cages.cages import Cages
     from tabane.gateway.upstreams.http_client import UpstreamHttpClient
 
 GRACE = 2.0
@@ -49,7 +52,8 @@ class Connector:
     message. ``downloads`` returns the time for one download in seconds, and how many may run at the same
     time. ``preparation`` makes servers ready to be started. ``extensions`` returns those of the protocol that
     a server is told of that all clients share. ``chain`` recognizes this hub among its servers.
-    ``credentials`` returns those of a login at a server; None if it is used without one.
+    ``credentials`` returns those of a login at a server; None if it is used without one. ``cages`` returns
+    the builder of cages; it is called only for a server that has a sandbox or an image.
     """
 
     def __init__(
@@ -64,11 +68,15 @@ class Connector:
         extensions: Callable[[], Members] = dict,
         chain: HubChain | None = None,
         credentials: Callable[[Server], RequestCredentials | None] = lambda server: None,
+        cages: Callable[[], Cages] | None = None,
     ) -> None:
+        self._cages = cages
         self._extensions, self._chain, self._credentials = extensions, chain, credentials
         self._loop, self._batch, self._processes = loop, batch, processes
         self._logs, self._environment, self._max_line = logs, environment, max_line
-        self.preparation = PackageDownloads(loop, processes, logs, environment, downloads)
+        self.preparation = CagedDownloads(
+            PackageDownloads(loop, processes, logs, environment, downloads), self._dressed
+        )
 
     def obstacle(self, server: Server) -> Message | None:
         """Return why the server cannot be started, as far as that is known without a start. Blocks.
@@ -78,8 +86,16 @@ class Connector:
         """
         if server.transport != "stdio" or (server.needs_folder and "${" in f"{server.command}{server.cwd}"):
             return None
+        if server.image:
+            return self._builder().container_problem()
         environment = child_environment(self._environment, server.env, server.inherit)
         return obstacle(server.command, environment, server.cwd)
+
+    def cage(self, server: Server) -> dict[str, Any] | None:
+        """Return the cage of a server, described for programs; None if it has none. Blocks."""
+        if server.sandbox is None and not server.image:
+            return None
+        return self._builder().describe(server)
 
     def passed(self, server: Server) -> EnvironmentNames:
         """Return which variables of the hub the server gets. None for a server at a URL."""
@@ -101,8 +117,9 @@ class Connector:
     async def _start(
         self, server: Server, on_notice: Callable[[str, Raw], None], on_closed: Callable[[str], None]
     ) -> StdioConnection:
+        server = self._dressed(server)
         environment = child_environment(self._environment, server.env, server.inherit)
-        child = await self._processes.spawn([server.command, *server.args], environment, server.cwd)
+        child = await self._spawn(server, environment)
         redact = Redactor(server.secrets).text
         stderr = StderrLog(self._loop, child.stderr_fd, self._logs, server.name, redact)
         conversation = self._conversation(server, on_notice, on_closed)
@@ -112,6 +129,38 @@ class Connector:
         # end is still read.
         child.exited.add_done_callback(lambda exit: channel.finish(str(exit.result())))
         return StdioConnection(server, conversation, child, stderr, redact)
+
+    async def _spawn(self, server: Server, environment: Mapping[str, str]) -> ChildProcess:
+        """Start the process of a dressed server, in its cage if it has one."""
+        if server.sandbox is None:
+            return await self._processes.spawn([server.command, *server.args], environment, server.cwd)
+        cages = self._builder()
+        if (
+            why := await asyncio.to_thread(obstacle, server.command, dict(environment), server.cwd)
+        ) is not None:
+            raise UpstreamUnavailable(why)
+        start = await asyncio.to_thread(cages.build, server, server.sandbox, environment)
+        try:
+            child = await self._processes.spawn(start.argv, start.env, server.cwd, start.orders)
+        except BaseException:
+            self._loop.run_in_executor(None, cages.remove, start.groups)
+            raise
+        if start.groups:
+            child.gone.add_done_callback(
+                lambda _: self._loop.run_in_executor(None, cages.remove, start.groups)
+            )
+        return child
+
+    def _dressed(self, server: Server) -> Server:
+        """Return a server as it is downloaded and started: changed if it has a cage or a container."""
+        if server.sandbox is None and not server.image:
+            return server
+        return self._builder().dressed(server)
+
+    def _builder(self) -> Cages:
+        if self._cages is None:
+            raise UpstreamUnavailable(say("A server with a sandbox can only be started by a hub."))
+        return self._cages()
 
     def _channel(self, child: ChildProcess, conversation: Conversation) -> LineChannel:
         channel = LineChannel(
