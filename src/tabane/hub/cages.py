@@ -17,6 +17,10 @@ _PACKAGE = str(Path(__file__).resolve().parents[2])
 _RUN = "import sys; sys.path.append(sys.argv[1]); from tabane.hub.caged_network import main; main()"
 
 
+PROXY = (sys.executable, "-I", "-c", _RUN, _PACKAGE)
+"""The command of the proxy to allowed hosts, which is given their names as further arguments."""
+
+
 def cages_of(settings: Settings, environment: Mapping[str, str]) -> Callable[[], Cages]:
     """Return what returns the builder of cages, the same one each time."""
 
@@ -25,6 +29,6 @@ def cages_of(settings: Settings, environment: Mapping[str, str]) -> Callable[[],
         from tabane.gateway.cages.cages import Cages  # most hubs have no caged server
 
         own = [settings.servers, settings.config]
-        return Cages(settings.home, own, environment, [sys.executable, "-I", "-c", _RUN, _PACKAGE])
+        return Cages(settings.home, own, environment, PROXY)
 
     return cages

@@ -38,8 +38,8 @@ def _cage(part: str, number: int) -> Message:
     if part == "network":
         return say(
             "The network of its sandbox is limited to hosts, and the system allows no empty network for "
-            "that ({detail}). Allow user namespaces, or set network to true or false. It is not started without its "
-            "sandbox.",
+            "that ({detail}). Allow user namespaces, or set network to true or false. It is not started "
+            "without its sandbox.",
             detail=os.strerror(number),
         )
     return say(
