@@ -120,7 +120,7 @@ def gateway_of(
         obstacle=connector.obstacle,
         preparation=connector.preparation,
         passed=connector.passed,
-        cage=connector.cage,
+        cages=connector.cages,
         extensions=carried(settings.extensions),
         chain=chain,
         logins=logins,

@@ -1,4 +1,4 @@
-"""Attempts to escape from a cage, by a real process in a real one: each succeeds without it, and fails in it."""
+"""Attempts to escape from a cage: each succeeds without it, and fails in it."""
 
 from __future__ import annotations
 
@@ -109,13 +109,10 @@ def test_an_attempt_succeeds_without_a_cage(name: str, world: CagedWorld) -> Non
     assert said.startswith("done")
 
 
-@pytest.mark.parametrize("way", ["bubblewrap", "landlock"])
-@pytest.mark.parametrize("name", ESCAPES)
+@pytest.mark.parametrize(("name", "way"), [(name, way) for name in ESCAPES for way in ESCAPES[name].only])
 def test_the_same_attempt_fails_in_a_cage(name: str, way: Way, world: CagedWorld) -> None:
     needed(way)
     escape = ESCAPES[name]
-    if way not in escape.only:
-        pytest.skip("documented as open without bubblewrap")
     before = {path: path.read_bytes() for path in world.outside.iterdir()}
     said = asyncio.run(
         world.attempt(way, profile_of(world, escape), escape.attempt, *escape.arguments(world))

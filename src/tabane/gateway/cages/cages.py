@@ -94,7 +94,7 @@ class Cages:
         """
         if server.image:
             return self._contained(server)
-        if server.sandbox is None or server.transport != "stdio":
+        if server.transport != "stdio":
             return server
         private = self.private_folder(server.name)
         caches = {name: str(private / path) for name, path in _CACHES.items()}
@@ -106,6 +106,18 @@ class Cages:
         if len(text) > _LONGEST_NAME or text in (".", ".."):
             text = sha256(name.encode()).hexdigest()[:32]
         return self._home / "cages" / text
+
+    def new_trace(self, name: str) -> Path:
+        """Return the empty file for a trace of a server, and make its folders for it. Blocks."""
+        private = self.private_folder(name)
+        self._make_folders(private)
+        file = private.with_name(f"{private.name}.trace")
+        file.write_bytes(b"")
+        return file
+
+    def _make_folders(self, private: Path) -> None:
+        for name in dict.fromkeys(_CACHES.values()):
+            os.makedirs(private / name, mode=0o700, exist_ok=True)
 
     def build(self, server: Server, profile: SandboxProfile, env: Mapping[str, str]) -> CagedStart:
         """Return how to start a dressed server in its cage. Blocks. Raises CageUnavailable.
@@ -172,8 +184,7 @@ class Cages:
 
     def _files(self, server: Server, profile: SandboxProfile, env: Mapping[str, str]) -> CageFiles:
         paths = self._paths(server.name)
-        for name in dict.fromkeys(_CACHES.values()):
-            os.makedirs(os.path.join(paths.private, name), mode=0o700, exist_ok=True)
+        self._make_folders(Path(paths.private))
         return cage_files(self._wide(server, profile), paths, _program_paths(server, env))
 
     def _wide(self, server: Server, profile: SandboxProfile) -> SandboxProfile:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from msgspec import Raw
 
@@ -24,6 +24,7 @@ from tabane.gateway.processes.stderr import StderrLog
 from tabane.gateway.servers.redaction import Redactor
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.call import Call, StdioTransport, UpstreamTransport
+from tabane.gateway.upstreams.connected_cages import ConnectedCages
 from tabane.gateway.upstreams.connection import UpstreamConnection
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.http_credentials import RequestCredentials
@@ -70,12 +71,12 @@ class Connector:
         credentials: Callable[[Server], RequestCredentials | None] = lambda server: None,
         cages: Callable[[], Cages] | None = None,
     ) -> None:
-        self._cages = cages
+        self.cages = ConnectedCages(cages, environment)
         self._extensions, self._chain, self._credentials = extensions, chain, credentials
         self._loop, self._batch, self._processes = loop, batch, processes
         self._logs, self._environment, self._max_line = logs, environment, max_line
         self.preparation = CagedDownloads(
-            PackageDownloads(loop, processes, logs, environment, downloads), self._dressed
+            PackageDownloads(loop, processes, logs, environment, downloads), self.cages.dressed
         )
 
     def obstacle(self, server: Server) -> Message | None:
@@ -87,15 +88,9 @@ class Connector:
         if server.transport != "stdio" or (server.needs_folder and "${" in f"{server.command}{server.cwd}"):
             return None
         if server.image:
-            return self._builder().container_problem()
+            return self.cages.container_problem()
         environment = child_environment(self._environment, server.env, server.inherit)
         return obstacle(server.command, environment, server.cwd)
-
-    def cage(self, server: Server) -> dict[str, Any] | None:
-        """Return the cage of a server, described for programs; None if it has none. Blocks."""
-        if server.sandbox is None and not server.image:
-            return None
-        return self._builder().describe(server)
 
     def passed(self, server: Server) -> EnvironmentNames:
         """Return which variables of the hub the server gets. None for a server at a URL."""
@@ -117,7 +112,7 @@ class Connector:
     async def _start(
         self, server: Server, on_notice: Callable[[str, Raw], None], on_closed: Callable[[str], None]
     ) -> StdioConnection:
-        server = self._dressed(server)
+        server = self.cages.dressed(server)
         environment = child_environment(self._environment, server.env, server.inherit)
         child = await self._spawn(server, environment)
         redact = Redactor(server.secrets).text
@@ -132,35 +127,27 @@ class Connector:
 
     async def _spawn(self, server: Server, environment: Mapping[str, str]) -> ChildProcess:
         """Start the process of a dressed server, in its cage if it has one."""
+        argv = [server.command, *server.args]
+        if (traced := self.cages.traced(server.name, argv)) is not None:
+            return await self._processes.spawn(traced, environment, server.cwd)
         if server.sandbox is None:
-            return await self._processes.spawn([server.command, *server.args], environment, server.cwd)
-        cages = self._builder()
-        if (
-            why := await asyncio.to_thread(obstacle, server.command, dict(environment), server.cwd)
-        ) is not None:
+            return await self._processes.spawn(argv, environment, server.cwd)
+        why = await asyncio.to_thread(obstacle, server.command, dict(environment), server.cwd)
+        if why is not None:
             raise UpstreamUnavailable(why)
-        start = await asyncio.to_thread(cages.build, server, server.sandbox, environment)
+        start = await asyncio.to_thread(self.cages.build, server, server.sandbox, environment)
+
+        def remove() -> None:
+            self._loop.run_in_executor(None, self.cages.remove, start.groups)
+
         try:
             child = await self._processes.spawn(start.argv, start.env, server.cwd, start.orders)
         except BaseException:
-            self._loop.run_in_executor(None, cages.remove, start.groups)
+            remove()
             raise
         if start.groups:
-            child.gone.add_done_callback(
-                lambda _: self._loop.run_in_executor(None, cages.remove, start.groups)
-            )
+            child.gone.add_done_callback(lambda _: remove())
         return child
-
-    def _dressed(self, server: Server) -> Server:
-        """Return a server as it is downloaded and started: changed if it has a cage or a container."""
-        if server.sandbox is None and not server.image:
-            return server
-        return self._builder().dressed(server)
-
-    def _builder(self) -> Cages:
-        if self._cages is None:
-            raise UpstreamUnavailable(say("A server with a sandbox can only be started by a hub."))
-        return self._cages()
 
     def _channel(self, child: ChildProcess, conversation: Conversation) -> LineChannel:
         channel = LineChannel(
