@@ -23,7 +23,7 @@ from tabane.gateway.cages.cage import (
     require,
     uncovered,
 )
-from tabane.gateway.cages.containers import container_arguments, find_engine
+from tabane.gateway.cages.containers import PROGRAMS, container_arguments, find_engine
 from tabane.gateway.cages.limits import ControlGroups, GroupFiles, process_limits, running_processes
 from tabane.gateway.cages.mechanisms import CageMechanisms, find_mechanisms
 from tabane.gateway.cages.protected_paths import protected_paths, tool_folders
@@ -40,6 +40,7 @@ _CACHES = {
     "BUN_INSTALL_CACHE_DIR": "cache/bun",
     "DENO_DIR": "cache/deno",
     "PIPX_HOME": "cache/pipx",
+    "UV_TOOL_DIR": "cache/uv-tools",
     "TMPDIR": "tmp",
     "TMP": "tmp",
     "TEMP": "tmp",
@@ -125,6 +126,14 @@ class Cages:
         The groups have to be removed with :meth:`remove` when nothing of the server is left.
         """
         require(profile, self.mechanisms)
+        if os.path.basename(server.command) in PROGRAMS:
+            raise CageUnavailable(
+                say(
+                    "A server that {command} runs cannot have a sandbox like this: only {command} itself "
+                    'would be in it. Write "image" instead of "command", and the sandbox applies to the container.',
+                    command=server.command,
+                )
+            )
         files = self._files(server, profile, env)
         groups = self._grouped(profile)
         argv = [server.command, *server.args]

@@ -81,8 +81,8 @@ def find_tracer(environment: Mapping[str, str]) -> str:
     if failed:
         raise UpstreamUnavailable(
             say(
-                "This system does not allow a process to be traced ({detail}), so what a server uses cannot be "
-                "learned. Containers and the setting kernel.yama.ptrace_scope forbid that.",
+                "This system does not allow a process to be traced ({detail}), so what a server uses cannot "
+                "be learned. Containers and the setting kernel.yama.ptrace_scope forbid that.",
                 detail=said[-1][:200] if said else "–",
             )
         )
