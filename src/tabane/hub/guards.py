@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING, Protocol
 from tabane.gateway.confirmation import ConfirmRule
 from tabane.gateway.gateway import Gateway
 from tabane.hub.guarding import HubGuard
+from tabane.operations import LOCAL, CallTarget
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
     from tabane.access.approvals.approval import Approval
     from tabane.gateway.servers.configuration import ServersConfiguration
     from tabane.hub.approvals.desk import ApprovalDesk
-    from tabane.operations import Caller, CallTarget
+    from tabane.operations import Caller
     from tabane.operations.guarding import CallRule, CallVerdict, OpenApproval
+
+
+APPROVING = CallTarget("approve_call", source="admin", kind="operation")
+"""What somebody must be allowed to use to approve calls."""
 
 
 class ShownArguments(Protocol):
@@ -88,6 +93,15 @@ class HubGuards:
 
     def wait(self) -> float:
         return self._settings().approval_wait
+
+    def through_client(self, caller: Caller) -> bool:
+        """Return whether the answer of a client's user counts as an approval.
+
+        It does if the user of this machine is asked, or somebody who may approve calls of others too. The
+        holder of a key would approve its own calls.
+        """
+        access = caller.access
+        return access.holder == LOCAL.holder or access.allows(APPROVING)
 
     def check(self, caller: Caller, target: CallTarget) -> None:
         self.guard.check(caller, target)

@@ -130,6 +130,7 @@ class Hub:
             lambda: self.settings,
             self.environment.get("LANG"),
             self.tools.questions,
+            self.guards,
             self.access.narrowed,
         )
         self._watching: asyncio.Task[None] | None = None
