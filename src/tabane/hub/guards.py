@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from tabane.gateway.confirmation import ConfirmRule
 from tabane.gateway.gateway import Gateway
+from tabane.hub.approvals.operations import ApprovalOperations
 from tabane.hub.guarding import HubGuard
-from tabane.operations import LOCAL, CallTarget
+from tabane.operations import LOCAL, CallTarget, Operation
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
@@ -73,6 +74,9 @@ class HubGuards:
         from tabane.hub.approvals.guarded_approval import GuardedApproval
 
         return GuardedApproval(self, verdicts, caller, target, arguments, request)
+
+    def table(self) -> list[Operation]:
+        return ApprovalOperations(self.desk).table()
 
     # -- what an approval needs ----------------------------------------------------------------------
 

@@ -235,6 +235,7 @@ class Hub:
             ).table(),
             *of_source("docs", documentation_table()),
             *self.access.table(),
+            *self.guards.table(),
             *self.audit.table(),
         ]
 

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from tabane.access.approvals.approval import Approval
 from tabane.access.approvals.approvals import LIFE, refusal
-from tabane.errors import ApprovalRequired, TabaneError
+from tabane.errors import ApprovalRefused, ApprovalRequired, TabaneError
 from tabane.gateway.upstreams.call import UpstreamReply
 from tabane.hub.approvals.desk import ApprovalDesk
 from tabane.hub.clients.client_questions import CannotAsk
@@ -63,11 +63,14 @@ class ApprovalRequests:
         self._requests, self._hub = requests, hub
         self._session = requests.session
 
-    def takes(self, request_id: Raw | bytes, error: ApprovalRequired) -> bool:
+    def takes(self, request_id: Raw | bytes, error: ApprovalRequired | ApprovalRefused) -> bool:
         """Take a request that was not sent. Return whether it will be answered here."""
         kept = self._requests.get(bytes(request_id))
-        if kept is None or kept.approvals >= MOST_ROUNDS:
+        if kept is None:
             return False
+        if isinstance(error, ApprovalRefused) or kept.approvals >= MOST_ROUNDS:
+            self._requests.fail(request_id, kept, error)
+            return True
         kept.approvals += 1
         self._session.run(Raw(request_id), self._settle(Raw(request_id), kept, error))
         return True

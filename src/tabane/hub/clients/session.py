@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from msgspec import UNSET, Raw
 
 from tabane.errors import (
+    ApprovalRefused,
     ApprovalRequired,
     HubDraining,
     HubError,
@@ -504,7 +505,9 @@ class Session:
         """
         if isinstance(error, LoginRequired) and self.logins.takes(request_id, error):
             return
-        if isinstance(error, ApprovalRequired) and self._waits_for_approval(request_id, error):
+        if isinstance(error, ApprovalRequired | ApprovalRefused) and self._waits_for_approval(
+            request_id, error
+        ):
             return
         if isinstance(error, RateLimited) and error.pause > 0 and not self.over:
             self.held += 1
@@ -514,7 +517,7 @@ class Session:
         else:
             give()
 
-    def _waits_for_approval(self, request_id: Raw | bytes, error: ApprovalRequired) -> bool:
+    def _waits_for_approval(self, request_id: Raw | bytes, error: ApprovalRequired | ApprovalRefused) -> bool:
         if self._approvals is None:
             from tabane.hub.clients.approval_requests import ApprovalRequests
 
