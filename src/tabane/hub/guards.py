@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from tabane.gateway.confirmation import ConfirmRule
 from tabane.gateway.gateway import Gateway
 from tabane.hub.approvals.operations import ApprovalOperations
+from tabane.hub.approvals.passphrase_operations import PassphraseOperations
 from tabane.hub.guarding import HubGuard
 from tabane.operations import LOCAL, CallTarget, Operation
 from tabane.settings import Settings
@@ -18,9 +19,13 @@ if TYPE_CHECKING:
     from tabane.access.approvals.approval import Approval
     from tabane.gateway.servers.configuration import ServersConfiguration
     from tabane.hub.approvals.desk import ApprovalDesk
+    from tabane.hub.approvals.passphrase import HubPassphrase
     from tabane.operations import Caller
     from tabane.operations.guarding import CallRule, CallVerdict, OpenApproval
 
+
+PASSPHRASE = "passphrase.json"
+"""The file of the passphrase, under the home."""
 
 APPROVING = CallTarget("approve_call", source="admin", kind="operation")
 """What somebody must be allowed to use to approve calls."""
@@ -53,12 +58,19 @@ class HubGuards:
     ) -> None:
         self._gateway, self._settings, self._loop, self._shown = gateway, settings, loop, shown
         self._desk: ApprovalDesk | None = None
+        self._passphrase: HubPassphrase | None = None
+        self._configuration: ServersConfiguration | None = None
         self.allow: Callable[[str, str], None] = lambda holder, pair: None
         self.guard = HubGuard(self._ask)
 
     def apply(self, configuration: ServersConfiguration) -> None:
         """Put the rules of these servers in force."""
+        self._configuration = configuration
         rules: list[CallRule] = []
+        if self._has_passphrase:
+            from tabane.hub.approvals.passphrase import PassphraseRule
+
+            rules.append(PassphraseRule(self.passphrase()))
         if confirm := ConfirmRule(configuration.servers, self._gateway.catalogue.find):
             rules.append(confirm)
         self.guard.rules = tuple(rules)
@@ -76,7 +88,26 @@ class HubGuards:
         return GuardedApproval(self, verdicts, caller, target, arguments, request)
 
     def table(self) -> list[Operation]:
-        return ApprovalOperations(self.desk).table()
+        return [
+            *ApprovalOperations(self.desk).table(),
+            *PassphraseOperations(self.passphrase, self._passphrase_changed).table(),
+        ]
+
+    def passphrase(self) -> HubPassphrase:
+        """Return the passphrase of the hub, whether one is set or not."""
+        if self._passphrase is None:
+            from tabane.hub.approvals.passphrase import HubPassphrase
+
+            self._passphrase = HubPassphrase(self._settings().home, self._loop)
+        return self._passphrase
+
+    @property
+    def _has_passphrase(self) -> bool:
+        return (self._settings().home / PASSPHRASE).exists()
+
+    def _passphrase_changed(self) -> None:
+        if self._configuration is not None:
+            self.apply(self._configuration)
 
     # -- what an approval needs ----------------------------------------------------------------------
 
@@ -102,9 +133,12 @@ class HubGuards:
         """Return whether the answer of a client's user counts as an approval.
 
         It does if the user of this machine is asked, or somebody who may approve calls of others too. The
-        holder of a key would approve its own calls.
+        holder of a key would approve its own calls. With a passphrase, it does not: any program of the user
+        could be a client that answers its own question.
         """
         access = caller.access
+        if self._has_passphrase:  # which a dialog of a client must not ask for
+            return False
         return access.holder == LOCAL.holder or access.allows(APPROVING)
 
     def check(self, caller: Caller, target: CallTarget) -> None:
