@@ -108,6 +108,15 @@ class CagedWorld:
         return said.decode(), complaint.decode(), ended
 
 
+_VICTIM = """
+import signal
+signal.signal(signal.SIGUSR1, print)
+print(flush=True)
+while True:
+    signal.pause()
+"""
+
+
 @contextmanager
 def caged_world(root: Path) -> Iterator[CagedWorld]:
     """Make the world in a folder; its processes and servers end with the block."""
@@ -125,7 +134,7 @@ def caged_world(root: Path) -> Iterator[CagedWorld]:
         [
             sys.executable,
             "-c",
-            "import signal; signal.signal(10, print); print(flush=True); [signal.pause() for _ in iter(int, 1)]",
+            _VICTIM,
             f"--token={SECRET}",
         ],
         env={"SECRET": SECRET},
