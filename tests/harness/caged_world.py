@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tabane.gateway.cages.cages import Cages
+from tabane.gateway.cages.limits import GroupFiles
 from tabane.gateway.cages.mechanisms import CageMechanisms, find_mechanisms
 from tabane.gateway.processes.processes import ChildExit, ChildProcesses
 from tabane.gateway.servers.sandbox_keys import sandbox
@@ -90,7 +91,8 @@ class CagedWorld:
     ) -> tuple[str, str, ChildExit]:
         server = Server(name="escapee", command=argv[0], args=argv[1:], sandbox=sandbox(profile))
         env: Mapping[str, str] = self.environment()
-        orders, groups = None, ()
+        orders: Mapping[str, Any] | None = None
+        groups: tuple[GroupFiles, ...] = ()
         cages = self.cages(way)
         if way != "uncaged" and server.sandbox is not None:
             server = cages.dressed(server)

@@ -127,7 +127,7 @@ def _read_call(seen: SeenUse, call: str, rest: str, cwd: str) -> None:
 def _read_connection(seen: SeenUse, rest: str, failed: bool) -> None:
     for pattern in (_IPV4, _IPV6):
         if (match := pattern.search(rest)) is not None:
-            seen.connected.add((match[2], int(match[1])))
+            seen.connected.add((_decoded(match[2]), int(match[1])))
     if (match := _UNIX.search(rest)) is not None and not failed:
         seen.sockets.add(match[1] + _decoded(match[2]))
 
