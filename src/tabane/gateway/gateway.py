@@ -439,8 +439,12 @@ class Gateway:
         return ServerLogFile(self._logs, name)
 
     async def stop(self, name: str) -> None:
-        """Stop every instance of a server; it stays stopped until :meth:`start`."""
+        """Stop every instance of a server; it stays stopped until :meth:`start`.
+
+        Calls of instances that were replaced end too: they could wait for a person for ten minutes.
+        """
         instances = self.instances(name) or [self.instance(name)]
+        instances += self._instances.retiring(name)
         await asyncio.gather(*(instance.stop() for instance in instances))
 
     async def start(self, name: str) -> Upstream:

@@ -3,26 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
+    from tabane.messages import Message
     from tabane.operations.access import CallTarget
     from tabane.operations.caller import Caller
+
+
+@dataclass(frozen=True, slots=True)
+class CallVerdict:
+    """What a rule says about a call that it does not let begin.
+
+    ``ask``: a person may approve the call. ``refuse``: nobody may. ``rule`` is the name of the rule, and
+    ``reason`` says to a person why. ``pair`` names what a person may allow for later calls too, such as
+    ``github>mail``; empty if each call has to be approved on its own.
+    """
+
+    action: Literal["ask", "refuse"]
+    rule: str
+    reason: Message
+    pair: str = ""
+
+
+class CallRule(Protocol):
+    """One rule of a guard. Its methods are called for every call, so they cost a few microseconds at most."""
+
+    def verdict(self, caller: Caller, target: CallTarget) -> CallVerdict | None:
+        """Return what stands against a call; None if nothing does. Nothing changes."""
+        ...
+
+    def answered(self, caller: Caller, target: CallTarget) -> None:
+        """Note that the caller gets an answer of ``target``: a result, or an error with its text."""
+        ...
 
 
 class OpenApproval(Protocol):
     """A call that waits until a person approves it."""
 
     @property
-    def id(self) -> str:
-        """Return the id under which a person answers, in the terminal or on the web page."""
+    def verdicts(self) -> tuple[CallVerdict, ...]:
+        """Return why the call has to be approved."""
         ...
 
-    def decided(self) -> Awaitable[None]:
-        """Return what to await until a person has approved the call.
+    def decided(self) -> Awaitable[str]:
+        """Return what to await, once, until a person has approved the call.
 
-        Awaiting it raises Forbidden if the call was refused, if nobody answered in time, or if the caller may
-        not make the call any more.
+        Nobody is asked before it is awaited. It gives a note for the audit log: which approval this was, and
+        who gave it in which way. The approval is used up then, and that is on disk. Raises Forbidden if the
+        call was refused, or if nobody has answered in time. If the wait is cancelled, nobody is asked any
+        more.
         """
         ...
 
@@ -30,7 +61,8 @@ class OpenApproval(Protocol):
 class CallGuard(Protocol):
     """Judges calls before they begin, and sees that they were answered.
 
-    Permissions were checked before. A guard is asked about the real tool, however it is called.
+    Permissions were checked before. A guard is asked about the real tool, however it is called: not about
+    ``call_tool`` and other operations that pass a call on.
     """
 
     def judge(
