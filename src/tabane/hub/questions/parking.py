@@ -61,6 +61,12 @@ GATHER = 0.02
 LARGEST_KEPT = 64 << 10
 """Bytes of an answer of the server that is kept for a client which has not come back yet."""
 
+MOST_COLONS = 16_384
+"""Colons in the answers of a request: more than the members of anything that a person fills in.
+
+A request with a million members would take the event loop for seconds. Counting colons takes no time.
+"""
+
 MOST_REMEMBERED = 1024
 """Handles that were used or have ended, of which it is remembered why."""
 
@@ -510,8 +516,13 @@ def _answers(parked: ParkedCall, params: Members) -> list[tuple[AskedQuestion, R
 
 
 def _responses(params: Members) -> Members:
+    given = params.get("inputResponses")
+    if given is None:
+        return {}
+    if len(given) > MOST_COLONS and bytes(given).count(b":") > MOST_COLONS:
+        raise _refused("inputResponses: they have too many members")
     try:
-        return fields(params["inputResponses"]) if "inputResponses" in params else {}
+        return fields(given)
     except InvalidJson:
         raise _refused("inputResponses: an object with an answer for each question") from None
 
