@@ -26,6 +26,7 @@ ORDER = (
         "questions",
         "neighbors",
         "starts",
+        "cages",
         "access",
         "door",
         "keys",
