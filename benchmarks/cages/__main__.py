@@ -122,8 +122,8 @@ def main() -> None:
     times = asyncio.run(measure(given.rounds))
     about = (
         f"{machine('python -m benchmarks.cages')} Starts in turns, {given.rounds} of each. "
-        f"A cage may add {GOAL:.0f} ms. With a list of hosts, the proxy starts beside the server, which does not "
-        "wait for it."
+        f"A cage may add {GOAL:.0f} ms. With a list of hosts, the proxy starts beside the server, "
+        "which does not wait for it."
     )
     publish("cages", ["## Sandboxes", about, table(times)], write=given.write)
 

@@ -219,7 +219,8 @@ class Cages:
         )
 
     def _grouped(self, profile: SandboxProfile) -> list[GroupFiles] | None:
-        if self.mechanisms.sandbox_exec:
+        # Joining a group takes the kernel up to 20 ms, so only a server with such limits gets one.
+        if self.mechanisms.sandbox_exec or not (profile.memory or profile.processes):
             return None
         groups = self._groups.create(f"tabane-{os.getpid()}-{next(self._numbers)}", profile)
         if groups is None and profile.processes and self.mechanisms.root:
