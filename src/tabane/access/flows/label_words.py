@@ -103,8 +103,8 @@ PUBLIC_OBJECTS = _words(
 """What everybody can read: it makes a result public unless the tool speaks of the user."""
 
 CONTAINERS = _words(
-    "file files document documents folder folders directory note notes record records history private user saved "
-    "personal workspace channel channels"
+    "file files document documents folder folders directory note notes record records history private saved "
+    "personal workspace channel"
 )
 """Private objects that may hold what a stranger wrote, if the description says so."""
 

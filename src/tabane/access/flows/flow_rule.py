@@ -1,0 +1,142 @@
+"""The rule that judges calls by what their caller has read before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import msgspec
+
+from tabane.access.flows.flow_reasons import flow_reason
+from tabane.access.flows.labels import EXTERNAL, READ_LABELS, SINK_LABELS, CallLabels
+from tabane.access.flows.rules import FlowFinding, FlowPolicy, find_flow
+from tabane.access.flows.trails import LONGEST_KEY, Trail, TrailKey, Trails
+from tabane.operations import Caller, CallTarget, Face
+from tabane.operations.guarding import CallVerdict
+
+RULE = "flow"
+LONGEST_ARGUMENTS = 1 << 18
+"""Bytes of arguments that are read to see whether a recipient is given. In longer ones there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowView:
+    """What the policy says of one call: its labels, what was read before, and what stands against it."""
+
+    labels: CallLabels
+    trails: tuple[Trail, ...]
+    finding: FlowFinding | None
+
+
+class FlowRule:
+    """Follows what callers read, and asks before a call that must not follow it.
+
+    ``labels`` returns the labels of a target, ``allowed`` the pairs that a holder has allowed for always.
+    ``grown`` is called with each trail that has to be on disk before the answer goes out.
+    """
+
+    def __init__(
+        self,
+        policy: FlowPolicy,
+        trails: Trails,
+        labels: Callable[[CallTarget], CallLabels],
+        allowed: Callable[[str], Collection[str]],
+        grown: Callable[[Trail], None],
+    ) -> None:
+        self.policy, self.trails = policy, trails
+        self._labels, self._allowed, self._grown = labels, allowed, grown
+
+    def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
+        labels = self._labels(target)
+        if not labels.bits & SINK_LABELS or not _judges(caller, target):
+            return None
+        trails = self._counting(caller)
+        finding = self._find(trails, labels, caller, target, arguments)
+        if finding is None:
+            return None
+        if finding.action == "ask":
+            for trail in trails[:1]:
+                trail.asked.update(finding.pairs)
+        reason = flow_reason(finding, target.name)
+        return CallVerdict(finding.action, RULE, reason, finding.pairs[0])
+
+    def answered(self, caller: Caller, target: CallTarget) -> None:
+        if caller.face is Face.WEB:
+            return
+        labels = self._labels(target).bits & READ_LABELS
+        self.note(caller, labels, source_of(target), target.name)
+
+    def note(self, caller: Caller, labels: int, source: str, tool: str) -> None:
+        """Note that a caller gets something with these labels."""
+        key = trail_key(caller)
+        trail = self.trails.use(key)
+        grown = trail.add(labels, source, tool) if labels else False
+        if caller.approval and trail.asked:
+            grown = grown or not trail.asked <= trail.passed
+            trail.passed |= trail.asked
+            trail.asked.clear()
+        if grown or (trail.labels and trail.is_stale):
+            self._grown(trail)
+
+    def read_by(self, caller: Caller) -> int:
+        """Return the labels of what a caller has read."""
+        found = 0
+        for trail in self._counting(caller):
+            found |= trail.labels
+        return found
+
+    def view(self, caller: Caller, target: CallTarget, arguments: bytes = b"") -> FlowView:
+        """Return what the policy says of a call, without noting anything."""
+        labels, trails = self._labels(target), self._counting(caller)
+        judged = labels.bits & SINK_LABELS and _judges(caller, target)
+        finding = self._find(trails, labels, caller, target, arguments) if judged else None
+        return FlowView(labels, trails, finding)
+
+    def _find(
+        self,
+        trails: tuple[Trail, ...],
+        labels: CallLabels,
+        caller: Caller,
+        target: CallTarget,
+        arguments: bytes,
+    ) -> FlowFinding | None:
+        bits = labels.bits
+        if not trails:
+            return None
+        if labels.if_given and arguments and not _gives(arguments, labels.if_given):
+            bits &= ~EXTERNAL
+        return find_flow(self.policy, trails, bits, source_of(target), self._allowed(caller.access.holder))
+
+    def _counting(self, caller: Caller) -> tuple[Trail, ...]:
+        """Return the trails that count for a caller: its own first."""
+        own, spilled = self.trails.find(trail_key(caller)), self.trails.spilled()
+        return tuple(trail for trail in (own, spilled) if trail is not None)
+
+
+def trail_key(caller: Caller) -> TrailKey:
+    """Return whose trail a call belongs to."""
+    folder = caller.cwd or (caller.roots[0] if caller.roots else "")
+    return TrailKey(caller.access.holder, caller.client[:LONGEST_KEY], folder[:LONGEST_KEY])
+
+
+def source_of(target: CallTarget) -> str:
+    """Return what a target belongs to, as pairs name it: its server, or what it is of Tabane's own."""
+    return target.server or target.source
+
+
+def _judges(caller: Caller, target: CallTarget) -> bool:
+    """Return whether a call is judged. A person at the web page or in a terminal uses Tabane itself freely."""
+    if caller.face is Face.WEB:
+        return False
+    return bool(target.server) or caller.face is Face.MCP
+
+
+def _gives(arguments: bytes, names: tuple[str, ...]) -> bool:
+    """Return whether one of these parameters has a value that is not empty."""
+    if len(arguments) > LONGEST_ARGUMENTS:
+        return True
+    try:
+        given = msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return True
+    return not isinstance(given, dict) or any(given.get(name) for name in names)
