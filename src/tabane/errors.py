@@ -5,6 +5,7 @@ TabaneError
 │   ├── UnknownName         a tool, server or method that does not exist; ``near`` has the nearest
 │   └── BadArguments        arguments that do not fit; names the parameter and the allowed values
 ├── Forbidden               the caller may not do this
+│   └── ApprovalRequired    a person has to approve the call first
 ├── Unauthorized            nobody knows who the caller is
 ├── RateLimited             too many calls; says after how many seconds to try again
 ├── ConfigurationError      a file or setting is wrong; says where, and how to fix it
@@ -93,6 +94,16 @@ class Forbidden(TabaneError):
     """The caller is known, but not allowed to do this."""
 
     code = -31403
+
+
+class ApprovalRequired(Forbidden):
+    """A person has to approve the call first. ``approval`` is the id under which that is done."""
+
+    reason = "approval"
+
+    def __init__(self, message: Message, approval: str) -> None:
+        super().__init__(message)
+        self.approval = approval
 
 
 class Unauthorized(TabaneError):

@@ -33,6 +33,8 @@ class Server:
     ``description``, ``tags``, ``category``, ``keywords``, ``examples`` (of queries) and ``hints`` (about
     single tools) are the user's words for searching. ``overrides`` replace parts of single tools.
 
+    ``confirm`` are globs of tools whose calls a person approves, each on its own.
+
     ``ca`` is the path of a file of authorities that are trusted besides the system's. ``cert`` and ``key``
     are the files of the certificate that the server is shown. ``verify`` is whether its own certificate is
     verified. ``proxy`` is the URL of its proxy, if not the environment's. ``transport_given`` is whether the
@@ -75,6 +77,7 @@ class Server:
     pin: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    confirm: tuple[str, ...] = ()
     prefix: str | None = None
     share: Share = "hub"
     share_given: bool = False

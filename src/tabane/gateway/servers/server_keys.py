@@ -197,6 +197,7 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
     "pin": text_or_texts,
     "allow": texts,
     "deny": texts,
+    "confirm": text_or_texts,
     "prefix": text,
     "share": one_of("hub", "roots", "client"),
     "timeout": timeout,

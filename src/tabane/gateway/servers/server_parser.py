@@ -298,6 +298,7 @@ class _DefinitionReader:
             pin=values.get("pin", ()),
             allow=values.get("allow", ()),
             deny=deny,
+            confirm=values.get("confirm", ()),
             prefix=values.get("prefix"),
             share=cast("Share", values.get("share", "hub")),
             share_given="share" in values,
