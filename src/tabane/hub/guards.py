@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from tabane.gateway.confirmation import ConfirmRule
 from tabane.gateway.gateway import Gateway
+from tabane.hub.flows.hub_flows import HubFlows
 from tabane.hub.guarding import HubGuard
 from tabane.settings import Settings
 
@@ -44,10 +45,11 @@ class HubGuards:
         settings: Callable[[], Settings],
         loop: asyncio.AbstractEventLoop,
         shown: ShownArguments,
+        flows: HubFlows,
     ) -> None:
         self._gateway, self._settings, self._loop, self._shown = gateway, settings, loop, shown
         self._desk: ApprovalDesk | None = None
-        self.allow: Callable[[str, str], None] = lambda holder, pair: None
+        self._flows, self.allow = flows, flows.allow
         self.guard = HubGuard(self._ask)
 
     def apply(self, configuration: ServersConfiguration) -> None:
@@ -55,6 +57,8 @@ class HubGuards:
         rules: list[CallRule] = []
         if confirm := ConfirmRule(configuration.servers, self._gateway.catalogue.find):
             rules.append(confirm)
+        if (flow := self._flows.apply()) is not None:
+            rules.append(flow)
         self.guard.rules = tuple(rules)
 
     def _ask(
@@ -89,8 +93,8 @@ class HubGuards:
     def wait(self) -> float:
         return self._settings().approval_wait
 
-    def check(self, caller: Caller, target: CallTarget) -> None:
-        self.guard.check(caller, target)
+    def check(self, caller: Caller, target: CallTarget, arguments: bytes) -> None:
+        self.guard.check(caller, target, arguments)
 
     # -- the rest of the hub -------------------------------------------------------------------------
 

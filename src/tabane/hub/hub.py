@@ -18,6 +18,7 @@ from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.documents import DocumentStore
 from tabane.hub.embedded_collections import EMBEDDED, SHAPES
 from tabane.hub.embedding import CollectionEmbedder
+from tabane.hub.flows.hub_flows import HubFlows
 from tabane.hub.guards import HubGuards
 from tabane.hub.jobs import Jobs
 from tabane.hub.manual import ManualSource, documentation_table
@@ -91,6 +92,7 @@ class Hub:
             self.jobs,
             lambda: zone_of(self.settings.posts_zone),
         )
+        self.flows = HubFlows(lambda: self.settings, self.gateway)
         self.documents = DocumentStore(
             settings.home,
             self.stores,
@@ -114,7 +116,7 @@ class Hub:
         self.access = HubAccess(lambda: self.settings, loop, self.gateway, lambda: self.table)
         self.audit = HubAudit(loop, self.access, settings, self.environment, self.gateway, self.jobs)
         self.tools.report_to(self.audit.meter, self.audit.live.questions_changed)
-        self.guards = HubGuards(self.gateway, lambda: self.settings, loop, self.audit.live)
+        self.guards = HubGuards(self.gateway, lambda: self.settings, loop, self.audit.live, self.flows)
         self.guards.apply(self.configuration)
         self.audit.meter.answered = self.guards.guard.answered
         self.table = OperationTable(self._operations())
@@ -191,6 +193,7 @@ class Hub:
         await self.stores.close()
         await self.processes.close()
         await self.guards.written()
+        self.flows.close()
         await self.audit.close()
 
     async def abandon(self) -> None:
@@ -200,6 +203,7 @@ class Hub:
         """
         self.follower.close()
         self.guards.close()
+        self.flows.abandon()
         self.sessions.close()
         await self.tools.abandon()
         await self.processes.close()

@@ -211,7 +211,9 @@ def _pay(tool: _Described) -> _Found:
 
 
 def _execute(tool: _Described) -> _Found:
-    if not tool.objects & words.PROGRAM_OBJECTS and not tool.says(("コマンド", "スクリプト", "コード", "シェル")):
+    if not tool.objects & words.PROGRAM_OBJECTS and not tool.says(
+        ("コマンド", "スクリプト", "コード", "シェル")
+    ):
         return _nothing()
     return PRIVATE | DESTRUCTIVE, ()
 

@@ -52,7 +52,9 @@ class LabelTable:
         """Return what the table knows of a server; None if nothing."""
         host = _host(server.url)
         if host:
-            return next((known for known in self.servers if any(_is_at(host, each) for each in known.hosts)), None)
+            return next(
+                (known for known in self.servers if any(_is_at(host, each) for each in known.hosts)), None
+            )
         for word in server.words:
             if (known := self._packages.get(_package(word))) is not None:
                 return known
@@ -67,7 +69,9 @@ def _read_labels(given: Sequence[str]) -> CallLabels:
     found = NO_LABELS
     for text in given:
         name, _, condition = text.partition("?")
-        found = found.with_labels(label_bits((name,)), "table", tuple(condition.split(",")) if condition else ())
+        found = found.with_labels(
+            label_bits((name,)), "table", tuple(condition.split(",")) if condition else ()
+        )
     return found
 
 

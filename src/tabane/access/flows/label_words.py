@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-Deed = Literal["read", "fetch", "send", "share", "upload", "delete", "pay", "execute", "control", "update", "create"]
+Deed = Literal[
+    "read", "fetch", "send", "share", "upload", "delete", "pay", "execute", "control", "update", "create"
+]
 """What a tool does. ``fetch`` reads an address that the caller chooses, ``share`` gives others access,
 ``control`` moves something in the world, and ``pay`` spends or moves money or goods."""
 
@@ -13,39 +15,46 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-CLEAR_VERBS: dict[str, Deed] = {
-    word: deed
-    for deed, words in (
-        (
-            "read",
-            "get read list search find view show query lookup check retrieve describe count summarize recall "
-            "scan inspect track monitor see display browse load peek analyze analyse explain compare calculate "
-            "compute convert validate verify estimate preview select filter watch listen detect "
-            "translate extract classify recommend suggest predict generate render draw plot login signin",
-        ),
-        ("fetch", "fetch navigate visit goto crawl scrape curl wget"),
-        ("send", "send publish forward tweet retweet broadcast notify announce submit reply respond repost dm sms"),
-        ("share", "invite grant"),
-        ("upload", "upload export sync push"),
-        (
-            "delete",
-            "delete remove erase drop purge clear revoke wipe destroy truncate unlink rm trash discard expire "
-            "uninstall unsubscribe unfriend unfollow terminate kill shutdown reset overwrite deactivate "
-            "cancel evict ban expel kick deprovision unregister",
-        ),
-        (
-            "pay",
-            "pay buy purchase checkout withdraw deposit sell donate redeem bid refund reserve rent subscribe charge",
-        ),
-        ("execute", "execute exec eval evaluate"),
-        ("control", "unlock disarm dispatch"),
-        ("update", "update edit modify change set rename replace patch adjust configure rotate enable disable "
-                   "switch toggle move merge approve reject assign manage reschedule allow block mark close reopen"),
-        ("create", "create add make insert write save new append draft upsert store remember register put "
-                   "schedule copy clone compose duplicate upsert init initialize"),
-    )
-    for word in words.split()
-}
+_VERBS: tuple[tuple[Deed, str], ...] = (
+    (
+        "read",
+        "get read list search find view show query lookup check retrieve describe count summarize recall "
+        "scan inspect track monitor see display browse load peek analyze analyse explain compare calculate "
+        "compute convert validate verify estimate preview select filter watch listen detect "
+        "translate extract classify recommend suggest predict generate render draw plot login signin",
+    ),
+    ("fetch", "fetch navigate visit goto crawl scrape curl wget"),
+    (
+        "send",
+        "send publish forward tweet retweet broadcast notify announce submit reply respond repost dm sms",
+    ),
+    ("share", "invite grant"),
+    ("upload", "upload export sync push"),
+    (
+        "delete",
+        "delete remove erase drop purge clear revoke wipe destroy truncate unlink rm trash discard expire "
+        "uninstall unsubscribe unfriend unfollow terminate kill shutdown reset overwrite deactivate "
+        "cancel evict ban expel kick deprovision unregister",
+    ),
+    (
+        "pay",
+        "pay buy purchase checkout withdraw deposit sell donate redeem bid refund reserve rent subscribe charge",
+    ),
+    ("execute", "execute exec eval evaluate"),
+    ("control", "unlock disarm dispatch"),
+    (
+        "update",
+        "update edit modify change set rename replace patch adjust configure rotate enable disable "
+        "switch toggle move merge approve reject assign manage reschedule allow block mark close reopen",
+    ),
+    (
+        "create",
+        "create add make insert write save new append draft upsert store remember register put "
+        "schedule copy clone compose duplicate upsert init initialize",
+    ),
+)
+
+CLEAR_VERBS: dict[str, Deed] = {word: deed for deed, verbs in _VERBS for word in verbs.split()}
 """Verbs that are no nouns in names of tools."""
 
 UNCLEAR_VERBS: dict[str, Deed] = {
@@ -152,10 +161,14 @@ PROGRAM_OBJECTS = _words(
 
 OPENED_OBJECTS = _words("door doors garage lock gate valve safe blinds")
 
-TRIVIAL_OBJECTS = _words("label labels tag tags highlight selection cache cart reaction star breakpoint draft drafts bookmark marker overlay")
+TRIVIAL_OBJECTS = _words(
+    "label labels tag tags highlight selection cache cart reaction star breakpoint draft drafts bookmark marker overlay"
+)
 """What may be deleted without harm."""
 
-WEB_OBJECTS = _words("url urls web webpage webpages page pages site website websites link links uri browser http https html internet")
+WEB_OBJECTS = _words(
+    "url urls web webpage webpages page pages site website websites link links uri browser http https html internet"
+)
 
 # -- Japanese ---------------------------------------------------------------------------------------
 
@@ -183,7 +196,18 @@ JAPANESE_PRIVATE = (
     "ノート", "口座", "残高", "取引", "明細", "支払い履歴", "カード", "健康", "患者", "カルテ", "パスワード", "個人",
     "履歴", "写真", "タスク", "顧客", "社員", "従業員", "給与", "データベース", "位置情報", "利用者の", "ユーザーの", "自分の", "日記",
 )  # fmt: skip
-JAPANESE_PUBLIC = ("ウェブ", "Web", "サイト", "ニュース", "記事", "商品", "口コミ", "レビュー", "天気", "動画")
+JAPANESE_PUBLIC = (
+    "ウェブ",
+    "Web",
+    "サイト",
+    "ニュース",
+    "記事",
+    "商品",
+    "口コミ",
+    "レビュー",
+    "天気",
+    "動画",
+)
 JAPANESE_GUARDED = (
     "パスワード", "権限", "アカウント", "鍵", "口座", "設定を変更", "ファイアウォール", "処方", "予約", "カルテ", "住所", "認証",
 )  # fmt: skip

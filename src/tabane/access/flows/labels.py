@@ -59,9 +59,7 @@ class CallLabels:
         """Return where a label comes from; None if the tool does not have it."""
         return next((origin for bit, origin in self.origins if bit == label), None)
 
-    def with_labels(
-        self, bits: int, origin: LabelOrigin, if_given: tuple[str, ...] = ()
-    ) -> CallLabels:
+    def with_labels(self, bits: int, origin: LabelOrigin, if_given: tuple[str, ...] = ()) -> CallLabels:
         """Return these and further labels. What an earlier source said of a label stays."""
         new = bits & ~self.bits
         if not new:

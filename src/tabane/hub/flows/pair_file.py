@@ -1,0 +1,93 @@
+"""The file of allowed pairs, ``flow-pairs.json`` in the home: by holder, what a person has allowed for always."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from tabane.errors import CallerError, StoreError
+from tabane.messages import say
+from tabane.settings.files import read_trusted
+
+FILE = "flow-pairs.json"
+MOST_PAIRS = 1_000
+LONGEST_PAIR = 512
+LARGEST = 4 << 20
+
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+_NONE: frozenset[str] = frozenset()
+
+
+class PairFile:
+    """The allowed pairs. The file is read with the first question about one, and written with each change.
+
+    Raises StoreError if it cannot be read or written.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._path = home / FILE
+        self._known: dict[str, frozenset[str]] | None = None
+
+    def of(self, holder: str) -> frozenset[str]:
+        """Return the pairs that a holder has allowed."""
+        return self.all().get(holder, _NONE)
+
+    def all(self) -> dict[str, frozenset[str]]:
+        """Return all pairs by holder."""
+        if self._known is None:
+            self._known = self._read()
+        return self._known
+
+    def allow(self, holder: str, pair: str) -> bool:
+        """Allow a pair. Return whether it was not allowed before."""
+        known = self.all()
+        if pair in self.of(holder):
+            return False
+        if sum(map(len, known.values())) >= MOST_PAIRS:
+            raise CallerError(
+                say(
+                    "{most} pairs are allowed, which is the maximum. Remove one with: tabane policy disallow "
+                    "PAIR",
+                    most=MOST_PAIRS,
+                )
+            )
+        self._write({**known, holder: self.of(holder) | {pair}})
+        return True
+
+    def disallow(self, holder: str, pair: str) -> bool:
+        """Take a pair back. Return whether it was allowed."""
+        if pair not in self.of(holder):
+            return False
+        left = {**self.all(), holder: self.of(holder) - {pair}}
+        self._write({each: pairs for each, pairs in left.items() if pairs})
+        return True
+
+    def forget(self) -> None:
+        """Read the file again with the next question."""
+        self._known = None
+
+    def _read(self) -> dict[str, frozenset[str]]:
+        try:
+            return msgspec.json.decode(read_trusted(self._path, LARGEST), type=dict[str, frozenset[str]])
+        except FileNotFoundError:
+            return {}
+        except (OSError, msgspec.DecodeError) as error:
+            raise StoreError(
+                say("{path} cannot be read: {detail}", path=str(self._path), detail=str(error))
+            ) from None
+
+    def _write(self, pairs: dict[str, frozenset[str]]) -> None:
+        part = self._path.with_suffix(".part")
+        body = msgspec.json.encode({holder: sorted(each) for holder, each in sorted(pairs.items())})
+        try:
+            with open(os.open(part, _FLAGS | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(body)
+                os.fsync(file.fileno())
+            os.replace(part, self._path)
+        except OSError as error:
+            raise StoreError(
+                say("{path} cannot be written: {detail}", path=str(self._path), detail=str(error))
+            ) from None
+        self._known = pairs
