@@ -102,6 +102,7 @@ class Hub:
             self._model_is_named,
             lambda data, name: self.reader.convert(data, name),
             lambda key, listed: self.audit.live.document_changed(self.sessions, key, listed),
+            self.flows,
         )
         self.reader = PageReader(
             lambda: self.settings,
@@ -234,7 +235,8 @@ class Hub:
                     "pages": self.reader.source,
                     "tools": ToolSource(self.gateway),
                     "docs": ManualSource(self.stores, self.models, self.embedding),
-                }
+                },
+                self.flows.found,
             ).table(),
             *of_source("docs", documentation_table()),
             *self.access.table(),

@@ -15,9 +15,9 @@ def flow_reason(finding: FlowFinding, tool: str) -> Message:
     pair = finding.pairs[0]
     if finding.rule == "private-leaves":
         return say(
-            "{tool} sends data out of this machine. Before it, this client read content that strangers can write "
-            "({read}) and private data ({private}), so that content may be what asks for it. To allow such "
-            "calls from now on: tabane policy allow {pair!c}",
+            "{tool} sends data out of this machine. Before it, this client read content that strangers can "
+            "write ({read}) and private data ({private}), so that content may be what asks for it. A person "
+            "who wants such calls from now on runs: tabane policy allow {pair!c}.",
             tool=tool,
             read=read,
             private=finding.private[1],
@@ -25,16 +25,16 @@ def flow_reason(finding: FlowFinding, tool: str) -> Message:
         )
     if finding.rule == "untrusted-acts":
         return say(
-            "{tool} does something that cannot be undone. Before it, this client read content that strangers can "
-            "write ({read}), so that content may be what asks for it. To allow such calls from now on: "
-            "tabane policy allow {pair!c}",
+            "{tool} does something that cannot be undone. Before it, this client read content that strangers "
+            "can write ({read}), so that content may be what asks for it. A person who wants such calls from "
+            "now on runs: tabane policy allow {pair!c}.",
             tool=tool,
             read=read,
             pair=pair,
         )
     return say(
         "{tool} sends data out of this machine. Before it, this client read content that strangers can write "
-        "({read}). To allow such calls from now on: tabane policy allow {pair!c}",
+        "({read}). A person who wants such calls from now on runs: tabane policy allow {pair!c}.",
         tool=tool,
         read=read,
         pair=pair,

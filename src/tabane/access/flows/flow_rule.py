@@ -125,7 +125,10 @@ def source_of(target: CallTarget) -> str:
 
 
 def _judges(caller: Caller, target: CallTarget) -> bool:
-    """Return whether a call is judged. A person at the web page or in a terminal uses Tabane itself freely."""
+    """Return whether a call is judged.
+
+    A person at the web page does as they please, and so does one in a terminal with Tabane itself.
+    """
     if caller.face is Face.WEB:
         return False
     return bool(target.server) or caller.face is Face.MCP

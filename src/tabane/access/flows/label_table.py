@@ -1,8 +1,8 @@
 """The shipped table of well-known servers and the labels of their tools.
 
-``known_servers.json`` has one object a server: the packages that start it, the hosts that it is reached at, and
-labels by pattern of the tools' names. The first pattern that fits decides. Patterns are joined by ``|``, and
-``external?attendees`` is external only if that parameter is given.
+``known_servers.json`` has one object a server: the packages that start it, the hosts that it is reached at,
+and labels by pattern of the tools' names. The first pattern that fits decides. Patterns are joined by ``|``,
+and ``external?attendees`` is external only if that parameter is given.
 """
 
 from __future__ import annotations

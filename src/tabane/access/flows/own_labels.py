@@ -1,7 +1,8 @@
 """The labels of Tabane's own operations, by name.
 
-Posts and documents are the user's own. Pages are written by strangers, and the address of a page can carry data
-out. Operations that save documents are no sinks: a document keeps the labels of what its writer had read.
+Posts and documents are the user's own. Pages are written by strangers, and the address of a page can carry
+data out. Operations that save documents are no sinks: a document keeps the labels of what its writer had
+read.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ _PRIVATE = (
 _FETCHING = ("read_url_content", "remember_url")
 _PAGES = ("list_pages",)
 _DESTRUCTIVE = (
-    "delete_document", "remove_server", "add_server", "change_server", "enable_server", "keep_server", "try_server",
-    "set_tool_visibility", "logout_server", "change_setting", "save_profile", "remove_profile", "apply_fix",
+    "delete_document", "remove_server", "add_server", "change_server", "enable_server", "keep_server",
+    "try_server", "set_tool_visibility", "logout_server", "change_setting", "save_profile", "remove_profile",
+    "apply_fix",
     "keys_create", "keys_update", "keys_revoke", "sign_in_link", "unwatch_documents", "stop_server",
     "watch_documents", "add_documents",
 )  # fmt: skip
@@ -41,5 +43,5 @@ OWN_LABELS = {
 
 
 def labels_of_operation(target: CallTarget) -> CallLabels:
-    """Return the labels of an operation. Results that hold pages or labelled documents add theirs when read."""
+    """Return the labels of an operation. Pages and labelled documents in a result add theirs when read."""
     return NO_LABELS.with_labels(OWN_LABELS.get(target.name, 0), "built-in")

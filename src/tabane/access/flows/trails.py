@@ -1,7 +1,7 @@
 """Trails: what was read lately by one caller, with one client, in one folder.
 
-A trail only gains labels. It ends after 30 minutes without a call, and not with a connection, so that a client
-that connects again keeps what it has read.
+A trail only gains labels. It ends after 30 minutes without a call, and not with a connection, so that a
+client that connects again keeps what it has read.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ SPILLED = TrailKey("", "", "")
 class Trail:
     """What one conversation has read. Its sources name what brought a label: server, and first tool of it.
 
-    ``asked`` are pairs that a person was asked about, and ``passed`` those that one has let pass. ``used`` is the time of its last call in
-    seconds since 1970, ``kept`` the one that is on disk.
+    ``asked`` are pairs that a person was asked about, and ``passed`` those that one has let pass. ``used`` is
+    the time of its last call in seconds since 1970, ``kept`` the one that is on disk.
     """
 
     key: TrailKey

@@ -1,4 +1,4 @@
-"""The file of allowed pairs, ``flow-pairs.json`` in the home: by holder, what a person has allowed for always."""
+"""The file of allowed pairs, ``flow-pairs.json`` in the home: what a person has allowed for always."""
 
 from __future__ import annotations
 
