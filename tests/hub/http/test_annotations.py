@@ -53,6 +53,7 @@ def samples(url: str, job: str) -> dict[str, dict[str, Any]]:
         "check_init": {},
         "describe_tools": {"names": ["up__echo", "put_document"]},
         "embed_text": {"text": "cat"},
+        "explain_flow": {"tool": "up__echo"},
         "explain_policy": {"key": "none", "tool": "up__echo"},
         "export_posts": {"format": "csv"},
         "find_servers": {"query": "weather"},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
 import msgspec
 
@@ -17,15 +16,6 @@ from tabane.operations.guarding import CallVerdict
 RULE = "flow"
 LONGEST_ARGUMENTS = 1 << 18
 """Bytes of arguments that are read to see whether a recipient is given. In longer ones there is one."""
-
-
-@dataclass(frozen=True, slots=True)
-class FlowView:
-    """What the policy says of one call: its labels, what was read before, and what stands against it."""
-
-    labels: CallLabels
-    trails: tuple[Trail, ...]
-    finding: FlowFinding | None
 
 
 class FlowRule:
@@ -50,8 +40,8 @@ class FlowRule:
         labels = self._labels(target)
         if not labels.bits & SINK_LABELS or not _judges(caller, target):
             return None
-        trails = self._counting(caller)
-        finding = self._find(trails, labels, caller, target, arguments)
+        trails = self._counting(trail_key(caller))
+        finding = self._find(trails, labels, caller.access.holder, target, arguments)
         if finding is None:
             return None
         if finding.action == "ask":
@@ -61,13 +51,13 @@ class FlowRule:
         return CallVerdict(finding.action, RULE, reason, finding.pairs[0])
 
     def answered(self, caller: Caller, target: CallTarget) -> None:
-        if caller.face is Face.WEB:
-            return
         labels = self._labels(target).bits & READ_LABELS
         self.note(caller, labels, source_of(target), target.name)
 
     def note(self, caller: Caller, labels: int, source: str, tool: str) -> None:
-        """Note that a caller gets something with these labels."""
+        """Note that a caller gets something with these labels. What a person sees is no concern."""
+        if caller.face is Face.WEB:
+            return
         key = trail_key(caller)
         trail = self.trails.use(key)
         grown = trail.add(labels, source, tool) if labels else False
@@ -81,22 +71,19 @@ class FlowRule:
     def read_by(self, caller: Caller) -> int:
         """Return the labels of what a caller has read."""
         found = 0
-        for trail in self._counting(caller):
+        for trail in self._counting(trail_key(caller)):
             found |= trail.labels
         return found
 
-    def view(self, caller: Caller, target: CallTarget, arguments: bytes = b"") -> FlowView:
-        """Return what the policy says of a call, without noting anything."""
-        labels, trails = self._labels(target), self._counting(caller)
-        judged = labels.bits & SINK_LABELS and _judges(caller, target)
-        finding = self._find(trails, labels, caller, target, arguments) if judged else None
-        return FlowView(labels, trails, finding)
+    def view(self, key: TrailKey, target: CallTarget, arguments: bytes = b"") -> FlowFinding | None:
+        """Return what stands against a call of an assistant, without noting anything."""
+        return self._find(self._counting(key), self._labels(target), key.holder, target, arguments)
 
     def _find(
         self,
         trails: tuple[Trail, ...],
         labels: CallLabels,
-        caller: Caller,
+        holder: str,
         target: CallTarget,
         arguments: bytes,
     ) -> FlowFinding | None:
@@ -105,11 +92,11 @@ class FlowRule:
             return None
         if labels.if_given and arguments and not _gives(arguments, labels.if_given):
             bits &= ~EXTERNAL
-        return find_flow(self.policy, trails, bits, source_of(target), self._allowed(caller.access.holder))
+        return find_flow(self.policy, trails, bits, source_of(target), self._allowed(holder))
 
-    def _counting(self, caller: Caller) -> tuple[Trail, ...]:
+    def _counting(self, key: TrailKey) -> tuple[Trail, ...]:
         """Return the trails that count for a caller: its own first."""
-        own, spilled = self.trails.find(trail_key(caller)), self.trails.spilled()
+        own, spilled = self.trails.find(key), self.trails.spilled()
         return tuple(trail for trail in (own, spilled) if trail is not None)
 
 
