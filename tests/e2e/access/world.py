@@ -183,7 +183,9 @@ async def world(folder: Path, **settings: Any) -> AsyncIterator[World]:
     """
     home = folder / "home"
     home.mkdir(mode=0o700)
-    async with http_hub(home, definitions(folder), list_wait=60.0, **{"flow_policy": "off", **settings}) as served:
+    async with http_hub(
+        home, definitions(folder), list_wait=60.0, **{"flow_policy": "off", **settings}
+    ) as served:
         local = await served.running.connect(mode="full")
         tools = await _things(local)
         built = World(served, folder, local, tools)

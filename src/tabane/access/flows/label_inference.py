@@ -26,6 +26,11 @@ _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+(?:'s)?|[0-9]+[a-z]*")
 _SENTENCE = re.compile(r"[.。!?\n]\s|[。\n]|\.$")
 _LONGEST_SENTENCE = 240
 _LONGEST_NAME = 128
+_WRITTEN_BY_OTHERS = re.compile(
+    rf"\b(?:{'|'.join(words.STRANGERS.split())})\s+(?:has\s+|have\s+)?(?:{'|'.join(words.WRITING.split())})\b"
+    r"|\b(?:written|sent|posted|uploaded|submitted|filed|left|created|shared)\s+by\s+(?!you\b|the user\b)",
+    re.IGNORECASE,
+)
 _OPENING = 6
 """Words of a description that may hold its verb: "This tool sends …"."""
 
@@ -74,6 +79,10 @@ def _words_of(text: str) -> list[str]:
     return [part.lower() for part in _PARTS.findall(text)]
 
 
+_TELLING = frozenset({"send", "share", "pay", "delete", "execute", "control"})
+"""What a description tells more exactly than a name such as ``make_offer`` does."""
+
+
 # -- what it does -----------------------------------------------------------------------------------
 
 
@@ -81,15 +90,21 @@ def _deeds(name: str, named: list[str], sentence: str) -> Iterator[Deed]:
     """Yield what a tool does: usually one thing; more if its name joins verbs with ``and``."""
     clear = [_clear_deed(part, last=_is_prefixed(name)) for part in _joined(named)]
     certain = [deed for deed in clear if deed is not None]
+    spoken = _described_deed(sentence)
     if certain:
         yield from dict.fromkeys(certain)
+        if spoken in _TELLING and not {"read", "fetch"} & set(certain):
+            yield spoken
         return
-    spoken = _described_deed(sentence)
-    unclear = next((words.UNCLEAR_VERBS[word] for word in named if word in words.UNCLEAR_VERBS), None)
-    if spoken is not None:
-        yield spoken
-    elif unclear is not None:
+    nouns = words.NOUNS_ALONE if len(named) == 1 else frozenset()
+    unclear = next(
+        (words.UNCLEAR_VERBS[word] for word in named if word in words.UNCLEAR_VERBS.keys() - nouns), None
+    )
+    weak = _words_of(sentence)[:1] and _words_of(sentence)[0] in words.WEAK_VERBS
+    if unclear is not None and (spoken is None or weak):
         yield unclear
+    elif spoken is not None:
+        yield spoken
 
 
 def _joined(named: list[str]) -> Iterator[list[str]]:
@@ -109,6 +124,8 @@ def _is_prefixed(name: str) -> bool:
 
 
 def _clear_deed(part: list[str], *, last: bool) -> Deed | None:
+    if len(part) > 1 and part[-2] in words.UNCLEAR_VERBS:
+        part = part[:-1]  # "PostUpdate" is a post
     found = [words.CLEAR_VERBS[word] for word in part if word in words.CLEAR_VERBS]
     if not found:
         return None
@@ -121,7 +138,7 @@ def _described_deed(sentence: str) -> Deed | None:
         for stem in _stems(word):
             if stem in words.CLEAR_VERBS:
                 return words.CLEAR_VERBS[stem]
-            if place == 0 and stem in words.UNCLEAR_VERBS:
+            if place == 0 and stem in words.UNCLEAR_VERBS and stem not in words.NOUNS_ALONE:
                 return words.UNCLEAR_VERBS[stem]
     return _japanese_deed(sentence)
 
@@ -174,7 +191,9 @@ def _private(tool: _Described) -> int:
 
 def _untrusted(tool: _Described) -> int:
     """Return whether strangers write it: the name decides if it has an object, otherwise the description."""
-    if tool.name & words.UNTRUSTED_OBJECTS:
+    if tool.name & words.UNTRUSTED_OBJECTS or tool.objects & words.RECEIVED:
+        return UNTRUSTED
+    if _WRITTEN_BY_OTHERS.search(tool.sentence):
         return UNTRUSTED
     if tool.name & (words.PRIVATE_OBJECTS - words.CONTAINERS):
         return 0
@@ -187,6 +206,8 @@ def _fetch(tool: _Described) -> _Found:
         return DESTRUCTIVE, ()
     if tool.takes_address or tool.objects & words.WEB_OBJECTS:
         return UNTRUSTED | EXTERNAL, ()
+    if "open" in tool.name and tool.name & words.PUBLISHED_OBJECTS:
+        return EXTERNAL, ()
     return _read(tool)
 
 

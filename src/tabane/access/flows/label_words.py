@@ -25,7 +25,8 @@ _VERBS: tuple[tuple[Deed, str], ...] = (
         "get read list search find view show query lookup check retrieve describe count summarize recall "
         "scan inspect track monitor see display browse load peek analyze analyse explain compare calculate "
         "compute convert validate verify estimate preview select filter watch listen detect "
-        "translate extract classify recommend suggest predict generate render draw plot login signin",
+        "translate extract classify recommend suggest predict generate render draw plot login signin return "
+        "give provide obtain retrieve gather collect discover identify resolve observe diagnose ping look",
     ),
     ("fetch", "fetch navigate visit goto crawl scrape curl wget"),
     (
@@ -46,7 +47,7 @@ _VERBS: tuple[tuple[Deed, str], ...] = (
         "charge",
     ),
     ("execute", "execute exec eval evaluate"),
-    ("control", "unlock disarm dispatch"),
+    ("control", "unlock disarm dispatch prescribe administer launch"),
     (
         "update",
         "update edit modify change set rename replace patch adjust configure rotate enable disable "
@@ -63,15 +64,22 @@ CLEAR_VERBS: dict[str, Deed] = {word: deed for deed, verbs in _VERBS for word in
 """Verbs that are no nouns in names of tools."""
 
 _UNCLEAR: tuple[tuple[Deed, str], ...] = (
-    ("send", "post message email mail text call comment chat report review"),
+    ("send", "post message email mail text call chat answer deliver contact"),
+    ("create", "comment review report"),
     ("share", "share"),
     ("pay", "order book transfer trade tip transact"),
     ("execute", "run command shell bash terminal"),
     ("fetch", "request download open"),
     ("control", "start stop turn lock arm"),
     ("update", "pin"),
-    ("read", "print"),
+    ("read", "print tail"),
 )
+
+NOUNS_ALONE = _words("answer report review request")
+"""Unclear verbs that are nouns if they are the whole name, or begin a description."""
+
+WEAK_VERBS = _words("give gives provide provides")
+"""Verbs of a description that say less than a verb in the name."""
 
 UNCLEAR_VERBS: dict[str, Deed] = {word: deed for deed, verbs in _UNCLEAR for word in verbs.split()}
 """Verbs that are nouns too: they count only if no other word of the name says what it does."""
@@ -95,7 +103,8 @@ UNTRUSTED_OBJECTS = _words(
 """What strangers can write."""
 
 PRIVATE_OBJECTS = _words(
-    "email emails mail mails inbox gmail mailbox message messages chat chats dm dms conversation "
+    "revenue earnings income expense expenses budget budgets finance finances contract contracts sales "
+    "vault email emails mail mails inbox gmail mailbox message messages chat chats dm dms conversation "
     "conversations thread threads sms voicemail voicemails calendar event events contact contacts address "
     "addresses file files document documents note notes drive folder folders directory account accounts "
     "balance balances transaction transactions payment payments card cards iban bank banking wallet "
@@ -159,6 +168,9 @@ SPOKEN_OBJECTS = _words(
 )
 """What others read once it is created."""
 
+PUBLISHED_OBJECTS = _words("pull pr issue issues ticket discussion merge")
+"""What is opened by writing it."""
+
 DRAFTS = _words("draft drafts template templates note notes")
 
 RECIPIENTS = _words(
@@ -179,10 +191,24 @@ PROGRAM_OBJECTS = _words(
 OPENED_OBJECTS = _words("door doors garage lock gate valve safe blinds")
 
 TRIVIAL_OBJECTS = _words(
-    "label labels tag tags highlight selection cache cart reaction star breakpoint draft drafts bookmark "
-    "marker overlay"
+    "background label labels tag tags highlight selection cache cart reaction star breakpoint draft "
+    "drafts bookmark marker overlay"
 )
 """What may be deleted without harm."""
+
+STRANGERS = (
+    "other others people guest guests customer customers visitor visitors buyer buyers user users applicant "
+    "applicants stranger strangers client clients sender senders public author authors third-party viewer "
+    "viewers member members"
+)
+WRITING = (
+    "wrote write written writes sent send filed file uploaded upload posted post left leave submitted submit "
+    "reported shared"
+)
+RECEIVED = _words(
+    "received incoming inbound unread forwarded scraped crawled user-generated third-party unsolicited"
+)
+"""Words of a description that say where something comes from: together with who wrote it, or alone."""
 
 WEB_OBJECTS = _words(
     "url urls web webpage webpages page pages site website websites link links uri browser http https "

@@ -1,4 +1,4 @@
-"""Replay of tasks and attacks against the flow policy, with labels that follow from names and descriptions."""
+"""Replay of tasks and attacks against the flow policy, with labels guessed from names and descriptions."""
 
 from __future__ import annotations
 
