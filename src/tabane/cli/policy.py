@@ -193,7 +193,10 @@ def forget(terminal: Terminal, client: str | None, cwd: str | None, holder: str 
         "Let calls begin that the flow policy would ask about, from now on. PAIR names what was read and what "
         "is called after it, such as web>mail; quote it in a shell."
     ),
-    epilog=examples("tabane policy allow 'pages>mail'", "tabane policy allow 'pages>mail' --holder key:a1b2"),
+    epilog=examples(
+        "tabane policy allow 'pages>mail'",
+        "tabane policy allow 'pages>mail' --holder key:a1b2",
+    ),
 )
 @click.argument("pair", metavar="PAIR")
 @_holder

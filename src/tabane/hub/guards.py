@@ -9,16 +9,27 @@ from typing import TYPE_CHECKING, Protocol
 
 from tabane.gateway.confirmation import ConfirmRule
 from tabane.gateway.gateway import Gateway
+from tabane.hub.approvals.operations import ApprovalOperations
+from tabane.hub.approvals.passphrase_operations import PassphraseOperations
 from tabane.hub.flows.hub_flows import HubFlows
 from tabane.hub.guarding import HubGuard
+from tabane.operations import LOCAL, CallTarget, Operation
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
     from tabane.access.approvals.approval import Approval
     from tabane.gateway.servers.configuration import ServersConfiguration
     from tabane.hub.approvals.desk import ApprovalDesk
-    from tabane.operations import Caller, CallTarget
+    from tabane.hub.approvals.passphrase import HubPassphrase
+    from tabane.operations import Caller
     from tabane.operations.guarding import CallRule, CallVerdict, OpenApproval
+
+
+PASSPHRASE = "passphrase.json"
+"""The file of the passphrase, under the home."""
+
+APPROVING = CallTarget("approve_call", source="admin", kind="operation")
+"""What somebody must be allowed to use to approve calls."""
 
 
 class ShownArguments(Protocol):
@@ -49,12 +60,19 @@ class HubGuards:
     ) -> None:
         self._gateway, self._settings, self._loop, self._shown = gateway, settings, loop, shown
         self._desk: ApprovalDesk | None = None
+        self._passphrase: HubPassphrase | None = None
+        self._configuration: ServersConfiguration | None = None
         self._flows, self.allow = flows, flows.allow
         self.guard = HubGuard(self._ask)
 
     def apply(self, configuration: ServersConfiguration) -> None:
         """Put the rules of these servers in force."""
+        self._configuration = configuration
         rules: list[CallRule] = []
+        if self._has_passphrase:
+            from tabane.hub.approvals.passphrase import PassphraseRule
+
+            rules.append(PassphraseRule(self.passphrase()))
         if confirm := ConfirmRule(configuration.servers, self._gateway.catalogue.find):
             rules.append(confirm)
         if (flow := self._flows.apply()) is not None:
@@ -72,6 +90,28 @@ class HubGuards:
         from tabane.hub.approvals.guarded_approval import GuardedApproval
 
         return GuardedApproval(self, verdicts, caller, target, arguments, request)
+
+    def table(self) -> list[Operation]:
+        return [
+            *ApprovalOperations(self.desk).table(),
+            *PassphraseOperations(self.passphrase, self._passphrase_changed).table(),
+        ]
+
+    def passphrase(self) -> HubPassphrase:
+        """Return the passphrase of the hub, whether one is set or not."""
+        if self._passphrase is None:
+            from tabane.hub.approvals.passphrase import HubPassphrase
+
+            self._passphrase = HubPassphrase(self._settings().home, self._loop)
+        return self._passphrase
+
+    @property
+    def _has_passphrase(self) -> bool:
+        return (self._settings().home / PASSPHRASE).exists()
+
+    def _passphrase_changed(self) -> None:
+        if self._configuration is not None:
+            self.apply(self._configuration)
 
     # -- what an approval needs ----------------------------------------------------------------------
 
@@ -92,6 +132,18 @@ class HubGuards:
 
     def wait(self) -> float:
         return self._settings().approval_wait
+
+    def through_client(self, caller: Caller) -> bool:
+        """Return whether the answer of a client's user counts as an approval.
+
+        It does if the user of this machine is asked, or somebody who may approve calls of others too. The
+        holder of a key would approve its own calls. With a passphrase, it does not: any program of the user
+        could be a client that answers its own question.
+        """
+        access = caller.access
+        if self._has_passphrase:  # which a dialog of a client must not ask for
+            return False
+        return access.holder == LOCAL.holder or access.allows(APPROVING)
 
     def check(self, caller: Caller, target: CallTarget, arguments: bytes) -> None:
         self.guard.check(caller, target, arguments)

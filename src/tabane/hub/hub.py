@@ -138,6 +138,7 @@ class Hub:
             lambda: self.settings,
             self.environment.get("LANG"),
             self.tools.questions,
+            self.guards,
             self.access.narrowed,
         )
         self._watching: asyncio.Task[None] | None = None
@@ -245,6 +246,7 @@ class Hub:
             ).table(),
             *of_source("docs", documentation_table()),
             *self.access.table(),
+            *self.guards.table(),
             *self.audit.table(),
             *flow_table(lambda: self._flow_operations),
         ]

@@ -65,17 +65,26 @@ class Door:
             raise Forbidden(say("{who} is not allowed to use {target}.", who=who, target=target.name))
 
     def admit(
-        self, caller: Caller, target: CallTarget, arguments: bytes = b"", request: str = ""
+        self,
+        caller: Caller,
+        target: CallTarget,
+        arguments: bytes = b"",
+        request: str = "",
+        *,
+        judged: bool = False,
     ) -> OpenCall:
         """Admit a call, and return it: it has to be ended. If a person has to approve it, it ``waits``.
 
-        ``request`` is the id of the request if the caller has none. Raises Forbidden and RateLimited.
+        ``request`` is the id of the request if the caller has none. ``judged``: the request goes on with a
+        call that the guard has let begin. Raises Forbidden and RateLimited.
         """
         try:
             self.check(caller, target)
         except Forbidden as error:
             self._meter.refuse(caller, target, arguments, request, error)
             raise
+        if judged:
+            return self._meter.begin(caller, target, arguments, request)
         return self._begin(caller, target, arguments, request)
 
     def _begin(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> OpenCall:

@@ -45,9 +45,9 @@ def test_labels_only_grow_while_calls_follow_within_30_minutes(
         seen[key] |= labels
         used[key] = clock.now
         for each in KEYS:
-            trail = trails.find(each)
+            found = trails.find(each)
             if clock.now - used[each] <= IDLE:
-                assert (trail.labels if trail else 0) == seen[each]
+                assert (found.labels if found else 0) == seen[each]
 
 
 def test_a_trail_ends_after_30_minutes_without_a_call() -> None:

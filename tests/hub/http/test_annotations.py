@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tabane.errors import TabaneError
+from tabane.hub.flows.trail_file import FILE as TRAILS
 from tabane.hub.process.table import whole_table
 from tabane.operations import Caller, Face, Operation, OperationTable, Privilege
 from tests.harness.archive import write_archive
@@ -138,7 +139,9 @@ class Watch:
         versions = [base.execute("PRAGMA data_version").fetchone() for base in self._databases]
         files = {path.name: path.read_bytes() for path in self._home.glob("*.toml")}
         files |= {path.name: path.read_bytes() for path in self._home.glob("*.json")}
-        return versions, files, sorted(path.name for path in self._home.iterdir())
+        # What was read is noted for the flow policy, as calls are in the audit log.
+        names = sorted(path.name for path in self._home.iterdir() if path.name != TRAILS)
+        return versions, files, names
 
 
 async def filled(here: HttpHub, folder: Path) -> str:

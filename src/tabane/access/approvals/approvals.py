@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from tabane.access.approvals.approval import Approval, ApprovalBinding, ApprovalState
-from tabane.errors import Forbidden, UnknownName
+from tabane.errors import ApprovalRefused, Forbidden, UnknownName
 from tabane.messages import say
 
 LIFE = 600.0
@@ -143,8 +143,8 @@ class Approvals:
             )
 
 
-def _refused(approval: Approval) -> Forbidden:
-    return Forbidden(
+def _refused(approval: Approval) -> ApprovalRefused:
+    return ApprovalRefused(
         say(
             "A person refused this call of {tool}. Do not repeat it. (Approval {id}.)",
             tool=approval.binding.tool,
@@ -153,13 +153,13 @@ def _refused(approval: Approval) -> Forbidden:
     )
 
 
-def refusal(approval: Approval) -> Forbidden:
+def refusal(approval: Approval) -> ApprovalRefused:
     """Return the error of a call that waited for an approval, which was not given."""
     match approval.state:
         case "refused":
             return _refused(approval)
         case "used":
-            return Forbidden(
+            return ApprovalRefused(
                 say(
                     "Approval {id} was used by another call with the same arguments. Each call has to be "
                     "approved on its own: call again to ask for that.",
@@ -167,7 +167,7 @@ def refusal(approval: Approval) -> Forbidden:
                 )
             )
         case "approved":
-            return Forbidden(
+            return ApprovalRefused(
                 say(
                     "{tool} has changed since approval {id} was asked for, so it was not called. Call again "
                     "to ask for another approval.",
@@ -175,7 +175,7 @@ def refusal(approval: Approval) -> Forbidden:
                     id=approval.id,
                 )
             )
-    return Forbidden(
+    return ApprovalRefused(
         say(
             "Nobody approved the call of {tool} in time. Call again to ask once more. (Approval {id}.)",
             tool=approval.binding.tool,

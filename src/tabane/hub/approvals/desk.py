@@ -106,6 +106,10 @@ class ApprovalDesk:
             self._changed(id)
             self._begin_write()
 
+    def waiting(self, id: str) -> frozenset[asyncio.Future[None]]:
+        """Return those who wait for a decision."""
+        return frozenset(self._waiting.get(id, ()))
+
     # -- people ------------------------------------------------------------------------------------
 
     async def decide(self, id: str, *, approved: bool, by: str, way: str, remember: bool = False) -> Approval:

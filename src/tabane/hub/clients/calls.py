@@ -128,6 +128,13 @@ class ClientCalls:
         """Let go of a call, which goes on without its client. Its reply needs another taker."""
         del self._in_flight[key]
 
+    def continues(self, method: bytes, params: Members, name: str) -> bool:
+        """Return whether a request can only continue a parked call, and is never sent as a new one."""
+        if self._session.era is not Era.MODERN or "requestState" not in params:
+            return False
+        holder = self._session.caller.access.holder
+        return self._parked.continues(params, CallBinding(holder, method, name, digest_of(params)))
+
     # -- questions of servers ----------------------------------------------------------------------
 
     def _asked(self, key: bytes, name: str, request: ServerRequest) -> bool:
@@ -190,7 +197,7 @@ class ClientCalls:
         if not urls:
             return UpstreamReply(error=Raw(missing_capability(lacking, error))) if lacking else reply
         if call.method in ASKING and "url" in self._features:
-            asked = self._parked.ask_to_open(urls, self._binding(call, name))
+            asked = self._parked.ask_to_repeat(urls, self._binding(call, name))
             return UpstreamReply(result=asked, era=Era.MODERN)
         needed = {"requiredCapabilities": required_capabilities(urls.values())}
         text = "the server needs the user to open a URL"

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 
 from tabane.errors import CallerError, StoreError
 from tabane.messages import say
-from tabane.settings.files import read_trusted
+from tabane.settings.files import read_trusted, write_private
 
 FILE = "flow-pairs.json"
 MOST_PAIRS = 1_000
 LONGEST_PAIR = 512
 LARGEST = 4 << 20
 
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 _NONE: frozenset[str] = frozenset()
 
 
@@ -79,13 +77,9 @@ class PairFile:
             ) from None
 
     def _write(self, pairs: dict[str, frozenset[str]]) -> None:
-        part = self._path.with_suffix(".part")
         body = msgspec.json.encode({holder: sorted(each) for holder, each in sorted(pairs.items())})
         try:
-            with open(os.open(part, _FLAGS | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(body)
-                os.fsync(file.fileno())
-            os.replace(part, self._path)
+            write_private(self._path, body)
         except OSError as error:
             raise StoreError(
                 say("{path} cannot be written: {detail}", path=str(self._path), detail=str(error))

@@ -7,8 +7,8 @@ from typing import Literal
 from tabane.operations import CallTarget
 
 Topic = Literal[
-    "calls", "activity", "servers", "catalog", "jobs", "questions", "approvals", "documents", "pages", "posts",
-    "keys", "settings", "reset",
+    "calls", "activity", "servers", "catalog", "jobs", "questions", "approvals", "documents", "pages",
+    "posts", "keys", "settings", "reset",
 ]  # fmt: skip
 
 NEEDED: dict[Topic, tuple[str, str]] = {

@@ -28,6 +28,9 @@ AGAIN = "again"
 LOGIN = "login"
 """The same for a call that is made again after a login at its server."""
 
+APPROVAL = "approval-"
+"""Begins the same for a call that is made again after its approval, whose id follows."""
+
 _PREFIX = "tbq"
 
 
@@ -50,6 +53,22 @@ class CallHandle(NamedTuple):
     call: str
     round: int
     expires: int
+
+
+class RepeatedAnswer(NamedTuple):
+    """The answer of a user to a question of the hub itself, with a request that is made again.
+
+    ``about`` is :data:`LOGIN`, or :data:`APPROVAL` and an id. ``action`` is accept, decline or cancel;
+    ``content`` are the values of a form as JSON.
+    """
+
+    about: str
+    action: str
+    content: bytes
+
+    @property
+    def agreed(self) -> bool:
+        return self.action == "accept"
 
 
 class HandleSigner:
