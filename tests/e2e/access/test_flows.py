@@ -24,7 +24,7 @@ FORMS: Json = {"elicitation": {"form": {}}}
 ACCEPTED: Json = {"result": {"action": "accept", "content": {}}}
 APPROVAL = -31403
 
-TOOLS = {
+TOOLS: dict[str, list[tuple[str, str, tuple[str, ...]]]] = {
     "mail": [
         ("read_inbox", "Reads the messages of the inbox.", ()),
         ("send_email", "Sends an email.", ("to", "body")),
