@@ -28,6 +28,7 @@ ORDER = (
         "starts",
         "access",
         "door",
+        "flows",
         "keys",
         "audit",
         "search",
