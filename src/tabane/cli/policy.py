@@ -190,8 +190,8 @@ def forget(terminal: Terminal, client: str | None, cwd: str | None, holder: str 
 @policy.command(
     "allow",
     help=say(
-        "Let calls begin that the flow policy would ask about, from now on. PAIR names what was read and what "
-        "is called after it, such as web>mail; quote it in a shell."
+        "Let calls begin that the flow policy would ask about, from now on. PAIR names what was read and "
+        "what is called after it, such as web>mail; quote it in a shell."
     ),
     epilog=examples(
         "tabane policy allow 'pages>mail'",

@@ -107,6 +107,16 @@ def test_a_pair_that_was_approved_is_not_asked_about_again_in_the_trail() -> Non
     assert policy.said("mail__send", caller=other) == "ask mail>mail"
 
 
+def test_an_approval_of_one_call_does_not_let_another_pass_that_was_asked_about() -> None:
+    policy = Policy()
+    policy.read("mail__read")
+    assert policy.said("files__delete")
+    assert policy.said("mail__send")
+    policy.read("mail__send", caller=APPROVED)
+    assert policy.said("files__delete") == "ask mail>files"
+    assert policy.said("mail__send") == ""
+
+
 def test_an_approval_of_another_rule_lets_nothing_pass() -> None:
     policy = Policy()
     policy.read("mail__read")

@@ -51,21 +51,30 @@ class FlowRule:
         return CallVerdict(finding.action, RULE, reason, finding.pairs[0])
 
     def answered(self, caller: Caller, target: CallTarget) -> None:
-        labels = self._labels(target).bits & READ_LABELS
-        self.note(caller, labels, source_of(target), target.name)
+        source = source_of(target)
+        if caller.approval:
+            self._let_pass(trail_key(caller), source)
+        self.note(caller, self._labels(target).bits & READ_LABELS, source, target.name)
 
     def note(self, caller: Caller, labels: int, source: str, tool: str) -> None:
         """Note that a caller gets something with these labels. What a person sees is no concern."""
         if caller.face is Face.WEB:
             return
         key = trail_key(caller)
+        if not labels and self.trails.find(key) is None:
+            return  # who has read nothing needs no trail
         trail = self.trails.use(key)
         grown = trail.add(labels, source, tool) if labels else False
-        if caller.approval and trail.asked:
-            grown = grown or not trail.asked <= trail.passed
-            trail.passed |= trail.asked
-            trail.asked.clear()
         if grown or (trail.labels and trail.is_stale):
+            self._grown(trail)
+
+    def _let_pass(self, key: TrailKey, sink: str) -> None:
+        """Note that a person has approved a call of this server, after being asked about it."""
+        trail = self.trails.find(key)
+        approved = {pair for pair in trail.asked if pair.endswith(f">{sink}")} if trail is not None else set()
+        if trail is not None and approved:
+            trail.passed |= approved
+            trail.asked -= approved
             self._grown(trail)
 
     def read_by(self, caller: Caller) -> int:
