@@ -20,7 +20,7 @@ from tests.access.flows.quality.replay import Replayed, read_suites, replay
 
 from tabane.access.flows.flow_rule import FlowRule
 from tabane.access.flows.label_inference import inferred_labels
-from tabane.access.flows.tool_facts import ToolFacts
+from tabane.access.flows.tool_facts import DescribedTool
 from tabane.access.flows.trails import Trails
 from tabane.hub.flows.labels import KnownTools, TargetLabels
 from tabane.hub.flows.trail_file import TrailFile
@@ -98,7 +98,7 @@ def _costs(batches: int) -> list[list[str]]:
         return rows
 
 
-SENDING = ToolFacts("send_email", "", "Sends an email with this text to the given people.", ("to", "body"))
+SENDING = DescribedTool("send_email", "", "Sends an email with this text to the given people.", ("to", "body"))
 
 
 def _call(rule: FlowRule, caller: Caller, target: CallTarget) -> Callable[[], None]:

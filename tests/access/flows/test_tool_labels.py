@@ -18,7 +18,7 @@ from tabane.access.flows.labels import (
     label_change,
     label_names,
 )
-from tabane.access.flows.tool_facts import ServerFacts, ToolFacts
+from tabane.access.flows.tool_facts import ServerFacts, DescribedTool
 from tabane.access.flows.tool_labels import labels_of_tool
 
 TABLE = LabelTable()
@@ -26,7 +26,7 @@ UNKNOWN = ServerFacts("mine", ("python", "server.py"))
 SLACK = ServerFacts("chat", ("npx", "-y", "@modelcontextprotocol/server-slack@1.2.3"))
 
 
-def names(tool: ToolFacts, server: ServerFacts = UNKNOWN) -> list[str]:
+def names(tool: DescribedTool, server: ServerFacts = UNKNOWN) -> list[str]:
     return labels_of_tool(tool, server, TABLE).names
 
 
@@ -60,25 +60,25 @@ GUESSED = [
 def test_labels_follow_from_what_a_tool_says_of_itself(
     name: str, description: str, parameters: str, expected: list[str]
 ) -> None:
-    tool = ToolFacts(name, "", description, tuple(filter(None, parameters.split(","))))
+    tool = DescribedTool(name, "", description, tuple(filter(None, parameters.split(","))))
     assert names(tool) == expected
 
 
 def test_an_event_is_external_only_with_guests() -> None:
-    tool = ToolFacts("create_event", "", "Creates an event.", ("title", "attendees"))
+    tool = DescribedTool("create_event", "", "Creates an event.", ("title", "attendees"))
     found = inferred_labels(tool)
     assert (found.names, found.if_given) == (["external"], ("attendees",))
 
 
 def test_the_table_decides_about_a_server_that_it_knows() -> None:
-    posting = labels_of_tool(ToolFacts("slack_post_message", "", "x"), SLACK, TABLE)
+    posting = labels_of_tool(DescribedTool("slack_post_message", "", "x"), SLACK, TABLE)
     assert posting.origins == ((EXTERNAL, "table"), (DESTRUCTIVE, "table"))
-    assert names(ToolFacts("slack_get_channel_history", "", "x"), SLACK) == ["private", "untrusted"]
+    assert names(DescribedTool("slack_get_channel_history", "", "x"), SLACK) == ["private", "untrusted"]
 
 
 def test_a_server_is_known_by_its_host_too() -> None:
     server = ServerFacts("x", url="https://mcp.linear.app/sse")
-    assert names(ToolFacts("list_issues"), server) == ["private", "untrusted"]
+    assert names(DescribedTool("list_issues"), server) == ["private", "untrusted"]
     assert TABLE.find(ServerFacts("x", url="https://mcp.linear.app.example.com/")) is None
 
 
@@ -98,20 +98,20 @@ def test_a_package_is_found_however_it_is_started(words: tuple[str, ...]) -> Non
 
 
 def test_annotations_add_labels() -> None:
-    tool = ToolFacts("frobnicate", destructive=True, open_world=True)
+    tool = DescribedTool("frobnicate", destructive=True, open_world=True)
     assert names(tool) == ["external", "destructive"]
-    assert names(ToolFacts("frobnicate", read_only=True, open_world=True)) == ["untrusted"]
+    assert names(DescribedTool("frobnicate", read_only=True, open_world=True)) == ["untrusted"]
 
 
 def test_a_server_that_claims_to_be_harmless_stays_untrusted_and_external() -> None:
-    tool = ToolFacts("fetch_url", "", "Fetches a URL.", ("url",), True, False, False)
+    tool = DescribedTool("fetch_url", "", "Fetches a URL.", ("url",), True, False, False)
     assert names(tool) == ["untrusted", "external"]
-    sending = ToolFacts("slack_post_message", "", "", (), True, False, False)
+    sending = DescribedTool("slack_post_message", "", "", (), True, False, False)
     assert names(sending, SLACK) == ["external", "destructive"]
 
 
 def test_a_mark_as_read_only_removes_what_was_only_guessed_to_be_destructive() -> None:
-    tool = ToolFacts("delete_preview", "", "Deletes nothing, shows what would be deleted.", (), True)
+    tool = DescribedTool("delete_preview", "", "Deletes nothing, shows what would be deleted.", (), True)
     assert names(tool) == []
 
 
@@ -120,7 +120,7 @@ def test_the_user_has_the_last_word_for_a_server_and_more_so_for_a_tool() -> Non
         "chat", SLACK.words, change=label_change(["private", "-external"]),
         tools=(("slack_*", label_change(["external", "-destructive"])),),
     )  # fmt: skip
-    found = labels_of_tool(ToolFacts("slack_post_message"), server, TABLE)
+    found = labels_of_tool(DescribedTool("slack_post_message"), server, TABLE)
     assert found.names == ["private", "external"]
     assert found.origin(EXTERNAL) == "settings"
 
@@ -139,7 +139,7 @@ def test_each_entry_of_the_table_is_usable() -> None:
 
 @given(st.text(max_size=60), st.text(max_size=300), st.lists(st.text(max_size=20), max_size=5))
 def test_any_tool_has_labels_that_exist(name: str, description: str, parameters: list[str]) -> None:
-    found = inferred_labels(ToolFacts(name, "", description, tuple(parameters)))
+    found = inferred_labels(DescribedTool(name, "", description, tuple(parameters)))
     assert found.bits & ~(PRIVATE | UNTRUSTED | EXTERNAL | DESTRUCTIVE) == 0
     assert found.names == label_names(found.bits)
     assert {bit for bit, _ in found.origins} == {bit for bit in LABELS_BY_NAME.values() if bit & found.bits}

@@ -20,7 +20,7 @@ from tabane.access.flows.labels import (
     UNTRUSTED,
     CallLabels,
 )
-from tabane.access.flows.tool_facts import ToolFacts
+from tabane.access.flows.tool_facts import DescribedTool
 
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+(?:'s)?|[0-9]+[a-z]*")
 _SENTENCE = re.compile(r"[.。!?\n]\s|[。\n]|\.$")
@@ -57,7 +57,7 @@ class _Described:
         return any(term in self.sentence for term in terms)
 
 
-def inferred_labels(facts: ToolFacts) -> CallLabels:
+def inferred_labels(facts: DescribedTool) -> CallLabels:
     """Return the labels that a tool's own words suggest."""
     sentence = _first_sentence(facts.description or facts.title)
     named = _words_of(facts.name[:_LONGEST_NAME])

@@ -8,7 +8,7 @@ from tabane.access.flows.labels import NO_CHANGE, LabelChange
 
 
 @dataclass(frozen=True, slots=True)
-class ToolFacts:
+class DescribedTool:
     """One tool as its server describes it. The three hints are its annotations; None if it says nothing.
 
     ``parameters`` are the names of its parameters.

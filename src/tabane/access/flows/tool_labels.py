@@ -18,10 +18,10 @@ from tabane.access.flows.labels import (
     CallLabels,
     LabelChange,
 )
-from tabane.access.flows.tool_facts import ServerFacts, ToolFacts
+from tabane.access.flows.tool_facts import ServerFacts, DescribedTool
 
 
-def labels_of_tool(tool: ToolFacts, server: ServerFacts, table: LabelTable) -> CallLabels:
+def labels_of_tool(tool: DescribedTool, server: ServerFacts, table: LabelTable) -> CallLabels:
     """Return the labels of a tool, and where each comes from."""
     change = _change(tool.name, server)
     found = NO_LABELS.with_labels(change.added, "settings")
@@ -42,7 +42,7 @@ def _change(name: str, server: ServerFacts) -> LabelChange:
     return change
 
 
-def _annotated(tool: ToolFacts, *, known: bool) -> CallLabels:
+def _annotated(tool: DescribedTool, *, known: bool) -> CallLabels:
     found = NO_LABELS
     if tool.destructive and not tool.read_only:
         found = found.with_labels(DESTRUCTIVE, "annotation")
@@ -51,6 +51,6 @@ def _annotated(tool: ToolFacts, *, known: bool) -> CallLabels:
     return found
 
 
-def _guessed(tool: ToolFacts) -> CallLabels:
+def _guessed(tool: DescribedTool) -> CallLabels:
     found = inferred_labels(tool)
     return found.without(DESTRUCTIVE) if tool.read_only else found

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tabane.access.flows.label_table import LabelTable
 from tabane.access.flows.labels import NO_LABELS, READ_LABELS, CallLabels
 from tabane.access.flows.own_labels import labels_of_operation
-from tabane.access.flows.tool_facts import ServerFacts, ToolFacts
+from tabane.access.flows.tool_facts import ServerFacts, DescribedTool
 from tabane.access.flows.tool_labels import labels_of_tool
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.tool import Tool
@@ -59,7 +59,7 @@ class TargetLabels:
         facts = _server_facts(server) if server is not None else ServerFacts(target.server)
         if target.kind == "tool":
             tool = self._known.tool(target.name)
-            named = ToolFacts(target.name.removeprefix(f"{target.server}__"))
+            named = DescribedTool(target.name.removeprefix(f"{target.server}__"))
             return labels_of_tool(named if tool is None else _tool_facts(tool), facts, self._table)
         if target.kind == "resource":
             return self._of_resource(target.server, facts)
@@ -81,10 +81,10 @@ def _server_facts(server: Server) -> ServerFacts:
     return ServerFacts(server.name, words, server.url, server.labels, single)
 
 
-def _tool_facts(tool: Tool) -> ToolFacts:
+def _tool_facts(tool: Tool) -> DescribedTool:
     hints = _annotations(tool.definition)
     properties = tool.schema.get("properties")
-    return ToolFacts(
+    return DescribedTool(
         tool.name,
         tool.title,
         tool.description,

@@ -12,7 +12,7 @@ from typing import Any
 from tabane.access.flows.flow_rule import FlowRule
 from tabane.access.flows.label_table import LabelTable
 from tabane.access.flows.labels import CallLabels
-from tabane.access.flows.tool_facts import ServerFacts, ToolFacts
+from tabane.access.flows.tool_facts import ServerFacts, DescribedTool
 from tabane.access.flows.tool_labels import labels_of_tool
 from tabane.access.flows.trails import Trails
 from tabane.operations import Caller, CallTarget, Face
@@ -27,7 +27,7 @@ class Suite:
     """One suite: its tools, and what is replayed over them."""
 
     name: str
-    tools: dict[str, ToolFacts]
+    tools: dict[str, DescribedTool]
     strangers: frozenset[str]
     benign: list[Calls]
     outward: list[Calls]
@@ -85,9 +85,9 @@ def _suite(given: dict[str, Any]) -> Suite:
     return suite
 
 
-def _tool(text: str) -> tuple[str, ToolFacts]:
+def _tool(text: str) -> tuple[str, DescribedTool]:
     name, description, parameters = (part.strip() for part in text.split("|"))
-    return name, ToolFacts(name, "", description, tuple(filter(None, parameters.split(","))))
+    return name, DescribedTool(name, "", description, tuple(filter(None, parameters.split(","))))
 
 
 def replay(suites: Sequence[Suite]) -> Replayed:
