@@ -98,7 +98,7 @@ def _costs(batches: int) -> list[list[str]]:
         return rows
 
 
-SENDING = DescribedTool("send_email", "", "Sends an email with this text to the given people.", ("to", "body"))
+SENDING = DescribedTool("send_email", "", "Sends an email with this text to people.", ("to", "body"))
 
 
 def _call(rule: FlowRule, caller: Caller, target: CallTarget) -> Callable[[], None]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.processes.processes import ChildProcesses
@@ -20,7 +19,6 @@ from tabane.hub.documents import DocumentStore
 from tabane.hub.embedded_collections import EMBEDDED, SHAPES
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.flows.hub_flows import HubFlows
-from tabane.hub.flows.table import flow_table
 from tabane.hub.guards import HubGuards
 from tabane.hub.jobs import Jobs
 from tabane.hub.manual import ManualSource, documentation_table
@@ -44,9 +42,6 @@ from tabane.operations import Door, Operation, OperationTable, of_source
 from tabane.settings import Settings
 from tabane.text.time_zones import zone_of
 from tabane.wire.channel import LineBatch
-
-if TYPE_CHECKING:
-    from tabane.hub.flows.operations import FlowOperations
 
 
 class Hub:
@@ -248,14 +243,8 @@ class Hub:
             *self.access.table(),
             *self.guards.table(),
             *self.audit.table(),
-            *flow_table(lambda: self._flow_operations),
+            *self.flows.table(self.access.find_target, self.access.known),
         ]
-
-    @cached_property
-    def _flow_operations(self) -> FlowOperations:
-        from tabane.hub.flows.operations import FlowOperations
-
-        return FlowOperations(self.flows, self.access.find_target, self.access.known)
 
     def _model_is_named(self) -> bool:
         return self.settings.model not in ("auto", "none")

@@ -18,7 +18,7 @@ from tabane.access.flows.labels import (
     label_change,
     label_names,
 )
-from tabane.access.flows.tool_facts import ServerFacts, DescribedTool
+from tabane.access.flows.tool_facts import DescribedTool, ServerFacts
 from tabane.access.flows.tool_labels import labels_of_tool
 
 TABLE = LabelTable()

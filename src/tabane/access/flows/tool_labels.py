@@ -18,7 +18,7 @@ from tabane.access.flows.labels import (
     CallLabels,
     LabelChange,
 )
-from tabane.access.flows.tool_facts import ServerFacts, DescribedTool
+from tabane.access.flows.tool_facts import DescribedTool, ServerFacts
 
 
 def labels_of_tool(tool: DescribedTool, server: ServerFacts, table: LabelTable) -> CallLabels:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from tabane.access.flows.labels import LABELS_BY_NAME, NO_CHANGE, LabelChange, label_change
 from tabane.gateway.servers.key_values import InvalidKeyValue, is_plain
 from tabane.gateway.servers.oauth_keys import oauth
+from tabane.gateway.servers.sandbox_keys import sandbox
 from tabane.gateway.servers.tool_overrides import read_overrides
 from tabane.messages import Message, say
 from tabane.text.nearest_names import nearest
@@ -222,7 +223,9 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
     "maxConcurrency": whole(1, MOST_CALLS),
     "maxResultTokens": whole(LEAST_TOKENS, MOST_TOKENS),
     "cache": anything,
-    "sandbox": anything,
+    "sandbox": sandbox,
+    "sandboxEnabled": switch,
+    "image": text,
     "oauth": oauth,
 }
 

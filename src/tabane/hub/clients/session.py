@@ -272,7 +272,6 @@ class Session:
 
     def can_be_asked(self, capabilities: Members) -> None:
         """Let upstreams put questions to the client, which has declared these capabilities."""
-        """Let upstreams put questions to the client, which has declared these capabilities."""
         features = features_of(capabilities, self.version)
         told = self._told_to_servers(capabilities, features)
         self.questions = ClientQuestions(

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tabane.gateway.gateway import Gateway
-from tabane.operations import Caller
+from tabane.hub.flows.table import flow_table
+from tabane.operations import Caller, CallTarget, Operation
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
     from tabane.access.flows.flow_rule import FlowRule
     from tabane.access.flows.trails import TrailKey
     from tabane.hub.flows.labels import TargetLabels
+    from tabane.hub.flows.operations import FlowOperations
     from tabane.hub.flows.pair_file import PairFile
     from tabane.hub.flows.trail_file import TrailFile
 
@@ -75,6 +77,20 @@ class HubFlows:
     def allow(self, holder: str, pair: str) -> None:
         """Allow a pair for all later calls of a holder. Raises StoreError."""
         self.pairs.allow(holder, pair)
+
+    def table(
+        self,
+        find: Callable[[Caller, str], Awaitable[CallTarget]],
+        known: Callable[[], Iterable[CallTarget]],
+    ) -> list[Operation]:
+        """Return the operations. ``find`` returns what a name stands for, ``known`` what can be called."""
+
+        def operations() -> FlowOperations:
+            from tabane.hub.flows.operations import FlowOperations
+
+            return FlowOperations(self, find, known)
+
+        return flow_table(operations)
 
     def read_by(self, caller: Caller) -> int:
         """Return the labels of what a caller has read."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tabane.access.flows.label_table import LabelTable
 from tabane.access.flows.labels import NO_LABELS, READ_LABELS, CallLabels
 from tabane.access.flows.own_labels import labels_of_operation
-from tabane.access.flows.tool_facts import ServerFacts, DescribedTool
+from tabane.access.flows.tool_facts import DescribedTool, ServerFacts
 from tabane.access.flows.tool_labels import labels_of_tool
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.tool import Tool

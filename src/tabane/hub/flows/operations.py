@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -14,7 +14,8 @@ from tabane.access.flows.flow_rule import FlowRule
 from tabane.access.flows.labels import CallLabels, label_names
 from tabane.access.flows.trails import SPILLED, Trail, TrailKey
 from tabane.errors import StoreError
-from tabane.hub.flows.hub_flows import HubFlows
+from tabane.hub.flows.labels import TargetLabels
+from tabane.hub.flows.pair_file import PairFile
 from tabane.hub.flows.parameters import (
     ExplainFlow,
     FlowPair,
@@ -25,6 +26,23 @@ from tabane.messages import Message, say
 from tabane.operations import Caller, CallTarget
 
 
+class FlowState(Protocol):
+    """The flow policy of a hub. ``rule`` is None if it is off."""
+
+    @property
+    def rule(self) -> FlowRule | None: ...
+
+    @property
+    def labels(self) -> TargetLabels: ...
+
+    @property
+    def pairs(self) -> PairFile: ...
+
+    def forget(self, fits: Callable[[TrailKey], bool]) -> int:
+        """Remove trails. Return their number. Raises OSError."""
+        ...
+
+
 class FlowOperations:
     """What a person can see and change of the flow policy.
 
@@ -33,7 +51,7 @@ class FlowOperations:
 
     def __init__(
         self,
-        flows: HubFlows,
+        flows: FlowState,
         find: Callable[[Caller, str], Awaitable[CallTarget]],
         known: Callable[[], Iterable[CallTarget]],
     ) -> None:

@@ -41,6 +41,7 @@ from tabane.wire.questions import (
     Features,
     InvalidQuestion,
     Question,
+    has_too_many_members,
     input_required,
     missing,
     question_of,
@@ -510,8 +511,13 @@ def _answers(parked: ParkedCall, params: Members) -> list[tuple[AskedQuestion, R
 
 
 def _responses(params: Members) -> Members:
+    given = params.get("inputResponses")
+    if given is None:
+        return {}
+    if has_too_many_members(given):
+        raise _refused("inputResponses: they have too many members")
     try:
-        return fields(params["inputResponses"]) if "inputResponses" in params else {}
+        return fields(given)
     except InvalidJson:
         raise _refused("inputResponses: an object with an answer for each question") from None
 

@@ -12,7 +12,7 @@ from typing import Any
 from tabane.access.flows.flow_rule import FlowRule
 from tabane.access.flows.label_table import LabelTable
 from tabane.access.flows.labels import CallLabels
-from tabane.access.flows.tool_facts import ServerFacts, DescribedTool
+from tabane.access.flows.tool_facts import DescribedTool, ServerFacts
 from tabane.access.flows.tool_labels import labels_of_tool
 from tabane.access.flows.trails import Trails
 from tabane.operations import Caller, CallTarget, Face
