@@ -91,6 +91,8 @@ def samples(url: str, job: str) -> dict[str, dict[str, Any]]:
         "list_document_folders": {},
         "list_documents": {},
         "list_hidden_tools": {},
+        "list_flow_labels": {},
+        "list_flow_trails": {},
         "list_jobs": {},
         "list_pages": {},
         "list_post_tags": {},
