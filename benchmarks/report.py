@@ -30,6 +30,7 @@ ORDER = (
         "cages",
         "access",
         "door",
+        "flows",
         "keys",
         "audit",
         "search",

@@ -44,7 +44,7 @@ class ConfirmRule:
         """Return whether there is a tool that the rule may be about."""
         return bool(self._matches)
 
-    def verdict(self, caller: Caller, target: CallTarget) -> CallVerdict | None:
+    def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
         matches = self._matches.get(target.server)
         if matches is None or target.kind != "tool":
             return None
