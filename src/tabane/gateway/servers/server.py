@@ -39,6 +39,9 @@ class Server:
     file contains ``type``; if not, a URL may be of either kind. ``oauth`` are the options of a login there;
     False if there is to be none, None if the server decides.
 
+    ``changes`` is what happens to definitions that change (``warn`` or ``hold``); empty for what the settings
+    say.
+
     ``project`` is the folder of the project whose file defines the server; empty for one of the servers file.
     It is visible only to clients that work in that folder.
 
@@ -88,6 +91,7 @@ class Server:
     needs_folder: bool = False
     roots: tuple[str, ...] | None = None
     capabilities: bytes | None = None
+    changes: str = ""
     project: str = ""
 
     @property

@@ -199,6 +199,7 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
     "deny": texts,
     "prefix": text,
     "share": one_of("hub", "roots", "client"),
+    "changes": one_of("warn", "hold"),
     "timeout": timeout,
     "maxConcurrency": whole(1, MOST_CALLS),
     "maxResultTokens": whole(LEAST_TOKENS, MOST_TOKENS),
