@@ -59,7 +59,8 @@ class DefinitionOperations:
 
     async def _decide(self, params: DecideDefinitions, *, accept: bool) -> dict[str, Any]:
         server = self._gateway.server(params.server).name
-        await self._gateway.decide(server, _chosen(params.definitions), accept=accept)
+        chosen = _chosen(self._gateway.review.changes(server), params.definitions)
+        await self._gateway.decide(server, chosen, accept=accept)
         left = self._gateway.review.changes(server)
         return {
             "server": server,
@@ -75,7 +76,7 @@ class DefinitionOperations:
         found = [
             each
             for each in self._gateway.review.changes(server)
-            if each.key.name == params.name
+            if params.name in (None, each.key.name)
             and params.kind in (None, each.key.kind)
             and params.digest in (None, each.pin.digest.hex())
         ]
@@ -91,8 +92,15 @@ class DefinitionOperations:
         )
 
 
-def _chosen(given: Sequence[DefinitionGiven]) -> list[ChosenDefinition]:
-    return [ChosenDefinition(DefinitionKey(each.kind, each.name), _digest(each)) for each in given]
+def _chosen(changes: Sequence[DefinitionChange], given: Sequence[DefinitionGiven]) -> list[ChosenDefinition]:
+    """Return what is meant. A definition contains its name, so kind and digest are enough."""
+    names = {(each.key.kind, each.pin.digest): each.key.name for each in changes}
+    found = []
+    for each in given:
+        digest = _digest(each)
+        name = each.name if each.name is not None else names.get((each.kind, digest), "")
+        found.append(ChosenDefinition(DefinitionKey(each.kind, name), digest))
+    return found
 
 
 def _digest(given: DefinitionGiven) -> bytes:

@@ -19,7 +19,7 @@ from tabane.gateway.definitions.definition import (
     SeenDefinition,
     instructions_definition,
 )
-from tabane.gateway.definitions.findings import DefinitionScanner
+from tabane.gateway.definitions.findings import Judges
 from tabane.gateway.definitions.pins import HoldPolicy
 from tabane.gateway.definitions.review import DefinitionReview, ReviewWatch, Scans
 from tabane.gateway.definitions.screening import HeldCalls
@@ -115,13 +115,13 @@ class Gateway:
         extensions: tuple[Extension, ...] = (),
         chain: HubChain | None = None,
         logins: ServerLogins | None = None,
-        scanner: DefinitionScanner | None = None,
+        judges: Judges | None = None,
         hold: HoldPolicy | None = None,
     ) -> None:
         """Keep the arguments. ``logins`` are those at servers with OAuth; None if there are to be none.
 
-        ``scanner`` looks for attacks in definitions; None if nobody does. ``hold`` is what is held back of
-        servers that say nothing else.
+        ``judges`` has the scanner that looks for attacks in definitions; None if nobody does. ``hold`` is
+        what is held back of servers that say nothing else.
         """
         self.chain = chain or HubChain()
         self.chain.behind = self._hubs
@@ -141,7 +141,7 @@ class Gateway:
         self.projects = ClientProjects()
         self._starts = asyncio.Semaphore(STARTS)
         self.hold = hold or HoldPolicy()
-        self.review = DefinitionReview(folder, loop, self._held_of, scanner)
+        self.review = DefinitionReview(folder, loop, self._held_of, judges)
         self.review.watch = ReviewWatch(self._review_changed)
         self._catalogs = ServerCatalogs(folder, loop, reserved, self.review, embedding)
         self.catalogue = self._catalogs.tools

@@ -225,13 +225,16 @@ class ListDefinitionChanges(Struct, frozen=True, forbid_unknown_fields=True):
 
 class ShowDefinitionChange(Struct, frozen=True, forbid_unknown_fields=True):
     server: str
-    name: Annotated[
-        str,
-        Meta(
-            max_length=_LONGEST_DEFINED,
-            description="The server's own name, or the URI; empty for instructions.",
-        ),
-    ] = ""
+    name: (
+        Annotated[
+            str,
+            Meta(
+                max_length=_LONGEST_DEFINED,
+                description="The server's own name, or the URI. Needed without a digest.",
+            ),
+        ]
+        | None
+    ) = None
     kind: DefinitionKind | None = None
     digest: Annotated[str, Meta(max_length=64, description="Which of several, as listed.")] | None = None
 
@@ -240,7 +243,7 @@ class DefinitionGiven(Struct, frozen=True, forbid_unknown_fields=True):
     """A definition that a person decides about, by the hash of what the person saw."""
 
     digest: Annotated[str, Meta(min_length=64, max_length=64, description="The hash, as listed.")]
-    name: Annotated[str, Meta(max_length=_LONGEST_DEFINED)] = ""
+    name: Annotated[str, Meta(max_length=_LONGEST_DEFINED)] | None = None
     kind: DefinitionKind = "tool"
 
 

@@ -6,6 +6,7 @@ from tabane.web.page import PageRoute
 from tabane.web.pages import (
     activity,
     audit,
+    changes,
     documents,
     health,
     home,
@@ -32,6 +33,7 @@ AREAS = (
     search,
     activity,
     questions,
+    changes,
     servers,
     tool_apps,
     tools,

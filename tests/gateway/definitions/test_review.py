@@ -26,7 +26,7 @@ from tests.harness.running_hub import RunningHub, running_hub, text
 
 
 def resources(here: RunningHub) -> list[str]:
-    return [uri for uri, _ in here.hub.gateway.resources.items()]
+    return [item.uri for item in here.hub.gateway.resources.items()]
 
 
 BEFORE = tool("look", "Looks something up.")
@@ -424,7 +424,7 @@ class Found:
 
 
 def scanning(here: RunningHub, scanner: Suspicious) -> Suspicious:
-    here.hub.gateway.review._scanner = scanner
+    here.hub.gateway.review.judges = lambda: scanner
     return scanner
 
 

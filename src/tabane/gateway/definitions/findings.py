@@ -1,9 +1,9 @@
-"""What a scanner says about definitions: its protocol, its findings as they are kept, and no scanner."""
+"""What a scanner says about definitions: its protocol, and its findings as they are kept."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -41,7 +41,7 @@ class DefinitionFinding(Protocol):
     def excerpt(self) -> str: ...
 
 
-class DefinitionScanner(Protocol):
+class DefinitionJudge(Protocol):
     """Looks for attacks in definitions. Pure: the same arguments give the same findings."""
 
     def scan(
@@ -51,13 +51,8 @@ class DefinitionScanner(Protocol):
         ...
 
 
-class NoScanner:
-    """Finds nothing."""
-
-    def scan(
-        self, server: str, kind: Kind, name: str, definition: bytes, others: Collection[str]
-    ) -> tuple[DefinitionFinding, ...]:
-        return ()
+Judges = Callable[[], DefinitionJudge]
+"""Loads the scanner, in a thread: it has many rules."""
 
 
 class KeptFinding(Struct, frozen=True):

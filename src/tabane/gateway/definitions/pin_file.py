@@ -31,7 +31,7 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS server(
   name TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, lists TEXT NOT NULL, withdrawn INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS pin(
-  server TEXT NOT NULL, kind TEXT NOT NULL, name TEXT NOT NULL, digest BLOB NOT NULL,
+  server TEXT NOT NULL, kind TEXT NOT NULL, name BLOB NOT NULL, digest BLOB NOT NULL,
   state INTEGER NOT NULL, why TEXT NOT NULL, seen REAL NOT NULL, findings BLOB, body BLOB,
   PRIMARY KEY (server, kind, name, digest));
 """
@@ -81,13 +81,16 @@ class PinFile:
         for server, kind, name, digest, state, why, seen, findings in rows:
             if server in found:
                 kept = None if findings is None else decoded(findings)
-                found[server].put(DefinitionKey(kind, name), Pin(digest, PinState(state), why, seen, kept))
+                found[server].put(
+                    DefinitionKey(kind, _name(name)), Pin(digest, PinState(state), why, seen, kept)
+                )
         return found
 
     def bodies(self, server: str, key: DefinitionKey) -> dict[bytes, bytes]:
         """Return the definitions that are known of a key, by digest."""
         rows = self._database.execute(
-            "SELECT digest, body FROM pin WHERE server = ? AND kind = ? AND name = ?", (server, *key)
+            "SELECT digest, body FROM pin WHERE server = ? AND kind = ? AND name = ?",
+            (server, key.kind, _stored(key.name)),
         )
         return {digest: zlib.decompress(body) for digest, body in rows if body is not None}
 
@@ -101,7 +104,7 @@ class PinFile:
                 self._write_head(server, writes.head)
             self._database.executemany(
                 "DELETE FROM pin WHERE server = ? AND kind = ? AND name = ? AND digest = ?",
-                [(server, *key, pin.digest) for key, pin in writes.forgotten],
+                [(server, key.kind, _stored(key.name), pin.digest) for key, pin in writes.forgotten],
             )
             self._database.executemany(_PUT, (_row(server, each, writes.bodies) for each in writes.pins))
 
@@ -140,6 +143,15 @@ class PinFile:
             )
 
 
+def _stored(name: str) -> bytes:
+    """Return a name as it is stored: it may have halves of surrogate pairs, which no text of SQLite has."""
+    return name.encode("utf-8", "surrogatepass")
+
+
+def _name(stored: bytes) -> str:
+    return stored.decode("utf-8", "surrogatepass")
+
+
 def _row(
     server: str, pinned: PinnedDefinition, bodies: Mapping[tuple[DefinitionKey, bytes], bytes]
 ) -> tuple[object, ...]:
@@ -148,7 +160,7 @@ def _row(
     return (
         server,
         key.kind,
-        key.name,
+        _stored(key.name),
         pin.digest,
         int(pin.state),
         pin.why,

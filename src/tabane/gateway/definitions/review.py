@@ -16,7 +16,7 @@ from tabane.errors import Conflict, UnknownName
 from tabane.gateway.definitions.changes import DefinitionChange, DefinitionHeld
 from tabane.gateway.definitions.definition import ChosenDefinition, DefinitionKey, Kind, SeenDefinition
 from tabane.gateway.definitions.digest_cache import DigestCache
-from tabane.gateway.definitions.findings import DefinitionScanner, KeptFinding, NoScanner, kept_findings
+from tabane.gateway.definitions.findings import Judges, KeptFinding, kept_findings
 from tabane.gateway.definitions.news import DefinitionNews, log_news
 from tabane.gateway.definitions.pin_file import PINS_FILE, PinFile, PinWrites
 from tabane.gateway.definitions.pins import (
@@ -62,7 +62,8 @@ class ReviewWatch(NamedTuple):
 class DefinitionReview:
     """Pins of all servers, in memory and in a file that a thread of its own writes.
 
-    ``policy`` returns what is held back of a server. ``scanner`` looks at definitions that are new.
+    ``policy`` returns what is held back of a server. ``judges`` has the scanner, which looks at definitions
+    that are new; None if nobody does.
     """
 
     def __init__(
@@ -70,10 +71,10 @@ class DefinitionReview:
         folder: Path,
         loop: asyncio.AbstractEventLoop,
         policy: Callable[[str], HoldPolicy] = lambda server: HoldPolicy(),
-        scanner: DefinitionScanner | None = None,
+        judges: Judges | None = None,
     ) -> None:
         self._folder, self._loop, self._policy = folder, loop, policy
-        self._scanner = scanner or NoScanner()
+        self.judges = judges
         self.watch = ReviewWatch()
         self._pins: dict[str, ServerPins] = {}
         self._digests = DigestCache()
@@ -116,7 +117,7 @@ class DefinitionReview:
 
     def unscanned(self, server: str, seen: Sequence[SeenDefinition]) -> list[SeenDefinition]:
         """Return the definitions that were never scanned."""
-        if isinstance(self._scanner, NoScanner):
+        if self.judges is None:
             return []
         pins = self._pins.get(server) or ServerPins()
         found = ((each, pins.get(each.key, each.digest)) for each in seen)
@@ -125,12 +126,13 @@ class DefinitionReview:
     def scan(self, server: str, seen: Iterable[SeenDefinition], others: Collection[str]) -> Scans:
         """Scan definitions, for a thread. It rests now and then. A scan that fails finds nothing."""
         found: dict[DefinitionKey, tuple[KeptFinding, ...]] = {}
+        if self.judges is None:
+            return found
+        judge = self.judges()
         until = time.perf_counter() + SLICE
         for key, _, body in seen:
             try:
-                found[key] = kept_findings(
-                    self._scanner.scan(server, key.kind, key.name, bytes(body), others)
-                )
+                found[key] = kept_findings(judge.scan(server, key.kind, key.name, bytes(body), others))
             except Exception:
                 log.exception("%s: the definition of %s could not be scanned", server, key.name)
             if time.perf_counter() > until:
