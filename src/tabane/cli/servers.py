@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
+from tabane.cli.definition_words import definition_remark
 from tabane.cli.log_files import show_server_log
 from tabane.cli.login_words import login_words
 from tabane.cli.options import hub_options, json_option, option
 from tabane.cli.output import Group, Shown, TableState, Terminal, examples, state_word
 from tabane.cli.servers_add import add
-from tabane.cli.servers_changes import accept, changes, definition_remark, diff, reject
+from tabane.cli.servers_changes import accept, changes, diff, reject
 from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option, server_names
 from tabane.cli.servers_find import find
 from tabane.cli.servers_import import import_

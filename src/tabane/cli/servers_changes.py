@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.cli.completion import completed
+from tabane.cli.definition_words import CHANGE_WORDS, KIND_WORDS
 from tabane.cli.options import hub_options, option
 from tabane.cli.output import Command, Terminal, emit, examples, text
 from tabane.cli.servers_file import server_names
@@ -21,22 +22,6 @@ if TYPE_CHECKING:
 
 MOST = 20_000
 """Definitions that a command decides about at once."""
-
-KIND_WORDS: Mapping[str, Message] = {
-    "tool": say("tool"),
-    "prompt": say("prompt"),
-    "resource": say("resource"),
-    "template": say("resource template"),
-    "skill": say("skill"),
-    "instructions": say("instructions"),
-}
-
-CHANGE_WORDS: Mapping[str, Message] = {
-    "added": say("new"),
-    "changed": say("changed"),
-    "suspicious": say("suspicious"),
-    "rejected": say("rejected"),
-}
 
 _STYLES = {"-": "red", "+": "green", "@": "cyan", " ": ""}
 
@@ -136,26 +121,6 @@ def reject(terminal: Terminal, name: str, definitions: tuple[str, ...]) -> None:
     done = _decide(hub, name, _chosen(hub, name, definitions), "reject_definitions")
     said = say("Rejected {count} {count:definition|definitions} of {name!n}.", count=done["count"], name=name)
     terminal.show(done, lambda: terminal.say(said))
-
-
-def definition_remark(row: Mapping[str, Any]) -> Message | None:
-    """Return what waits at a server, in a few words and with the command; None if nothing does."""
-    found = row.get("definition_changes") or {}
-    waiting, held = found.get("waiting", 0), found.get("held", 0)
-    if held:
-        return say(
-            "{held} {held:definition is|definitions are} held back. See: tabane servers diff {name!c}",
-            held=held,
-            name=row["name"],
-        )
-    if waiting:
-        return say(
-            "{waiting} {waiting:definition has|definitions have} to be reviewed. See: tabane servers diff "
-            "{name!c}",
-            waiting=waiting,
-            name=row["name"],
-        )
-    return None
 
 
 # -- inside --------------------------------------------------------------------------------------
