@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Raw
 
 from tabane.gateway.definitions.changes import DefinitionHeld
-from tabane.gateway.definitions.definition import KINDS, Kind, SeenDefinition, name_in
-from tabane.gateway.definitions.review import DefinitionReview, ReviewedList, Scans
-from tabane.gateway.definitions.shown import ListingSource
+from tabane.gateway.definitions.definition import KINDS, Kind, name_in
+from tabane.gateway.definitions.review import DefinitionReview, ReviewedList
 from tabane.gateway.offers.prompts import PromptCatalog
 from tabane.gateway.offers.resources import ResourceCatalog
 from tabane.gateway.offers.skills import SkillCatalog
@@ -179,16 +178,13 @@ class ServerCatalogs:
         peer: Peer,
         name: str,
         items: list[Raw],
-        seen: Sequence[SeenDefinition],
-        source: ListingSource,
-        scans: Scans | None = None,
+        reviewed: ReviewedList,
         plan: ToolCatalogPlan | None = None,
     ) -> bool:
         """Take the listing of a server. Return whether the tools that a client sees changed.
 
         ``fingerprint`` belongs to the configuration under which the server runs, ``name`` to the list.
-        ``seen`` are the items with their digests, ``source`` is the instance that listed them, and ``scans``
-        are the findings in those that are new. ``plan`` contains the tools that were already read, if they
+        ``reviewed`` says what is held back of it. ``plan`` contains the tools that were already read, if they
         fit.
         """
         before = self._listed.get(server.name)
@@ -197,7 +193,6 @@ class ServerCatalogs:
             server.name, fingerprint, peer.era, peer.version, peer.name, join(peer.capabilities), lists
         )
         self._listed[server.name] = listing = listing.with_list(name, items)
-        reviewed = self._review.take(server.name, fingerprint, KINDS[name], seen, source, scans)
         changed = self._put_list(server, listing, name, reviewed, plan)
         self._keep_aliases()
         self._save_soon(server.name)

@@ -10,6 +10,7 @@ from tabane.errors import BadArguments, UnknownName
 from tabane.gateway.definitions.changes import DefinitionChange
 from tabane.gateway.definitions.definition import ChosenDefinition, DefinitionKey
 from tabane.gateway.definitions.diffs import definition_diff
+from tabane.gateway.definitions.pins import PinnedDefinition
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.parameters import (
     DecideDefinitions,
@@ -31,9 +32,13 @@ class DefinitionOperations:
     async def changes(self, caller: Caller, params: ListDefinitionChanges) -> dict[str, Any]:
         """Return the definitions that wait, those that are held back first, and how many they are."""
         names = [self._gateway.server(params.server).name] if params.server else list(self._gateway.servers)
-        found = [change for name in names for change in self._gateway.review.changes(name)]
+        review, turns = self._gateway.review, TimeSlices()
+        found, rows = [], []
+        for name in names:
+            for pinned in review.waiting(name):
+                await turns.pause()
+                found.append(review.change(name, pinned))
         found.sort(key=lambda each: (not each.held, not each.current, each.server, each.key))
-        rows, turns = [], TimeSlices()
         for change in found[: params.limit]:
             await turns.pause()
             rows.append(change.row(caller.lang))
@@ -59,15 +64,15 @@ class DefinitionOperations:
 
     async def _decide(self, params: DecideDefinitions, *, accept: bool) -> dict[str, Any]:
         server = self._gateway.server(params.server).name
-        chosen = _chosen(self._gateway.review.changes(server), params.definitions)
+        chosen = _chosen(self._gateway.review.waiting(server), params.definitions)
         await self._gateway.decide(server, chosen, accept=accept)
-        left = self._gateway.review.changes(server)
+        left = self._gateway.review.counts(server)
         return {
             "server": server,
             "status": "accepted" if accept else "rejected",
             "count": len(params.definitions),
-            "waiting": sum(each.why != "rejected" for each in left),
-            "held": sum(each.held for each in left),
+            "waiting": left["waiting"],
+            "held": left["held"],
         }
 
     def _found(self, params: ShowDefinitionChange) -> DefinitionChange:
@@ -92,9 +97,9 @@ class DefinitionOperations:
         )
 
 
-def _chosen(changes: Sequence[DefinitionChange], given: Sequence[DefinitionGiven]) -> list[ChosenDefinition]:
+def _chosen(waiting: Sequence[PinnedDefinition], given: Sequence[DefinitionGiven]) -> list[ChosenDefinition]:
     """Return what is meant. A definition contains its name, so kind and digest are enough."""
-    names = {(each.key.kind, each.pin.digest): each.key.name for each in changes}
+    names = {(key.kind, pin.digest): key.name for key, pin in waiting}
     found = []
     for each in given:
         digest = _digest(each)

@@ -21,7 +21,7 @@ from tabane.gateway.definitions.definition import (
 )
 from tabane.gateway.definitions.findings import Judges
 from tabane.gateway.definitions.pins import HoldPolicy
-from tabane.gateway.definitions.review import DefinitionReview, ReviewWatch, Scans
+from tabane.gateway.definitions.review import DefinitionReview, ReviewedList, ReviewWatch, Scans
 from tabane.gateway.definitions.screening import HeldCalls
 from tabane.gateway.direct_clients import DirectClients, ServerMessages
 from tabane.gateway.launchers.package_downloads import StartPreparation
@@ -525,10 +525,13 @@ class Gateway:
             self.spawn(self._take_instructions(source, server, peer))
         if len(items) > FEW or sum(map(len, items)) > SMALL:
             return self._take_many(source, server, peer, name, items)
+        if server.name not in self.servers:
+            return None
         seen = self.review.read(server.name, KINDS[name], items)
         if self.review.unscanned(server.name, seen):
             return self._take_scanned(source, server, peer, name, items, seen)
-        self._taken(source, server, peer, name, items, seen)
+        reviewed = self.review.take(server.name, server.fingerprint, KINDS[name], seen, source)
+        self._taken(server, peer, name, items, reviewed)
         return None
 
     async def _take_many(
@@ -547,32 +550,34 @@ class Gateway:
         seen: Sequence[SeenDefinition],
     ) -> None:
         """Scan what is new before anybody sees it, and read many tools in a thread."""
+        kind, fingerprint = KINDS[name], server.fingerprint
         scans = await self._scan(server.name, seen)
-        configured, plan, fits = self.servers.get(server.name), None, False
+        if server.name not in self.servers:
+            return
+        reviewed = await self.review.take_many(server.name, fingerprint, kind, seen, source, scans)
+        configured, plan = self.servers.get(server.name), None
         if name == "tools" and len(items) > FEW and configured is not None:
-            digests = {each.key.name: each.digest for each in seen}
-            plan = await self._catalogs.plan(configured, items, digests)
+            plan = await self._catalogs.plan(configured, items, reviewed.digests)
             # Another configuration may be active by now. Then these tools are not its listing.
-            fits = (
-                configured is self.servers.get(server.name) and plan is not None and self.catalogue.fits(plan)
-            )
-        self._taken(source, server, peer, name, items, seen, scans, plan if fits else None)
+            if configured is not self.servers.get(server.name) or (plan and not self.catalogue.fits(plan)):
+                plan = None
+            # A person may have decided meanwhile.
+            reviewed = reviewed._replace(held=self.review.held_names(server.name, kind))
+        self._taken(server, peer, name, items, reviewed, plan)
 
     def _taken(
         self,
-        source: Upstream,
         server: Server,
         peer: Peer,
         name: str,
         items: list[Raw],
-        seen: Sequence[SeenDefinition],
-        scans: Scans | None = None,
+        reviewed: ReviewedList,
         plan: ToolCatalogPlan | None = None,
     ) -> None:
         configured = self.servers.get(server.name)
         if configured is None:
             return
-        if self._catalogs.take(configured, server.fingerprint, peer, name, items, seen, source, scans, plan):
+        if self._catalogs.take(configured, server.fingerprint, peer, name, items, reviewed, plan):
             # Clients have no notification of changed skills: their files are resources.
             kind = "resources" if name in ("templates", "skills") else name
             self._offers_changed(kind, configured.project)

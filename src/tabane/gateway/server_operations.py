@@ -57,7 +57,7 @@ def server_row(
         "reason": _reason(server, lang),
         "warnings": _override_warnings(server, listing, lang),
         "login": _login(gateway, server, lang),
-        "definition_changes": _definition_counts(gateway, server),
+        "definition_changes": gateway.review.counts(server.name),
         **_activity(instances),
     }
 
@@ -112,17 +112,6 @@ def _login(gateway: Gateway, server: Server, lang: Lang) -> dict[str, Any] | Non
         return None
     reason = found["reason"]
     return found | {"reason": reason.render(lang) if reason else None}
-
-
-def _definition_counts(gateway: Gateway, server: Server) -> dict[str, int]:
-    """Return how many definitions wait for a person, how many are held back, and in how many of them
-    something was found."""
-    found = gateway.review.changes(server.name)
-    return {
-        "waiting": sum(each.why != "rejected" for each in found),
-        "held": sum(each.held for each in found),
-        "suspicious": sum(bool(each.pin.findings) and each.why != "rejected" for each in found),
-    }
 
 
 def _hinted(hints: ToolHints) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def count_servers(configuration: ServersConfiguration, gateway: Gateway) -> dict
         "servers_disabled": sum(1 for server in servers if server.disabled),
         "servers_running": sum(running),
         "tools": gateway.catalogue.count,
-        "definition_changes": sum(len(gateway.review.changes(server.name)) for server in servers),
+        "definition_changes": sum(len(gateway.review.waiting(server.name)) for server in servers),
     }
 
 

@@ -56,6 +56,8 @@ SOURCES: dict[str, str] = {
     **dict.fromkeys(("get_rate_limit_stats", "verify_audit_log", "audit_head", "query_audit_logs"), ADMIN),
     **dict.fromkeys(("get_audit_stats", "analyze_usage", "explain_policy"), ADMIN),
     **dict.fromkeys(("list_live_calls", "show_live_call", "get_activity"), ADMIN),
+    **dict.fromkeys(("list_definition_changes", "show_definition_change"), ADMIN),
+    **dict.fromkeys(("accept_definitions", "reject_definitions"), ADMIN),
     **dict.fromkeys(("list_questions", "answer_question"), HUB),  # those of one's own calls
     **dict.fromkeys(("list_tasks", "show_task", "cancel_task"), HUB),  # one's own alone
     **dict.fromkeys(("profiles_list", "get_usage_stats"), HUB),  # what one may use, and has used
@@ -78,7 +80,7 @@ READING = frozenset(
         "keys_list", "keys_show", "get_rate_limit_stats", "audit_head", "query_audit_logs",
         "get_audit_stats", "analyze_usage", "explain_policy", "profiles_list", "get_usage_stats",
         "list_live_calls", "show_live_call", "get_activity",
-        "list_hidden_tools", "list_questions",
+        "list_hidden_tools", "list_questions", "list_definition_changes", "show_definition_change",
         "read_app_resource", "call_app_tool",
         "list_tasks", "show_task",
     }
@@ -244,6 +246,8 @@ CHANGES: dict[str, Json] = {
     "cancel_job": {"job": "abcdef"},
     "cancel_task": {"task": "abcdef"},
     "answer_question": {"id": "abcdef", "action": "decline"},
+    "accept_definitions": {"server": "forge1", "definitions": [{"digest": "0" * 64}]},
+    "reject_definitions": {"server": "forge1", "definitions": [{"digest": "0" * 64}]},
     "detach_job": {"job": "abcdef"},
     "keys_create": {"name": "another", "allow": ["*", "@admin"]},
     "keys_update": {"key": "another", "allow": ["*"]},

@@ -17,8 +17,8 @@ from tabane.gateway.definitions.findings import KeptFinding, is_high
 MOST_VERSIONS = 8
 """Digests that are known of one key. If there are more, the oldest that nobody rejected is forgotten."""
 
-MOST_KNOWN = 20_000
-"""Digests that are known of one server. If there are more, the oldest are forgotten: they count as new."""
+MOST_KNOWN, SPARE = 20_000, 2_000
+"""Digests that are known of one server, and so many more until the oldest are forgotten, and new again."""
 
 Why = Literal["first", "added", "changed"]
 
@@ -126,27 +126,34 @@ class PinChange(NamedTuple):
     forgotten: tuple[PinnedDefinition, ...] = ()
 
 
-def compared(pins: ServerPins, kind: Kind, seen: Iterable[SeenDefinition], now: float) -> PinChange:
-    """Take a list into the pins of its server; return what is new.
+def begins(pins: ServerPins, kind: Kind, count: int) -> bool:
+    """Return whether a list of ``count`` definitions is the first of its kind, and note that it is known.
 
     What is in the first list of a kind is trusted. A first list of tools that is empty is none: servers list
-    nothing until they are connected. Resources come and go as data does, so each new one is trusted.
+    nothing until they are connected.
     """
-    seen = tuple(seen)
     first = kind not in pins.lists
-    if seen or kind != "tool":
+    if count or kind != "tool":
         pins.lists.add(kind)
-    new = []
+    return first
+
+
+def compared(pins: ServerPins, seen: Iterable[SeenDefinition], now: float, *, first: bool) -> PinChange:
+    """Take a part of a list into the pins of its server; return what is new.
+
+    Resources come and go as data does, so each new one is trusted.
+    """
+    new, keep = [], set()
     for each in seen:
         versions = pins.by_key.get(each.key)
         if versions is not None and each.digest in versions:
             continue
-        trusted = first or (versions is None and kind == "resource")
+        trusted = first or (versions is None and each.key.kind == "resource")
         why: Why = "first" if trusted else "added" if versions is None else "changed"
         pin = Pin(each.digest, PinState.TRUSTED if trusted else PinState.OPEN, why, now)
         pins.put(each.key, pin)
         new.append(PinnedDefinition(each.key, pin))
-    keep = {(each.key, each.digest) for each in seen}
+        keep.add((each.key, each.digest))
     return PinChange(tuple(new), tuple(_forget(pins, {each.key for each in new}, keep)))
 
 
@@ -164,7 +171,7 @@ def _forget(
             oldest = min(others, key=lambda pin: (pin.state is PinState.REJECTED, pin.seen))
             pins.drop(key, oldest.digest)
             yield PinnedDefinition(key, oldest)
-    if pins.count > MOST_KNOWN:
+    if pins.count > MOST_KNOWN + SPARE:
         others_of_all = sorted(
             (each for each in pins.all() if (each.key, each.pin.digest) not in keep),
             key=lambda each: (each.pin.state is PinState.REJECTED, each.pin.seen),

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 from msgspec import Raw
 
 from tabane.errors import Conflict, UnknownName
 from tabane.gateway.definitions.changes import DefinitionChange, DefinitionHeld
-from tabane.gateway.definitions.definition import ChosenDefinition, DefinitionKey, Kind, SeenDefinition
+from tabane.gateway.definitions.definition import KINDS, ChosenDefinition, DefinitionKey, Kind, SeenDefinition
 from tabane.gateway.definitions.digest_cache import DigestCache
 from tabane.gateway.definitions.findings import Judges, KeptFinding, kept_findings
 from tabane.gateway.definitions.news import DefinitionNews, log_news
@@ -27,11 +27,13 @@ from tabane.gateway.definitions.pins import (
     PinnedDefinition,
     PinState,
     ServerPins,
+    begins,
     compared,
     decided,
     scanned,
 )
 from tabane.gateway.definitions.shown import ListingSource, ShownDefinitions
+from tabane.gateway.time_slices import TimeSlices
 from tabane.messages import say
 
 log = logging.getLogger(__name__)
@@ -40,6 +42,9 @@ Found = TypeVar("Found")
 
 Scans = Mapping[DefinitionKey, tuple[KeptFinding, ...]]
 """What the scanner found in definitions that were not scanned before."""
+
+PART = 100
+"""Definitions that are compared at once."""
 
 SLICE, REST = 0.004, 0.001
 """Seconds for which a thread scans, and for which it rests then, so that the event loop gets its turn."""
@@ -80,7 +85,8 @@ class DefinitionReview:
         self._digests = DigestCache()
         self._shown = ShownDefinitions()
         self._told_removed: set[tuple[str, DefinitionKey]] = set()
-        self._changes: dict[str, tuple[DefinitionChange, ...]] = {}
+        self._waiting: dict[str, tuple[PinnedDefinition, ...]] = {}
+        self._held: dict[tuple[str, Kind], tuple[HoldPolicy, frozenset[str]]] = {}
         self._writer = ThreadPoolExecutor(1, "definitions")
         self._file: PinFile | None = None
 
@@ -107,7 +113,7 @@ class DefinitionReview:
             self._write(PinWrites(server, head=pins))
         self._shown.remove(server)
         self._digests.forget(server)
-        self._changes.pop(server, None)
+        self._forget(server)
 
     # -- lists -----------------------------------------------------------------------------------
 
@@ -153,28 +159,75 @@ class DefinitionReview:
 
         ``source`` is the instance that listed; None for a list from disk.
         """
+        taking = self._taking(server, fingerprint, kind, seen, source, scans)
+        while True:
+            try:
+                next(taking)
+            except StopIteration as end:
+                return cast("ReviewedList", end.value)
+
+    async def take_many(
+        self,
+        server: str,
+        fingerprint: str,
+        kind: Kind,
+        seen: Sequence[SeenDefinition],
+        source: ListingSource | None = None,
+        scans: Scans | None = None,
+    ) -> ReviewedList:
+        """Do as :meth:`take`, and let other requests run in between."""
+        taking, turns = self._taking(server, fingerprint, kind, seen, source, scans), TimeSlices()
+        while True:
+            try:
+                next(taking)
+            except StopIteration as end:
+                return cast("ReviewedList", end.value)
+            await turns.pause()
+
+    def _taking(
+        self,
+        server: str,
+        fingerprint: str,
+        kind: Kind,
+        seen: Sequence[SeenDefinition],
+        source: ListingSource | None,
+        scans: Scans | None,
+    ) -> Generator[None, None, ReviewedList]:
         pins = self._pins_of(server, fingerprint)
-        knew, now = kind in pins.lists, time.time()
-        change = compared(pins, kind, seen, now)
-        findings = scanned(pins, seen, scans or {})
+        first, now = begins(pins, kind, len(seen)), time.time()
+        if first:
+            self._write(PinWrites(server, head=pins))
         digests = {each.key.name: each.digest for each in seen}
         before = self._shown.put(server, source, kind, digests)
-        if change.new or change.forgotten or findings or (kind in pins.lists) != knew:
-            self._keep(server, pins, PinChange((*change.new, *findings), change.forgotten), seen)
-        self._tell(server, kind, change.new, findings, before.keys() - digests.keys())
+        new: list[PinnedDefinition] = []
+        findings: list[PinnedDefinition] = []
+        for at in range(0, len(seen), PART):
+            part = seen[at : at + PART]
+            change = compared(pins, part, now, first=first)
+            found = scanned(pins, part, scans or {})
+            if change.new or change.forgotten or found:
+                self._keep(server, pins, PinChange((*change.new, *found), change.forgotten), part)
+            new += change.new
+            findings += found
+            yield
+        self._forget(server)
+        self._tell(server, kind, new, findings, before.keys() - digests.keys())
         return ReviewedList(digests, self.held_names(server, kind))
 
     def held_names(self, server: str, kind: Kind) -> frozenset[str]:
         """Return the names of that kind that are held back: if one instance shows it, for all clients."""
-        pins, policy = self._pins.get(server), self._policy(server)
-        if pins is None:
-            return frozenset()
-        found = self._shown.of_kind(server, kind)
-        return frozenset(
+        policy = self._policy(server)
+        known = self._held.get((server, kind))
+        if known is not None and known[0] == policy:
+            return known[1]
+        pins = self._pins.get(server) or ServerPins()
+        found = frozenset(
             name
-            for name, digest in found
+            for name, digest in self._shown.of_kind(server, kind)
             if (pin := pins.get(DefinitionKey(kind, name), digest)) is not None and policy.holds(pin)
         )
+        self._held[server, kind] = (policy, found)
+        return found
 
     def refusal(self, server: str, kind: Kind, name: str) -> DefinitionHeld | None:
         """Return the error for who asks for a definition that is held back; None if it is not."""
@@ -191,15 +244,42 @@ class DefinitionReview:
 
     def changes(self, server: str) -> tuple[DefinitionChange, ...]:
         """Return the definitions of a server that wait for a person, or that were rejected and are listed."""
-        found = self._changes.get(server)
+        return tuple(self._change(server, key, pin) for key, pin in self.waiting(server))
+
+    def waiting(self, server: str) -> tuple[PinnedDefinition, ...]:
+        """Return the pins of these definitions. They are gathered once after each change."""
+        found = self._waiting.get(server)
         if found is None:
             pins = self._pins.get(server) or ServerPins()
-            every = [] if pins.withdrawn else list(pins.all())
-            waiting = [self._change(server, *each) for each in every if each.pin.waits or _rejected(each)]
-            found = self._changes[server] = tuple(
-                each for each in waiting if each.current or each.pin.state is PinState.OPEN
-            )
+            found = self._waiting[server] = () if pins.withdrawn else tuple(self._gathered(server, pins))
         return found
+
+    def counts(self, server: str) -> dict[str, int]:
+        """Return how many definitions wait, in how many something was found, and how many are held back."""
+        waits = [pin for _, pin in self.waiting(server) if pin.waits]
+        return {
+            "waiting": len(waits),
+            "held": sum(len(self.held_names(server, kind)) for kind in KINDS.values()),
+            "suspicious": sum(bool(pin.findings) for pin in waits),
+        }
+
+    def change(self, server: str, pinned: PinnedDefinition) -> DefinitionChange:
+        """Return a definition with what follows from it now."""
+        return self._change(server, *pinned)
+
+    def _gathered(self, server: str, pins: ServerPins) -> Iterator[PinnedDefinition]:
+        for each in pins.all():
+            pin = each.pin
+            if pin.state is PinState.ACCEPTED or (pin.state is PinState.TRUSTED and not pin.findings):
+                continue
+            if pin.state is PinState.OPEN or pin.digest in self._shown.of_key(server, each.key):
+                yield each
+
+    def _forget(self, server: str) -> None:
+        """Forget what was gathered of a server, after a change."""
+        self._waiting.pop(server, None)
+        for kind in KINDS.values():
+            self._held.pop((server, kind), None)
 
     def digest(self, server: str, key: DefinitionKey) -> bytes | None:
         """Return the digest of a definition as the server lists it now; None if it does not."""
@@ -256,7 +336,7 @@ class DefinitionReview:
         pins = self._pins[server]
         shown = {key: self._shown.of_key(server, key) for key, _ in found}
         change = decided(pins, found, state, shown)
-        self._changes.pop(server, None)
+        self._forget(server)
         writes = PinWrites(server, change.new, forgotten=change.forgotten, head=pins)
         await self._in_thread(lambda file: file.write(writes))
         self.watch.changed(server)
@@ -292,7 +372,6 @@ class DefinitionReview:
         gone: Collection[str],
     ) -> None:
         """Tell of what changed; of each removed definition once, since a server may list it by turns."""
-        self._changes.pop(server, None)
         keys = [DefinitionKey(kind, name) for name in gone]
         removed = [key for key in keys if (server, key) not in self._told_removed]
         if len(self._told_removed) > MOST_KNOWN:
