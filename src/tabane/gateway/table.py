@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tabane.gateway.login_operations import LoginOperations
     from tabane.gateway.offer_operations import OfferOperations
     from tabane.gateway.parallel_calls import ParallelCalls
+    from tabane.gateway.sandbox_operations import SandboxOperations
     from tabane.gateway.server_checks import ServerChecks
     from tabane.gateway.server_operations import ServerOperations
     from tabane.gateway.tool_operations import ToolOperations
@@ -75,10 +76,10 @@ def gateway_table(
         return LoginOperations(gateway)
 
     @cache
-    def definitions() -> DefinitionOperations:
-        from tabane.gateway.definition_operations import DefinitionOperations
+    def sandboxes() -> SandboxOperations:
+        from tabane.gateway.sandbox_operations import SandboxOperations
 
-        return DefinitionOperations(gateway)
+        return SandboxOperations(gateway)
 
     @cache
     def checks() -> ServerChecks:
@@ -110,7 +111,8 @@ def gateway_table(
         *_app_operations(apps),
         *_server_operations(servers),
         *_login_operations(logins),
-        *_definition_operations(definitions),
+        *_definition_operations(gateway),
+        *_sandbox_operations(sandboxes),
         Operation(
             "check_servers", "Start idle servers, and ask every server whether it answers.",
             given.CheckServers, lambda c, p: checks().check(c, p), PERSON, Privilege.ADMIN,
@@ -228,7 +230,13 @@ def _login_operations(logins: Callable[[], LoginOperations]) -> list[Operation]:
     ]  # fmt: skip
 
 
-def _definition_operations(definitions: Callable[[], DefinitionOperations]) -> list[Operation]:
+def _definition_operations(gateway: Gateway) -> list[Operation]:
+    @cache
+    def definitions() -> DefinitionOperations:
+        from tabane.gateway.definition_operations import DefinitionOperations
+
+        return DefinitionOperations(gateway)
+
     return [
         _read(
             "list_definition_changes",
@@ -250,6 +258,19 @@ def _definition_operations(definitions: Callable[[], DefinitionOperations]) -> l
             "reject_definitions",
             "Reject definitions of a server by their hashes: they are held back, whatever the settings say.",
             given.DecideDefinitions, lambda c, p: definitions().reject(c, p), PERSON, Privilege.ADMIN,
+        ),
+    ]  # fmt: skip
+
+
+def _sandbox_operations(sandboxes: Callable[[], SandboxOperations]) -> list[Operation]:
+    return [
+        Operation(
+            "start_learning_sandbox", "Restart a server and record which files and hosts it uses.",
+            given.LearnSandbox, lambda c, p: sandboxes().start(c, p), PERSON, Privilege.ADMIN,
+        ),
+        Operation(
+            "finish_learning_sandbox", "End that, and propose a sandbox that allows what was used.",
+            given.NameParams, lambda c, p: sandboxes().finish(c, p), PERSON, Privilege.ADMIN,
         ),
     ]  # fmt: skip
 

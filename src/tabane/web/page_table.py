@@ -5,6 +5,7 @@ from __future__ import annotations
 from tabane.web.page import PageRoute
 from tabane.web.pages import (
     activity,
+    approvals,
     audit,
     changes,
     documents,
@@ -34,6 +35,7 @@ AREAS = (
     activity,
     questions,
     changes,
+    approvals,
     servers,
     tool_apps,
     tools,
