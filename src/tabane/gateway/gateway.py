@@ -149,6 +149,8 @@ class Gateway:
         """
         self.chain = chain or HubChain()
         self.chain.behind = self._hubs
+        # What was listed when no hub ran, so that a circle was not seen, are the hub's own tools.
+        self.chain.on_circle = lambda server: self._catalogs.remove(server)
         self.logins = logins
         if logins is not None:
             logins.on_changed = self._login_changed
@@ -654,7 +656,7 @@ class Gateway:
         unscanned = self.review.unscanned(server, seen)
         if not unscanned:
             return None
-        others = [tool.name for tool in self.catalogue.tools if tool.server != server]
+        others = tuple(tool.name for tool in self.catalogue.tools if tool.server != server)
         return await asyncio.to_thread(self.review.scan, server, unscanned, others)
 
     async def _scan_known(self) -> None:
