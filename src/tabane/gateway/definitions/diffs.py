@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
-import unicodedata
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
@@ -66,6 +64,8 @@ def visible(text: str) -> str:
 
 
 def _shown(found: re.Match[str]) -> str:
+    import unicodedata  # a megabyte that most texts do not need
+
     sign = found[0]
     if unicodedata.category(sign) not in _HIDDEN and not _BLANK.match(sign):
         return sign
@@ -85,6 +85,8 @@ def _broken(value: Any) -> Any:
 
 
 def _lines(before: list[str], after: list[str]) -> Iterator[DiffLine]:
+    import difflib  # needed only when a person looks
+
     found = difflib.unified_diff(before, after, n=CONTEXT, lineterm="")
     for number, line in enumerate(found):
         if number < 2:
