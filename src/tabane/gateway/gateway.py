@@ -661,13 +661,15 @@ class Gateway:
 
     async def _scan_known(self) -> None:
         """Scan what earlier versions of Tabane have listed, and nobody has scanned yet."""
-        for server in self.enabled():
+        for server in self.enabled() if self.review.judges is not None else ():
             listing = self._catalogs.listing(server.name)
             for name, items in listing.lists.items() if listing is not None else ():
                 seen = await asyncio.to_thread(self.review.read, server.name, KINDS[name], items)
                 scans = await self._scan(server.name, seen)
                 if scans and listing is self._catalogs.listing(server.name):
-                    self.review.take(server.name, server.fingerprint, KINDS[name], seen, None, scans)
+                    await self.review.take_many(
+                        server.name, server.fingerprint, KINDS[name], seen, None, scans
+                    )
                     await self._offer_again(server.name)
 
     def _review_changed(self, name: str) -> None:

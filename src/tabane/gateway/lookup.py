@@ -154,7 +154,8 @@ class CatalogLookup:
         prompts = self._catalogs.prompts.of_server(caller.server)
         mine = {each.name: each for each in prompts if may_find(caller, prompt_target(each))}
         if name not in mine:
-            self._check_refused(caller.server, "prompt", name)
+            if may_find(caller, CallTarget(name, caller.server, kind="prompt", changes=False)):
+                self._check_refused(caller.server, "prompt", name)
             self._check_own(caller)
             near = nearest(name, mine)
             raise UnknownName(_no_prompt(caller.server, name, near), near)
@@ -217,11 +218,11 @@ class CatalogLookup:
         scheme that several servers have: nothing says which of them is meant.
         """
         found = await self._sources(caller, uri)
+        if not caller.access.everything:
+            found = tuple(each for each in found if may_find(caller, resource_target(each.server, each.uri)))
         for each in found:
             self._check_refused(each.server, "resource", each.uri)
             self._check_skills(each)
-        if not caller.access.everything:
-            found = tuple(each for each in found if may_find(caller, resource_target(each.server, each.uri)))
         if kept_scheme(uri):
             _check_one(found, uri)
         return found
