@@ -27,6 +27,7 @@ ORDER = (
         "logins",
         "neighbors",
         "starts",
+        "cages",
         "access",
         "door",
         "keys",
