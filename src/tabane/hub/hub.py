@@ -84,13 +84,9 @@ class Hub:
             settings.home, self.stores, self.models, self.jobs, EMBEDDED, self._model_is_named
         )
         self.posts = PostArchive(
-            settings.home,
-            self.stores,
-            self.models,
-            self.embedding,
-            self.jobs,
+            settings.home, self.stores, self.models, self.embedding, self.jobs,
             lambda: zone_of(self.settings.posts_zone),
-        )
+        )  # fmt: skip
         self.documents = DocumentStore(
             settings.home,
             self.stores,
@@ -122,17 +118,11 @@ class Hub:
         self.tools.provide(self.table, self.stores, self.access)
         self.follower = FileFollower(loop, self._files, self._reload, lambda: self.configuration.projects)
         self.sessions = ClientSessions(
-            loop,
-            self.batch,
-            self.gateway,
-            self.long_results,
+            loop, self.batch, self.gateway, self.long_results,
             client_methods(self.gateway, self.door, self.long_results, self.documents, self.tools.tasks),
-            lambda: self.settings,
-            self.environment.get("LANG"),
-            self.tools.questions,
-            self.guards,
+            lambda: self.settings, self.environment.get("LANG"), self.tools.questions, self.guards,
             self.access.narrowed,
-        )
+        )  # fmt: skip
         self._watching: asyncio.Task[None] | None = None
 
     @property
