@@ -9,7 +9,6 @@ from typing import Any
 
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.processes.processes import ChildProcesses
-from tabane.gateway.tool_search import ToolSource
 from tabane.hub.access import HubAccess
 from tabane.hub.archive import PostArchive, given_archive
 from tabane.hub.audit import HubAudit
@@ -219,7 +218,7 @@ class Hub:
                     "posts": self.posts.source,
                     "documents": self.documents.source,
                     "pages": self.reader.source,
-                    "tools": ToolSource(self.gateway),
+                    "tools": self.tools.source(),
                     "docs": ManualSource(self.stores, self.models, self.embedding),
                 }
             ).table(),
