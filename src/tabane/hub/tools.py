@@ -21,6 +21,7 @@ from tabane.gateway.servers.configuration import ServersConfiguration
 from tabane.gateway.servers.server import Server
 from tabane.gateway.table import gateway_table
 from tabane.gateway.tool_meaning import ToolEmbedding
+from tabane.gateway.tool_search import ToolSource
 from tabane.gateway.tools.validation import ArgumentValidator, ValidationPool
 from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.hub_chain import HubChain
@@ -202,6 +203,10 @@ class HubTools:
         """Stop the servers, and write nothing more."""
         self.tasks.tasks.let_go()
         await self._gateway.close()
+
+    def source(self) -> ToolSource:
+        """Return the tools as a source of the search over everything."""
+        return ToolSource(self._gateway)
 
     def table(self, long_results: LongResults) -> list[Operation]:
         return [
