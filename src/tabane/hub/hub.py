@@ -89,26 +89,18 @@ class Hub:
         )  # fmt: skip
         self.flows = HubFlows(lambda: self.settings, self.gateway)
         self.documents = DocumentStore(
-            settings.home,
-            self.stores,
-            self.models,
-            self.embedding,
-            lambda: self.settings,
+            settings.home, self.stores, self.models, self.embedding, lambda: self.settings,
             self._model_is_named,
             lambda data, name: self.reader.convert(data, name),
             lambda key, listed: self.audit.live.document_changed(self.sessions, key, listed),
             self.flows,
-        )
+        )  # fmt: skip
         self.reader = PageReader(
-            lambda: self.settings,
-            self.environment,
-            self.stores,
-            self.models,
-            self.embedding,
+            lambda: self.settings, self.environment, self.stores, self.models, self.embedding,
             lambda caller, page: self.documents.remember(self.door, caller, page),
             lambda name: secret_of(self.settings, self.environment, name),
             errors=2,
-        )
+        )  # fmt: skip
         self.access = HubAccess(lambda: self.settings, loop, self.gateway, lambda: self.table)
         self.audit = HubAudit(loop, self.access, settings, self.environment, self.gateway, self.jobs)
         self.tools.report_to(self.audit.meter, self.audit.live.questions_changed)
