@@ -27,9 +27,10 @@ _WORDS_OF_JSON_SCHEMA = frozenset(
 
 
 class DefinitionTexts(NamedTuple):
-    """Texts in the order in which a model reads them, and whether all of them are there."""
+    """Texts of a definition, those that describe its parameters, the names of these; whether these are all."""
 
     texts: tuple[str, ...]
+    parameters: tuple[str, ...]
     names: tuple[str, ...]
     complete: bool
 
@@ -40,7 +41,9 @@ def definition_texts(definition: bytes) -> DefinitionTexts:
     collected = _Texts()
     deep = _collect(_read(cut), collected)
     complete = collected.left > 0 and not deep and len(cut) == len(definition)
-    return DefinitionTexts(tuple(collected.texts), tuple(collected.names), complete)
+    return DefinitionTexts(
+        tuple(collected.texts), tuple(collected.parameters), tuple(collected.names), complete
+    )
 
 
 class _Texts:
@@ -48,12 +51,13 @@ class _Texts:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
+        self.parameters: list[str] = []
         self.names: dict[str, None] = {}
         self.left = MOST_CHARACTERS
 
-    def add(self, text: str) -> None:
+    def add(self, text: str, of_parameter: bool) -> None:
         if self.left > 0 and not _is_picture(text):
-            self.texts.append(text[: self.left])
+            (self.parameters if of_parameter else self.texts).append(text[: self.left])
             self.left -= len(text) + _EACH
 
     def name(self, name: str) -> None:
@@ -81,22 +85,28 @@ def _read(definition: bytes) -> Any:
 
 def _collect(value: Any, into: _Texts) -> bool:
     """Collect strings and names; return whether some are too deep. There is no recursion."""
-    waiting: list[tuple[Any, int]] = [(value, 0)]
+    waiting: list[tuple[Any, int, bool]] = [(value, 0, False)]
     deep = False
     while waiting and into.left > 0:
-        one, depth = waiting.pop()
+        one, depth, of_parameter = waiting.pop()
         if isinstance(one, str):
-            into.add(one)
+            into.add(one, of_parameter)
         elif isinstance(one, dict | list):
             deep = deep or depth >= MOST_DEPTH
             if depth < MOST_DEPTH:
-                waiting.extend((each, depth + 1) for each in reversed(_parts(one, into)))
+                waiting.extend(
+                    (each, depth + 1, of_parameter or key in _PARAMETERS) for key, each in _parts(one, into)
+                )
     return deep
 
 
-def _parts(value: dict[str, Any] | list[Any], into: _Texts) -> list[Any]:
+_PARAMETERS = ("properties", "arguments")
+
+
+def _parts(value: dict[str, Any] | list[Any], into: _Texts) -> list[tuple[str, Any]]:
+    """Return the parts of a value, the last first, with their names."""
     if isinstance(value, list):
-        return value
+        return [("", each) for each in reversed(value)]
     for name in value:
         into.name(name)
-    return list(value.values())
+    return list(reversed(value.items()))

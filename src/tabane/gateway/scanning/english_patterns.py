@@ -26,7 +26,6 @@ _TELL = any_of(
     "disclose disclosing reveal revealing acknowledge acknowledging announce announcing explain explaining "
     "discuss discussing report reporting let letting bother bothering disturb alarm alarming"
 )
-_SHOW = any_of("show showing display displaying expose exposing share sharing say surface ask asking present")
 _ACT = any_of(
     "read send include forward append copy upload attach collect call invoke transmit pass add bcc execute run "
     "fetch post open extract gather insert replace change redirect record harvest exfiltrate log leak embed use"
@@ -46,21 +45,6 @@ _PATHS = (
     r"|\.bash_history|\.zsh_history|\.gnupg|\bcredentials\.json\b|\bsecrets?\.(?:ya?ml|json|toml|env)\b|\bservice[-_]account\.json\b"
     r"|/proc/self/environ|/var/run/secrets\S*|\bssh (?:private )?keys?\b|\bprivate ssh keys?\b"
 )
-_SECRETS = (
-    r"(?:api[ _-]?keys?|access[ _-]?keys?|access[ _-]?tokens?|auth(?:entication|orization)?[ _-]?tokens?|bearer tokens?"
-    r"|session[ _-]?(?:tokens?|cookies?)|cookies|passwords?|passphrases?|credentials?|private[ _-]?keys?|secret[ _-]?keys?|secrets"
-    r"|seed phrases?|recovery phrases?|mnemonic|environment variables?|env(?:ironment)? vars?|credit card|social security"
-    r"|ssn|oauth tokens?|refresh[ _-]?tokens?|tokens stored|process\.env|printenv|2fa codes?|one-time codes?|browser history)\b"
-)
-_WHOLE = r"(?:entire|full|complete|whole|raw|verbatim|exact|unredacted|all(?: of)?(?: the| your| our)?|everything in the|every)"
-_TALK = r"(?:conversations?|chats?|dialogue|dialog|discussion|chat log|message history|session context|context window|transcript)"
-_PUT = any_of(
-    "pass include put place insert append attach add send provide supply embed write paste copy store encode "
-    "forward set fill concatenate submit use give populate record passing including reveal list output transmit "
-    "passed included placed inserted appended attached added sent provided supplied embedded written pasted "
-    "copied stored encoded forwarded filled concatenated submitted populated recorded report summarize serialize dump"
-)
-_WHEN = r"\b(?:when|whenever|if|before|after|while|every time|each time|any time|anytime|once|for (?:any|all|every)|on every|upon)\b"
 
 _SECRECY_WORDS = "not never without don't dont mustn't shouldn't refrain avoid no need needn't cannot hide conceal keep nor or"
 _PEOPLE = (
@@ -134,13 +118,6 @@ ENGLISH: tuple[Signal, ...] = (
         "act behave respond proceed continue answer nothing trace tracks logs log history traces evidence",
     ),
     signal(
-        Sign.SECRECY, 2,
-        rf"{_NOT} (?:\w+ ){{0,2}}?{_SHOW} {_gap(6)}(?:to |with )?{_USER}(?! (?:to|for|if|when|how|which|what|where|whether)\b)"
-        rf"|\bnot (?:be )?(?:visible|shown|displayed|mentioned|disclosed|revealed|exposed) (?:to|in)\b",
-        _SECRECY_WORDS,
-    ),
-    # -- override and role
-    signal(
         Sign.OVERRIDE, 6,
         r"\b(?:ignore|disregard|forget|neglect|dismiss|overrule|discard|override|bypass|set aside|do not follow|don't follow|stop following|disobey)\b "
         r"(?:about )?(?:(?:all|any|every|each|of|the|your|my|these|those|other|and|user's?|developer|system|safety|existing|original|initial|default|current|"
@@ -171,104 +148,7 @@ ENGLISH: tuple[Signal, ...] = (
         r"|\byour (?:new|real|true|actual|only) (?:role|task|goal|objective|purpose|instructions?|job|mission|directive)\b",
         "now mode your point moment access",
     ),
-    signal(
-        Sign.OVERRIDE, 3,
-        r"\b(?:new|updated|additional|hidden|secret|internal|special|mandatory|critical|priority|core) (?:system )?(?:instructions?|directives?|orders?|prompt)\b ?(?::|for (?:the )?(?:ai|assistant|model|llm|agent|you))"
-        r"|\bsystem (?:override|instruction|notice|directive|message|update|alert|note|prompt|command|requirement|policy)s? ?:"
-        r"|\b(?:instructions?|note|message|directive|reminder|attention|order)s? (?:for|to) (?:the |any |all )?(?:ai|assistants?|models?|llms?|agents?|language models?|claude|chatgpt|gpt)\b"
-        r"|\bend of (?:tool )?(?:description|documentation|user|system)|\bbegin (?:system|new|hidden|secret|admin)\b",
-        "instruction instructions directive directives order orders prompt system note message reminder attention end begin",
-    ),
-    # -- markup
-    signal(
-        Sign.MARKUP, 5,
-        r"<\|(?:im_start|im_end|system|user|assistant|endoftext|start_header_id|eot_id|begin_of_text)\|>|\[/?inst\]|<</?sys>>|<start_of_turn>|\bhuman: .{0,200}\bassistant: ",
-    ),
-    signal(
-        Sign.MARKUP, 3,
-        r"<(?:system|secret|hidden|override|admin|directive|sys|assistant|instructions?|system[_-]\w+|ai[_-]\w+|llm[_-]\w+|hidden[_-]\w+|secret[_-]\w+|privileged|priority)>"
-        r"|\[(?:system|admin|override|hidden|secret|system[_ -]\w+|ai[_ -]\w+|internal|begin \w+|assistant)(?: \w+){0,2}\]|#{2,} ?(?:system|instruction|admin|override)|\{\{? ?(?:system|instruction|admin)s? ?:"
-        r"|<!--.{0,80}\b(?:ai|llm|assistant|agent|model|instruction|system|must|ignore|always)\b",
-    ),
-    signal(
-        Sign.MARKUP, 2,
-        r"</?(?:important|critical|urgent|mandatory|attention|required|security|compliance|internal|note|warning|context|rules?|requirement|prerequisite|policy)(?:[_ -]\w+){0,2}>"
-        r"|\[(?:important|critical|urgent|mandatory|always|required|security|compliance|policy)(?: \w+){0,2}[\]:]",
-    ),
-    # -- orders
-    signal(
-        Sign.ORDER, 3,
-        r"\b(?:before|prior to|after|ahead of|preceding) (?:you )?(?:\w+ ){0,2}?(?:any|all|every|each|anything|everything)(?: other| else| file| further| subsequent)? ?(?:\w+ )?"
-        r"(?:tools?|operations?|actions?|functions?|requests?|calls?|commands?|responses?|tasks?|interactions?|steps?|quer(?:y|ies)|answers?|else|invocations?|executions?|messages?|prompts?)\b",
-        "before prior after ahead preceding", "any all every each anything everything",
-    ),
-    signal(
-        Sign.ORDER, 2,
-        r"\b(?:before|prior to|after|while|when(?:ever)?|each time|every time|upon|in order to|to)(?: you)? (?:us(?:e|ing)|call(?:ing)?|invok(?:e|ing)|execut(?:e|ing)|run(?:ning)?|answer(?:ing)?|respond(?:ing)?|"
-        r"process(?:ing)?|perform(?:ing)?|return(?:ing)?|proceed(?:ing)?|continu(?:e|ing)|complet(?:e|ing)|provid(?:e|ing)) (?:this|the|with this|the user|to the user|any)?.{0,60}?[,:;] ?(?:please |you must |always |you should |you need to |first |the (?:ai|assistant|model|agent) must |also |must |it is (?:required|necessary|mandatory) to |the caller must |make sure to |ensure )*"
-        r"(?:first )?(?:read|open|cat|access|load|retrieve|fetch|collect|gather|send|include|upload|copy|run|execute|forward|append|extract|list|query|search|post|summari[sz]e|dump|encode|get|output|invoke|call|use|attach|pass|repeat|print)\b",
-        "before prior after while when whenever each every upon to",
-    ),
-    signal(
-        Sign.ORDER, 2,
-        r"\b(?:you|the (?:ai|assistant|model|agent|llm|client)|it|agents?|assistants?|models?|llms?) (?:must|should|shall|need to|needs to|have to|has to|are required to|is required to|will|are expected to|are instructed to) "
-        r"(?:also |always |first |then |immediately |automatically |additionally |now )*(?:read|open|cat|access|load|retrieve|fetch|collect|gather|send|include|upload|copy|execute|run|forward|append|extract|"
-        r"post|dump|encode|output|invoke|attach|repeat|transmit|disclose|harvest|insert|obey|comply|follow these|call the|use the|provide (?:the|your|all|it)|pass (?:the|your|all|it))",
-        "must should shall need needs have has required will expected instructed",
-    ),
-    signal(
-        Sign.ORDER, 2,
-        r"\b(?:must|first|always|mandatory to|required to|necessary to|need to|should) (?:first |always |be )?(?:invoke|call|use|run|execute|utili[sz]e|invoked|called|executed) (?:the |other |a )?[\w.-]+(?: (?:tool|function|command))? "
-        rf"{_gap(4)}(?:to|in order to|and|with) {_gap(3)}(?:read|access|retrieve|obtain|fetch|get|verify|check|extract|scan|copy|upload|send|delete|remove|write|modify|change|list|search)\b",
-        "must first always mandatory required necessary need should",
-    ),
-    # -- pressure, address
-    signal(
-        Sign.PRESSURE, 1,
-        r"\b(?:otherwise|or else|failure to|failing to|if you (?:do not|don't|fail|skip)|unless you)\b|\b(?:tool|system|call|request|it|operation|service) (?:will|won't|cannot|can't) (?:not )?(?:work|function|fail|be (?:blocked|rejected|denied|terminated)|crash|break)"
-        r"|\b(?:security|compliance|safety|integrity|legal|audit|license|policy|regulatory|verification|authentication|quality|diagnostic|telemetry|debug(?:ging)?|analytics|monitoring|personali[sz]ation|system|calibration|identity)"
-        r" (?:check|requirement|protocol|policy|verification|purposes?|reasons?|audit|validation|procedure|measure|mandate|standards?|compliance|rules?|scan|reviews?|monitoring|logging|regulations?|integrity)"
-        r"|\b(?:required|mandated|needed|necessary|authori[sz]ed|approved|requested) (?:by|for|as part of|per|under) (?:\w+ )?(?:\w+ )?(?:policy|compliance|security|legal|audit|regulations?|law|gdpr|hipaa|soc ?2|administrators?|platform|it department|verification|validation|licens\w+|anthropic|openai|admin)"
-        r"|\b(?:critical|urgent|mandatory|emergency|attention|imperative|non-negotiable|compulsory)\b",
-    ),
-    signal(
-        Sign.ADDRESS, 1,
-        r"\b(?:ai|llm|language model|assistant|agent|model|claude|chatgpt|gpt-?\d?|gemini|copilot)s?\b,? ?(?:must|should|shall|has to|needs to|is required|are required|:|assistant|agent|model)"
-        r"|\b(?:dear|hey|attention|hello) (?:ai|assistant|model|agent|llm)|\bas an (?:ai|assistant|llm)\b|\byour (?:context|memory|instructions|system prompt|knowledge|reasoning|training)\b",
-        "ai llm language assistant agent model claude chatgpt gpt gemini copilot ais llms assistants agents models gpt-4 your",
-    ),
-    # -- what is wanted
     signal(Sign.SECRETS, 3, rf"{_TAKE} {_gap(12)}[\"'(]?(?:{_PATHS})"),
-    signal(Sign.SECRETS, 2, rf"(?:{_PATHS})"),
-    signal(
-        Sign.SECRETS, 2, rf"{_TAKE} {_gap(8)}(?:\w+[/,] ?)?{_SECRETS}",
-        "key keys api token tokens cookie cookies password passwords passphrase passphrases credential credentials secret secrets "
-        "phrase phrases mnemonic variable variables var vars card security ssn env printenv code codes history api_key api_keys "
-        "access_token api-key api-keys private_key session_token session_tokens keys/tokens",
-    ),
-    signal(
-        Sign.CONVERSATION, 3,
-        rf"\b{_WHOLE} {_gap(2)}(?:previous |prior |current |ongoing |user |your |our |the |this )?(?:{_TALK}|system prompt|context|prior messages|previous messages|user messages|messages exchanged|history|prompts?)\b(?! managers?)",
-        "entire full complete whole raw verbatim exact unredacted all everything every",
-        "conversation conversations chat chats dialogue dialog discussion history session context transcript prompt prompts messages",
-    ),
-    signal(
-        Sign.CONVERSATION, 2,
-        r"\b(?:conversation|chat|dialogue|dialog) (?:history|context|transcript|so far|log)\b|\b(?:your|the current|the active|the hidden|its|initial|original) (?:system )?(?:prompt|instructions|system message)\b"
-        r"|\bsystem prompt\b|\b(?:previous|prior|earlier|recent|last) (?:\w+ )?(?:user )?(?:messages|prompts|turns|queries|exchanges|conversations?|tool (?:results?|outputs?|responses?))\b"
-        r"|\bchain[- ]of[- ]thought\b|\byour (?:internal )?(?:reasoning|thoughts|context window|memory)\b|\beverything (?:the user|you|they) (?:said|know|has|have|told|wrote|typed)"
-        r"|\bwhat the user (?:said|asked|wrote|typed)|\b(?:user's|user’s|users') (?:original |exact |full |last |latest |previous |recent |verbatim )(?:message|prompt|request|query|question|input|words)s?\b"
-        r"|\b(?:names?|list|descriptions?|definitions?|schemas?) of (?:all |the |your |every )*(?:other |available |installed |connected |accessible )*(?:tools|mcp servers|functions)",
-        "conversation chat dialogue dialog prompt instructions messages prompts turns queries exchanges conversations tool chain-of-thought "
-        "reasoning thoughts context memory everything user user's message request query question input words tools servers functions chain system",
-    ),
-    signal(
-        Sign.STUFFING, 1,
-        rf"\b{_PUT}\b {_gap(14)}(?:as|in|into|to|inside|within|via|through|using|with) (?:the |a |an |this |that )?(?:hidden |optional |required |extra |additional )?(?:[\"'(]?[\w.-]+[\"')]? )?(?:parameter|argument|field|arg|param|property|header|payload)s?\b"
-        rf"|\b{_PUT}\b {_gap(14)}(?:as|in|into|to|inside|within|via) (?:the )?[\"'][\w.-]+[\"']|\b{_PUT}\b {_gap(10)}(?:as|into|in|to) (?:the )?\w+_\w+\b"
-        rf"|\b{_PUT}\b {_gap(10)}(?:as|into|in|to) (?:the )?(?:sidenote|context|notes?|metadata|comment|feedback|debug|trace|memo|summary|session|annotation|reason|telemetry|query|title|body)\b",
-        "as in into to inside within via through using with",
-    ),
     signal(
         Sign.CHANNEL, 3,
         rf"\b(?:send|post|upload|forward|transmit|e-?mail|submit|report|exfiltrate|deliver|push|leak|sync|relay|beacon|copy|mirror|sent|posted|uploaded|forwarded|transmitted|emailed|submitted|bcc|cc|back up|curl|wget|fetch|append|store|write|publish|ship|stream|sending|forwarding|uploading)\b"
@@ -277,57 +157,14 @@ ENGLISH: tuple[Signal, ...] = (
         "transmitted emailed submitted bcc cc back curl wget fetch append store write publish ship stream sending forwarding uploading",
     ),
     signal(
-        Sign.CHANNEL, 3,
-        r"!\[[^\]]{0,80}\]\(https?://[^)\s]{0,200}[?&/=][^)\s]{0,80}[={<$\[%]|\b(?:encode|embed|append|include|put|insert|hide|smuggle)\w* .{0,80}\b(?:in|into|as|to|inside) (?:the |an? )?(?:image |markdown )?(?:url|query string|query parameters?|link|dns|subdomain|image tag|pixel)\b"
-        r"|\bcurl\b.{0,80}(?:-d|--data\S*|-f|--form|-t|--upload-file|\$\(|@)|\bnc\b -?\w* ?\S+ \d{2,5}|\bdns (?:query|lookup|tunnel)\w* .{0,40}(?:encode|data|content)",
-    ),
-    signal(Sign.CHANNEL, 1, r"https?://[^\s\"'<>)]{1,200}[?&][\w-]{1,30}=(?:[{<$\[]|%[a-z])"),
-    # -- other tools
-    signal(
-        Sign.EXCLUSIVE, 3,
-        r"\b(?:always|must|only|exclusively|invariably) (?:be )?(?:use|call|prefer|choose|select|invoke|pick|run|favor|trigger|used|called|invoked|executed|preferred|selected|chosen|run) (?:this(?: tool| function| server| one)?|first)? ?(?:\w+ ){0,3}?"
-        r"(?:first|instead|over|before|rather than|in preference|regardless|for (?:all|any|every|each)|on every|at the (?:start|beginning)|with every|prior to|for everything|no matter)\b"
-        r"|\b(?:call|use|invoke|run|trigger) this (?:tool|function)? ?(?:\w+ )?(?:first |automatically )?(?:for|on|at|with|in|before|after|during) (?:the (?:start|beginning) of )?(?:every|any|each|all|everything|the start of)\b"
-        r"|\bthis (?:tool|function|server) (?:must|should|shall|has to|needs to) (?:always )?(?:be )?(?:called|invoked|used|run|executed|selected|preferred|chosen) (?:first|before|instead|for|on|in|at|prior|by|with|over|whenever|regardless)",
-        "always must only exclusively invariably call use invoke run trigger this",
-    ),
-    signal(
-        Sign.EXCLUSIVE, 2,
-        r"\b(?:instead of|over|rather than|in place of|regardless of|not|replaces?|better than|superior to|supersedes?|more (?:accurate|reliable|secure|trusted) than) (?:using |calling )?(?:any|all|every|the|most)? ?(?:other|others|similar|existing|competing|alternative|built-in|native|standard|official|default)(?: \w+)? (?:tools?|servers?|functions?|methods|alternatives|ones|options|providers?|mcp)\b",
-        "other others similar existing competing alternative built-in native standard official default",
-    ),
-    signal(
         Sign.EXCLUSIVE, 3,
         r"\b(?:do not|don't|never|stop|avoid|cease|must not|should not) (?:ever )?(?:use|call|using|calling|invoke|trust|select|rely on|relying on|consider|choose) (?:any |the |all )?(?:other|alternative|similar|competing|native|official|original|previous|existing)(?: \w+){0,2}? (?:tools?|servers?|functions?|mcp|search|one|ones|version)\b"
         r"|\b(?:all|any|every) other (?:\w+ )?(?:tools?|servers?) (?:are|is|have|has|should|must)\b|\b(?:highest|top|absolute|maximum|first) priority\b.{0,60}\b(?:tool|call|use)\b|\bthe only (?:\w+ )?(?:tool|server|function) (?:you|that (?:should|must|may))",
         "do don't never stop avoid cease not all any every priority only",
     ),
     signal(
-        Sign.EXCLUSIVE, 1,
-        r"\b(?:for|on|at|with|in|during|of|before) (?:every|any|each|all) (?:single |incoming |subsequent |user )*(?:requests?|quer(?:y|ies)|messages?|prompts?|conversations?|turns?|interactions?|tasks?|questions?|responses?|tool calls?|sessions?|answers?)\b",
-        "every any each all",
-    ),
-    signal(
-        Sign.OTHER_TOOL, 3,
-        r"\b(?!this )[\w-]+ (?:[\w-]+ )?(?:tools?|servers?|functions?|mcp|api|integration) (?:\w+ )?(?:is|are|has been|have been|was|were|will be) (?:\w+ )?(?:now )?(?:currently )?(?:known to be )?(?:broken|compromised|insecure|unsafe|vulnerable|malicious|unreliable|untrusted|infected|"
-        r"backdoored|dangerous|disabled|blocked|rate[- ]limited|no longer (?:safe|secure|trusted|working|functional)|out of service|corrupted|leaking|buggy|returning (?:wrong|incorrect|stale))\b",
-        "broken compromised insecure unsafe vulnerable malicious unreliable untrusted infected backdoored dangerous disabled blocked limited rate-limited longer service corrupted leaking buggy returning",
-    ),
-    signal(
-        Sign.OTHER_TOOL, 2,
-        r"\b(?!this )[\w-]+ (?:[\w-]+ )?(?:tool|server|function|mcp)s? (?:is|are|has been|have been|was) (?:\w+ )?(?:deprecated|obsolete|outdated|retired|replaced|removed|discontinued|superseded|unavailable)\b"
-        r"|\b(?:replaces?|supersedes?|(?:drop-in )?replacement for|official (?:version|replacement) of|secure (?:version|replacement) (?:of|for)|improved version of) (?:the )?(?:\w+ )?(?:[\w-]+_[\w-]+|[\w-]+ (?:tool|server|mcp)|original)\b",
-        "deprecated obsolete outdated retired replaced removed discontinued superseded unavailable replaces replace supersedes supersede replacement version",
-    ),
-    signal(
-        Sign.OTHER_TOOL, 2,
-        rf"{_WHEN} {_gap(4)}(?:[a-z]+_[a-z_]+|the [\w-]+ tool|another tool|other tools|any tool|[\w-]+ (?:tool|server)|e-?mails?|messages?|payments?|transfers?|transactions?|sending|committing|deploying|the \w+ server) {_gap(4)}(?:is|are|being|gets?|was|tool|function)? ?(?:called|used|invoked|available|present|executed|requested|sent|made|run|sending|triggered|needed)\b",
-        "when whenever if before after while every each any anytime once for on upon",
-        "called used invoked available present executed requested sent made run sending triggered needed",
-    ),
-    signal(
         Sign.REDIRECT, 4,
-        rf"\b(?:add|include|put|set|insert|append|also|always|bcc|cc|blind[- ]copy|carbon copy|copy)\b {_gap(6)}(?:bcc|cc|blind copy|hidden recipient|additional recipient|extra recipient)\b"
+        rf"\b(?:add|include|put|set|insert|append|also|always|blind[- ]copy|carbon copy|copy)\b {_gap(6)}(?:bcc|blind copy|hidden recipient|additional recipient|extra recipient)\b"
         rf"|\b(?:bcc|cc|blind[- ]copy)\b {_gap(4)}[\w.+-]+@[\w-]+\.",
         "bcc cc copy blind-copy recipient blind",
     ),
@@ -342,17 +179,6 @@ ENGLISH: tuple[Signal, ...] = (
         r"\b(?:all|any|every|each|outgoing|outbound) (?:\w+ ){0,2}(?:e-?mails?|messages?|payments?|transfers?|transactions?|requests?|files?|data|results?|outputs?|responses?|quer(?:y|ies)|credentials) (?:must|should|need to|have to|shall|will) (?:also |first |be |always )*(?:be )?(?:sent|go|forwarded|directed|routed|copied|redirected|proxied|bcc'd|cc'd|posted|uploaded|pass|include)\b"
         r"|\b(?:real|actual|intended) (?:recipient|destination|address)\b",
         "all any every each outgoing outbound real actual intended",
-    ),
-    # -- consequences
-    signal(
-        Sign.UNCONFIRMED, 2,
-        r"\b(?:do not|don't|never|no need to|without|skip|bypass|disable|suppress|auto(?:matically)?)[- ](?:\w+ ){0,3}?(?:ask|asking|prompt|prompting|request|requesting|wait|waiting|require|requiring|approve|accept|confirm|seek|seeking|any)?(?: \w+){0,3}? ?(?:confirmation|approval|permission|consent|verification|safety (?:checks?|filters?)|warnings?|audit logs?|logging|guardrails)\b",
-        "confirmation approval permission consent verification safety warning warnings audit logging guardrails",
-    ),
-    signal(
-        Sign.COMMAND, 3,
-        r"\b(?:curl|wget)\b[^\n]{0,200}\|\s?(?:sudo )?(?:ba|z|da)?sh\b|\b(?:curl|wget)\b[^\n]{0,200}&&\s?(?:chmod|bash|sh|\./)|\brm -rf? (?:--no-preserve-root )?[~/$]|base64 (?:-d|--decode|-D)\b[^\n]{0,60}\|\s?(?:ba)?sh|/dev/tcp/|\bnc (?:-\w+ )*-e\b|powershell(?:\.exe)? (?:-\w+ ){0,4}-e(?:nc|ncodedcommand)?\b"
-        r"|\biex ?\(|\beval ?[\"(]?\$\(|>> ?~/\.(?:bashrc|zshrc|profile|ssh/authorized_keys)|\bcrontab -|\b(?:ba)?sh -i\b|invoke-expression|\bos\.system\(|subprocess\.(?:run|popen|call)\(|\bdd if=|mkfs\.|:\(\)\{|chmod (?:777|\+x)|bash <\(",
     ),
     signal(
         Sign.PERSISTENCE, 3,

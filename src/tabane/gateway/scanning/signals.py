@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 
 class Sign(Enum):
@@ -58,6 +59,15 @@ class Signal:
 
     def may_be_in(self, words: frozenset[str]) -> bool:
         return not any(needed.isdisjoint(words) for needed in self.needs)
+
+
+class Hit(NamedTuple):
+    """A sign that was found in a text."""
+
+    start: int
+    end: int
+    sign: Sign
+    weight: int
 
 
 def signal(sign: Sign, weight: int, pattern: str, *needs: str) -> Signal:

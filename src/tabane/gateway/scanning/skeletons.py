@@ -52,9 +52,13 @@ _LEET = str.maketrans("013457@$!|", "oieastasil")
 _WRITTEN_LEET = re.compile(
     r"(?<![\w@$])(?=[\w@$!|]*[a-z])(?=[\w@$!|]*[0134@$5!|])[a-z0134@$57!|]{4,24}(?![\w@$])"
 )
-_SPACED = re.compile(r"(?<![^\W\d_])(?:[^\W\d_]([ .*_-]{1,2}))(?:[^\W\d_]\1){5,}+[^\W\d_](?![^\W\d_])")
+_SPACED = re.compile(r"(?<![^\W_])(?:[^\W_][ .*_-]{1,2}){7,}[^\W_](?![^\W_])")
+_ORDERS = re.compile(
+    "previousinstruction|priorinstruction|allinstruction|ignore(?:all|the|any|prev)|donottell|telltheuser|systemprompt|idrsa|ssh/|privatekey"
+    "|password|credential|apikey|sendto|readthe|readfile|curl|conversation|theuser"
+)
 _FOLDED = (("rn", "m"), ("vv", "w"), ("cl", "d"))
-_SHAPES = str.maketrans("1i|0", "lllo")
+_SHAPES = str.maketrans("1i|0-\u2010\u2011\u2012\u2013\u2014\u2212", "lllo" + "_" * 7)
 
 
 def skeleton(text: str) -> str:
@@ -67,7 +71,7 @@ def shape(name: str) -> str:
     looks = skeleton(name).translate(_SHAPES)
     for two, one in _FOLDED:
         looks = looks.replace(two, one)
-    return looks.replace("-", "_")
+    return looks
 
 
 def disguised_words(text: str) -> list[str]:
@@ -92,7 +96,7 @@ def without_leet(text: str) -> str | None:
     return _WRITTEN_LEET.sub(lambda found: found[0].translate(_LEET), text)
 
 
-def without_gaps(text: str) -> str | None:
-    """Return a text with spaced letters (``i g n o r e``) joined into words; None if there are none."""
-    joined, count = _SPACED.subn(lambda found: found[0].replace(found[1], ""), text)
-    return joined if count else None
+def spaced_orders(text: str) -> str | None:
+    """Return the spaced letters (``i g n o r e``) of a text, joined, if they are an order; None otherwise."""
+    joined = " ".join(re.sub("[ .*_-]", "", found[0]) for found in _SPACED.finditer(text))
+    return joined if _ORDERS.search(joined) else None
