@@ -148,14 +148,6 @@ ENGLISH: tuple[Signal, ...] = (
         r"|\byour (?:new|real|true|actual|only) (?:role|task|goal|objective|purpose|instructions?|job|mission|directive)\b",
         "now mode your point moment access",
     ),
-    signal(Sign.SECRETS, 3, rf"{_TAKE} {_gap(12)}[\"'(]?(?:{_PATHS})"),
-    signal(
-        Sign.CHANNEL, 3,
-        rf"\b(?:send|post|upload|forward|transmit|e-?mail|submit|report|exfiltrate|deliver|push|leak|sync|relay|beacon|copy|mirror|sent|posted|uploaded|forwarded|transmitted|emailed|submitted|bcc|cc|back up|curl|wget|fetch|append|store|write|publish|ship|stream|sending|forwarding|uploading)\b"
-        rf" {_gap(14)}[\"'(<]?(?:(?:https?|ftp|wss?)://|[\w.+-]+@[\w-]+\.|attacker|(?:an? )?(?:external|remote|third-party|our|my) (?:server|endpoint|url|host|webhook|service|address|collector|logging)|pastebin|webhook\.site|ngrok|requestbin|discord webhook)",
-        "send post upload forward transmit email e-mail submit report exfiltrate deliver push leak sync relay beacon copy mirror sent posted uploaded forwarded "
-        "transmitted emailed submitted bcc cc back curl wget fetch append store write publish ship stream sending forwarding uploading",
-    ),
     signal(
         Sign.EXCLUSIVE, 3,
         r"\b(?:do not|don't|never|stop|avoid|cease|must not|should not) (?:ever )?(?:use|call|using|calling|invoke|trust|select|rely on|relying on|consider|choose) (?:any |the |all )?(?:other|alternative|similar|competing|native|official|original|previous|existing)(?: \w+){0,2}? (?:tools?|servers?|functions?|mcp|search|one|ones|version)\b"

@@ -60,7 +60,7 @@ def words_of(text: str) -> frozenset[str]:
 
 def hits_of(text: str, words: frozenset[str], signals: Iterable[Signal]) -> list[Hit]:
     """Return what the signals find in a text, at most 200 times each."""
-    return [hit for signal in signals if signal.may_be_in(words) for hit in _found(text, signal)]
+    return [hit for signal in signals if signal.may_be_in(text, words) for hit in _found(text, signal)]
 
 
 def _found(text: str, signal: Signal) -> Iterable[Hit]:

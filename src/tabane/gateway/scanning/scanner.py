@@ -85,8 +85,8 @@ class _ReadDefinition:
         self._asked = len(said.lower()) + 1
         self._words = words_of(self.text)
 
-    def _weight(self, text: str) -> Passage:
-        words = words_of(text)
+    def _weight(self, text: str, words: frozenset[str] | None = None) -> Passage:
+        words = words_of(text) if words is None else words
         hits = [*word_hits(text, self._name, self._names), *hits_of(text, words, signals_for(text, words))]
         return heaviest(text, [*hits, *stuffed(hits, self._asked)])
 
@@ -106,7 +106,7 @@ class _ReadDefinition:
             what = say("Words mix letters of several scripts that look the same.")
             severity: Severity = "high" if len(self._disguised) > 1 else "medium"
             yield Finding(HIDDEN, severity, what, excerpt_of(" ".join(self._disguised)))
-        passage = self._weight(self.text)
+        passage = self._weight(self.text, self._words)
         if passage.weight >= MEDIUM:
             yield _finding(self.text, passage)
         yield from self._encoded(passage.weight)

@@ -27,6 +27,8 @@ _STEERING = re.compile(
 
 def shadowing(text: str, name: str, known: KnownNames) -> Iterator[Finding]:
     """Yield a finding if a text steers the use of another server's tool. ``text`` is in small letters."""
+    if not known.names:
+        return
     for number, found in enumerate(_NAMES.finditer(text)):
         if number >= MOST_MENTIONS:
             return

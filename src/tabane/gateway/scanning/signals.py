@@ -50,14 +50,21 @@ class Sign(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """An expression that finds a sign. It is tried on texts that have a word of each set of ``needs``."""
+    """An expression that finds a sign.
+
+    It is tried on texts that have a word of each set of ``needs``, and one of ``anchors`` if there are any.
+    """
 
     sign: Sign
     weight: int
     expression: re.Pattern[str]
     needs: tuple[frozenset[str], ...] = ()
+    anchors: tuple[str, ...] = ()
 
-    def may_be_in(self, words: frozenset[str]) -> bool:
+    def may_be_in(self, text: str, words: frozenset[str]) -> bool:
+        """Return whether the expression may find something: trying it costs more than this."""
+        if self.anchors and not any(anchor in text for anchor in self.anchors):
+            return False
         return not any(needed.isdisjoint(words) for needed in self.needs)
 
 
@@ -78,3 +85,8 @@ def signal(sign: Sign, weight: int, pattern: str, *needs: str) -> Signal:
 def any_of(words: Iterable[str] | str) -> str:
     """Return an expression for any of these words; blanks separate them in a string."""
     return "(?:" + "|".join(words.split() if isinstance(words, str) else words) + ")"
+
+
+def anchored(sign: Sign, weight: int, pattern: str, *anchors: str) -> Signal:
+    """Return a signal that is tried on texts that contain one of ``anchors``."""
+    return Signal(sign, weight, re.compile(pattern), (), anchors)

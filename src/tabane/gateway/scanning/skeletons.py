@@ -49,6 +49,7 @@ _MIXED = re.compile(
     "|[\u0370-\u058f\u13a0-\u13ff\u2c80-\u2cff\ua4d0-\ua4ff][A-Za-z]"
 )
 _LEET = str.maketrans("013457@$!|", "oieastasil")
+_DIGIT_INSIDE = re.compile(r"[a-z][013457@$!|]+[a-z]")
 _WRITTEN_LEET = re.compile(
     r"(?<![\w@$])(?=[\w@$!|]*[a-z])(?=[\w@$!|]*[0134@$5!|])[a-z0134@$57!|]{4,24}(?![\w@$])"
 )
@@ -90,8 +91,8 @@ def undisguised(text: str) -> str:
 
 
 def without_leet(text: str) -> str | None:
-    """Return a text in small letters with digits for letters (``1gn0re``) undone; None if few words have them."""
-    if len(_WRITTEN_LEET.findall(text)) < 3:
+    """Return a text in small letters without digits for letters (``1gn0re``); None if few words have them."""
+    if len(_DIGIT_INSIDE.findall(text)) < 3 or len(_WRITTEN_LEET.findall(text)) < 3:
         return None
     return _WRITTEN_LEET.sub(lambda found: found[0].translate(_LEET), text)
 
