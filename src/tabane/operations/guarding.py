@@ -3,11 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
+    from tabane.messages import Message
     from tabane.operations.access import CallTarget
     from tabane.operations.caller import Caller
+
+
+@dataclass(frozen=True, slots=True)
+class CallVerdict:
+    """What a rule says about a call that it does not let begin.
+
+    ``ask``: a person may approve the call. ``refuse``: nobody may. ``rule`` is the name of the rule, and
+    ``reason`` says to a person why. ``pair`` names what a person may allow for later calls too, such as
+    ``github>mail``; empty if each call has to be approved on its own.
+    """
+
+    action: Literal["ask", "refuse"]
+    rule: str
+    reason: Message
+    pair: str = ""
+
+
+class CallRule(Protocol):
+    """One rule of a guard. Its methods are called for every call, so they cost a few microseconds at most."""
+
+    def verdict(self, caller: Caller, target: CallTarget) -> CallVerdict | None:
+        """Return what stands against a call; None if nothing does. Nothing changes."""
+        ...
+
+    def answered(self, caller: Caller, target: CallTarget) -> None:
+        """Note that the caller gets an answer of ``target``: a result, or an error with its text."""
+        ...
 
 
 class OpenApproval(Protocol):
@@ -16,6 +45,11 @@ class OpenApproval(Protocol):
     @property
     def id(self) -> str:
         """Return the id under which a person answers, in the terminal or on the web page."""
+        ...
+
+    @property
+    def verdicts(self) -> tuple[CallVerdict, ...]:
+        """Return why the call has to be approved."""
         ...
 
     def decided(self) -> Awaitable[None]:
