@@ -112,6 +112,7 @@ class Hub:
         )
         self.access = HubAccess(lambda: self.settings, loop, self.gateway, lambda: self.table)
         self.audit = HubAudit(loop, self.access, settings, self.environment, self.gateway, self.jobs)
+        self.gateway.screening.note = self.audit.credentials_found
         self.tools.report_to(self.audit.meter, self.audit.live.questions_changed)
         self.table = OperationTable(self._operations())
         self.door = Door(self.table, self.jobs, self.audit.meter)

@@ -122,7 +122,13 @@ def gateway_of(
         chain=chain,
         logins=logins,
     )
+    _screen(gateway, settings, servers)
     return gateway
+
+
+def _screen(gateway: Gateway, settings: Settings, servers: tuple[Server, ...]) -> None:
+    gateway.screening.mode = settings.credentials_in_calls
+    gateway.screening.know(secret for server in servers for secret in server.secrets)
 
 
 def apply_settings(gateway: Gateway, settings: Settings, configuration: ServersConfiguration) -> None:
@@ -132,6 +138,7 @@ def apply_settings(gateway: Gateway, settings: Settings, configuration: ServersC
     if gateway.logins is not None:
         gateway.logins.client_metadata_url = settings.login_client_metadata_url
     gateway.use_limits(limits_of(settings))
+    _screen(gateway, settings, configuration.servers)
     gateway.apply(configuration.servers)
 
 
