@@ -8,8 +8,8 @@ EVENTS = "/events"
 
 AREAS = frozenset(
     {
-        "", "activity", "audit", "documents", "health", "home", "jobs", "keys", "palette", "posts",
-        "preferences", "profiles", "models", "questions", "reader", "search", "servers", "settings", "tools",
+        "", "activity", "approvals", "audit", "documents", "health", "home", "jobs", "keys", "palette",
+        "posts", "preferences", "profiles", "models", "questions", "reader", "search", "servers", "settings", "tools",
         "usage",
     }
 )  # fmt: skip

@@ -203,7 +203,7 @@ class Conversation:
             return
         meta = call.meta
         if era is Era.MODERN:
-            meta = eras.enveloped(meta, CLIENT, self._announced if calls is self._asks else b"{}")
+            meta = eras.enveloped(meta, CLIENT, self._announced if calls is self._asks else call.capabilities)
         else:
             if "requestState" in call.params:
                 call.answer(UpstreamReply(error=Raw(NOT_ITS_STATE), era=era))

@@ -145,6 +145,10 @@ class TaskCalls:
             timer = self._parts.loop.call_later(after, self._slow, call, sent, upstream)
             sent.on_reply = _stopping(timer, sent.on_reply)
 
+    def goes_on(self, inner: ToolCallRequest) -> bool:
+        """Return whether a call only goes on to wait for a task, as :meth:`resumed` then says."""
+        return (json.text(inner.params.get("requestState")) or "").startswith(PARKED)
+
     def resumed(self, call: OpenToolCall) -> Task | None:
         """Return the task that a call goes on to wait for, after its client was asked; None for another call.
 

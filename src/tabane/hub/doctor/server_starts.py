@@ -22,6 +22,7 @@ from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.upstream_state import UpstreamState
+from tabane.hub.cages import cages_of
 from tabane.hub.doctor.configuration import has_command
 from tabane.hub.doctor.installation import DoctorFinding, Installation, Row, fault, note, ok, warning
 from tabane.hub.local.endpoint import here
@@ -103,6 +104,7 @@ async def _all(installation: Installation, servers: Sequence[Server]) -> list[Do
             installation.children,
             installation.settings.max_line,
             lambda: (installation.settings.download_timeout, installation.settings.downloads),
+            cages=cages_of(installation.settings, installation.children),
         )
         try:
             return list(await asyncio.gather(*(_one(installation, s, connect, places) for s in servers)))
