@@ -19,6 +19,7 @@ from tabane.cli.servers_import import import_
 from tabane.cli.servers_login import login, logout
 from tabane.cli.servers_override import override
 from tabane.cli.servers_sandbox import sandbox, sandbox_words
+from tabane.cli.servers_scan import scan
 from tabane.gateway.servers.editing import enable_server, remove_server
 from tabane.messages import Message, say
 
@@ -34,6 +35,7 @@ servers.add_command(login)
 servers.add_command(logout)
 servers.add_command(override)
 servers.add_command(sandbox)
+servers.add_command(scan)
 
 
 _name = click.argument("name", metavar="NAME", shell_complete=server_names)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tabane.gateway.offer_operations import OfferOperations
     from tabane.gateway.parallel_calls import ParallelCalls
     from tabane.gateway.sandbox_operations import SandboxOperations
+    from tabane.gateway.scan_operations import ScanOperations
     from tabane.gateway.server_checks import ServerChecks
     from tabane.gateway.server_operations import ServerOperations
     from tabane.gateway.tool_operations import ToolOperations
@@ -81,6 +82,12 @@ def gateway_table(
         return SandboxOperations(gateway)
 
     @cache
+    def scans() -> ScanOperations:
+        from tabane.gateway.scan_operations import ScanOperations
+
+        return ScanOperations(gateway)
+
+    @cache
     def checks() -> ServerChecks:
         from tabane.gateway.server_checks import ServerChecks
 
@@ -114,6 +121,11 @@ def gateway_table(
         Operation(
             "check_servers", "Start idle servers, and ask every server whether it answers.",
             given.CheckServers, lambda c, p: checks().check(c, p), PERSON, Privilege.ADMIN,
+        ),
+        Operation(
+            "scan_servers", "Scan what servers listed last for orders to the model, hidden text, and imitated "
+            "names. No server is started.",
+            given.ScanServers, lambda c, p: scans().scan(c, p), PERSON, Privilege.ADMIN, read_only=True,
         ),
         _read_more(parts),
         *_visibility_operations(visibility),
