@@ -20,7 +20,7 @@ _HEX = re.compile(r"(?<![0-9A-Fa-f])(?:0x)?(?:[0-9A-Fa-f]{2}[ :,]?){16,}+")
 _PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2}|[\w.+-]){0,200}?(?:%[0-9A-Fa-f]{2}[\w.+-]{0,20}){5,}")
 _ESCAPES = re.compile(r"(?:\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|[0-7]{3})){6,}+")
 _ENTITIES = re.compile(r"(?:&#(?:x[0-9A-Fa-f]{2,5}|[0-9]{2,6});?){6,}+")
-_BINARY = re.compile(r"(?<![01])(?:[01]{8}[ ,]?){8,}+(?![01])")
+_BINARY = re.compile(r"(?<![01])(?:[01]{8}[ ,]?){8,}+")
 _MORSE = re.compile(r"(?:[.-]{1,5}[ /]{1,3}){12,}")
 _ROT13_WORDS = frozenset(
     {"gur", "naq", "lbh", "lbhe", "guvf", "vafgehpgvbaf", "vtaber", "hfre", "svyr", "ernq"}

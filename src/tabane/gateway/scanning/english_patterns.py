@@ -157,13 +157,13 @@ ENGLISH: tuple[Signal, ...] = (
     signal(
         Sign.REDIRECT, 4,
         rf"\b(?:add|include|put|set|insert|append|also|always|blind[- ]copy|carbon copy|copy)\b {_gap(6)}(?:bcc|blind copy|hidden recipient|additional recipient|extra recipient)\b"
-        rf"|\b(?:bcc|cc|blind[- ]copy)\b {_gap(4)}[\w.+-]+@[\w-]+\.",
+        rf"|\b(?:bcc|cc|blind[- ]copy)\b {_gap(4)}[\w.+-]{1,64}@[\w-]{1,64}\.",
         "bcc cc copy blind-copy recipient blind",
     ),
     signal(
         Sign.REDIRECT, 4,
         rf"\b(?:change|replace|set|redirect|modify|alter|substitute|swap|rewrite|switch|override|overwrite|send|route|direct|reroute|changed|replaced|modified|substituted|rewritten|redirected)\b {_gap(4)}(?:recipients?|wallet|payee|beneficiary|destination|iban|receiver|bank account|account number|phone number|to address|e-?mail address|deposit address|"
-        rf"recipient's \w+|payment address|amount|reply-to|branch|remote|repository)\b {_gap(5)}(?:to|with|by|instead|into)\b [\"'(]?(?:[\w.+-]+@|\+?\d|0x|https?:|[\w.-]+\.\w+|the (?:attacker|following|address)|this|attacker|our|my|[a-z]{{2}}\d{{2}}|bc1)",
+        rf"recipient's \w+|payment address|amount|reply-to|branch|remote|repository)\b {_gap(5)}(?:to|with|by|instead|into)\b [\"'(]?(?:[\w.+-]{1,64}@|\+?\d|0x|https?:|[\w.-]+\.\w+|the (?:attacker|following|address)|this|attacker|our|my|[a-z]{{2}}\d{{2}}|bc1)",
         "change replace set redirect modify alter substitute swap rewrite switch override overwrite send route direct reroute changed replaced modified substituted rewritten redirected",
     ),
     signal(
