@@ -25,6 +25,7 @@ ORDER = (
         "http",
         "questions",
         "scanning",
+        "logins",
         "neighbors",
         "starts",
         "access",

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tabane.gateway.cages.cages import Cages
+from tabane.gateway.cages.limits import GroupFiles
 from tabane.gateway.cages.mechanisms import CageMechanisms, find_mechanisms
 from tabane.gateway.processes.processes import ChildExit, ChildProcesses
 from tabane.gateway.servers.sandbox_keys import sandbox
@@ -90,7 +91,8 @@ class CagedWorld:
     ) -> tuple[str, str, ChildExit]:
         server = Server(name="escapee", command=argv[0], args=argv[1:], sandbox=sandbox(profile))
         env: Mapping[str, str] = self.environment()
-        orders, groups = None, ()
+        orders: Mapping[str, Any] | None = None
+        groups: tuple[GroupFiles, ...] = ()
         cages = self.cages(way)
         if way != "uncaged" and server.sandbox is not None:
             server = cages.dressed(server)
@@ -106,6 +108,15 @@ class CagedWorld:
         os.close(child.stderr_fd)
         cages.remove(groups)
         return said.decode(), complaint.decode(), ended
+
+
+_VICTIM = """
+import signal
+signal.signal(signal.SIGUSR1, print)
+print(flush=True)
+while True:
+    signal.pause()
+"""
 
 
 @contextmanager
@@ -125,7 +136,7 @@ def caged_world(root: Path) -> Iterator[CagedWorld]:
         [
             sys.executable,
             "-c",
-            "import signal; signal.signal(10, print); print(flush=True); [signal.pause() for _ in iter(int, 1)]",
+            _VICTIM,
             f"--token={SECRET}",
         ],
         env={"SECRET": SECRET},

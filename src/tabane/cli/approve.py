@@ -81,8 +81,8 @@ def _print(terminal: Terminal, rows: list[dict[str, Any]]) -> None:
 
 def _arguments(row: dict[str, Any]) -> str:
     shown = " ".join(str(row["arguments"]).split())
-    whole = len(shown) <= LONGEST_SHOWN and len(str(row["arguments"])) >= row["arguments_size"]
-    return shown if whole else f"{shown[:LONGEST_SHOWN]}… ({row['arguments_size']:,} bytes)"
+    whole = len(shown) <= LONGEST_SHOWN and not row["arguments_size"]
+    return shown if whole else f"{shown[:LONGEST_SHOWN]}…"
 
 
 def _when(seconds: float) -> str:

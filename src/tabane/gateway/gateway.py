@@ -126,6 +126,8 @@ class Gateway:
         """Keep the arguments. ``logins`` are those at servers with OAuth; None if there are to be none."""
         self.chain = chain or HubChain()
         self.chain.behind = self._hubs
+        # What was listed when no hub ran, so that a circle was not seen, are the hub's own tools.
+        self.chain.on_circle = lambda server: self._catalogs.remove(server)
         self.logins = logins
         if logins is not None:
             logins.on_changed = self._login_changed

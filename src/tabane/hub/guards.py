@@ -34,8 +34,8 @@ APPROVING = CallTarget("approve_call", source="admin", kind="operation")
 class ShownArguments(Protocol):
     """Knows what of arguments is secret, and who watches the hub."""
 
-    def without_secrets(self, arguments: bytes) -> bytes:
-        """Return the beginning of arguments without secrets. It may be no valid JSON then."""
+    def without_secrets(self, arguments: bytes) -> tuple[bytes, int]:
+        """Return arguments without secrets; only the beginning, and their size, if they are long."""
         ...
 
     def approvals_changed(self) -> None:
@@ -123,7 +123,7 @@ class HubGuards:
         tool = self._gateway.catalogue.find(target.name) if target.kind == "tool" else None
         return hashlib.sha256(tool.definition).hexdigest() if tool is not None else ""
 
-    def shown(self, arguments: bytes) -> bytes:
+    def shown(self, arguments: bytes) -> tuple[bytes, int]:
         return self._shown.without_secrets(arguments)
 
     def wait(self) -> float:

@@ -50,9 +50,10 @@ class ApprovalReason(msgspec.Struct, frozen=True):
 class Approval(msgspec.Struct, frozen=True):
     """One approval. Times are seconds since 1970.
 
-    ``client`` and ``label`` say who calls, for a person. ``arguments`` are shown to the person: without
-    secrets, and cut; ``arguments_size`` is their length. ``pairs`` may be allowed for later calls too.
-    ``by`` is the holder who decided, and ``way`` how: elicitation, page, command or rpc.
+    ``client`` and ``label`` say who calls, for a person. ``arguments`` are shown to the person, without
+    secrets. ``arguments_size`` is the number of their bytes if that is not all of them. ``pairs`` may
+    be allowed for later calls too. ``by`` is the holder who decided, and ``way`` how: elicitation, page,
+    command or rpc.
     """
 
     id: str

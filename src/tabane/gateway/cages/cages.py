@@ -130,7 +130,7 @@ class Cages:
             raise CageUnavailable(
                 say(
                     "A server that {command} runs cannot have a sandbox like this: only {command} itself "
-                    'would be in it. Write "image" instead of "command", and the sandbox applies to the container.',
+                    "would be in it. With image in place of command, the sandbox applies to the container.",
                     command=server.command,
                 )
             )

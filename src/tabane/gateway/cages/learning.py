@@ -29,10 +29,10 @@ _FEW = 3
 _CALLS = (
     *("open", "openat", "openat2", "creat", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat"),
     *("rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat", "truncate"),
-    *("mknod", "mknodat", "connect", "sendto", "sendmsg", "sendmmsg"),
+    *("mknod", "mknodat", "chdir", "fchdir", "connect", "sendto", "sendmsg", "sendmmsg"),
 )
 
-_LINE = re.compile(r"^(?:\d+ +)?(?P<call>\w+)\((?P<rest>.*)$")
+_LINE = re.compile(r"^(?P<process>\d+)? *(?P<call>\w+)\((?P<rest>.*)$")
 _TEXT = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
 _RESULT = re.compile(r"\) += (?P<value>-?\d+|\?)(?:<(?P<path>[^>]*)>)?")
 _FOLDER = re.compile(r"^(?:AT_FDCWD|\d+)<([^>]*)>")
@@ -99,10 +99,16 @@ def traced(program: str, file: str, argv: Sequence[str]) -> list[str]:
 def read_trace(lines: Iterable[str], cwd: str) -> SeenUse:
     """Return what the lines of a trace show. ``cwd`` is the folder that the server was started in."""
     seen = SeenUse()
+    folders: dict[str | None, str] = {}
     for line in lines:
         match = _LINE.match(line)
-        if match is not None:
-            _read_call(seen, match["call"], match["rest"], cwd)
+        if match is None:
+            continue
+        folder = folders.get(match["process"], cwd)
+        if match["call"].endswith("chdir"):
+            folders[match["process"]] = next(_paths(match["rest"], folder), folder)
+        else:
+            _read_call(seen, match["call"], match["rest"], folder)
     return seen
 
 
@@ -121,7 +127,7 @@ def _read_call(seen: SeenUse, call: str, rest: str, cwd: str) -> None:
 def _read_connection(seen: SeenUse, rest: str, failed: bool) -> None:
     for pattern in (_IPV4, _IPV6):
         if (match := pattern.search(rest)) is not None:
-            seen.connected.add((match[2], int(match[1])))
+            seen.connected.add((_decoded(match[2]), int(match[1])))
     if (match := _UNIX.search(rest)) is not None and not failed:
         seen.sockets.add(match[1] + _decoded(match[2]))
 

@@ -97,7 +97,7 @@ def sandbox_of_editor(root: object) -> SandboxProfile:
 
 def _elsewhere(value: Mapping[str, Any]) -> SandboxProfile:
     """Return the profile that VS Code's object describes: ``filesystem`` and ``network``."""
-    files, network = value.get("filesystem") or {}, value.get("network") or {}
+    files, network = value.get("filesystem", {}), value.get("network", {})
     if not isinstance(files, dict):
         raise InvalidKeyValue(say("an object with allowWrite and denyRead"), ".filesystem")
     if not isinstance(network, dict):

@@ -133,7 +133,8 @@ class Conversation:
         )
         peer = await handshake.perform(known, probe_timeout)
         fault = self._chain.fault(self._name, peer.hubs) if self._chain else None
-        if fault is not None:
+        if self._chain and fault is not None:
+            self._chain.on_circle(self._name)
             raise UpstreamRefused(0, fault)
         self.peer = peer
         return peer

@@ -30,8 +30,8 @@ class ApprovalParts(Protocol):
         """Return a digest of the definition of a tool; empty for what has none."""
         ...
 
-    def shown(self, arguments: bytes) -> bytes:
-        """Return the beginning of arguments, without secrets, for a person."""
+    def shown(self, arguments: bytes) -> tuple[bytes, int]:
+        """Return arguments without secrets; only the beginning, and their size, if they are long."""
         ...
 
     def wait(self) -> float:
@@ -93,7 +93,7 @@ class GuardedApproval:
 
     async def _wanted(self, digest: str) -> Approval:
         desk, caller = self._parts.desk(), self._caller
-        shown = await asyncio.to_thread(self._parts.shown, self._arguments)
+        shown, size = await asyncio.to_thread(self._parts.shown, self._arguments)
         now = desk.clock()
         return Approval(
             id=os.urandom(5).hex(),
@@ -104,7 +104,7 @@ class GuardedApproval:
             client=caller.client,
             label=caller.access.label,
             arguments=shown.decode("utf-8", "replace"),
-            arguments_size=len(self._arguments),
+            arguments_size=size,
             pairs=tuple(dict.fromkeys(verdict.pair for verdict in self.verdicts if verdict.pair)),
         )
 

@@ -175,4 +175,4 @@ class ApprovalRequests:
 
 
 def _cut(approval: Approval) -> bool:
-    return len(approval.arguments) > LONGEST_SHOWN or len(approval.arguments) < approval.arguments_size
+    return len(approval.arguments) > LONGEST_SHOWN or approval.arguments_size > 0

@@ -34,6 +34,7 @@ from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.json import InvalidJson, Members
+from tabane.wire.questions import has_too_many_members
 from tabane.wire.tasks import (
     LONGEST_CREATION,
     announces_tasks,
@@ -259,8 +260,9 @@ class TaskCalls:
     # -- waiting for clients without tasks -------------------------------------------------------
 
     async def _resumed(self, call: OpenToolCall, task: Task) -> None:
+        given = call.inner.params.get("inputResponses", Raw(b"{}"))
         try:
-            responses = json.fields(call.inner.params.get("inputResponses", Raw(b"{}")))
+            responses = {} if has_too_many_members(given) else json.fields(given)
         except InvalidJson:
             responses = {}
         await self._parts.follower.update(task, responses, call.session.caller)

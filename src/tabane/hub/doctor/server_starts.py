@@ -185,13 +185,15 @@ def _trouble(installation: Installation, server: Server) -> DoctorFinding | None
     row = installation.live.rows.get(server.name) if installation.live else None
     if row is None or not row.get("error"):
         return None
+    title = say(
+        "{server!n} starts here, but not in the running hub: {error}",
+        server=server.name,
+        error=row["error"],
+    )
+    if "tabane servers remove" in row["error"]:  # it leads back to the hub, and says what to do
+        return warning(title)
     return warning(
-        say(
-            "{server!n} starts here, but not in the running hub: {error}",
-            server=server.name,
-            error=row["error"],
-        ),
-        say("The hub was started in another environment. Restart it from here: tabane restart"),
+        title, say("The hub was started in another environment. Restart it from here: tabane restart")
     )
 
 

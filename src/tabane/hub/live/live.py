@@ -91,13 +91,13 @@ class HubLive:
         if self._recording is not None:
             self._recording.approvals_changed()
 
-    def without_secrets(self, arguments: bytes) -> bytes:
-        """Return the beginning of arguments without secrets. It may be no valid JSON then."""
+    def without_secrets(self, arguments: bytes) -> tuple[bytes, int]:
+        """Return arguments without secrets; only the beginning, and their size, if they are long."""
         from tabane.audit.redaction import ArgumentRedactor
 
         redactor = ArgumentRedactor(LONGEST_SHOWN, self._secret_names)
         redactor.hide(*self._hidden)
-        return redactor.redact(arguments)[0]
+        return redactor.redact(arguments)
 
     def settings_changed(self) -> None:
         """Note that the settings or the servers file were read again."""

@@ -41,6 +41,7 @@ from tabane.wire.questions import (
     Features,
     InvalidQuestion,
     Question,
+    has_too_many_members,
     input_required,
     missing,
     question_of,
@@ -60,12 +61,6 @@ GATHER = 0.02
 
 LARGEST_KEPT = 64 << 10
 """Bytes of an answer of the server that is kept for a client which has not come back yet."""
-
-MOST_COLONS = 16_384
-"""Colons in the answers of a request: more than the members of anything that a person fills in.
-
-A request with a million members would take the event loop for seconds. Counting colons takes no time.
-"""
 
 MOST_REMEMBERED = 1024
 """Handles that were used or have ended, of which it is remembered why."""
@@ -519,7 +514,7 @@ def _responses(params: Members) -> Members:
     given = params.get("inputResponses")
     if given is None:
         return {}
-    if len(given) > MOST_COLONS and bytes(given).count(b":") > MOST_COLONS:
+    if has_too_many_members(given):
         raise _refused("inputResponses: they have too many members")
     try:
         return fields(given)

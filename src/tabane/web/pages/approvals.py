@@ -72,7 +72,7 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return an approval for the template. The assistant wrote its arguments: nothing in them is hidden."""
     arguments = str(row["arguments"])
     shown = shown_controls(printable(arguments[:LONGEST]))
-    cut = len(arguments) > LONGEST or len(arguments.encode()) < row["arguments_size"]
+    cut = len(arguments) > LONGEST or row["arguments_size"]
     return {**row, "arguments": shown, "cut": cut, "url": f"/approvals/{row['id']}"}
 
 
