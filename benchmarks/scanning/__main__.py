@@ -32,8 +32,8 @@ def _parts() -> list[str]:
         "## Scanner of definitions",
         machine("python -m benchmarks.scanning"),
         "The held-out attacks were written after the rules, by their author, from published descriptions of "
-        "attacks. The rules were not changed to find more of them. A definition counts as found if the scanner "
-        "reports anything about it.",
+        "attacks. The rules were not changed to find more of them. A definition counts as found if the "
+        "scanner reports anything about it.",
         table(["collection", "definitions", "found", "goal"], rows),
         table(
             ["CPU time for a definition of a published server", "ms", "goal"],

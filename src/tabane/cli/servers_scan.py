@@ -18,8 +18,8 @@ from tabane.messages import say
     "scan",
     cls=Command,
     help=say(
-        "Scan the definitions of servers for orders to the model, hidden text, attempts to get at secrets, and "
-        "names that imitate other tools. No server is started: what each listed last is scanned. The exit "
+        "Scan the definitions of servers for orders to the model, hidden text, attempts to get at "
+        "secrets, and names that imitate other tools. No server is started: what each listed last is scanned. The exit "
         "status is 1 if anything is of high severity. A scan finds known kinds of attacks. It does not prove "
         "that a server is harmless."
     ),
@@ -82,7 +82,8 @@ def _print(terminal: Terminal, found: dict[str, Any]) -> None:
     if found["unknown"]:
         terminal.note(
             say(
-                "Not scanned, because they have not listed anything yet: {names}. Run: tabane servers test NAME",
+                "Not scanned, because they have not listed anything yet: {names}. "
+                "Run: tabane servers test NAME",
                 names=", ".join(found["unknown"]),
             )
         )

@@ -82,12 +82,6 @@ def gateway_table(
         return SandboxOperations(gateway)
 
     @cache
-    def scans() -> ScanOperations:
-        from tabane.gateway.scan_operations import ScanOperations
-
-        return ScanOperations(gateway)
-
-    @cache
     def checks() -> ServerChecks:
         from tabane.gateway.server_checks import ServerChecks
 
@@ -122,11 +116,7 @@ def gateway_table(
             "check_servers", "Start idle servers, and ask every server whether it answers.",
             given.CheckServers, lambda c, p: checks().check(c, p), PERSON, Privilege.ADMIN,
         ),
-        Operation(
-            "scan_servers", "Scan what servers listed last for orders to the model, hidden text, and imitated "
-            "names. No server is started.",
-            given.ScanServers, lambda c, p: scans().scan(c, p), PERSON, Privilege.ADMIN, read_only=True,
-        ),
+        _scan_operation(gateway),
         _read_more(parts),
         *_visibility_operations(visibility),
     ]  # fmt: skip
@@ -269,6 +259,20 @@ def _visibility_operations(visibility: Callable[[], ToolVisibilityOperations]) -
 def _read_more(parts: PartReader) -> Operation:
     faces = frozenset({Face.MCP, Face.RPC})
     return _read("read_more", "Get the next part of a long result.", given.ReadMore, parts.read, faces)
+
+
+def _scan_operation(gateway: Gateway) -> Operation:
+    @cache
+    def scans() -> ScanOperations:
+        from tabane.gateway.scan_operations import ScanOperations
+
+        return ScanOperations(gateway)
+
+    return Operation(
+        "scan_servers", "Scan what servers listed last for orders to the model, hidden text, and imitated "
+        "names. No server is started.",
+        given.ScanServers, lambda c, p: scans().scan(c, p), PERSON, Privilege.ADMIN, read_only=True,
+    )  # fmt: skip
 
 
 def _read(

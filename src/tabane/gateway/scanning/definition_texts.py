@@ -27,7 +27,7 @@ _WORDS_OF_JSON_SCHEMA = frozenset(
 
 
 class DefinitionTexts(NamedTuple):
-    """Texts of a definition, those that describe its parameters, the names of these; whether these are all."""
+    """Texts of a definition, texts and names of its parameters, and whether these are all."""
 
     texts: tuple[str, ...]
     parameters: tuple[str, ...]

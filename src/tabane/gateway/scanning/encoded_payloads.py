@@ -1,4 +1,4 @@
-"""Encoded text inside a text, decoded once: base64, hexadecimal, percent, escapes, entities, ROT13, reversed."""
+"""Encoded text inside a text, decoded once: base64, hexadecimal, percent, escapes, entities, ROT13."""
 
 from __future__ import annotations
 

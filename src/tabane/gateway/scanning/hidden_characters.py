@@ -1,6 +1,6 @@
 """Text that a person does not see: invisible characters, text pushed off the screen, hidden markup.
 
-What is hidden in tag characters and variation selectors is decoded, so that it can be scanned like other text.
+What is hidden in tag characters and variation selectors is decoded, and scanned like other text.
 """
 
 from __future__ import annotations

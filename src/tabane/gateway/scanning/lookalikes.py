@@ -103,7 +103,7 @@ def _lacking(name: str) -> Iterator[str]:
 
 
 def _same_words(name: str, other: str) -> bool:
-    """Return whether two names differ only in how their words are joined, as ``read-file`` and ``read_file``."""
+    """Return whether two names differ only in what joins their words (``read-file``, ``read_file``)."""
     return name.isascii() and _PARTS.findall(name.lower()) == _PARTS.findall(other.lower())
 
 

@@ -50,7 +50,7 @@ class DefinitionScanner:
 
         ``definition`` is its JSON, or the text of a skill or of instructions. ``others`` are the names of
         tools of other servers, public or their own; a frozenset or tuple is prepared once. Never raises for
-        what a server sends. A usual tool takes less than a millisecond, the largest allowed text some hundred.
+        what a server sends. A usual tool takes about a millisecond, the largest text some hundred.
         """
         known = self._names(others)
         read = _ReadDefinition(name, definition_texts(definition))

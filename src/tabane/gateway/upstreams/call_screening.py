@@ -37,8 +37,8 @@ def _ignore(server: str, name: str, where: str, kinds: tuple[str, ...], holder: 
 class CallScreening:
     """Screens the calls of all servers.
 
-    ``mode`` applies to servers without an own ``credentials``. ``note`` is given server, name, where they were
-    found (``arguments`` or ``result``), the kinds, and the holder of the call, never a value.
+    ``mode`` applies to servers without an own ``credentials``. ``note`` is given server, name, where they
+    were found (``arguments`` or ``result``), the kinds, and the holder of the call, never a value.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, mode: CredentialMode = "warn") -> None:
