@@ -136,6 +136,15 @@ class Settings:
             "that says what to do. 0: not at all. A client that can ask its user waits for the answer."
         ),
     )
+    flow_policy: Literal["off", "ask", "strict"] = option.choice(
+        "ask",
+        ("off", "ask", "strict"),
+        say(
+            "What happens before a call that sends private data away or cannot be undone, if its client "
+            "has read something that strangers can write: off (nothing), ask (a person has to approve it) "
+            "or strict (it is refused, and any call that sends data away is asked about)."
+        ),
+    )
     start_servers: Literal["on_demand", "at_start"] = option.choice(
         "on_demand",
         ("on_demand", "at_start"),

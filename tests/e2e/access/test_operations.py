@@ -58,6 +58,8 @@ SOURCES: dict[str, str] = {
     **dict.fromkeys(("get_rate_limit_stats", "verify_audit_log", "audit_head", "query_audit_logs"), ADMIN),
     **dict.fromkeys(("get_audit_stats", "analyze_usage", "explain_policy"), ADMIN),
     **dict.fromkeys(("list_live_calls", "show_live_call", "get_activity"), ADMIN),
+    **dict.fromkeys(("explain_flow", "list_flow_labels", "list_flow_trails"), ADMIN),
+    **dict.fromkeys(("forget_flow_trails", "allow_flow", "disallow_flow"), ADMIN),
     **dict.fromkeys(("list_questions", "answer_question"), HUB),  # those of one's own calls
     **dict.fromkeys(("list_approvals", "approve_call", "refuse_call"), ADMIN),  # not one's own calls
     **dict.fromkeys(("passphrase_state", "unlock", "set_passphrase", "remove_passphrase"), ADMIN),
@@ -82,6 +84,7 @@ READING = frozenset(
         "keys_list", "keys_show", "get_rate_limit_stats", "audit_head", "query_audit_logs",
         "get_audit_stats", "analyze_usage", "explain_policy", "profiles_list", "get_usage_stats",
         "list_live_calls", "show_live_call", "get_activity",
+        "explain_flow", "list_flow_labels", "list_flow_trails",
         "list_hidden_tools", "list_questions", "list_approvals", "passphrase_state",
         "read_app_resource", "call_app_tool",
         "list_tasks", "show_task",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from tabane.access.flows.labels import NO_CHANGE, LabelChange
 from tabane.gateway.servers.oauth_keys import OAuthOptions
 from tabane.gateway.servers.sandbox_keys import SandboxProfile
 from tabane.gateway.servers.server_keys import ToolHints
@@ -33,7 +34,8 @@ class Server:
     ``inherit`` are patterns of variables of the hub that the process gets besides the usual ones.
 
     ``description``, ``tags``, ``category``, ``keywords``, ``examples`` (of queries) and ``hints`` (about
-    single tools) are the user's words for searching. ``overrides`` replace parts of single tools.
+    single tools) are the user's words for searching. ``labels`` are those of the flow policy that the user
+    gives all of its tools, or removes. ``overrides`` replace parts of single tools.
 
     ``confirm`` are globs of tools whose calls a person approves, each on its own.
 
@@ -81,6 +83,7 @@ class Server:
     keywords: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
     hints: tuple[ToolHints, ...] = ()
+    labels: LabelChange = NO_CHANGE
     overrides: tuple[ToolOverride, ...] = ()
     pin: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()

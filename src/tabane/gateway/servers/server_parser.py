@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from tabane.access.flows.labels import NO_CHANGE
 from tabane.gateway.servers.commented_json import JsonDocument, JsonMember
 from tabane.gateway.servers.key_values import InvalidKeyValue
 from tabane.gateway.servers.oauth_keys import OAuthOptions
@@ -322,6 +323,7 @@ class _DefinitionReader:
             keywords=values.get("keywords", ()),
             examples=values.get("examples", ()),
             hints=values.get("tools", ()),
+            labels=values.get("labels", NO_CHANGE),
             overrides=values.get("overrides", ()),
             pin=values.get("pin", ()),
             allow=values.get("allow", ()),

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from tabane.audit.entry import USAGE, audit_files
 from tabane.gateway.logins.login_file import LOGINS_FILE
+from tabane.hub.flows.pair_file import FILE as PAIRS
+from tabane.hub.flows.trail_file import FILE as TRAILS
 from tabane.hub.stores import DERIVED
 from tabane.hub.stores import FOLDER as STORE
 
@@ -24,18 +26,30 @@ _FILES = (
     "models.json",
     "reembed",
     "posts_history",
+    PAIRS,
     f"{STORE}/documents.watched",
     f"{STORE}/posts.imported",
 )
 _MADE_AGAIN = frozenset(
     (
-        *("backups", "cages", "environment", "path", "hub.lock", "hub.sock", "keyring-names", "logs", "models"),
-        *("registry-cache", "tasks.db", "tools.db", "version", "web-sessions.json"),
+        *(
+            "backups",
+            "cages",
+            "environment",
+            "path",
+            "hub.lock",
+            "hub.sock",
+            "keyring-names",
+            "logs",
+            "models",
+        ),
+        *(TRAILS, "registry-cache", "tasks.db", "tools.db", "version", "web-sessions.json"),
     )
 )
 _COMPANIONS = ("-wal", "-shm", "-journal", ".lock", ".clean", ".broken", ".bak", ".part")
 
 REPLACED = (
+    PAIRS,
     *(STORE, AUDIT, AUDIT_HEAD, "models.json", "reembed", "posts_history", "tools.db", "web-sessions.json"),
     *("tasks.db", "tasks.db-wal", "tasks.db-shm"),
     *(name + end for name in ("access.db", "catalogue.db") for end in ("", "-wal", "-shm", "-journal")),
