@@ -103,6 +103,7 @@ class Hub:
         )  # fmt: skip
         self.access = HubAccess(lambda: self.settings, loop, self.gateway, lambda: self.table)
         self.audit = HubAudit(loop, self.access, settings, self.environment, self.gateway, self.jobs)
+        self.gateway.screening.note = self.audit.credentials_found
         self.tools.report_to(self.audit.meter, self.audit.live.questions_changed)
         self.guards = HubGuards(self.gateway, lambda: self.settings, loop, self.audit.live, self.flows)
         self.guards.apply(self.configuration)

@@ -129,7 +129,13 @@ def gateway_of(
         logins=logins,
         hold=hold_of(settings),
     )
+    _screen(gateway, settings, servers)
     return gateway
+
+
+def _screen(gateway: Gateway, settings: Settings, servers: tuple[Server, ...]) -> None:
+    gateway.screening.mode = settings.credentials_in_calls
+    gateway.screening.know(secret for server in servers for secret in server.secrets)
 
 
 def apply_settings(gateway: Gateway, settings: Settings, configuration: ServersConfiguration) -> None:
@@ -140,6 +146,7 @@ def apply_settings(gateway: Gateway, settings: Settings, configuration: ServersC
         gateway.logins.client_metadata_url = settings.login_client_metadata_url
     gateway.use_limits(limits_of(settings))
     gateway.use_hold(hold_of(settings))
+    _screen(gateway, settings, configuration.servers)
     gateway.apply(configuration.servers)
 
 
