@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from msgspec import Raw
 
 from tabane.errors import TabaneError
+from tabane.gateway.definitions.pins import HoldPolicy
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.logins.fetching import LoginNetwork
 from tabane.gateway.logins.logins import ServerLogins
@@ -20,6 +21,7 @@ from tabane.gateway.servers.configuration import ServersConfiguration
 from tabane.gateway.servers.server import Server
 from tabane.gateway.table import gateway_table
 from tabane.gateway.tool_meaning import ToolEmbedding
+from tabane.gateway.tool_search import ToolSource
 from tabane.gateway.tools.validation import ArgumentValidator, ValidationPool
 from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.hub_chain import HubChain
@@ -61,6 +63,7 @@ def count_servers(configuration: ServersConfiguration, gateway: Gateway) -> dict
         "servers_disabled": sum(1 for server in servers if server.disabled),
         "servers_running": sum(running),
         "tools": gateway.catalogue.count,
+        "definition_changes": sum(len(gateway.review.waiting(server.name)) for server in servers),
     }
 
 
@@ -124,6 +127,7 @@ def gateway_of(
         extensions=carried(settings.extensions),
         chain=chain,
         logins=logins,
+        hold=hold_of(settings),
     )
     _screen(gateway, settings, servers)
     return gateway
@@ -141,8 +145,14 @@ def apply_settings(gateway: Gateway, settings: Settings, configuration: ServersC
     if gateway.logins is not None:
         gateway.logins.client_metadata_url = settings.login_client_metadata_url
     gateway.use_limits(limits_of(settings))
+    gateway.use_hold(hold_of(settings))
     _screen(gateway, settings, configuration.servers)
     gateway.apply(configuration.servers)
+
+
+def hold_of(settings: Settings) -> HoldPolicy:
+    """Return which definitions of servers are held back."""
+    return HoldPolicy(settings.definition_changes == "hold", settings.poisoned_definitions == "hold")
 
 
 class UsedServersFile:
@@ -200,6 +210,10 @@ class HubTools:
         """Stop the servers, and write nothing more."""
         self.tasks.tasks.let_go()
         await self._gateway.close()
+
+    def source(self) -> ToolSource:
+        """Return the tools as a source of the search over everything."""
+        return ToolSource(self._gateway)
 
     def table(self, long_results: LongResults) -> list[Operation]:
         return [

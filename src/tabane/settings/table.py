@@ -127,6 +127,23 @@ class Settings:
             "web page (and for tabane questions) for ten minutes, instead of being refused."
         ),
     )
+    definition_changes: Literal["warn", "hold"] = option.choice(
+        "warn",
+        ("warn", "hold"),
+        say(
+            "What happens if a server changes or adds a definition (tool, prompt, skill) after it was first "
+            "seen: warn tells about it, hold also holds it back until you accept it. The key changes in the "
+            "servers file decides for one server."
+        ),
+    )
+    poisoned_definitions: Literal["warn", "hold"] = option.choice(
+        "warn",
+        ("warn", "hold"),
+        say(
+            "What happens if the definition of a tool, prompt, skill or resource looks like an attack: warn "
+            "tells about it, hold also holds it back until you accept it, if the finding is severe."
+        ),
+    )
     approval_wait: float = option.seconds(
         45,
         0,

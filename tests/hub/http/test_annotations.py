@@ -82,6 +82,8 @@ def samples(url: str, job: str) -> dict[str, dict[str, Any]]:
         "list_live_calls": {},
         "list_models": {},
         "list_questions": {},
+        "list_definition_changes": {},
+        "show_definition_change": {"server": "up"},
         "list_approvals": {},
         "passphrase_state": {},
         "show_live_call": {"number": 1},

@@ -48,6 +48,9 @@ class Server:
     ``sandbox`` is the cage that its process runs in; None for none. ``image`` is that of the container that
     it runs in; empty for none. ``cwd_given`` is whether the file contains ``cwd``.
 
+    ``changes`` is what happens to definitions that change (``warn`` or ``hold``); empty for what the settings
+    say.
+
     ``project`` is the folder of the project whose file defines the server; empty for one of the servers file.
     It is visible only to clients that work in that folder.
 
@@ -103,6 +106,7 @@ class Server:
     needs_folder: bool = False
     roots: tuple[str, ...] | None = None
     capabilities: bytes | None = None
+    changes: str = ""
     project: str = ""
 
     @property

@@ -332,6 +332,7 @@ class _DefinitionReader:
             prefix=values.get("prefix"),
             share=cast("Share", values.get("share", "hub")),
             share_given="share" in values,
+            changes=values.get("changes", ""),
             timeout=values.get("timeout", Server.timeout),
             max_concurrency=values.get("maxConcurrency", Server.max_concurrency),
             max_result_tokens=values.get("maxResultTokens"),
