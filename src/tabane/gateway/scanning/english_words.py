@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntFlag, auto
 
 
-class Meaning(IntFlag):
+class WordMeaning(IntFlag):
     """What a word may mean. A word can mean several things."""
 
     NOT = auto()
@@ -81,9 +81,9 @@ class Meaning(IntFlag):
     PERSONAL = auto()
 
 
-M = Meaning
+M = WordMeaning
 
-_WORDS: dict[Meaning, str] = {
+_WORDS: dict[WordMeaning, str] = {
     M.NOT: "not never don't dont doesn't won't shouldn't mustn't needn't cannot can't isn't aren't without avoid refrain no nothing nor neither stop unneeded unnecessary needless nobody forbidden prohibited skip omit",
     M.USER: "user users user's users' human humans human's person persons people anyone anybody somebody someone nobody customer customers operator operators owner owners owner's member members reviewer reader client's recipient's administrator employee employees",
     M.TELL: "tell telling told mention mentioning mentioned inform informing informed notify notifying notified reveal revealing revealed disclose disclosing disclosed say saying explain explaining talk talking discuss discussing alert alerting alerted announce announcing acknowledge acknowledging admit admitting comment hint",

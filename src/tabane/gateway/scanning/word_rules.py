@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from tabane.gateway.scanning.english_words import Meaning, meanings
+from tabane.gateway.scanning.english_words import WordMeaning, meanings
 from tabane.gateway.scanning.signals import Hit, Sign
 
-M = Meaning
+M = WordMeaning
 
 LONGEST_SENTENCE = 80
 """Words after which a sentence ends in any case."""
@@ -61,7 +61,7 @@ class Rule:
     steps: tuple[tuple[int, int], ...]
 
 
-def rule(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
+def rule(sign: Sign, weight: int, *steps: WordMeaning | int) -> Rule:
     """Return a rule from meanings with the most words between them, in turns: meaning, gap, meaning."""
     pairs = [(int(steps[0]), 0)]
     pairs.extend((int(steps[at + 1]), int(steps[at]) + 1) for at in range(1, len(steps), 2))
