@@ -20,9 +20,8 @@ from tabane.messages import say
     help=say(
         "Scan the definitions of servers for orders to the model, hidden text, attempts to get at "
         "secrets, and names that imitate other tools. No server is started: what each listed last is "
-        "scanned. "
-        "The exit status is 1 if anything is of high severity. A scan finds known kinds of attacks. It does "
-        "not prove that a server is harmless."
+        "scanned. The exit status is 1 if anything is of high severity. A scan finds known kinds of attacks. "
+        "It does not prove that a server is harmless."
     ),
     epilog=examples(
         "tabane servers scan", "tabane servers scan github --json", "tabane servers scan --file tools.json"

@@ -20,9 +20,9 @@ from tabane.gateway.definitions.definition import (
     instructions_definition,
 )
 from tabane.gateway.definitions.findings import Judges
+from tabane.gateway.definitions.held_calls import HeldCalls
 from tabane.gateway.definitions.pins import HoldPolicy
 from tabane.gateway.definitions.review import DefinitionReview, ReviewedList, ReviewWatch, Scans
-from tabane.gateway.definitions.screening import HeldCalls
 from tabane.gateway.direct_clients import DirectClients, ServerMessages
 from tabane.gateway.launchers.package_downloads import StartPreparation
 from tabane.gateway.logins.logins import ServerLogins
@@ -542,7 +542,7 @@ class Gateway:
             self.screening,
         )
         upstream.unknown = ServerMessages(self.direct, upstream)
-        upstream.screen = HeldCalls(self.review, self._held_of, server.name)
+        upstream.held_calls = HeldCalls(self.review, self._held_of, server.name)
         return upstream
 
     def _running_instance(self, caller: Caller) -> Upstream | None:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from msgspec import Raw
 
 from tabane.errors import TabaneError
+from tabane.gateway.definitions.findings import DefinitionJudge
 from tabane.gateway.definitions.pins import HoldPolicy
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.logins.fetching import LoginNetwork
@@ -127,10 +128,18 @@ def gateway_of(
         extensions=carried(settings.extensions),
         chain=chain,
         logins=logins,
+        judges=_scanner,
         hold=hold_of(settings),
     )
     _screen(gateway, settings, servers)
     return gateway
+
+
+def _scanner() -> DefinitionJudge:
+    """Return the scanner of definitions. It is imported here, in a thread: it has many rules."""
+    from tabane.gateway.scanning.scanner import DefinitionScanner
+
+    return DefinitionScanner()
 
 
 def _screen(gateway: Gateway, settings: Settings, servers: tuple[Server, ...]) -> None:
