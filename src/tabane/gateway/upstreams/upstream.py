@@ -57,8 +57,8 @@ class Upstream:
     last time, if that is known; ``on_asked`` is given the method of each question whose client it could
     not name, ``on_log`` the parameters of each log message that belongs to no call. ``on_state`` is called
     when its state or its error has changed. ``preparation`` downloads what the server runs, if it has to be.
-    ``login`` returns the error of a server that requires a login; None if it requires none. ``screening``
-    looks for credentials in its calls.
+    ``login`` returns the error of a server that requires a login; None if it requires none.
+    ``credentials`` looks for credentials in its calls.
     """
 
     def __init__(
@@ -75,10 +75,10 @@ class Upstream:
         on_state: Callable[[], None] = lambda: None,
         preparation: StartPreparation | None = None,
         login: Callable[[], LoginRequired | None] = lambda: None,
-        screening: CallScreening | None = None,
+        credentials: CallScreening | None = None,
     ) -> None:
         self.server = server
-        self._login, self._screening = login, screening
+        self._login, self._credentials = login, credentials
         self.state = UpstreamState.IDLE
         self.vitals = UpstreamHealth(used=loop.time())
         self._loop, self._connect, self.limits = loop, connect, limits
@@ -108,10 +108,10 @@ class Upstream:
 
     def submit(self, call: Call) -> None:
         """Send a call, or queue it until there is room or the server has started. It is always answered."""
-        if self._screening is None:
+        if self._credentials is None:
             self._submit(call)
         else:
-            self._screening.submit(self.server, call, self._submit)
+            self._credentials.submit(self.server, call, self._submit)
 
     def _submit(self, call: Call) -> None:
         connection = self._connection
