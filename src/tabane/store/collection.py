@@ -15,6 +15,9 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from tabane.engines import input_checks, record_cursors
+from tabane.engines.input_checks import MOST_ROWS, checked_vector
+from tabane.engines.vector_request import checked_request
 from tabane.errors import BadArguments, StoreError
 from tabane.messages import say
 from tabane.search import filters
@@ -41,16 +44,12 @@ from tabane.search.records import (
     checked_key,
     checked_space,
 )
-from tabane.store import input_checks, paging
 from tabane.store.collection_table import CollectionTable, TableFollower
 from tabane.store.counts import CollectionCounts
-from tabane.store.input_checks import checked_vector
 from tabane.store.masks import Masks, costly
 from tabane.store.paging import RecordPaging
 from tabane.store.vector_coverage import VectorCoverage
 from tabane.store.vector_queries import VectorQueries
-from tabane.store.vectors.vector_request import checked_request
-from tabane.store.write_thread import MOST_ROWS
 
 T = TypeVar("T")
 
@@ -212,8 +211,8 @@ class StoredCollection(CollectionCounts):
     ) -> SelectedPage:
         _bounded("limit", limit, 1, MOST_AT_ONCE)
         meant = filters.checked(where, self.shape)
-        paging.checked(order, self.shape)
-        cursor = None if after is None else paging.read(after, order, self.shape)
+        record_cursors.checked(order, self.shape)
+        cursor = None if after is None else record_cursors.read(after, order, self.shape)
 
         def reading(masks: Masks, connection: sqlite3.Connection) -> SelectedPage:
             mask = self._first(masks, meant, order, limit + 1) if cursor is None else masks.mask(meant)

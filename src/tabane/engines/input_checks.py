@@ -12,7 +12,9 @@ from tabane.messages import say
 from tabane.search.engine import LARGEST_EXCHANGE, LARGEST_VECTORS, MOST_EXCHANGED
 from tabane.search.records import EmbeddingSpace, Record
 from tabane.search.records import checked_vector as checked_slowly
-from tabane.store.write_thread import ALONE, MOST_ROWS
+
+MOST_ROWS = 100  # of a commit, so that others wait for one at most; a job with more rows has its own commit
+ALONE = MOST_ROWS + 1  # rows of a job that shares its commit with no other
 
 
 def checked_vector(vector: bytes, space: EmbeddingSpace) -> bytes:
