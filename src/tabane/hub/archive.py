@@ -29,7 +29,7 @@ from tabane.wire import json
 
 if TYPE_CHECKING:
     from tabane.posts.importing.plan import PostSources
-    from tabane.store.collection import StoredCollection
+    from tabane.search.engine import Collection
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class PostArchive:
         """Return the posts as a search source."""
         return OnDemandSource(lambda: self._stores.holds(DOMAIN), lambda: self._archive.searching)
 
-    async def _collection(self) -> StoredCollection:
+    async def _collection(self) -> Collection:
         return await self._stores.collection(DOMAIN, SHAPE)
 
     async def _open(self, progress: Progress) -> dict[str, Any]:

@@ -63,3 +63,6 @@ SHAPES = {
     for domain in dict.fromkeys(each.domain for each in EMBEDDED)
 }
 """The collections by domain."""
+
+OWN = frozenset({manual.SHAPE.name})
+"""Collections that belong to this copy of Tabane: its documentation. They stay in its home."""

@@ -16,7 +16,7 @@ from tabane.hub.audit import HubAudit
 from tabane.hub.clients.methods import client_methods
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.documents import DocumentStore
-from tabane.hub.embedded_collections import EMBEDDED, SHAPES
+from tabane.hub.embedded_collections import EMBEDDED, OWN, SHAPES
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.jobs import Jobs
 from tabane.hub.manual import ManualSource, documentation_table
@@ -29,6 +29,7 @@ from tabane.hub.servers import (
     FileFollower,
     hub_environment,
     log_warnings,
+    postgres_engine,
     read_again,
     read_servers,
     secret_of,
@@ -71,7 +72,7 @@ class Hub:
         )
         self.long_results = LongResults(loop)
         self.tools = HubTools(self.gateway, lambda: self.door, lambda: self.settings, lambda: self.follower)
-        self.stores = Stores(settings.home, SHAPES)
+        self.stores = Stores(settings.home, SHAPES, postgres_engine(settings, self.environment), OWN)
         self.jobs = Jobs(loop)
         self.models = HubModels(
             lambda: self.settings,

@@ -104,7 +104,8 @@ def _by_words(error: psycopg.Error, place: str) -> StoreError:
         )
     if any(word in words for word in _TLS_WORDS):
         message = say(
-            "no encrypted connection to {place} ({detail}). Check sslmode and sslrootcert in the setting engine",
+            "no encrypted connection to {place} ({detail}). Check sslmode and sslrootcert in the setting "
+            "engine",
             place=place,
             detail=detail,
         )
@@ -180,8 +181,8 @@ def unfit_server(place: str, problem: Message) -> StoreError:
 
 def _uncertain(place: str) -> StoreError:
     message = say(
-        "the connection to {place} ended during a commit, and the server does not know any more whether it was "
-        "made. Look before you write again",
+        "the connection to {place} ended during a commit, and the server does not know any more whether "
+        "it was made. Look before you write again",
         place=place,
     )
     return StoreError(message)

@@ -45,7 +45,7 @@ class ServerVersions:
 def prepared(connection: psycopg.Connection, schema: str, place: str) -> ServerVersions:
     """Bring the schema to the current version. Return the versions of the server.
 
-    The connection is in autocommit. Raises StoreError if the server, a permission or the extension is missing.
+    The connection is in autocommit. Raises StoreError if a permission or the extension is missing.
     """
     _check_server(connection, place)
     with connection.transaction():
@@ -122,7 +122,8 @@ def _installed(connection: psycopg.Connection, place: str) -> tuple[str]:
         raise failures.unfit_server(place, problem) from None
     except errors.InsufficientPrivilege:
         problem = say(
-            "the extension pgvector is not in the database. Have an administrator run there: CREATE EXTENSION vector"
+            "the extension pgvector is not in the database. Have an administrator run there: "
+            "CREATE EXTENSION vector"
         )
         raise failures.unfit_server(place, problem) from None
     found = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()

@@ -25,7 +25,7 @@ _TOGETHER = 200  # records that are encoded together
 
 @dataclass(slots=True)
 class StoredVersion:
-    """What is known of a stored record: its digest, and those of its vectors by space; no row if it is new."""
+    """What is known of a stored record: its digest, and those of its vectors. A new one has no row."""
 
     row: int | None
     digest: bytes

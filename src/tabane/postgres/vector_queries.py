@@ -136,8 +136,8 @@ class VectorQueries:
         order = sql.SQL("similarity DESC, row" if ranked else "row")
         query = sql.SQL(
             "SELECT string_agg(int8send(row), ''::bytea), string_agg(float4send(similarity), ''::bytea), "
-            "string_agg(int4send(octet_length(key)), ''::bytea), string_agg(convert_to(key, 'UTF8'), ''::bytea) "
-            "FROM (SELECT {} AS row, r.key AS key, ({})::real AS similarity FROM {} WHERE {} ORDER BY {}) t"
+            "string_agg(int4send(octet_length(key)), ''::bytea), "
+            "string_agg(convert_to(key, 'UTF8'), ''::bytea) FROM (SELECT {} AS row, r.key AS key, ({})::real AS similarity FROM {} WHERE {} ORDER BY {}) t"
         ).format(found.rows, found.expression, found.source, self._conditions(found, where), order)
         values = (*found.values, *(where.values if where else ()))
         with self._connection.cursor(binary=True) as cursor:

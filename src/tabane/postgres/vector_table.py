@@ -34,7 +34,8 @@ class VectorTable:
     def create(self, connection: psycopg.Connection) -> None:
         connection.execute(
             sql.SQL(
-                "CREATE TABLE {} (row bigint PRIMARY KEY, digest bytea NOT NULL, vec vector({}) NOT NULL, given bytea)"
+                "CREATE TABLE {} (row bigint PRIMARY KEY, digest bytea NOT NULL, vec vector({}) NOT NULL, "
+                "given bytea)"
             ).format(self.table, sql.Literal(self.dimension))
         )
         if self.dimension <= _PLAIN:  # beside its row, where a scan does not have to look it up
