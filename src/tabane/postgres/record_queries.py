@@ -121,7 +121,8 @@ class RecordQueries:
         direction = sql.SQL("DESC" if order.descending else "ASC")
         query = sql.SQL(
             "SELECT string_agg(int8send(row), ''::bytea), "
-            "string_agg(int4send(octet_length(key)), ''::bytea), string_agg(convert_to(key, 'UTF8'), ''::bytea) FROM (SELECT r.row, r.key FROM {} r WHERE {} "
+            "string_agg(int4send(octet_length(key)), ''::bytea), "
+            "string_agg(convert_to(key, 'UTF8'), ''::bytea) FROM (SELECT r.row, r.key FROM {} r WHERE {} "
             "ORDER BY {} {} NULLS LAST, r.row) t"
         ).format(self._table.table, where.text, self._column(order.field), direction)
         with self._connection.cursor(binary=True) as cursor:

@@ -1,7 +1,6 @@
-"""Queries over the vectors of one collection, each in one transaction. The server computes the cosines.
+"""Queries over the vectors of one collection, each in one transaction.
 
-Few vectors are compared one by one. Of many, the server's HNSW index names candidates, which are compared
-exactly; a filter that few records match is answered exactly as well.
+The server computes the cosines of all vectors that a filter leaves, so results are exact.
 """
 
 from __future__ import annotations
@@ -137,7 +136,8 @@ class VectorQueries:
         query = sql.SQL(
             "SELECT string_agg(int8send(row), ''::bytea), string_agg(float4send(similarity), ''::bytea), "
             "string_agg(int4send(octet_length(key)), ''::bytea), "
-            "string_agg(convert_to(key, 'UTF8'), ''::bytea) FROM (SELECT {} AS row, r.key AS key, ({})::real AS similarity FROM {} WHERE {} ORDER BY {}) t"
+            "string_agg(convert_to(key, 'UTF8'), ''::bytea) "
+            "FROM (SELECT {} AS row, r.key AS key, ({})::real AS similarity FROM {} WHERE {} ORDER BY {}) t"
         ).format(found.rows, found.expression, found.source, self._conditions(found, where), order)
         values = (*found.values, *(where.values if where else ()))
         with self._connection.cursor(binary=True) as cursor:

@@ -29,7 +29,6 @@ class VectorTable:
         self.dimension = dimension
         self.name = f"vector_{collection}_{space}"
         self.table = sql.Identifier(self.name)
-        self._halves = sql.Identifier(f"h{collection}_{space}")
 
     def create(self, connection: psycopg.Connection) -> None:
         connection.execute(

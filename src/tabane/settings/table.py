@@ -76,8 +76,9 @@ class Settings:
             "Where posts, documents and pages are stored and searched. Empty: in files under home. Or a "
             "PostgreSQL database with pgvector: postgresql://user:${PGPASSWORD}@host/database; needs "
             "tabane[postgres]. The password is written as a variable, whose value is looked up in "
-            "secrets.env, the keyring and the environment, or it is in PostgreSQL's own password file. All parameters of "
-            "libpq can be appended, and schema (default: tabane). A change takes effect after tabane restart."
+            "secrets.env, the keyring and the environment, or it is in PostgreSQL's own password file. "
+            "Parameters of libpq can be appended, such as sslmode, and schema (default: tabane). A change "
+            "takes effect after tabane restart."
         ),
     )
     registry_url: str = option.text(
