@@ -75,7 +75,7 @@ class PostgresServer:
     def execute(self, statement: str) -> list[tuple[object, ...]]:
         """Run a statement as the administrator, and return its rows."""
         with psycopg.connect(self._conninfo(), autocommit=True) as connection:
-            found = connection.execute(statement)  # type: ignore[call-overload]
+            found = connection.execute(statement)
             return found.fetchall() if found.description else []
 
     def demand_passwords(self) -> None:

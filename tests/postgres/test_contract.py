@@ -10,6 +10,7 @@ from tests.store.contract import RecordsContract
 from tests.store.exchanging import ExchangeContract
 from tests.store.lexical.contract import LexicalContract, SubstringContract
 from tests.store.vectors.contract import VectorsContract
+from tests.store.vectors.ranking import RankingContract
 from tests.store.vectors.spaces import SpacesContract
 
 
@@ -39,4 +40,8 @@ class TestSpaces(OnPostgres, SpacesContract):
 
 
 class TestExchanges(OnPostgres, ExchangeContract):
+    pass
+
+
+class TestRankings(OnPostgres, RankingContract):
     pass

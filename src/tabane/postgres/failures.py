@@ -118,7 +118,7 @@ def _by_words(error: psycopg.Error, place: str) -> StoreError:
 def _detail(error: psycopg.Error) -> str:
     """Return the first line of the server's message."""
     text = error.diag.message_primary or str(error)
-    return (text.strip().splitlines() or [type(error).__name__])[-1].strip()
+    return (text.strip().splitlines() or [type(error).__name__])[0].strip()
 
 
 def unreachable(place: str, detail: str) -> StoreError:
