@@ -59,5 +59,5 @@ def _place(host: str, port: int | None, path: str, query: dict[str, str], schema
 
 def _unreadable() -> ConfigurationError:
     return ConfigurationError(
-        say("engine must be a URL such as postgresql://user:${{PGPASSWORD}}@host/database, or empty")
+        say("engine must be empty or a URL such as postgresql://user:${{PGPASSWORD}}@host/database")
     )

@@ -15,7 +15,6 @@ from tabane.errors import (
     StoreCorrupt,
     StoreError,
     StoreFull,
-    StoreLocked,
     StoreNewer,
     StoreReadOnly,
 )
@@ -122,10 +121,12 @@ def _detail(error: psycopg.Error) -> str:
 
 
 def unreachable(place: str, detail: str) -> StoreError:
-    message = (
-        "{place} cannot be reached ({detail}). Check that the database server runs, and the setting engine"
+    message = say(
+        "{place} cannot be reached ({detail}). Check that the database server runs, and the setting engine",
+        place=place,
+        detail=detail,
     )
-    return StoreError(say(message, place=place, detail=detail))
+    return StoreError(message)
 
 
 def refused_login(place: str, detail: str) -> StoreError:
@@ -152,10 +153,6 @@ def busy(place: str) -> StoreBusy:
     return StoreBusy(say("{place} is too busy to answer in time. Try again later", place=place))
 
 
-def locked(place: str) -> StoreLocked:
-    return StoreLocked(say("{place} is being set up by another process. Try again later", place=place))
-
-
 def newer(place: str, version: int, ours: int) -> StoreNewer:
     message = say(
         "{place} was written by a newer version of Tabane (schema {version}; this one knows {ours}). Update "
@@ -168,11 +165,7 @@ def newer(place: str, version: int, ours: int) -> StoreNewer:
 
 
 def closed(place: str) -> StoreError:
-    return StoreError(say("{place} is closed", place=place))
-
-
-def no_rows(place: str) -> StoreError:
-    return StoreError(say("{place} has no row numbers left", place=place))
+    return StoreError(say("{path} is closed", path=place))
 
 
 def unfit_server(place: str, problem: Message) -> StoreError:
