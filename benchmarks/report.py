@@ -32,6 +32,7 @@ ORDER = (
         "audit",
         "search",
         "vectors",
+        "postgres",
         "embedding",
         "models",
         "hybrid",

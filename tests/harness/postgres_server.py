@@ -72,9 +72,13 @@ class PostgresServer:
             self._process.send_signal(signal.SIGINT)
             self._process.wait()
 
+    def connect(self) -> psycopg.Connection:
+        """Return a connection of the administrator."""
+        return psycopg.connect(self._conninfo(), autocommit=True)
+
     def execute(self, statement: str) -> list[tuple[object, ...]]:
         """Run a statement as the administrator, and return its rows."""
-        with psycopg.connect(self._conninfo(), autocommit=True) as connection:
+        with self.connect() as connection:
             found = connection.execute(statement)
             return found.fetchall() if found.description else []
 

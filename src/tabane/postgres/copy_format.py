@@ -14,6 +14,7 @@ import numpy as np
 _HEADER = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
 _END = struct.pack(">h", -1)
 _NULL = struct.pack(">i", -1)
+_COUNT = struct.Struct(">h")
 _LENGTH = struct.Struct(">i")
 _INT4 = np.dtype([("length", ">i4"), ("value", ">i4")])
 _OID_OF_INT4, _OID_OF_TEXT = 23, 25
@@ -25,7 +26,7 @@ def encoded(rows: Iterable[Sequence[Cell]]) -> bytes:
     """Return rows of encoded cells as one stream."""
     parts = [_HEADER]
     for row in rows:
-        parts.append(struct.pack(">h", len(row)))
+        parts.append(_COUNT.pack(len(row)))
         for cell in row:
             if cell is None:
                 parts.append(_NULL)

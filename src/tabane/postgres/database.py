@@ -43,7 +43,9 @@ class WireVector:
         self.numbers = numbers
 
 
-class _VectorDumper(Dumper):
+class VectorDumper(Dumper):
+    """Sends vectors in the binary format of pgvector."""
+
     format = Format.BINARY
     oid = 0  # the type follows from the cast in the statement
 
@@ -127,7 +129,7 @@ class Database:
 
     def _prepare(self, connection: psycopg.Connection) -> None:
         find_tables(connection, self.schema, self.versions)
-        connection.adapters.register_dumper(WireVector, _VectorDumper)
+        connection.adapters.register_dumper(WireVector, VectorDumper)
 
     async def close(self) -> None:
         """Close all connections. A second call does nothing."""

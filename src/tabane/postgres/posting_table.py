@@ -8,6 +8,7 @@ of the token for phrases. Entries of deleted records remain until they are a qua
 
 from __future__ import annotations
 
+import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from tabane.search.analysis import GAP, is_cjk
 from tabane.search.records import Record
 
 ENTRY = np.dtype([("row", "<u8"), ("count", "<u4"), ("length", "<u4")])
+_ENTRY = struct.Struct("<QII")
 LEVELS = 3
 _MOST_PARTS = 32  # of a level, before they are joined
 _LISTED = 500  # tokens of a prefix that are counted
@@ -93,7 +95,8 @@ class PostingTable:
     def _analysis(self, record: Record) -> Iterator[tuple[str, list[str]]]:
         yield from self._analyzer.analysis(record.texts).items()
         for name, text in record.texts.items():
-            yield f"{PAIRS}_{name}", self._analyzer.pairs(text)
+            if not text.isascii():  # only pairs that begin with a character of CJK are searched for
+                yield f"{PAIRS}_{name}", self._analyzer.pairs(text)
 
     def _insert(self, connection: psycopg.Connection, part: int, tokens: Mapping[str, _Gathered]) -> None:
         command = sql.SQL("COPY {} (token, part, entries, places) FROM STDIN (FORMAT BINARY)")
@@ -144,13 +147,8 @@ class PostingTable:
                 changed = [each for each in (_cleaned(*row, live, before, gone) for row in part) if each]
                 self._replace(connection, table, changed)
                 after = part[-1][0]
-        lengths = {space: total - sum(gone.get(space, {}).values()) for space, total in state.lengths.items()}
-        removed = len(set().union(*gone.values())) if gone else 0
-        return (
-            replace(state, records=max(0, state.records - state.dead), dead=0, lengths=lengths)
-            if removed
-            else replace(state, records=max(0, state.records - state.dead), dead=0)
-        )
+        lengths = {space: total - sum(gone[space].values()) for space, total in state.lengths.items()}
+        return replace(state, records=max(0, state.records - state.dead), dead=0, lengths=lengths)
 
     def _parts(
         self, connection: psycopg.Connection, table: sql.Identifier, after: str
@@ -218,25 +216,31 @@ class PostingTable:
 
 
 class _Gathered:
-    """The occurrences of one token in the records of a write."""
+    """The occurrences of one token in the records of a write, packed."""
+
+    __slots__ = ("entries", "places")
 
     def __init__(self) -> None:
-        self.rows: list[tuple[int, int, int]] = []
+        self.entries: list[bytes] = []
         self.places: list[int] = []
 
     def packed(self) -> tuple[bytes, bytes]:
-        return np.array(self.rows, dtype=ENTRY).tobytes(), np.array(self.places, dtype="<u4").tobytes()
+        return b"".join(self.entries), struct.pack(f"<{len(self.places)}I", *self.places)
 
 
 def _gather(tokens: dict[str, _Gathered], space: str, row: int, found: Sequence[str], length: int) -> None:
-    places: dict[str, list[int]] = defaultdict(list)
-    only_cjk = space.startswith(f"{PAIRS}_")  # no other pairs are searched for
+    places: dict[str, list[int]] = {}
     for place, token in enumerate(found):
-        if token != GAP and (not only_cjk or is_cjk(token)):
+        if token in places:
             places[token].append(place)
+        elif token != GAP:
+            places[token] = [place]
+    only_cjk = space.startswith(f"{PAIRS}_")  # no other pairs are searched for
     for token, of_token in places.items():
+        if only_cjk and (token.isascii() or not is_cjk(token)):
+            continue
         each = tokens[spelling.token_key(space, token)]
-        each.rows.append((row, len(of_token), length))
+        each.entries.append(_ENTRY.pack(row, len(of_token), length))
         each.places += of_token
 
 
