@@ -20,7 +20,7 @@ from benchmarks.search.generator import Entry, Generator
 from tests.harness.postgres_server import PostgresServer, postgres_server
 
 from tabane.postgres.collection import PostgresCollection
-from tabane.postgres.database import Database, VectorDumper, WireVector
+from tabane.postgres.database import PostgresDatabase, VectorDumper, WireVector
 from tabane.postgres.engine_url import parsed
 from tabane.postgres.store import PostgresStore
 from tabane.search.engine import LexicalQuery, VectorQuery
@@ -88,7 +88,7 @@ async def measured(server: PostgresServer, size: int) -> Measured:
     """All figures for so many records."""
     _say(f"making {size:,} records")
     corpus, found = _Corpus(size), Measured(size)
-    database = await Database.open(parsed(server.url(f"bench_{size}")))
+    database = await PostgresDatabase.open(parsed(server.url(f"bench_{size}")))
     store = PostgresStore(database, "bench", None)
     try:
         collection = await store.collection(_SHAPE)

@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from tabane.postgres.database import Database
+from tabane.postgres.database import PostgresDatabase
 from tabane.postgres.engine_url import parsed
 from tabane.postgres.store import PostgresStore
 from tests.postgres.writing import SHAPE, record
 
 
 async def main(url: str) -> None:
-    database = await Database.open(parsed(url))
+    database = await PostgresDatabase.open(parsed(url))
     collection = await PostgresStore(database, "test", None).collection(SHAPE)
 
     async def lane(name: int) -> None:

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 from tabane.postgres.collection import PostgresCollection
-from tabane.postgres.database import Database
+from tabane.postgres.database import PostgresDatabase
 from tabane.postgres.engine_url import parsed
 from tabane.postgres.store import PostgresStore
 from tabane.search.records import Shape
@@ -26,7 +26,7 @@ def opening(server: PostgresServer) -> OpenCollection:
 
     @asynccontextmanager
     async def opened(home: Path, shape: Shape) -> AsyncIterator[PostgresCollection]:
-        database = await Database.open(parsed(server.url(schema_of(home))))
+        database = await PostgresDatabase.open(parsed(server.url(schema_of(home))))
         store = PostgresStore(database, "test", None)
         try:
             yield await store.collection(shape)

@@ -16,7 +16,7 @@ from tabane.hub.audit import HubAudit
 from tabane.hub.clients.methods import client_methods
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.documents import DocumentStore
-from tabane.hub.embedded_collections import EMBEDDED, OWN, SHAPES
+from tabane.hub.embedded_collections import EMBEDDED, stores_of
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.jobs import Jobs
 from tabane.hub.manual import ManualSource, documentation_table
@@ -29,12 +29,10 @@ from tabane.hub.servers import (
     FileFollower,
     hub_environment,
     log_warnings,
-    postgres_engine,
     read_again,
     read_servers,
     secret_of,
 )
-from tabane.hub.stores import Stores
 from tabane.hub.tools import HubTools, apply_settings, count_servers, gateway_of
 from tabane.messages import Lang, language
 from tabane.operations import Door, Operation, OperationTable, of_source
@@ -72,7 +70,7 @@ class Hub:
         )
         self.long_results = LongResults(loop)
         self.tools = HubTools(self.gateway, lambda: self.door, lambda: self.settings, lambda: self.follower)
-        self.stores = Stores(settings.home, SHAPES, postgres_engine(settings, self.environment), OWN)
+        self.stores = stores_of(settings, self.environment)
         self.jobs = Jobs(loop)
         self.models = HubModels(
             lambda: self.settings,

@@ -12,7 +12,7 @@ from tabane.extras import extra_command
 from tabane.messages import say
 
 if TYPE_CHECKING:
-    from tabane.postgres.database import Database
+    from tabane.postgres.database import PostgresDatabase
     from tabane.postgres.store import PostgresStore
 
 EngineAddress = Callable[[], str]
@@ -27,7 +27,7 @@ class PostgresEngine:
 
     def __init__(self, address: EngineAddress) -> None:
         self._address = address
-        self._database: Database | None = None
+        self._database: PostgresDatabase | None = None
         self._stores: dict[str, PostgresStore] = {}
         self._opening = asyncio.Lock()
 
@@ -76,7 +76,7 @@ class PostgresEngine:
 
         return PostgresStore(database, domain, japanese())
 
-    async def _connected(self) -> Database:
+    async def _connected(self) -> PostgresDatabase:
         if self._database is None:
             address = await asyncio.to_thread(self._address)
             try:
@@ -87,10 +87,10 @@ class PostgresEngine:
                     command=extra_command("postgres"),
                 )
                 raise StoreError(message) from error
-            from tabane.postgres.database import Database
+            from tabane.postgres.database import PostgresDatabase
             from tabane.postgres.engine_url import parsed
 
-            self._database = await Database.open(parsed(address))
+            self._database = await PostgresDatabase.open(parsed(address))
         return self._database
 
     async def close(self) -> None:

@@ -25,16 +25,16 @@ from tabane.engines.request_checks import (
     check_textual,
 )
 from tabane.engines.vector_request import checked_request
-from tabane.postgres.collection_state import CollectionState, StateTable
-from tabane.postgres.database import Database
+from tabane.postgres.collection_state import CollectionRow, StateTable
+from tabane.postgres.database import PostgresDatabase
 from tabane.postgres.filter_conditions import SqlCondition, condition
-from tabane.postgres.lexical_search import LexicalPage, LexicalSearch
+from tabane.postgres.lexical_search import LexicalPage, PostingSearch
 from tabane.postgres.posting_table import PostingTable
 from tabane.postgres.record_queries import RecordQueries
-from tabane.postgres.record_table import RecordTable
+from tabane.postgres.record_table import RecordColumns
 from tabane.postgres.record_writer import CollectionWrite, RecordWriter
-from tabane.postgres.vector_queries import VectorQueries
-from tabane.postgres.write_thread import WriteJob, WriteThread
+from tabane.postgres.vector_queries import SimilarityQueries
+from tabane.postgres.write_thread import CommitJob, CommitThread
 from tabane.search import filters
 from tabane.search.engine import (
     DEEPEST_OFFSET,
@@ -73,7 +73,7 @@ class CollectionTables:
     """The tables of one collection, and the rules for its texts."""
 
     states: StateTable
-    records: RecordTable
+    records: RecordColumns
     postings: PostingTable
     writer: RecordWriter
     planner: LexicalPlanner
@@ -86,11 +86,11 @@ class PostgresCollection:
 
     def __init__(
         self,
-        database: Database,
-        writing: WriteThread,
+        database: PostgresDatabase,
+        writing: CommitThread,
         tables: CollectionTables,
         shape: Shape,
-        state: CollectionState,
+        state: CollectionRow,
     ) -> None:
         self._database, self._writing, self._tables = database, writing, tables
         self._shape = shape
@@ -198,14 +198,14 @@ class PostgresCollection:
             if self._tables.writer.is_untidy(written.state):
                 self._writing.attempt(self._tidy)
 
-        answer = self._writing.submit(WriteJob(work, rows, committed))
+        answer = self._writing.submit(CommitJob(work, rows, committed))
         written: CollectionWrite = await asyncio.shield(asyncio.wrap_future(answer))
         return written
 
     def _tidy(self, connection: psycopg.Connection) -> None:
         self._tables.writer.tidy(connection)
 
-    def _learn(self, state: CollectionState) -> None:
+    def _learn(self, state: CollectionRow) -> None:
         """Remember a state, unless a newer one is known."""
         if state.changes >= self._state.changes:
             self._state = state
@@ -268,11 +268,11 @@ class PostgresCollection:
         self._shape.text_names(query.fields)
         meant, tables, page = self._condition(where), self._tables, LexicalPage(limit, offset)
 
-        def searching(connection: psycopg.Connection, state: CollectionState) -> EngineHits:
+        def searching(connection: psycopg.Connection, state: CollectionRow) -> EngineHits:
             plan = tables.planner.plan(query)
             if plan == NOTHING:
                 return EngineHits()
-            asked = LexicalSearch(connection, tables.postings, tables.records, state.lexical, plan)
+            asked = PostingSearch(connection, tables.postings, tables.records, state.lexical, plan)
             return asked.hits(meant, page)
 
         return await self._read(searching)
@@ -284,7 +284,7 @@ class PostgresCollection:
         self.shape.space(space)
 
         def asking(
-            records: RecordQueries, state: CollectionState, connection: psycopg.Connection
+            records: RecordQueries, state: CollectionRow, connection: psycopg.Connection
         ) -> list[bytes | None]:
             rows = records.rows_of(ready)
             table = self._tables.writer.vectors(state.named(space, self._shape))
@@ -310,7 +310,7 @@ class PostgresCollection:
     async def embedded(self, space: str, where: Filter) -> int:
         meant, tables = self._condition(where), self._tables
 
-        def counted(asking: RecordQueries, state: CollectionState) -> int:
+        def counted(asking: RecordQueries, state: CollectionRow) -> int:
             found = state.get(space)
             if found is None or where == EVERYTHING:
                 return 0 if found is None else found.vectors
@@ -365,7 +365,7 @@ class PostgresCollection:
 
     # Transactions
 
-    async def _read(self, work: Callable[[psycopg.Connection, CollectionState], T]) -> T:
+    async def _read(self, work: Callable[[psycopg.Connection, CollectionRow], T]) -> T:
         """Run work in a transaction, with the state at its moment."""
 
         def reading(connection: psycopg.Connection) -> T:
@@ -375,14 +375,14 @@ class PostgresCollection:
 
         return await self._database.read(reading)
 
-    async def _ask(self, work: Callable[[RecordQueries, CollectionState], T]) -> T:
+    async def _ask(self, work: Callable[[RecordQueries, CollectionRow], T]) -> T:
         return await self._read(lambda connection, state: work(self._records(connection), state))
 
-    async def _compare(self, work: Callable[[VectorQueries], T]) -> T:
+    async def _compare(self, work: Callable[[SimilarityQueries], T]) -> T:
         tables = self._tables
         return await self._read(
             lambda connection, state: work(
-                VectorQueries(connection, state, tables.writer, tables.records, self._shape)
+                SimilarityQueries(connection, state, tables.writer, tables.records, self._shape)
             )
         )
 

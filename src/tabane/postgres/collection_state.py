@@ -42,7 +42,7 @@ class LexicalState:
 
 
 @dataclass(frozen=True, slots=True)
-class CollectionState:
+class CollectionRow:
     """The row of a collection at one moment. ``next`` is the next row number."""
 
     next: int
@@ -73,14 +73,14 @@ class CollectionState:
         """Return the shape with the current spaces."""
         return replace(shape, spaces=tuple(each.space for each in self.spaces))
 
-    def with_space(self, space: EmbeddingSpace) -> CollectionState:
+    def with_space(self, space: EmbeddingSpace) -> CollectionRow:
         added = StoredSpace(space, self.next_space)
         return replace(self, spaces=(*self.spaces, added), next_space=self.next_space + 1)
 
-    def without(self, name: str) -> CollectionState:
+    def without(self, name: str) -> CollectionRow:
         return replace(self, spaces=tuple(each for each in self.spaces if each.space.name != name))
 
-    def renamed(self, name: str, to: str) -> CollectionState:
+    def renamed(self, name: str, to: str) -> CollectionRow:
         """Rename a space, in its place. A space that has the new name is dropped."""
         kept = self.without(to) if to != name else self
         spaces = (
@@ -89,7 +89,7 @@ class CollectionState:
         )
         return replace(kept, spaces=tuple(spaces))
 
-    def counted(self, more: Mapping[int, int]) -> CollectionState:
+    def counted(self, more: Mapping[int, int]) -> CollectionRow:
         """Return the state with more vectors: number of the space → how many more."""
         spaces = (replace(each, vectors=each.vectors + more.get(each.number, 0)) for each in self.spaces)
         return replace(self, spaces=tuple(spaces))
@@ -106,15 +106,15 @@ class StateTable:
     def __init__(self, number: int) -> None:
         self.number = number
 
-    def read(self, connection: psycopg.Connection) -> CollectionState:
+    def read(self, connection: psycopg.Connection) -> CollectionRow:
         """Return the state at the moment of the transaction."""
         return _state(connection.execute(self._READ, (self.number,)).fetchone())
 
-    def lock(self, connection: psycopg.Connection) -> CollectionState:
+    def lock(self, connection: psycopg.Connection) -> CollectionRow:
         """Take the next change number, and with it the turn to write until the transaction ends."""
         return _state(connection.execute(self._LOCK, (self.number,)).fetchone())
 
-    def save(self, connection: psycopg.Connection, state: CollectionState) -> None:
+    def save(self, connection: psycopg.Connection, state: CollectionRow) -> None:
         """Save all but the change number."""
         spaces = [_packed(each) for each in state.spaces]
         lexical = {
@@ -127,12 +127,12 @@ class StateTable:
         connection.execute(self._SAVE, values)
 
 
-def _state(found: tuple[Any, ...] | None) -> CollectionState:
+def _state(found: tuple[Any, ...] | None) -> CollectionRow:
     if found is None:
         raise LookupError("the collection was deleted")
     following, changes, next_space, spaces, lexical = found
     index = LexicalState(**{**lexical, "parts": tuple(lexical["parts"])}) if lexical else LexicalState()
-    return CollectionState(following, changes, next_space, tuple(map(_unpacked, spaces)), index)
+    return CollectionRow(following, changes, next_space, tuple(map(_unpacked, spaces)), index)
 
 
 def _packed(each: StoredSpace) -> dict[str, Any]:

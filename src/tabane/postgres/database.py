@@ -53,7 +53,7 @@ class VectorDumper(Dumper):
         return vector(obj.numbers)
 
 
-class Database:
+class PostgresDatabase:
     """The connections to one schema of one database. Made by :meth:`open`; closed by who opened it."""
 
     def __init__(self, url: EngineUrl, versions: ServerVersions) -> None:
@@ -78,12 +78,12 @@ class Database:
         self._threads = ThreadPoolExecutor(READERS, "postgres-reader")
 
     @classmethod
-    async def open(cls, url: EngineUrl) -> Database:
+    async def open(cls, url: EngineUrl) -> PostgresDatabase:
         """Connect, and bring the schema to the current version. Raises StoreError."""
         return await asyncio.to_thread(cls._opened, url)
 
     @classmethod
-    def _opened(cls, url: EngineUrl) -> Database:
+    def _opened(cls, url: EngineUrl) -> PostgresDatabase:
         with _reported(url.place), psycopg.connect(**_parameters(url), autocommit=True) as connection:
             versions = prepared(connection, url.schema, url.place)
         return cls(url, versions)

@@ -13,7 +13,7 @@ from typing import Any
 from psycopg import sql
 
 from tabane.postgres import spelling
-from tabane.postgres.record_table import RecordTable, column_value
+from tabane.postgres.record_table import RecordColumns, column_value
 from tabane.search.filters import (
     And,
     Contains,
@@ -39,7 +39,7 @@ class SqlCondition:
     values: tuple[Any, ...] = ()
 
 
-def condition(where: Filter, table: RecordTable) -> SqlCondition:
+def condition(where: Filter, table: RecordColumns) -> SqlCondition:
     """Return the condition of a filter that is checked already."""
     match where:
         case Everything():
@@ -65,7 +65,7 @@ def joined(word: str, of: Sequence[SqlCondition], none: str) -> SqlCondition:
     return SqlCondition(text, tuple(value for each in of for value in each.values))
 
 
-def _contains(text: str, table: RecordTable, names: tuple[str, ...] | None) -> SqlCondition:
+def _contains(text: str, table: RecordColumns, names: tuple[str, ...] | None) -> SqlCondition:
     needle = spelling.spelt(text)
     marks = sorted(spelling.pair_marks(needle[: spelling.MOST_MARKS + 1]))
     columns = [table.texts[name] for name in (table.texts if names is None else names)]
@@ -73,7 +73,7 @@ def _contains(text: str, table: RecordTable, names: tuple[str, ...] | None) -> S
     return _marked(marks, held)
 
 
-def _of_field(where: Equal | In | Range | Prefix, table: RecordTable) -> SqlCondition:
+def _of_field(where: Equal | In | Range | Prefix, table: RecordColumns) -> SqlCondition:
     field, column = table.fields[where.field]
     listed = field.kind is Kind.STRINGS
     match where:

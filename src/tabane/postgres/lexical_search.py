@@ -26,7 +26,7 @@ from tabane.postgres import spelling
 from tabane.postgres.collection_state import LexicalState
 from tabane.postgres.filter_conditions import SqlCondition
 from tabane.postgres.posting_table import NO_POSTINGS, PostingTable, TokenPostings
-from tabane.postgres.record_table import RecordTable
+from tabane.postgres.record_table import RecordColumns
 from tabane.search.engine import EngineHit, EngineHits
 
 _COUNTED = 500  # tokens of a prefix whose frequencies are compared
@@ -46,14 +46,14 @@ class LexicalPage:
         return self.limit + self.offset
 
 
-class LexicalSearch:
+class PostingSearch:
     """One search, in the transaction of the connection."""
 
     def __init__(
         self,
         connection: psycopg.Connection,
         postings: PostingTable,
-        records: RecordTable,
+        records: RecordColumns,
         state: LexicalState,
         plan: LexicalPlan,
     ) -> None:

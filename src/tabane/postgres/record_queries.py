@@ -14,7 +14,7 @@ from tabane.engines.record_cursors import RecordsCursor
 from tabane.engines.unit_vectors import Array
 from tabane.postgres import spelling
 from tabane.postgres.filter_conditions import SqlCondition, joined
-from tabane.postgres.record_table import STORED, RecordTable, column_value, record_of, scalar, stored_record
+from tabane.postgres.record_table import STORED, RecordColumns, column_value, record_of, scalar, stored_record
 from tabane.postgres.vector_queries import ComparedRows
 from tabane.postgres.vector_table import VectorTable
 from tabane.search.engine import Order, SelectedPage
@@ -24,7 +24,7 @@ from tabane.search.records import Kind, Record, Scalar, Shape, StoredRecord
 class RecordQueries:
     """The queries of one transaction over the table of records."""
 
-    def __init__(self, connection: psycopg.Connection, table: RecordTable, shape: Shape) -> None:
+    def __init__(self, connection: psycopg.Connection, table: RecordColumns, shape: Shape) -> None:
         self._connection, self._table, self._shape = connection, table, shape
 
     def get(self, keys: Sequence[str]) -> list[Record | None]:

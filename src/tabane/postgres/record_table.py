@@ -35,7 +35,7 @@ STORED = sql.SQL("r.row, r.key, r.texts, r.fields, r.payload")
 """What :func:`stored_record` needs of a row ``r``."""
 
 
-class RecordTable:
+class RecordColumns:
     """The names and columns of the table of records of one collection."""
 
     def __init__(self, number: int, shape: Shape) -> None:

@@ -14,9 +14,9 @@ import psycopg
 from psycopg import sql
 
 from tabane.engines.request_checks import check_room_for_space, unlike_space
-from tabane.postgres.collection_state import EPOCH, CollectionState, StateTable, StoredSpace
+from tabane.postgres.collection_state import EPOCH, CollectionRow, StateTable, StoredSpace
 from tabane.postgres.posting_table import PostingTable
-from tabane.postgres.record_table import RecordTable, digest_of, record_digest
+from tabane.postgres.record_table import RecordColumns, digest_of, record_digest
 from tabane.postgres.vector_table import VectorTable
 from tabane.search.records import EmbeddingSpace, Record, Shape
 
@@ -36,7 +36,7 @@ class StoredVersion:
 class CollectionWrite:
     """The result of one write: the state after it, and the answers to the caller."""
 
-    state: CollectionState
+    state: CollectionRow
     results: list[bool] = field(default_factory=list)
     deleted: int = 0
 
@@ -45,7 +45,7 @@ class RecordWriter:
     """Writes to the tables of one collection."""
 
     def __init__(
-        self, states: StateTable, records: RecordTable, postings: PostingTable, shape: Shape
+        self, states: StateTable, records: RecordColumns, postings: PostingTable, shape: Shape
     ) -> None:
         self._states, self._records, self._postings, self._shape = states, records, postings, shape
 
@@ -80,7 +80,7 @@ class RecordWriter:
     def _put(
         self,
         connection: psycopg.Connection,
-        state: CollectionState,
+        state: CollectionRow,
         records: Sequence[Record],
         models: Mapping[str, str],
         *,
@@ -109,7 +109,7 @@ class RecordWriter:
         return CollectionWrite(state, results)
 
     def _known(
-        self, connection: psycopg.Connection, state: CollectionState, keys: Sequence[str]
+        self, connection: psycopg.Connection, state: CollectionRow, keys: Sequence[str]
     ) -> dict[str, StoredVersion]:
         found = self._records.known(connection, keys)
         rows = [row for row, _ in found.values()]
@@ -123,15 +123,15 @@ class RecordWriter:
             for key, (row, digest) in found.items()
         }
 
-    def _version(self, record: Record, state: CollectionState) -> StoredVersion:
+    def _version(self, record: Record, state: CollectionRow) -> StoredVersion:
         for name, vector in record.vectors.items():
             state.fitting(name, vector, self._shape)
         vectors = {name: digest_of(vector) for name, vector in record.vectors.items()}
         return StoredVersion(None, record_digest(record), vectors)
 
     def _insert(
-        self, connection: psycopg.Connection, state: CollectionState, records: Sequence[Record]
-    ) -> CollectionState:
+        self, connection: psycopg.Connection, state: CollectionRow, records: Sequence[Record]
+    ) -> CollectionRow:
         numbered = list(enumerate(records, state.next))
         for first in range(0, len(numbered), _TOGETHER):
             self._records.insert(connection, numbered[first : first + _TOGETHER])
@@ -146,14 +146,14 @@ class RecordWriter:
         return replace(state.counted(more), next=state.next + len(records), lexical=lexical)
 
     def _take_out(
-        self, connection: psycopg.Connection, state: CollectionState, keys: Sequence[str]
-    ) -> tuple[CollectionState, int]:
+        self, connection: psycopg.Connection, state: CollectionRow, keys: Sequence[str]
+    ) -> tuple[CollectionRow, int]:
         rows = [row for row, _ in self._records.known(connection, keys).values()] if keys else []
         return self._remove(connection, state, rows), len(rows)
 
     def _remove(
-        self, connection: psycopg.Connection, state: CollectionState, rows: Sequence[int]
-    ) -> CollectionState:
+        self, connection: psycopg.Connection, state: CollectionRow, rows: Sequence[int]
+    ) -> CollectionRow:
         if not rows:
             return state
         self._records.delete(connection, rows)
@@ -250,7 +250,7 @@ class RecordWriter:
         self._states.save(connection, state)
         return CollectionWrite(state)
 
-    def is_untidy(self, state: CollectionState) -> bool:
+    def is_untidy(self, state: CollectionRow) -> bool:
         return self._postings.has_many_parts(state.lexical) or self._postings.has_many_dead(state.lexical)
 
 
@@ -260,7 +260,7 @@ def _same(before: StoredVersion, now: StoredVersion, *, keep: bool) -> bool:
     return before.vectors == now.vectors or (keep and not now.vectors)
 
 
-def _still_fitting(record: Record, state: CollectionState, models: Mapping[str, str]) -> Record:
+def _still_fitting(record: Record, state: CollectionRow, models: Mapping[str, str]) -> Record:
     """Return the record without vectors for spaces that were dropped or have another model by now."""
     current = {each.space.name: each.space.model for each in state.spaces}
     kept = {

@@ -10,13 +10,13 @@ import psycopg
 from tabane.engines.query_plans import LexicalPlanner
 from tabane.engines.text_spaces import RecordAnalyzer
 from tabane.postgres.collection import CollectionTables, PostgresCollection
-from tabane.postgres.collection_state import CollectionState, StateTable
-from tabane.postgres.database import Database
+from tabane.postgres.collection_state import CollectionRow, StateTable
+from tabane.postgres.database import PostgresDatabase
 from tabane.postgres.migrations import lock
 from tabane.postgres.posting_table import PostingTable
-from tabane.postgres.record_table import RecordTable
+from tabane.postgres.record_table import RecordColumns
 from tabane.postgres.record_writer import RecordWriter
-from tabane.postgres.write_thread import WriteJob, WriteThread
+from tabane.postgres.write_thread import CommitJob, CommitThread
 from tabane.search.japanese import Japanese
 from tabane.search.records import Shape
 
@@ -27,9 +27,9 @@ _ADD = "INSERT INTO collection (domain, name) VALUES (%s, %s) RETURNING id"
 class PostgresStore:
     """One domain's collections, each opened once. The database is the caller's, who also closes it."""
 
-    def __init__(self, database: Database, domain: str, dictionary: Japanese | None) -> None:
+    def __init__(self, database: PostgresDatabase, domain: str, dictionary: Japanese | None) -> None:
         self._database, self._domain, self._dictionary = database, domain, dictionary
-        self._writing = WriteThread(database)
+        self._writing = CommitThread(database)
         self._collections: dict[str, PostgresCollection] = {}
         self._opening = asyncio.Lock()
 
@@ -48,7 +48,7 @@ class PostgresStore:
         return found
 
     async def _opened(self, shape: Shape) -> PostgresCollection:
-        def opening(connection: psycopg.Connection) -> tuple[CollectionTables, CollectionState]:
+        def opening(connection: psycopg.Connection) -> tuple[CollectionTables, CollectionRow]:
             lock(connection, self._database.schema)
             found = connection.execute(_FIND, (self._domain, shape.name)).fetchone()
             found = found or connection.execute(_ADD, (self._domain, shape.name)).fetchone()
@@ -58,13 +58,13 @@ class PostgresStore:
             tables.postings.create(connection)
             return tables, tables.states.read(connection)
 
-        answer = self._writing.submit(WriteJob(opening, rows=1_000_000))
+        answer = self._writing.submit(CommitJob(opening, rows=1_000_000))
         tables, state = await asyncio.shield(asyncio.wrap_future(answer))
         self._writing.attempt(tables.writer.clear_spaces)
         return PostgresCollection(self._database, self._writing, tables, shape, state)
 
     def _tables(self, number: int, shape: Shape) -> CollectionTables:
-        states, records = StateTable(number), RecordTable(number, shape)
+        states, records = StateTable(number), RecordColumns(number, shape)
         postings = PostingTable(number, RecordAnalyzer(shape, self._dictionary))
         writer = RecordWriter(states, records, postings, shape)
         return CollectionTables(states, records, postings, writer, LexicalPlanner(shape, self._dictionary))

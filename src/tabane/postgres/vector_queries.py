@@ -16,10 +16,10 @@ from psycopg import sql
 from tabane.engines.unit_vectors import Array
 from tabane.engines.vector_request import VectorRequest
 from tabane.postgres import spelling
-from tabane.postgres.collection_state import CollectionState
+from tabane.postgres.collection_state import CollectionRow
 from tabane.postgres.database import WireVector
 from tabane.postgres.filter_conditions import SqlCondition
-from tabane.postgres.record_table import RecordTable
+from tabane.postgres.record_table import RecordColumns
 from tabane.postgres.record_writer import RecordWriter
 from tabane.search.engine import Combination, EngineHit, EngineHits
 from tabane.search.records import Shape
@@ -59,15 +59,15 @@ class _Similarity:
     compared: sql.Composable
 
 
-class VectorQueries:
+class SimilarityQueries:
     """The queries of one transaction. ``where`` is a condition on the row ``r``; None: no filter."""
 
     def __init__(
         self,
         connection: psycopg.Connection,
-        state: CollectionState,
+        state: CollectionRow,
         tables: RecordWriter,
-        records: RecordTable,
+        records: RecordColumns,
         shape: Shape,
     ) -> None:
         self._connection, self._state, self._tables = connection, state, tables

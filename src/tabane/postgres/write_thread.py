@@ -21,7 +21,7 @@ from psycopg import errors
 
 from tabane.engines.input_checks import ALONE, MOST_ROWS
 from tabane.postgres import failures
-from tabane.postgres.database import Database
+from tabane.postgres.database import PostgresDatabase
 from tabane.postgres.failures import LostCommit
 
 MOST_WAITING = 1000
@@ -33,7 +33,7 @@ Work = Callable[[psycopg.Connection], Any]
 
 
 @dataclass(slots=True)
-class WriteJob:
+class CommitJob:
     """Work, its number of rows, and a function that gets its result between commit and answer."""
 
     work: Work
@@ -44,20 +44,20 @@ class WriteJob:
     error: BaseException | None = None
 
 
-class WriteThread:
+class CommitThread:
     """Owns the writing connection, which is made with the first job."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
         self._connection: psycopg.Connection | None = None
-        self._waiting: queue.SimpleQueue[WriteJob | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[CommitJob | None] = queue.SimpleQueue()
         self._gate = threading.Lock()
         self._open = True
-        self._held: WriteJob | None = None
+        self._held: CommitJob | None = None
         self._thread = threading.Thread(target=self._work, name="postgres-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, job: WriteJob) -> Future[Any]:
+    def submit(self, job: CommitJob) -> Future[Any]:
         """Queue the job. Raises StoreBusy if too much waits, StoreError after close."""
         with self._gate:
             if not self._open:
@@ -69,7 +69,7 @@ class WriteThread:
 
     def attempt(self, work: Work) -> None:
         """Queue work that nobody waits for, unless much waits. If it fails, it is left for another time."""
-        job = WriteJob(work, ALONE)
+        job = CommitJob(work, ALONE)
         with self._gate:
             if self._open and self._waiting.qsize() < MOST_WAITING // 2:
                 self._waiting.put(job)
@@ -90,7 +90,7 @@ class WriteThread:
                 self._write(group)
         self._disconnect()
 
-    def _group(self, first: WriteJob) -> list[WriteJob]:
+    def _group(self, first: CommitJob) -> list[CommitJob]:
         """Return the job with waiting jobs that fit into its commit."""
         group, rows, deadline = [first], first.rows, time.monotonic() + _LONGEST_GROUP
         while rows < MOST_ROWS and time.monotonic() < deadline and not self._waiting.empty():
@@ -105,7 +105,7 @@ class WriteThread:
             rows += job.rows
         return group
 
-    def _write(self, group: list[WriteJob]) -> None:
+    def _write(self, group: list[CommitJob]) -> None:
         lost: BaseException | None = None
         try:
             self._transact(group)
@@ -115,7 +115,7 @@ class WriteThread:
         for job in group:
             self._answer(job, job.error or lost)
 
-    def _transact(self, group: list[WriteJob]) -> None:
+    def _transact(self, group: list[CommitJob]) -> None:
         """Commit the jobs; once more if the connection is lost, and their commit was not made."""
         transaction = None
         try:
@@ -130,7 +130,7 @@ class WriteThread:
             self._run(self._connected(), group)
             self._connected().commit()
 
-    def _run(self, connection: psycopg.Connection, group: list[WriteJob]) -> str | None:
+    def _run(self, connection: psycopg.Connection, group: list[CommitJob]) -> str | None:
         """Run the jobs in one transaction. Return its number; None if it wrote nothing."""
         alone = len(group) == 1
         if not alone:
@@ -188,7 +188,7 @@ class WriteThread:
                 self._connection.close()
             self._connection = None
 
-    def _answer(self, job: WriteJob, error: BaseException | None) -> None:
+    def _answer(self, job: CommitJob, error: BaseException | None) -> None:
         if error is None and job.committed is not None:
             try:
                 job.committed(job.result)

@@ -18,8 +18,7 @@ from tabane.hub import embedded_collections
 from tabane.hub.doctor.installation import DoctorFinding, Fix, Installation, fault, note, ok, warning
 from tabane.hub.local import lock
 from tabane.hub.models import HubModels
-from tabane.hub.servers import postgres_engine
-from tabane.hub.stores import FOLDER, Stores
+from tabane.hub.stores import FOLDER
 from tabane.messages import language, say
 from tabane.search.embedding.embedder import VectorCache
 
@@ -332,9 +331,7 @@ def _database_finding(row: dict[str, Any]) -> DoctorFinding:
 
 def _check_stores(installation: Installation, *, mend: bool) -> list[dict[str, Any]]:
     async def look() -> list[dict[str, Any]]:
-        postgres = postgres_engine(installation.settings, installation.environ)
-        own = embedded_collections.OWN
-        found = Stores(installation.settings.home, embedded_collections.SHAPES, postgres, own)
+        found = embedded_collections.stores_of(installation.settings, installation.environ)
         try:
             return await found.check(mend=mend)
         finally:
