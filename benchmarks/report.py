@@ -24,6 +24,7 @@ ORDER = (
         "versions",
         "http",
         "questions",
+        "logins",
         "neighbors",
         "starts",
         "access",

@@ -5,6 +5,9 @@ TabaneError
 │   ├── UnknownName         a tool, server or method that does not exist; ``near`` has the nearest
 │   └── BadArguments        arguments that do not fit; names the parameter and the allowed values
 ├── Forbidden               the caller may not do this
+│   ├── ApprovalRequired    a person has to approve the call first
+│   ├── ApprovalRefused     a person has refused the call, or its approval is not valid any more
+│   └── PassphraseRequired  the passphrase of the hub has to be shown first
 ├── Unauthorized            nobody knows who the caller is
 ├── RateLimited             too many calls; says after how many seconds to try again
 ├── ConfigurationError      a file or setting is wrong; says where, and how to fix it
@@ -93,6 +96,28 @@ class Forbidden(TabaneError):
     """The caller is known, but not allowed to do this."""
 
     code = -31403
+
+
+class ApprovalRequired(Forbidden):
+    """A person has to approve the call first. ``approval`` is the id under which that is done."""
+
+    reason = "approval"
+
+    def __init__(self, message: Message, approval: str) -> None:
+        super().__init__(message)
+        self.approval = approval
+
+
+class ApprovalRefused(Forbidden):
+    """A person has refused the call, or its approval is not valid any more."""
+
+    reason = "approval"
+
+
+class PassphraseRequired(Forbidden):
+    """The passphrase of the hub has to be shown first."""
+
+    reason = "passphrase"
 
 
 class Unauthorized(TabaneError):

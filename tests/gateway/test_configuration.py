@@ -65,6 +65,7 @@ def test_a_server_is_read_with_all_its_keys(tmp_path: Path) -> None:
         args=("-y", "server"),
         env={"KEY": "sk-12345"},
         cwd=str(tmp_path / "sub"),
+        cwd_given=True,
         description="説明",
         tags=("x",),
         category="c",
@@ -236,13 +237,12 @@ def test_a_missing_variable_disables_only_its_server(tmp_path: Path) -> None:
         ('{"command": "x", "args": ["${a b}"]}', None),
         (
             '{"command": "x", "sandbox": {"net": false}}',
-            "1 a sandbox is not supported yet, so this server is not started. "
-            "To start it without a sandbox, remove the key.",
+            '1 "sandbox.net" must be an object with preset, write, read, hide, network, memory, cpu, '
+            "processes, unixSockets.",
         ),
         (
-            '{"command": "x",\n"sandbox": true}',
-            "2 a sandbox is not supported yet, so this server is not started. "
-            "To start it without a sandbox, remove the key.",
+            '{"url": "https://x",\n"sandbox": true}',
+            "2 sandbox is for servers that Tabane starts, and this one is at a URL. Remove it.",
         ),
         ('{"url": "ftp://x"}', "1 its URL must start with http:// or https://."),
         ('{"url": "http:///x"}', "1 its URL must start with http:// or https://."),

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,9 +35,13 @@ class _Kept(ChildProcesses):
         self.children: list[ChildProcess] = []
 
     async def spawn(
-        self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None = None
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str | None = None,
+        cage: Mapping[str, Any] | None = None,
     ) -> ChildProcess:
-        child = await super().spawn(argv, env, cwd)
+        child = await super().spawn(argv, env, cwd, cage)
         self.children.append(child)
         return child
 

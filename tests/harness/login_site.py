@@ -13,7 +13,7 @@ import hashlib
 import secrets
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -38,7 +38,9 @@ class Flavor:
 
     ``life`` is the lifetime of access tokens in seconds. ``refusal_status`` is the status of refusals at its
     token endpoint: some servers on the internet answer them with 200. ``challenge``: the MCP server names its
-    metadata in the answer to a request without a token. ``scope_of`` names tools that need a scope.
+    metadata in the answer to a request without a token. ``scope_of`` names tools that need a scope, and
+    ``wants`` is the scope of all others. ``accepts`` says which tokens of other issuers are taken.
+    ``registration_answer`` is added to the answer to a registration.
     """
 
     registration: bool = True
@@ -63,6 +65,9 @@ class Flavor:
     declines: bool = False
     token_endpoint: str = ""
     refusal_status: int = 400
+    wants: str = "read"
+    accepts: Callable[[str], bool] | None = None
+    registration_answer: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass
@@ -87,6 +92,7 @@ class LoginSite:
     devices: dict[str, _Grant] = field(default_factory=dict)
     access: dict[str, tuple[float, _Grant]] = field(default_factory=dict)
     refresh: dict[str, _Grant] = field(default_factory=dict)
+    taken: list[str] = field(default_factory=list)
     token_gate: asyncio.Event = field(default_factory=asyncio.Event)
     """Cleared: requests for tokens wait. Set at first."""
 
@@ -194,7 +200,7 @@ class LoginSite:
         given = {"client_id": client, "token_endpoint_auth_method": form["token_endpoint_auth_method"]}
         if form["token_endpoint_auth_method"] != "none":
             form["client_secret"] = given["client_secret"] = secrets.token_urlsafe(16)
-        return JSONResponse(given, 201)
+        return JSONResponse(given | dict(self.flavor.registration_answer), 201)
 
     def _authorize(self, request: Request, form: Json) -> Response:
         query = dict(request.query_params)
@@ -307,10 +313,13 @@ class LoginSite:
 
     def refusal(self, authorization: str, body: bytes) -> Response | None:
         """The answer to a request that has no valid token; None if it has one."""
-        expires, grant = self.access.get(authorization.removeprefix("Bearer "), (0.0, None))
+        token = authorization.removeprefix("Bearer ")
+        if self.flavor.accepts is not None and self.flavor.accepts(token):
+            return None
+        expires, grant = self.access.get(token, (0.0, None))
         metadata = f'resource_metadata="{self.origin}/.well-known/oauth-protected-resource/mcp"'
         if grant is None or time.time() > expires or (grant.resource and grant.resource != self.url):
-            challenge = f'Bearer error="invalid_token", {metadata}, scope="read"'
+            challenge = f'Bearer error="invalid_token", {metadata}, scope="{self.flavor.wants}"'
             headers = {"www-authenticate": challenge} if self.flavor.challenge else {}
             return JSONResponse({"error": "invalid_token"}, 401, headers=headers)
         for tool, scope in self.flavor.scope_of:

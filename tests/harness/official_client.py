@@ -142,23 +142,26 @@ def servers(kinds: tuple[Kind, ...], folder: Path) -> Iterator[dict[str, Upstrea
                 upstream.kill()
 
 
-def definition(kind: Kind, upstream: Upstream | None, folder: Path, share: str) -> Json:
+def definition(kind: Kind, upstream: Upstream | None, folder: Path, share: str, **keys: Any) -> Json:
     """The server of that kind in the servers file."""
     if upstream is not None:
-        return {"type": kind.transport, "url": upstream.url, "share": share}
+        return {"type": kind.transport, "url": upstream.url, "share": share, **keys}
     command, *arguments = kind.command(folder / f"{kind.name}.marks")
     variables = {"PYTHONPATH": str(ROOT)}
-    return {"command": command, "args": arguments, "cwd": str(ROOT), "env": variables, "share": share}
+    process = {"command": command, "args": arguments, "cwd": str(ROOT), "env": variables}
+    return {**process, "share": share, **keys}
 
 
 @contextmanager
-def grid_hub(folder: Path, kinds: tuple[Kind, ...] = KINDS, share: str = "hub") -> Iterator[GridHub]:
-    """A hub over servers of those kinds, each of which has listed what it has."""
+def grid_hub(
+    folder: Path, kinds: tuple[Kind, ...] = KINDS, share: str = "hub", **keys: Any
+) -> Iterator[GridHub]:
+    """A hub over servers of those kinds, with those keys, each of which has listed what it has."""
     os.chmod(folder, 0o700)
     with servers(kinds, folder) as started:
         home = Home(folder)
         home.write_servers(
-            {kind.name: definition(kind, started.get(kind.name), folder, share) for kind in kinds}
+            {kind.name: definition(kind, started.get(kind.name), folder, share, **keys) for kind in kinds}
         )
         with hub(home, "--http", "--port=0", "--start-servers=at_start"):
             url = home.run("status", "--json").json["http"]

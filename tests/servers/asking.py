@@ -13,6 +13,8 @@ The tool ``ask`` takes ``steps``, which it does one after the other:
     {"note": FILE}                             adds a line to a file
     {"again": true}                            asks for nothing but to be called again (modern)
     {"long": BYTES}                            has a text of so many bytes in its result
+    {"flood": COUNT, "question": {…}}          asks the same COUNT times and waits for no answer (legacy);
+                                               all under "id", if there is one
 
 The result has the answers of all steps. The tool ``look`` does the same and is read-only, ``told`` shows what
 it was told of its client. The prompt ``ask`` and the resource ``ask:steps`` ask one form.
@@ -186,6 +188,8 @@ class AskingServer:
                 file.write("here\n")
         if "long" in step:
             answers.append("x" * step["long"])
+        for number in range(step.get("flood", 0)):
+            self.write(**{"id": f"flood-{number}", **step["question"]})
 
     def ask_all(self, questions: list[Json]) -> list[Any]:
         asked = []

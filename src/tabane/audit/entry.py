@@ -51,7 +51,7 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     valid JSON, a string that holds its text. ``arguments_size`` is the number of bytes that the caller sent,
     if ``arguments`` is not all of it. ``ms`` is the duration, ``bytes`` the size of the result, ``saved`` the
     tokens that disclosure saved. ``count`` is the number of equal events that one entry stands for, or of
-    entries that were lost.
+    entries that were lost. ``approval`` says which approval a call used, who gave it, and in which way.
 
     ``previous`` and ``begins`` are of entries of type ``audit``: the mac before the entry with seq
     ``begins``, with which the rest of the log begins.
@@ -68,6 +68,7 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     source: str = ""
     request: str = ""
     script: str = ""
+    approval: str = ""
     kind: str = ""
     name: str = ""
     server: str = ""

@@ -161,6 +161,7 @@ class AuditLog:
                     self._texts.caller(caller),
                     _word("request", request) if request else b"",
                     _word("script", caller.script) if caller.script else b"",
+                    member("approval", caller.approval) if caller.approval else b"",
                     self._texts.target(target),
                     b',"arguments":' + json if json else b"",
                     b',"arguments_size":%d' % sent if sent else b"",

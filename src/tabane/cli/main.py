@@ -83,6 +83,10 @@ COMMANDS = {
     ),
     "restore": CommandEntry("restore", "restore", say("Restore a backup, also of another machine.")),
     "jobs": CommandEntry("jobs", "jobs", say("List, follow and cancel long-running work of the hub.")),
+    "approve": CommandEntry("approve", "approve", say("List and approve calls that wait for a person.")),
+    "passphrase": CommandEntry(
+        "passphrase", "passphrase", say("Protect approvals and changes of what is allowed.")
+    ),
     "questions": CommandEntry(
         "questions", "questions", say("List and answer what servers ask you during a call.")
     ),

@@ -261,6 +261,8 @@ class Terminal:
             )
             with self.working(say("Connecting to the hub")):
                 self._client = connect(way, lang())
+        if self.asks:
+            self._client.passphrase = lambda: self.ask(say("Passphrase"), hide_input=True)
         return self._client
 
     def close(self) -> None:

@@ -18,6 +18,7 @@ from tabane.cli.servers_find import find
 from tabane.cli.servers_import import import_
 from tabane.cli.servers_login import login, logout
 from tabane.cli.servers_override import override
+from tabane.cli.servers_sandbox import sandbox, sandbox_words
 from tabane.gateway.servers.editing import enable_server, remove_server
 from tabane.messages import Message, say
 
@@ -32,6 +33,7 @@ servers.add_command(import_)
 servers.add_command(login)
 servers.add_command(logout)
 servers.add_command(override)
+servers.add_command(sandbox)
 
 
 _name = click.argument("name", metavar="NAME", shell_complete=server_names)
@@ -198,6 +200,7 @@ _LABELS = {
     "templates": say("resource templates"),
     "about": say("server"),
     "version": say("protocol"),
+    "sandbox_text": say("sandbox"),
     "environment": say("variables"),
     "download_environment": say("variables for downloads only"),
     "withheld_environment": say("withheld variables"),
@@ -245,6 +248,7 @@ def _print_server(terminal: Terminal, found: dict[str, Any]) -> None:
     # A server without prompts or resources is usual, and worth no word.
     none: dict[str, Any] = {key: None for key in ("prompts", "resources", "templates") if not found.get(key)}
     none["overridden"] = list(found.get("overrides") or ())
+    none["sandbox_text"] = sandbox_words(found.get("sandbox"))
     none |= {"state": TableState(found["state"]), "login_text": login_words(found.get("login"))}
     found = found | none
     shown = [(label, found.get(key)) for key, label in _LABELS.items()]

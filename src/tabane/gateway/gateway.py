@@ -66,6 +66,29 @@ class GatewayWatch(Protocol):
         ...
 
 
+class ServerCages(Protocol):
+    """The cages and containers that servers run in."""
+
+    def describe(self, server: Server) -> dict[str, Any] | None:
+        """Return the cage of a server for programs; None if it has none. Blocks."""
+        ...
+
+    def trace(self, server: Server) -> Path:
+        """Let the next starts of a server be traced, without its cage. Return the file of the trace. Blocks.
+
+        Raises UpstreamUnavailable if the system does not allow that.
+        """
+        ...
+
+    def untrace(self, name: str) -> None:
+        """Let the next starts of a server be usual ones."""
+        ...
+
+    def private_folder(self, name: str) -> Path:
+        """Return the folder of caches and temporary files of a caged server."""
+        ...
+
+
 class Gateway:
     """Upstream servers, their tools, and calls to them.
 
@@ -94,6 +117,7 @@ class Gateway:
         obstacle: Callable[[Server], Message | None] = lambda server: None,
         preparation: StartPreparation | None = None,
         passed: Callable[[Server], EnvironmentNames] = lambda server: EnvironmentNames(),
+        cages: ServerCages | None = None,
         extensions: tuple[Extension, ...] = (),
         chain: HubChain | None = None,
         logins: ServerLogins | None = None,
@@ -101,6 +125,8 @@ class Gateway:
         """Keep the arguments. ``logins`` are those at servers with OAuth; None if there are to be none."""
         self.chain = chain or HubChain()
         self.chain.behind = self._hubs
+        # What was listed when no hub ran, so that a circle was not seen, are the hub's own tools.
+        self.chain.on_circle = lambda server: self._catalogs.remove(server)
         self.logins = logins
         if logins is not None:
             logins.on_changed = self._login_changed
@@ -109,7 +135,7 @@ class Gateway:
         self.loop = self._loop = loop
         self._connect, self.limits = connect, limits
         self._preparation, self.embedding = preparation, embedding
-        self._logs, self.passed = logs, passed
+        self._logs, self.passed, self.cages = logs, passed, cages
         self.list_wait, self.health_interval = list_wait, health_interval
         self.extensions = extensions
         self._on_changed, self._on_log = on_changed, on_log
@@ -415,8 +441,12 @@ class Gateway:
         return ServerLogFile(self._logs, name)
 
     async def stop(self, name: str) -> None:
-        """Stop every instance of a server; it stays stopped until :meth:`start`."""
+        """Stop every instance of a server; it stays stopped until :meth:`start`.
+
+        Calls of instances that were replaced end too: they could wait for a person for ten minutes.
+        """
         instances = self.instances(name) or [self.instance(name)]
+        instances += self._instances.retiring(name)
         await asyncio.gather(*(instance.stop() for instance in instances))
 
     async def start(self, name: str) -> Upstream:

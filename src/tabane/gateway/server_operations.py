@@ -54,6 +54,7 @@ def server_row(
         "description": server.description,
         "tags": list(server.tags),
         "switched_off": server.switched_off,
+        "sandboxed": server.sandbox is not None or bool(server.image),
         "reason": _reason(server, lang),
         "warnings": _override_warnings(server, listing, lang),
         "login": _login(gateway, server, lang),
@@ -292,7 +293,20 @@ class ServerOperations:
         server = self._gateway.server(params.name)
         blocked = await self._gateway.health.obstacles()
         detail = server_detail(self._gateway, server, caller.lang, blocked.get(server.name))
+        detail["sandbox"] = await self._cage(server, caller.lang)
         return (await self._with_memory([detail]))[0]
+
+    async def _cage(self, server: Server, lang: Lang) -> dict[str, Any] | None:
+        """Return the cage of a server with its sentences; None if it has none."""
+        cages = self._gateway.cages
+        found = None if cages is None else await asyncio.to_thread(cages.describe, server)
+        if found is None:
+            return None
+        problem = found["problem"]
+        return found | {
+            "uncovered": [each.render(lang) for each in found["uncovered"]],
+            "problem": problem.render(lang) if problem else None,
+        }
 
     async def health(self, caller: Caller, params: NoServerParams) -> dict[str, Any]:
         """Return ``{name: bool}`` for every server that should run, and ``details`` of all.

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tabane.gateway.login_operations import LoginOperations
     from tabane.gateway.offer_operations import OfferOperations
     from tabane.gateway.parallel_calls import ParallelCalls
+    from tabane.gateway.sandbox_operations import SandboxOperations
     from tabane.gateway.server_checks import ServerChecks
     from tabane.gateway.server_operations import ServerOperations
     from tabane.gateway.tool_operations import ToolOperations
@@ -74,6 +75,12 @@ def gateway_table(
         return LoginOperations(gateway)
 
     @cache
+    def sandboxes() -> SandboxOperations:
+        from tabane.gateway.sandbox_operations import SandboxOperations
+
+        return SandboxOperations(gateway)
+
+    @cache
     def checks() -> ServerChecks:
         from tabane.gateway.server_checks import ServerChecks
 
@@ -103,6 +110,7 @@ def gateway_table(
         *_app_operations(apps),
         *_server_operations(servers),
         *_login_operations(logins),
+        *_sandbox_operations(sandboxes),
         Operation(
             "check_servers", "Start idle servers, and ask every server whether it answers.",
             given.CheckServers, lambda c, p: checks().check(c, p), PERSON, Privilege.ADMIN,
@@ -216,6 +224,19 @@ def _login_operations(logins: Callable[[], LoginOperations]) -> list[Operation]:
         Operation(
             "logout_server", "Revoke and forget the tokens of a login at a server.",
             given.LogoutServer, lambda c, p: logins().logout(c, p), PERSON, Privilege.ADMIN,
+        ),
+    ]  # fmt: skip
+
+
+def _sandbox_operations(sandboxes: Callable[[], SandboxOperations]) -> list[Operation]:
+    return [
+        Operation(
+            "start_learning_sandbox", "Restart a server and record which files and hosts it uses.",
+            given.LearnSandbox, lambda c, p: sandboxes().start(c, p), PERSON, Privilege.ADMIN,
+        ),
+        Operation(
+            "finish_learning_sandbox", "End that, and propose a sandbox that allows what was used.",
+            given.NameParams, lambda c, p: sandboxes().finish(c, p), PERSON, Privilege.ADMIN,
         ),
     ]  # fmt: skip
 

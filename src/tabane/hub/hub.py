@@ -18,6 +18,7 @@ from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.documents import DocumentStore
 from tabane.hub.embedded_collections import EMBEDDED, stores_of
 from tabane.hub.embedding import CollectionEmbedder
+from tabane.hub.guards import HubGuards
 from tabane.hub.jobs import Jobs
 from tabane.hub.manual import ManualSource, documentation_table
 from tabane.hub.models import HubModels
@@ -112,8 +113,11 @@ class Hub:
         self.access = HubAccess(lambda: self.settings, loop, self.gateway, lambda: self.table)
         self.audit = HubAudit(loop, self.access, settings, self.environment, self.gateway, self.jobs)
         self.tools.report_to(self.audit.meter, self.audit.live.questions_changed)
+        self.guards = HubGuards(self.gateway, lambda: self.settings, loop, self.audit.live)
+        self.guards.apply(self.configuration)
+        self.audit.meter.answered = self.guards.guard.answered
         self.table = OperationTable(self._operations())
-        self.door = Door(self.table, self.jobs, self.audit.meter)
+        self.door = Door(self.table, self.jobs, self.audit.meter, self.guards.guard)
         self.tools.provide(self.table, self.stores, self.access)
         self.follower = FileFollower(loop, self._files, self._reload, lambda: self.configuration.projects)
         self.sessions = ClientSessions(
@@ -125,6 +129,7 @@ class Hub:
             lambda: self.settings,
             self.environment.get("LANG"),
             self.tools.questions,
+            self.guards,
             self.access.narrowed,
         )
         self._watching: asyncio.Task[None] | None = None
@@ -171,6 +176,7 @@ class Hub:
     async def close(self) -> None:
         """Close sessions, then upstreams, then the keeper. Bounded by the upstreams' stop times."""
         self.follower.close()
+        self.guards.close()
         self.sessions.close()
         await self.jobs.close()  # before what they work with
         if self._watching is not None:
@@ -184,6 +190,7 @@ class Hub:
         await self.access.close()
         await self.stores.close()
         await self.processes.close()
+        await self.guards.written()
         await self.audit.close()
 
     async def abandon(self) -> None:
@@ -192,6 +199,7 @@ class Hub:
         Another hub may have files of the same names by now. The process has to end after this.
         """
         self.follower.close()
+        self.guards.close()
         self.sessions.close()
         await self.tools.abandon()
         await self.processes.close()
@@ -226,6 +234,7 @@ class Hub:
             ).table(),
             *of_source("docs", documentation_table()),
             *self.access.table(),
+            *self.guards.table(),
             *self.audit.table(),
         ]
 
@@ -245,5 +254,6 @@ class Hub:
         log_warnings(settings, configuration)
         self.settings, self.configuration = settings, configuration
         apply_settings(self.gateway, settings, configuration)
+        self.guards.apply(configuration)
         self.on_reload()
         self.audit.event("admin", "settings_reload")

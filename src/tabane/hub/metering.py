@@ -22,6 +22,9 @@ LONGEST_REASON = 200
 """Characters that are recorded of the reason of a failure."""
 
 
+_ANSWERED = frozenset({"ok", "failed"})
+"""Outcomes with which the caller gets something of what was called. A cancelled call gives nothing."""
+
 Count = Callable[[CallTarget, str, Outcome, float, int, int, str], None]
 """Counts a call: target, holder, outcome, seconds, bytes of the result, tokens saved, reason of a failure."""
 
@@ -47,6 +50,7 @@ class HubMeter:
 
     ``limits`` returns the limits of calls of a tier; None if it has none. ``watch`` is set when somebody
     begins to watch the calls. ``used`` is told of each successful call: its target, and the holder.
+    ``answered`` is told of each call whose caller gets an answer, before the answer goes out.
     """
 
     def __init__(
@@ -59,6 +63,7 @@ class HubMeter:
         self._limits, self.recorder, self._count, self._trace = limits, recorder, count, trace
         self.watch: CallWatch | None = None
         self.used: Callable[[CallTarget, str], None] | None = None
+        self.answered: Callable[[Caller, CallTarget], None] | None = None
 
     def begin(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> OpenCall:
         if _only_looks(caller, target):
@@ -108,6 +113,8 @@ class HubMeter:
         seconds = time.perf_counter() - call.started
         if self._count is not None:
             self._count(call.target, call.caller.access.holder, outcome, seconds, size, saved, reason)
+        if self.answered is not None and outcome in _ANSWERED:
+            self.answered(call.caller, call.target)
         if self.used is not None and outcome == "ok":
             self.used(call.target, call.caller.access.holder)
         if call.span is not None:

@@ -23,6 +23,7 @@ from tabane.gateway.tool_meaning import ToolEmbedding
 from tabane.gateway.tools.validation import ArgumentValidator, ValidationPool
 from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.hub_chain import HubChain
+from tabane.hub.cages import cages_of
 from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_tools
 from tabane.hub.clients.task_calls import TaskParts
 from tabane.hub.clients.tool_calls import as_failure, as_result
@@ -100,6 +101,7 @@ def gateway_of(
         lambda: offered_to_servers(gateway.extensions),
         chain,
         logins.of,
+        cages_of(settings, environment),
     )
     gateway = Gateway(
         servers,
@@ -118,6 +120,7 @@ def gateway_of(
         obstacle=connector.obstacle,
         preparation=connector.preparation,
         passed=connector.passed,
+        cages=connector.cages,
         extensions=carried(settings.extensions),
         chain=chain,
         logins=logins,

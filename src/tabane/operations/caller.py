@@ -39,7 +39,7 @@ class Caller:
     ``connected``: the caller has a connection, and its jobs end with it. ``pid`` is its process, 0 if
     unknown. ``access`` is what the caller may do. ``request`` is the id of the request, ``script`` that of
     the script that makes it, and ``traceparent`` and ``tracestate`` name the trace that it belongs to
-    (W3C), as the client sent them. Empty: unknown.
+    (W3C), as the client sent them. ``approval`` says which approval its call used. Empty: unknown, or none.
     """
 
     identity: str
@@ -59,3 +59,4 @@ class Caller:
     script: str = ""
     traceparent: str = ""
     tracestate: str = ""
+    approval: str = ""

@@ -1,4 +1,4 @@
-"""The door: the one place that every call of an operation passes, which checks its permission."""
+"""The door: the one place that every call of an operation passes, which checks permission and guard."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ import contextlib
 import json
 import re
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from tabane.errors import BadArguments, Forbidden, UnknownName
 from tabane.messages import Message, say
+from tabane.operations.guarded_call import GuardedCall
+from tabane.operations.guarding import NoGuard
 from tabane.operations.metering import UNMETERED, NoMeter, ended
 from tabane.operations.parameter_errors import decoder_message, parameter_error
 
 if TYPE_CHECKING:
     from tabane.operations.access import CallTarget
     from tabane.operations.caller import Caller, Face
+    from tabane.operations.guarding import CallGuard, OpenApproval
     from tabane.operations.jobs import Starter, StreamPart
     from tabane.operations.metering import CallMeter, OpenCall
     from tabane.operations.operation import Call, Job, Operation, OperationTable, Stream
@@ -26,22 +30,26 @@ if TYPE_CHECKING:
 class Door:
     """Every face calls operations through a door, and nowhere else. Calls of upstreams' tools pass it too.
 
-    It is the one place where a call is authorized, limited and recorded. ``starter`` starts the jobs of the
-    table. ``meter`` applies limits and records. Raises ValueError if the table has jobs, but no starter is
-    given.
+    It is the one place where a call is authorized, guarded, limited and recorded. ``starter`` starts the jobs
+    of the table. ``meter`` applies limits and records. ``guard`` judges calls that the caller may make.
+    Raises ValueError if the table has jobs, but no starter is given.
     """
 
     def __init__(
-        self, table: OperationTable, starter: Starter | None = None, meter: CallMeter | None = None
+        self,
+        table: OperationTable,
+        starter: Starter | None = None,
+        meter: CallMeter | None = None,
+        guard: CallGuard | None = None,
     ) -> None:
         if starter is None and any(operation.kind == "job" for operation in table):
             raise ValueError("a table with jobs needs a starter")
         self.table = table
-        self._starter, self._meter = starter, meter or NoMeter()
+        self._starter, self._meter, self._guard = starter, meter or NoMeter(), guard or NoGuard()
 
     def over(self, table: OperationTable) -> Door:
         """Return a door with the same rules over another table."""
-        return Door(table, self._starter, self._meter)
+        return Door(table, self._starter, self._meter, self._guard)
 
     def check(self, caller: Caller, target: CallTarget) -> None:
         """Raise Forbidden if the caller may not use ``target``."""
@@ -57,18 +65,50 @@ class Door:
             raise Forbidden(say("{who} is not allowed to use {target}.", who=who, target=target.name))
 
     def admit(
-        self, caller: Caller, target: CallTarget, arguments: bytes = b"", request: str = ""
+        self,
+        caller: Caller,
+        target: CallTarget,
+        arguments: bytes = b"",
+        request: str = "",
+        *,
+        judged: bool = False,
     ) -> OpenCall:
-        """Admit a call, and return it: it has to be ended.
+        """Admit a call, and return it: it has to be ended. If a person has to approve it, it ``waits``.
 
-        ``request`` is the id of the request if the caller has none. Raises Forbidden and RateLimited.
+        ``request`` is the id of the request if the caller has none. ``judged``: the request goes on with a
+        call that the guard has let begin. Raises Forbidden and RateLimited.
         """
         try:
             self.check(caller, target)
         except Forbidden as error:
             self._meter.refuse(caller, target, arguments, request, error)
             raise
+        if judged:
+            return self._meter.begin(caller, target, arguments, request)
+        return self._begin(caller, target, arguments, request)
+
+    def _begin(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> OpenCall:
+        """Judge a call that the caller may make, and begin it. Raises Forbidden and RateLimited."""
+        try:
+            approval = self._guard.judge(caller, target, arguments, request)
+        except Forbidden as error:
+            self._meter.refuse(caller, target, arguments, request, error)
+            raise
+        if approval is not None:
+            return self._guarded(approval, caller, target, arguments, request)
         return self._meter.begin(caller, target, arguments, request)
+
+    def _guarded(
+        self, approval: OpenApproval, caller: Caller, target: CallTarget, arguments: bytes, request: str
+    ) -> OpenCall:
+        def refused(error: Forbidden) -> None:
+            self._meter.refuse(caller, target, arguments, request, error)
+
+        def begin(note: str) -> OpenCall:
+            self.check(caller, target)
+            return self._meter.begin(replace(caller, approval=note), target, arguments, request)
+
+        return GuardedCall(approval, begin, refused)
 
     def operation(self, caller: Caller, name: str, face: Face | None = None) -> Operation:
         """Return the operation of that name on ``face``; the default is the caller's.
@@ -119,9 +159,7 @@ class Door:
             )
         # Before the parameters are read: a call that is refused costs as little as possible.
         opened = (
-            UNMETERED
-            if operation.relays
-            else self._meter.begin(caller, operation.target, bytes(params), request)
+            UNMETERED if operation.relays else self._begin(caller, operation.target, bytes(params), request)
         )
         async with ended(opened):
             given = decode_params(operation, params)
@@ -167,12 +205,14 @@ class Door:
         request: str,
         parts: AsyncGenerator[StreamPart, None],
     ) -> AsyncGenerator[StreamPart, None]:
-        opened = self._meter.begin(caller, operation.target, params, request)
+        opened = self._begin(caller, operation.target, params, request)
         async with ended(opened):
             if opened.waits is not None:
                 await opened.waits
             async with contextlib.aclosing(parts):
                 async for part in parts:
+                    # With the first part, the caller has an answer: it need not take the last one.
+                    self._guard.answered(caller, operation.target)
                     if not part.more and (recorded := opened.end("ok")) is not None:
                         await recorded
                     yield part

@@ -43,20 +43,17 @@ class OpenApproval(Protocol):
     """A call that waits until a person approves it."""
 
     @property
-    def id(self) -> str:
-        """Return the id under which a person answers, in the terminal or on the web page."""
-        ...
-
-    @property
     def verdicts(self) -> tuple[CallVerdict, ...]:
         """Return why the call has to be approved."""
         ...
 
-    def decided(self) -> Awaitable[None]:
-        """Return what to await until a person has approved the call.
+    def decided(self) -> Awaitable[str]:
+        """Return what to await, once, until a person has approved the call.
 
-        Awaiting it raises Forbidden if the call was refused, if nobody answered in time, or if the caller may
-        not make the call any more.
+        Nobody is asked before it is awaited. It gives a note for the audit log: which approval this was, and
+        who gave it in which way. The approval is used up then, and that is on disk. Raises Forbidden if the
+        call was refused, or if nobody has answered in time. If the wait is cancelled, nobody is asked any
+        more.
         """
         ...
 
@@ -64,7 +61,8 @@ class OpenApproval(Protocol):
 class CallGuard(Protocol):
     """Judges calls before they begin, and sees that they were answered.
 
-    Permissions were checked before. A guard is asked about the real tool, however it is called.
+    Permissions were checked before. A guard is asked about the real tool, however it is called: not about
+    ``call_tool`` and other operations that pass a call on.
     """
 
     def judge(

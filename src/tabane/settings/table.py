@@ -138,6 +138,15 @@ class Settings:
             "web page (and for tabane questions) for ten minutes, instead of being refused."
         ),
     )
+    approval_wait: float = option.seconds(
+        45,
+        0,
+        600,
+        say(
+            "How long a call that a person has to approve waits for that, before its caller gets an error "
+            "that says what to do. 0: not at all. A client that can ask its user waits for the answer."
+        ),
+    )
     start_servers: Literal["on_demand", "at_start"] = option.choice(
         "on_demand",
         ("on_demand", "at_start"),

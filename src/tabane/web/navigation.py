@@ -27,6 +27,7 @@ ENTRIES = (
     NavigationEntry("/search", say("Search"), "search", "search_everything", "top"),
     NavigationEntry("/activity", say("Activity"), "activity", "list_live_calls", "hub"),
     NavigationEntry("/questions", say("Questions"), "question", "list_questions", "hub", "questions"),
+    NavigationEntry("/approvals", say("Approvals"), "check", "list_approvals", "hub", "approvals"),
     NavigationEntry("/servers", say("Servers"), "servers", "list_servers", "hub"),
     NavigationEntry("/tools", say("Tools"), "tools", "search_tools", "hub"),
     NavigationEntry("/posts", say("Posts"), "posts", "get_database_stats", "archive"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tabane.web.page import PageRoute
 from tabane.web.pages import (
     activity,
+    approvals,
     audit,
     documents,
     health,
@@ -32,6 +33,7 @@ AREAS = (
     search,
     activity,
     questions,
+    approvals,
     servers,
     tool_apps,
     tools,

@@ -8,9 +8,9 @@ EVENTS = "/events"
 
 AREAS = frozenset(
     {
-        "", "activity", "audit", "documents", "health", "home", "jobs", "keys", "palette", "posts",
-        "preferences", "profiles", "models", "questions", "reader", "search", "servers", "settings", "tools",
-        "usage",
+        "", "activity", "approvals", "audit", "documents", "health", "home", "jobs", "keys", "palette",
+        "posts", "preferences", "profiles", "models", "questions", "reader", "search", "servers",
+        "settings", "tools", "usage",
     }
 )  # fmt: skip
 """First parts of the paths of pages; "" is the home page."""

@@ -58,6 +58,9 @@ MOST_AT_ONCE = 64
 MOST_BYTES = 256 << 10
 """Bytes of the parameters of one question."""
 
+MOST_COLONS = 16_384
+"""Colons in the answers of a request: more than anything has that a person fills in."""
+
 URLS_SINCE = LEGACY[0]
 """First version with elicitation by URL, and with sampling that has tools."""
 
@@ -140,11 +143,11 @@ def input_required_of(result: bytes | Raw) -> InputRequired:
     try:
         members = fields(result)
         entries = fields(members["inputRequests"]) if "inputRequests" in members else {}
+        if len(entries) > MOST_AT_ONCE:
+            raise InvalidQuestion(f"it asks more than {MOST_AT_ONCE} questions at once")
         found = {key: _entry(fields(entry)) for key, entry in entries.items()}
     except InvalidJson:
         raise InvalidQuestion("inputRequests is not an object of requests") from None
-    if len(found) > MOST_AT_ONCE:
-        raise InvalidQuestion(f"it asks more than {MOST_AT_ONCE} questions at once")
     state = members.get("requestState")
     if state is not None and text(state) is None:
         raise InvalidQuestion("requestState is not a string")
@@ -155,6 +158,14 @@ def input_required_of(result: bytes | Raw) -> InputRequired:
 
 def _entry(members: Members) -> Question:
     return question_of(text(members.get("method")) or "", members.get("params", Raw(b"{}")))
+
+
+def has_too_many_members(responses: Raw) -> bool:
+    """Return whether ``inputResponses`` may have so many members that reading them holds the event loop.
+
+    A million members take seconds. Counting colons takes no time.
+    """
+    return len(responses) > MOST_COLONS and bytes(responses).count(b":") > MOST_COLONS
 
 
 def with_responses(params: Members, responses: Mapping[str, bytes], state: Raw | None) -> Members:

@@ -30,6 +30,7 @@ SOURCES: dict[str, str] = {
     **dict.fromkeys(("show_server", "server_logs", "hub_status", "model_status", "test_model"), ADMIN),
     **dict.fromkeys(("start_upstream", "stop_upstream", "restart_upstream", "test_server"), ADMIN),
     **dict.fromkeys(("start_login", "finish_login", "get_login", "logout_server"), ADMIN),
+    **dict.fromkeys(("start_learning_sandbox", "finish_learning_sandbox"), ADMIN),
     **dict.fromkeys(("try_server", "check_stores", "pull_model", "reembed", "stop_server"), ADMIN),
     **dict.fromkeys(("list_models", "use_model"), ADMIN),
     **dict.fromkeys(("add_server", "change_server", "remove_server", "enable_server"), ADMIN),
@@ -57,6 +58,8 @@ SOURCES: dict[str, str] = {
     **dict.fromkeys(("get_audit_stats", "analyze_usage", "explain_policy"), ADMIN),
     **dict.fromkeys(("list_live_calls", "show_live_call", "get_activity"), ADMIN),
     **dict.fromkeys(("list_questions", "answer_question"), HUB),  # those of one's own calls
+    **dict.fromkeys(("list_approvals", "approve_call", "refuse_call"), ADMIN),  # not one's own calls
+    **dict.fromkeys(("passphrase_state", "unlock", "set_passphrase", "remove_passphrase"), ADMIN),
     **dict.fromkeys(("list_tasks", "show_task", "cancel_task"), HUB),  # one's own alone
     **dict.fromkeys(("profiles_list", "get_usage_stats"), HUB),  # what one may use, and has used
 }  # fmt: skip
@@ -78,7 +81,7 @@ READING = frozenset(
         "keys_list", "keys_show", "get_rate_limit_stats", "audit_head", "query_audit_logs",
         "get_audit_stats", "analyze_usage", "explain_policy", "profiles_list", "get_usage_stats",
         "list_live_calls", "show_live_call", "get_activity",
-        "list_hidden_tools", "list_questions",
+        "list_hidden_tools", "list_questions", "list_approvals", "passphrase_state",
         "read_app_resource", "call_app_tool",
         "list_tasks", "show_task",
     }
@@ -220,6 +223,8 @@ CHANGES: dict[str, Json] = {
     "start_login": {"server": "forge1"},
     "finish_login": {"redirected_url": "http://localhost:1/callback?state=x&code=y"},
     "logout_server": {"server": "forge1"},
+    "start_learning_sandbox": {"name": "forge1"},
+    "finish_learning_sandbox": {"name": "forge1"},
     "stop_upstream": {"name": "forge1"},
     "restart_upstream": {"name": "forge1"},
     "test_server": {"name": "forge1"},

@@ -45,6 +45,21 @@ def test_a_hub_that_is_its_own_server_by_url_is_refused(tmp_path: Path, host: st
     run(scenario)
 
 
+def test_tools_that_were_listed_before_the_circle_was_closed_are_offered_no_more(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with http_hub(tmp_path, {"up": child()}) as here:
+            gateway = here.hub.gateway
+            await gateway.start("up")
+            configured(tmp_path, {"up": child(), "me": child()})
+            await until(lambda: gateway.catalogue.of_server("me"), "the other server has listed its tools")
+            configured(tmp_path, {"up": child(), "me": at(here)})
+            await until(lambda: "leads back" in error_of(here, "me"))
+            assert not gateway.catalogue.of_server("me")
+            assert gateway.catalogue.of_server("up")
+
+    run(scenario)
+
+
 def test_two_hubs_in_a_row_work_and_a_circle_of_two_is_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with (

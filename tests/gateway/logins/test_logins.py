@@ -197,6 +197,15 @@ def test_a_registration_that_was_forgotten_is_made_again(tmp_path: Path) -> None
     run(scenario)
 
 
+def test_a_registration_without_end_may_say_so_with_any_number(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        answer = (("client_secret_expires_at", 10**400),)
+        async with login_site(registration_answer=answer) as site, signed_hub(tmp_path, site) as hub:
+            assert (await hub.log_in())["state"] == "signed_in"
+
+    run(scenario)
+
+
 def test_a_call_that_lacks_a_permission_asks_for_a_login_with_it(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with login_site(scope_of=(("publish", "write"),)) as site, signed_hub(tmp_path, site) as hub:

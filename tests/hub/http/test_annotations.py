@@ -80,6 +80,8 @@ def samples(url: str, job: str) -> dict[str, dict[str, Any]]:
         "list_live_calls": {},
         "list_models": {},
         "list_questions": {},
+        "list_approvals": {},
+        "passphrase_state": {},
         "show_live_call": {"number": 1},
         "get_activity": {},
         "keys_list": {},

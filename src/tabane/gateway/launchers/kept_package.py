@@ -24,7 +24,10 @@ _USER = re.compile(r"://[^/?#\s]*@")
 
 @dataclass(frozen=True)
 class KeptPackage:
-    """A package in its launcher's cache: its run, its environments, its journal and, for npx, its entry."""
+    """A package in its launcher's cache: its run, its environments, its journal and, for npx, its entry.
+
+    ``caged``: its server runs in a cage.
+    """
 
     run: PackageRun
     journal: DownloadJournal
@@ -32,6 +35,7 @@ class KeptPackage:
     cwd: str | None
     shared: dict[str, str]
     private: dict[str, str]
+    caged: bool = False
 
     @property
     def withheld(self) -> dict[str, str]:
@@ -45,6 +49,11 @@ class KeptPackage:
     @property
     def has_secrets(self) -> bool:
         return bool(self.withheld)
+
+    @property
+    def only_downloads_ask(self) -> bool:
+        """Return whether only the download can ask the registry, and not the start."""
+        return self.caged or self.has_secrets
 
     @property
     def addresses(self) -> dict[str, str]:
@@ -64,7 +73,7 @@ def is_there(package: KeptPackage) -> bool:
     state: JournalState = package.journal.state()
     if state in ("downloading", "suspect"):
         return False
-    if package.has_secrets and not is_exact(package.run) and package.journal.age() > CURRENT:
+    if package.only_downloads_ask and not is_exact(package.run) and package.journal.age() > CURRENT:
         return False
     if package.entry is not None:
         return npx_cache.is_whole(package.entry)

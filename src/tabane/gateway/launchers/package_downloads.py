@@ -23,6 +23,7 @@ from tabane.gateway.launchers.download_steps import (
     offline_args,
     present_command,
 )
+from tabane.gateway.launchers.installed_program import installed_program
 from tabane.gateway.launchers.kept_package import (
     KeptPackage,
     is_there,
@@ -189,15 +190,21 @@ class PackageDownloads:
         caches = {name: value for name, value in shared.items() if name.upper() in _CACHES}
         what: list[object] = [run.runner, run.program, run.options, run.package, run.others, caches]
         identity = [str(entry)] if entry else what
-        return KeptPackage(run, DownloadJournal(folder, identity), entry, server.cwd, shared, private)
+        journal, caged = DownloadJournal(folder, identity), server.sandbox is not None
+        return KeptPackage(run, journal, entry, server.cwd, shared, private, caged)
 
     def _prepared(self, server: Server, package: KeptPackage, *, fresh: bool) -> PreparedStart:
         """Return the start of a package that is there. With a fresh one, no registry is asked again.
 
-        Nor with an exact version, which never changes, and if only the step has the registry's secrets.
+        Nor with an exact version, which never changes, and if only the step can ask it. In a cage, the
+        program is run without npx.
         """
+        if package.caged and package.entry is not None:
+            program = installed_program(package.run, package.entry)
+            if program is not None:
+                return PreparedStart(replace(server, command=str(program), args=package.run.arguments))
         exact = package.run.runner == "npx" and is_exact(package.run)
-        if runs_without_download(package) or not (fresh or exact or package.has_secrets):
+        if runs_without_download(package) or not (fresh or exact or package.only_downloads_ask):
             return PreparedStart(server)
         addresses = package.addresses if package.has_secrets else {}
         args = tuple(offline_args(package.run))

@@ -20,6 +20,8 @@ METHODS = ("none", "client_secret_basic", "client_secret_post")
 """How a registered client authenticates, the best first: a program on a computer has no secret of its own."""
 
 _LONGEST = 16_384
+_LATEST = 1e12
+"""Seconds since 1970: what ends later does not end. Larger numbers have no float."""
 
 
 async def client_at(
@@ -120,9 +122,8 @@ def _is_credential(value: object) -> bool:
 
 
 def _expiry(value: object) -> float:
-    return (
-        float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value > 0 else 0.0
-    )
+    usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LATEST
+    return float(value) if usable else 0.0  # type: ignore[arg-type]
 
 
 def _status(status: int, why: str) -> Message:

@@ -138,7 +138,7 @@ def authorization_server(document: Mapping[str, Any], issuer: str, *, loopback: 
     ``loopback``: its endpoints may use HTTP on this computer.
     """
     named = document.get("issuer")
-    if not isinstance(named, str) or not _is_same_issuer(named, issuer):
+    if not isinstance(named, str) or not is_web(named) or not _is_same_issuer(named, issuer):
         raise InvalidMetadata(
             say("its metadata is that of another issuer, {named}", named=str(named)[:LONGEST_URL])
         )

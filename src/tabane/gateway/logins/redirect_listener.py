@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from urllib.parse import urlsplit
 
 from tabane.errors import ConfigurationError
 from tabane.gateway.logins.callback_page import CallbackPage, page_language
@@ -89,13 +88,13 @@ class _Connections:
             for name, colon, value in (line.partition(":") for line in lines)
             if colon
         }
-        parts = urlsplit(target)
+        path, _, query = target.partition("?")
         host = headers.get("host", "").rpartition(":")[0]
-        if parts.path != PATH or host not in (HOST, *_ADDRESSES, "[::1]"):
+        if path != PATH or host not in (HOST, *_ADDRESSES, "[::1]"):
             return _response("404 Not Found", b"")
         if method != "GET":
             return _response("405 Method Not Allowed", b"")
-        page = await self._on_return(parts.query, page_language(headers.get("accept-language", "")))
+        page = await self._on_return(query, page_language(headers.get("accept-language", "")))
         return _response("200 OK" if page.fine else "400 Bad Request", page.html())
 
 

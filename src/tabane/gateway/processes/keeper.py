@@ -7,10 +7,10 @@ is killed, the kernel kills the servers it started (PR_SET_PDEATHSIG), and the h
 behind.
 
 Requests and reports are dictionaries in frames over that socket; texts for the system are bytes. From the
-hub: ``spawn`` {key, argv, env, cwd, marker} with three file descriptors (stdin, stdout, stderr), ``stop``
-{key, grace}, ``kill`` {key}, ``ping``. To the hub: ``spawned`` {key, pid} or ``failed`` {key, step:
-cwd|exec|fork, errno}; ``exited`` {key, code, signal} when the server itself has ended; ``gone`` {key} when
-nothing of it is left; ``pong``.
+hub: ``spawn`` {key, argv, env, cwd, cage, marker} with three file descriptors (stdin, stdout, stderr),
+``stop`` {key, grace}, ``kill`` {key}, ``ping``. To the hub: ``spawned`` {key, pid} or ``failed`` {key, step:
+cwd|exec|fork|cage:PART, errno}; ``exited`` {key, code, signal} when the server itself has ended; ``gone``
+{key} when nothing of it is left; ``pong``.
 
 The keeper must use little memory. So it uses only the standard library, and of that ``_socket``, ``_signal``
 and ``marshal`` instead of socket, signal and json, whose imports (enum, selectors, re) would take a sixth
@@ -157,7 +157,8 @@ class Keeper:
     def _spawn(self, request: dict[str, Any]) -> None:
         key, stdio, self._fds = request["key"], self._fds[:3], self._fds[3:]
         try:
-            pid, pipe = launch.launch(request["argv"], request["env"], request["cwd"], stdio, self._control)
+            command = request["argv"], request["env"], request["cwd"]
+            pid, pipe = launch.launch(*command, stdio, self._control, request["cage"])
             self._instances[key] = SupervisedProcess(key, request["marker"], pid, pipe)
         except OSError as error:
             self._tell({"is": "failed", "key": key, "step": "fork", "errno": error.errno})

@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Sequence
+    from typing import Any
 else:
     import _signal as signal
 
@@ -44,13 +45,17 @@ def launch(
     cwd: bytes | None,
     stdio: Sequence[int],
     control: Callable[..., int] | None,
+    cage: dict[str, Any] | None = None,
 ) -> tuple[int, int]:
     """Start a process; return its pid, and a pipe that reports how exec went.
 
     The pipe ends without data once the program runs. Otherwise it contains the marshalled pair (step, errno),
-    where step is ``cwd`` or ``exec``. ``control`` is prctl, on Linux. Raises OSError if the system cannot
-    create another process.
+    where step is ``cwd``, ``exec``, or ``cage:`` and the part of the cage that cannot be had. ``control`` is
+    prctl, on Linux. ``cage`` is what :func:`tabane.gateway.cages.entering.enter` takes. Raises OSError if the
+    system cannot create another process.
     """
+    if cage is not None:
+        import tabane.gateway.cages.entering  # noqa: F401  before the fork, so that it is loaded once
     said, say = os.pipe()
     parent = os.getpid()
     try:
@@ -60,7 +65,7 @@ def launch(
         os.close(say)
         raise
     if pid == 0:
-        _become(argv, env, cwd, stdio, control, say, parent)
+        _become(argv, env, cwd, stdio, control, cage, say, parent)
     os.close(say)
     return pid, said
 
@@ -71,6 +76,7 @@ def _become(
     cwd: bytes | None,
     stdio: Sequence[int],
     control: Callable[..., int] | None,
+    cage: dict[str, Any] | None,
     say: int,
     parent: int,
 ) -> None:
@@ -89,13 +95,25 @@ def _become(
             step = "cwd"
             os.chdir(cwd)
             step = "exec"
+        if cage is not None:
+            step = "cage"
+            argv = _caged(cage, argv, env)
+            step = "exec"
         _exec(argv, env)
     except OSError as error:
-        os.write(say, marshal.dumps((step, error.errno or errno.EINVAL)))
+        part = f"{step}:{error.filename}" if step == "cage" else step
+        os.write(say, marshal.dumps((part, error.errno or errno.EINVAL)))
     except ValueError:  # a NUL in an argument, "=" in the name of a variable
         os.write(say, marshal.dumps((step, errno.EINVAL)))
     finally:
         os._exit(127)
+
+
+def _caged(cage: dict[str, Any], argv: list[bytes], env: dict[bytes, bytes]) -> list[bytes]:
+    """Put this process into its cage; return the command to run there. Raises OSError."""
+    from tabane.gateway.cages.entering import enter  # a keeper without cages does not need it
+
+    return enter(cage, argv, env)
 
 
 def _forget_signals() -> None:

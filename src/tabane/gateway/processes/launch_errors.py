@@ -18,7 +18,10 @@ from tabane.messages import Message, say
 def launch_error(
     argv: list[bytes], env: dict[bytes, bytes], cwd: bytes | None, step: str, number: int
 ) -> Message:
-    """Return the message for a start that failed at ``step`` (cwd, exec, fork) with errno ``number``."""
+    """Return the message for a start that failed at ``step`` with errno ``number``.
+
+    Steps: cwd, exec, fork, and ``cage:`` with the part of a cage that cannot be had.
+    """
     if step == "fork":
         return say(
             "The system cannot start another process ({detail}). End some processes, or raise the limit.",
@@ -26,7 +29,25 @@ def launch_error(
         )
     if step == "cwd":
         return _folder(os.fsdecode(cwd or b""), number)
+    if step.startswith("cage"):
+        return _cage(step.partition(":")[2], number)
     return _program(argv, env, cwd, number)
+
+
+def _cage(part: str, number: int) -> Message:
+    if part == "network":
+        return say(
+            "The network of its sandbox is limited to hosts, and the system allows no empty network for "
+            "that ({detail}). Allow user namespaces, or set network to true or false. It is not started "
+            "without its sandbox.",
+            detail=os.strerror(number),
+        )
+    return say(
+        "Its sandbox cannot be set up here ({part}: {detail}). It is not started without one. tabane doctor "
+        "lists what the system offers.",
+        part=part or "–",
+        detail=os.strerror(number),
+    )
 
 
 def _folder(cwd: str, number: int) -> Message:

@@ -126,16 +126,21 @@ class ChildProcesses:
         return None if self._link is None else self._link.pid
 
     async def spawn(
-        self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None = None
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str | None = None,
+        cage: Mapping[str, Any] | None = None,
     ) -> ChildProcess:
         """Start a program, in its own session, with only ``env`` and the marker as environment.
 
-        ``argv[0]`` is looked up on the PATH of ``env``. Raises UpstreamUnavailable, whose message names what
-        is missing, if it could not be started.
+        ``argv[0]`` is looked up on the PATH of ``env``. ``cage`` is what the keeper is told about its cage;
+        None for none. Raises UpstreamUnavailable, whose message names what is missing, if it could not be
+        started.
         """
         command = _encoded(argv, env, cwd)
         link = await self._keeper()
-        key, request = self._request(link, *command)
+        key, request = self._request(link, *command, None if cage is None else dict(cage))
         try:
             async with asyncio.timeout(self._timeout):
                 return await request.answer
@@ -212,7 +217,12 @@ class ChildProcesses:
                 os.umask(before)
 
     def _request(
-        self, link: KeeperLink, argv: list[bytes], env: dict[bytes, bytes], cwd: bytes | None
+        self,
+        link: KeeperLink,
+        argv: list[bytes],
+        env: dict[bytes, bytes],
+        cwd: bytes | None,
+        cage: dict[str, Any] | None,
     ) -> tuple[int, _SpawnRequest]:
         key = next(self._keys)
         ours, theirs = _pipes()
@@ -228,6 +238,7 @@ class ChildProcesses:
                 "argv": argv,
                 "env": request.env,
                 "cwd": cwd,
+                "cage": cage,
                 "marker": process_table.marker(self._token, key),
             },
             theirs,

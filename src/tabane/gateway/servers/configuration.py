@@ -31,7 +31,7 @@ from tabane.text.nearest_names import nearest
 TABLES = ("mcpServers", "servers")
 """Keys of the objects with servers: ours and most programs', and VS Code's."""
 
-_IGNORED = ("inputs", "$schema")
+_IGNORED = ("inputs", "$schema", "sandbox")
 
 
 FileStamp = tuple[int, int, int] | None

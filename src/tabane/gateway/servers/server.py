@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tabane.gateway.servers.oauth_keys import OAuthOptions
+from tabane.gateway.servers.sandbox_keys import SandboxProfile
 from tabane.gateway.servers.server_keys import ToolHints
 from tabane.gateway.servers.tool_overrides import ToolOverride
 from tabane.gateway.servers.variables import with_folder
@@ -33,11 +34,16 @@ class Server:
     ``description``, ``tags``, ``category``, ``keywords``, ``examples`` (of queries) and ``hints`` (about
     single tools) are the user's words for searching. ``overrides`` replace parts of single tools.
 
+    ``confirm`` are globs of tools whose calls a person approves, each on its own.
+
     ``ca`` is the path of a file of authorities that are trusted besides the system's. ``cert`` and ``key``
     are the files of the certificate that the server is shown. ``verify`` is whether its own certificate is
     verified. ``proxy`` is the URL of its proxy, if not the environment's. ``transport_given`` is whether the
     file contains ``type``; if not, a URL may be of either kind. ``oauth`` are the options of a login there;
     False if there is to be none, None if the server decides.
+
+    ``sandbox`` is the cage that its process runs in; None for none. ``image`` is that of the container that
+    it runs in; empty for none. ``cwd_given`` is whether the file contains ``cwd``.
 
     ``project`` is the folder of the project whose file defines the server; empty for one of the servers file.
     It is visible only to clients that work in that folder.
@@ -65,6 +71,9 @@ class Server:
     proxy: str = field(default="", repr=False)
     transport_given: bool = False
     oauth: OAuthOptions | bool | None = None
+    sandbox: SandboxProfile | None = None
+    image: str = ""
+    cwd_given: bool = False
     description: str = ""
     tags: tuple[str, ...] = ()
     category: str = ""
@@ -75,6 +84,7 @@ class Server:
     pin: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    confirm: tuple[str, ...] = ()
     prefix: str | None = None
     share: Share = "hub"
     share_given: bool = False
@@ -124,6 +134,9 @@ class Server:
             cert=None if self.cert is None else with_folder(self.cert, folder),
             key=None if self.key is None else with_folder(self.key, folder),
             proxy=with_folder(self.proxy, folder),
+            sandbox=self.sandbox
+            and self.sandbox.with_texts([with_folder(text, folder) for text in self.sandbox.texts()]),
+            image=with_folder(self.image, folder),
             needs_folder=False,
         )
 
@@ -140,6 +153,7 @@ _PROCESS = (
     *("transport", "transport_given", "command", "args", "env", "inherit", "cwd", "url"),
     *("headers", "ca", "proxy"),
     *("cert", "key", "verify", "oauth"),
+    *("sandbox", "image", "cwd_given"),
     *("share", "needs_folder", "roots", "capabilities", "project"),
 )
 

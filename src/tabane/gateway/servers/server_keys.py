@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from tabane.gateway.servers.key_values import InvalidKeyValue, is_plain
 from tabane.gateway.servers.oauth_keys import oauth
+from tabane.gateway.servers.sandbox_keys import sandbox
 from tabane.gateway.servers.tool_overrides import read_overrides
 from tabane.messages import Message, say
 from tabane.text.nearest_names import nearest
@@ -197,13 +198,16 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
     "pin": text_or_texts,
     "allow": texts,
     "deny": texts,
+    "confirm": text_or_texts,
     "prefix": text,
     "share": one_of("hub", "roots", "client"),
     "timeout": timeout,
     "maxConcurrency": whole(1, MOST_CALLS),
     "maxResultTokens": whole(LEAST_TOKENS, MOST_TOKENS),
     "cache": anything,
-    "sandbox": anything,
+    "sandbox": sandbox,
+    "sandboxEnabled": switch,
+    "image": text,
     "oauth": oauth,
 }
 

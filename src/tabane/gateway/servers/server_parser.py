@@ -12,6 +12,7 @@ from tabane.gateway.servers.key_values import InvalidKeyValue
 from tabane.gateway.servers.oauth_keys import OAuthOptions
 from tabane.gateway.servers.plain_secrets import plain_secrets
 from tabane.gateway.servers.redaction import fingerprint, written_secrets
+from tabane.gateway.servers.sandbox_keys import SandboxProfile, sandbox_of_editor
 from tabane.gateway.servers.server import Server, Share, Transport, unusable
 from tabane.gateway.servers.server_keys import (
     ELSEWHERE,
@@ -26,7 +27,10 @@ from tabane.gateway.servers.variables import Expansion, Variables, escaped, expa
 from tabane.messages import Message, say
 
 _MILLISECONDS = 1_000
-_EXPANDED = ("command", "args", "env", "cwd", "url", "headers", "ca", "cert", "key", "proxy", "oauth")
+_EXPANDED = (
+    *("command", "args", "env", "cwd", "url", "headers", "ca", "cert", "key", "proxy", "oauth", "image"),
+    "sandbox",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,7 @@ class _DefinitionReader:
             self._read_key(entry)
         self._settle_timeout()
         self._settle_tls()
+        self._settle_sandbox()
         if self.values.get("cache"):
             self.warn("cache", say("caching of results is not supported yet. This server works without it."))
 
@@ -195,6 +200,19 @@ class _DefinitionReader:
             )
             self.warn("tls", what)
 
+    def _settle_sandbox(self) -> None:
+        """Read VS Code's "sandboxEnabled", whose rules are the object "sandbox" of the file."""
+        if not self.values.get("sandboxEnabled") or "sandbox" in self.lines:
+            return
+        self.lines["sandbox"] = self.line("sandboxEnabled")
+        root = self.place.document.value
+        try:
+            given = root.get("sandbox") if isinstance(root, dict) else None
+            self.values["sandbox"] = sandbox_of_editor(given)
+        except InvalidKeyValue as wrong:
+            why = say('"{key}" must be {allowed}.', key="sandbox" + wrong.inside, allowed=wrong.allowed)
+            self.mistyped.append(ServerProblem(self.line("sandbox"), why, "sandboxEnabled"))
+
     def warn(self, key: str, what: Message) -> None:
         self._warn(self.line(key), what)
 
@@ -228,9 +246,8 @@ class _DefinitionReader:
     def problems(self) -> list[ServerProblem]:
         """Return everything in the definition that has to be changed."""
         found = [*self.mistyped]
-        found += [
-            ServerProblem(self.line(key), why, key) for key, why in _NOT_BUILT.items() if self.values.get(key)
-        ]
+        if (uncaged := self._without_process()) is not None:
+            found.append(uncaged)
         if not found and (untransported := self._without_transport()):
             found.append(untransported)
         return found
@@ -249,12 +266,20 @@ class _DefinitionReader:
             return ServerProblem(self.line("enabled"), why)
         return ServerProblem(self.line("disabled"), why) if self.values.get("disabled") else None
 
+    def _without_process(self) -> ServerProblem | None:
+        """Return the fault of a cage or container for a server that has no process here."""
+        key = next((key for key in ("image", "sandbox") if self.values.get(key)), None)
+        if key is None or self.transport == "stdio":
+            return None
+        why = say("{key} is for servers that Tabane starts, and this one is at a URL. Remove it.", key=key)
+        return ServerProblem(self.line(key), why, key)
+
     def _without_transport(self) -> ServerProblem | None:
         command, url, kind = (self.values.get(key) for key in ("command", "url", "type"))
         if command and url and not kind:
             why = say('it has both command and url; set "type" to choose one.')
             return ServerProblem(self.line("url"), why, "url")
-        if not (url if self.transport != "stdio" else command):
+        if not (url if self.transport != "stdio" else command or self.values.get("image")):
             what = "command" if self.transport == "stdio" else "url"
             return ServerProblem(self.member.line, say("it has no {key}.", key=what), what)
         return None
@@ -288,6 +313,9 @@ class _DefinitionReader:
             proxy=values.get("proxy", ""),
             transport_given="type" in values,
             oauth=values.get("oauth"),
+            sandbox=values.get("sandbox"),
+            image=values.get("image", ""),
+            cwd_given=bool(values.get("cwd")) or bool(self.place.project),
             description=values.get("description", ""),
             tags=values.get("tags", ()),
             category=values.get("category", ""),
@@ -298,6 +326,7 @@ class _DefinitionReader:
             pin=values.get("pin", ()),
             allow=values.get("allow", ()),
             deny=deny,
+            confirm=values.get("confirm", ()),
             prefix=values.get("prefix"),
             share=cast("Share", values.get("share", "hub")),
             share_given="share" in values,
@@ -351,6 +380,8 @@ def _with_variables(
         cert=_file("".join(done["cert"]), keep(found.place.folder), keep(variables.home)),
         key=_file("".join(done["key"]), keep(found.place.folder), keep(variables.home)),
         proxy="".join(done["proxy"]),
+        sandbox=_with_paths(server.sandbox, done["sandbox"], keep(found.place.folder), keep(variables.home)),
+        image="".join(done["image"]),
         overrides=overrides,
         oauth=_with_texts(server.oauth, done["oauth"], found.place.folder, variables.home),
         secrets=tuple(dict.fromkeys(secrets)),
@@ -375,7 +406,18 @@ def _with_texts(
     return oauth.with_texts(filled)
 
 
+def _with_paths(
+    profile: SandboxProfile | None, texts: list[str], folder: str, home: str
+) -> SandboxProfile | None:
+    """Return a profile with expanded and absolute paths."""
+    if profile is None:
+        return None
+    return profile.with_texts([_working_folder(text, folder, home) for text in texts])
+
+
 def _texts_of(value: Any) -> list[str]:
+    if isinstance(value, SandboxProfile):
+        return value.texts()
     if isinstance(value, OAuthOptions):
         return list(value.texts().values())
     if isinstance(value, bool):
@@ -422,11 +464,3 @@ def _working_folder(cwd: str, base: str, home: str) -> str:
     if cwd.startswith("${workspaceFolder}"):
         return cwd
     return os.path.normpath(os.path.join(base, _from_home(cwd, home)))
-
-
-_NOT_BUILT = {
-    "sandbox": say(
-        "a sandbox is not supported yet, so this server is not started. To start it "
-        "without a sandbox, remove the key."
-    ),
-}

@@ -142,10 +142,11 @@ class Call:
     session it is made for, ``client`` the client, which may have several at the same time, ``holder`` the
     identity of the client: calls that wait take turns between holders. ``mirrored`` are the arguments that
     HTTP repeats in headers. A ``safe`` call may be sent again if its answer was lost. ``marks`` takes the
-    times of a call that is watched.
+    times of a call that is watched. ``capabilities`` are told to a modern upstream unless ``meta`` has some.
     """
 
     __slots__ = (
+        "capabilities",
         "client",
         "deadline",
         "done",
@@ -185,8 +186,9 @@ class Call:
         safe: bool = False,
         unsent: Callable[[], int] = lambda: 0,
         marks: CallMarks | None = None,
+        capabilities: bytes = b"{}",
     ) -> None:
-        self.method, self.params, self.meta = method, params, meta
+        self.method, self.params, self.meta, self.capabilities = method, params, meta, capabilities
         self.on_reply, self.on_notice, self.on_question = on_reply, on_notice, on_question
         self.timeout, self.session, self.holder = timeout, session, holder
         self.client = client or session

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from msgspec import Raw
 
+from tabane.errors import UpstreamUnavailable
+from tabane.gateway.launchers.caged_downloads import CagedDownloads
 from tabane.gateway.launchers.package_downloads import PackageDownloads
 from tabane.gateway.processes.child_environment import (
     EnvironmentNames,
@@ -22,6 +24,7 @@ from tabane.gateway.processes.stderr import StderrLog
 from tabane.gateway.servers.redaction import Redactor
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.call import Call, StdioTransport, UpstreamTransport
+from tabane.gateway.upstreams.connected_cages import ConnectedCages
 from tabane.gateway.upstreams.connection import UpstreamConnection
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.http_credentials import RequestCredentials
@@ -32,6 +35,7 @@ from tabane.wire.era import Era
 from tabane.wire.json import Members
 
 if TYPE_CHECKING:
+    from tabane.gateway.cages.cages import Cages
     from tabane.gateway.upstreams.http_client import UpstreamHttpClient
 
 GRACE = 2.0
@@ -49,7 +53,8 @@ class Connector:
     message. ``downloads`` returns the time for one download in seconds, and how many may run at the same
     time. ``preparation`` makes servers ready to be started. ``extensions`` returns those of the protocol that
     a server is told of that all clients share. ``chain`` recognizes this hub among its servers.
-    ``credentials`` returns those of a login at a server; None if it is used without one.
+    ``credentials`` returns those of a login at a server; None if it is used without one. ``cages`` returns
+    the builder of cages; it is called only for a server that has a sandbox or an image.
     """
 
     def __init__(
@@ -64,11 +69,15 @@ class Connector:
         extensions: Callable[[], Members] = dict,
         chain: HubChain | None = None,
         credentials: Callable[[Server], RequestCredentials | None] = lambda server: None,
+        cages: Callable[[], Cages] | None = None,
     ) -> None:
+        self.cages = ConnectedCages(cages, environment)
         self._extensions, self._chain, self._credentials = extensions, chain, credentials
         self._loop, self._batch, self._processes = loop, batch, processes
         self._logs, self._environment, self._max_line = logs, environment, max_line
-        self.preparation = PackageDownloads(loop, processes, logs, environment, downloads)
+        self.preparation = CagedDownloads(
+            PackageDownloads(loop, processes, logs, environment, downloads), self.cages.dressed
+        )
 
     def obstacle(self, server: Server) -> Message | None:
         """Return why the server cannot be started, as far as that is known without a start. Blocks.
@@ -78,6 +87,8 @@ class Connector:
         """
         if server.transport != "stdio" or (server.needs_folder and "${" in f"{server.command}{server.cwd}"):
             return None
+        if server.image:
+            return self.cages.container_problem()
         environment = child_environment(self._environment, server.env, server.inherit)
         return obstacle(server.command, environment, server.cwd)
 
@@ -101,8 +112,9 @@ class Connector:
     async def _start(
         self, server: Server, on_notice: Callable[[str, Raw], None], on_closed: Callable[[str], None]
     ) -> StdioConnection:
+        server = self.cages.dressed(server)
         environment = child_environment(self._environment, server.env, server.inherit)
-        child = await self._processes.spawn([server.command, *server.args], environment, server.cwd)
+        child = await self._spawn(server, environment)
         redact = Redactor(server.secrets).text
         stderr = StderrLog(self._loop, child.stderr_fd, self._logs, server.name, redact)
         conversation = self._conversation(server, on_notice, on_closed)
@@ -112,6 +124,30 @@ class Connector:
         # end is still read.
         child.exited.add_done_callback(lambda exit: channel.finish(str(exit.result())))
         return StdioConnection(server, conversation, child, stderr, redact)
+
+    async def _spawn(self, server: Server, environment: Mapping[str, str]) -> ChildProcess:
+        """Start the process of a dressed server, in its cage if it has one."""
+        argv = [server.command, *server.args]
+        if (traced := self.cages.traced(server.name, argv)) is not None:
+            return await self._processes.spawn(traced, environment, server.cwd)
+        if server.sandbox is None:
+            return await self._processes.spawn(argv, environment, server.cwd)
+        why = await asyncio.to_thread(obstacle, server.command, dict(environment), server.cwd)
+        if why is not None:
+            raise UpstreamUnavailable(why)
+        start = await asyncio.to_thread(self.cages.build, server, server.sandbox, environment)
+
+        def remove() -> None:
+            self._loop.run_in_executor(None, self.cages.remove, start.groups)
+
+        try:
+            child = await self._processes.spawn(start.argv, start.env, server.cwd, start.orders)
+        except BaseException:
+            remove()
+            raise
+        if start.groups:
+            child.gone.add_done_callback(lambda _: remove())
+        return child
 
     def _channel(self, child: ChildProcess, conversation: Conversation) -> LineChannel:
         channel = LineChannel(

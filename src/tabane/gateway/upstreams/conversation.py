@@ -133,7 +133,8 @@ class Conversation:
         )
         peer = await handshake.perform(known, probe_timeout)
         fault = self._chain.fault(self._name, peer.hubs) if self._chain else None
-        if fault is not None:
+        if self._chain and fault is not None:
+            self._chain.on_circle(self._name)
             raise UpstreamRefused(0, fault)
         self.peer = peer
         return peer
@@ -203,7 +204,7 @@ class Conversation:
             return
         meta = call.meta
         if era is Era.MODERN:
-            meta = eras.enveloped(meta, CLIENT, self._announced if calls is self._asks else b"{}")
+            meta = eras.enveloped(meta, CLIENT, self._announced if calls is self._asks else call.capabilities)
         else:
             if "requestState" in call.params:
                 call.answer(UpstreamReply(error=Raw(NOT_ITS_STATE), era=era))

@@ -42,11 +42,15 @@ def hub_ids(meta: Members) -> tuple[str, ...]:
 
 
 class HubChain:
-    """The hubs before and behind this one. ``behind`` returns the ids of those among its servers."""
+    """The hubs before and behind this one. ``behind`` returns the ids of those among its servers.
+
+    ``on_circle`` is called with the name of each server that is this hub itself.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.own = secrets.token_hex(8)
         self.behind: Callable[[], Iterable[str]] = lambda: ()
+        self.on_circle: Callable[[str], None] = lambda server: None
         self._clock = clock
         self._clients: dict[str, tuple[float, tuple[str, ...]]] = {}
 

@@ -65,6 +65,10 @@ class Instances:
         """Yield the instances of one server."""
         return (instance for (name, _), instance in self._by_key.items() if name == server)
 
+    def retiring(self, server: str) -> list[Upstream]:
+        """Return the released instances of one server whose last calls have not been answered yet."""
+        return [instance for instance in self._retiring if instance.server.name == server]
+
     def __iter__(self) -> Iterator[Upstream]:
         return iter(list(self._by_key.values()))
 
@@ -90,10 +94,11 @@ class Instances:
         """
         few = ("", _IN_PROJECT)
         for key in [key for key in self._by_key if key[0] == server and (not shared_only or key[1] in few)]:
-            self._begin(self._retire(self._by_key.pop(key)))
+            instance = self._by_key.pop(key)
+            self._retiring.add(instance)
+            self._begin(self._retire(instance))
 
     async def _retire(self, instance: Upstream) -> None:
-        self._retiring.add(instance)
         try:
             await instance.retire()
         finally:

@@ -36,6 +36,9 @@ MOST = 256
 MOST_URLS = 256
 """URLs that users of one upstream were asked to open, and whose end it may announce."""
 
+MOST_LOGGED = 50
+"""Refused questions of one connection that are logged."""
+
 COMPLETE = "notifications/elicitation/complete"
 NO_CLIENT = "no single client behind this hub can be asked"
 
@@ -70,6 +73,7 @@ class ServerRequests:
         self._open: dict[bytes, ServerRequest] = {}
         self._urls: OrderedDict[str, Call] = OrderedDict()
         self._on_answer = self._answered  # one object for all questions
+        self._refused = 0
 
     @property
     def open(self) -> int:
@@ -189,6 +193,8 @@ class ServerRequests:
             return NO_CLIENT
         if len(self._open) >= MOST:
             return f"{MOST} questions are open already"
+        if name in self._open:  # it could not be said which of them an answer is for
+            return "its id is that of a question that is open"
         params = Raw(b"{}") if frame.params is UNSET else frame.params
         question = ServerRequest(str(frame.method), params, self._on_answer, name, about)
         question.deadline = self._loop.time() + LIMIT
@@ -221,7 +227,9 @@ class ServerRequests:
             roots = json.encode({"roots": [{"uri": root} for root in self._roots]})
             self._say(json.result_line(name, roots), about)
             return
-        log.warning("%s asked its client for %s; refused: %s", self._name, method, why)
+        self._refused += 1
+        if self._refused <= MOST_LOGGED:
+            log.warning("%s asked its client for %s; refused: %s", self._name, method, why)
         text = f"{method} is not available: {why}"
         self._say(json.error_line(name, json.error_object(eras.METHOD_NOT_FOUND, text)), about)
 

@@ -29,7 +29,7 @@ _FILES = (
 )
 _MADE_AGAIN = frozenset(
     (
-        *("backups", "environment", "path", "hub.lock", "hub.sock", "keyring-names", "logs", "models"),
+        *("backups", "cages", "environment", "path", "hub.lock", "hub.sock", "keyring-names", "logs", "models"),
         *("registry-cache", "tasks.db", "tools.db", "version", "web-sessions.json"),
     )
 )

@@ -24,6 +24,7 @@ from tabane.wire.json import InvalidJson, Members
 from tabane.wire.negotiation import filtered, names_extensions
 from tabane.wire.questions import (
     ASKING,
+    NOTHING,
     Features,
     missing_capability,
     required_capabilities,
@@ -82,15 +83,17 @@ class ClientCalls:
         """
         session, legacy = self._session, self._session.era is not Era.MODERN
 
+        # It must not refer to the call, which refers to it: only the garbage collector frees a circle.
         def replied(reply: UpstreamReply) -> None:
             if legacy and asks_for_input(reply):
                 self._ask_in_rounds(key, name, reply)
                 return
-            sent, _, _ = self._in_flight.pop(key, (call, None, None))
+            sent = self._in_flight.pop(key, None)
             self._rounds.pop(key, None)
             if not legacy and reply.error is not None:
-                lacking = sent.lacking - session.features
-                reply = self._in_modern_words(call, name, reply, reply.error, lacking)
+                lacking = sent[0].lacking - session.features if sent else NOTHING
+                binding = self._binding(method, params, name)
+                reply = self._in_modern_words(binding, reply, reply.error, lacking)
             on_reply(reply)
 
         if opened.meta is not None:
@@ -98,8 +101,6 @@ class ClientCalls:
 
         if not legacy:
             meta = filtered(meta, session.carried) if names_extensions(meta) else meta
-        elif self.questions is not None and eras.META_CAPABILITIES not in meta:
-            meta = {**meta, eras.META_CAPABILITIES: Raw(self.questions.capabilities)}
         if self.level is not None:
             meta = {**meta, eras.META_LOG_LEVEL: Raw(json.quote(eras.LOG_LEVELS[self.level]))}
         call = Call(
@@ -117,6 +118,7 @@ class ClientCalls:
             safe=safe,
             unsent=lambda: session.unsent,
             marks=opened.marks,
+            capabilities=self.questions.capabilities if self.questions is not None else b"{}",
         )
         if not legacy and "requestState" in params and self._resumes(key, call, name, opened):
             return None
@@ -127,6 +129,13 @@ class ClientCalls:
     def detach(self, key: bytes) -> None:
         """Let go of a call, which goes on without its client. Its reply needs another taker."""
         del self._in_flight[key]
+
+    def continues(self, method: bytes, params: Members, name: str) -> bool:
+        """Return whether a request can only continue a parked call, and is never sent as a new one."""
+        if self._session.era is not Era.MODERN or "requestState" not in params:
+            return False
+        holder = self._session.caller.access.holder
+        return self._parked.continues(params, CallBinding(holder, method, name, digest_of(params)))
 
     # -- questions of servers ----------------------------------------------------------------------
 
@@ -142,7 +151,7 @@ class ClientCalls:
             return False
         caller = self._session.caller
         features = self._features
-        binding = self._binding(call, name)
+        binding = self._binding(call.method, call.params, name)
         parked = ParkedCall(
             self._parked, call, upstream, caller, server, name, binding, features, call.on_reply
         )
@@ -150,7 +159,7 @@ class ClientCalls:
 
     def _resumes(self, key: bytes, call: Call, name: str, opened: OpenCall) -> bool:
         """Continue the parked call that a request belongs to. Return whether it has been dealt with."""
-        binding = self._binding(call, name)
+        binding = self._binding(call.method, call.params, name)
         if (kept := self._parked.is_kept(call.params, binding)) is not None:
             restoring = self._restore(kept, binding, key, call, name, opened)
             self._session.run(Raw(key), restoring)
@@ -179,7 +188,7 @@ class ClientCalls:
         self._resumes(key, call, name, opened)
 
     def _in_modern_words(
-        self, call: Call, name: str, reply: UpstreamReply, error: Raw, lacking: Features
+        self, binding: CallBinding, reply: UpstreamReply, error: Raw, lacking: Features
     ) -> UpstreamReply:
         """Return an error for a modern client, which knows none that wants URLs to be opened first.
 
@@ -189,8 +198,8 @@ class ClientCalls:
         urls = urls_required(error)
         if not urls:
             return UpstreamReply(error=Raw(missing_capability(lacking, error))) if lacking else reply
-        if call.method in ASKING and "url" in self._features:
-            asked = self._parked.ask_to_open(urls, self._binding(call, name))
+        if binding.method in ASKING and "url" in self._features:
+            asked = self._parked.ask_to_repeat(urls, binding)
             return UpstreamReply(result=asked, era=Era.MODERN)
         needed = {"requiredCapabilities": required_capabilities(urls.values())}
         text = "the server needs the user to open a URL"
@@ -202,8 +211,8 @@ class ClientCalls:
         features = self._session.features
         return features if self._session.caller.access.holder == LOCAL.holder else features - {"roots"}
 
-    def _binding(self, call: Call, name: str) -> CallBinding:
-        return CallBinding(self._session.caller.access.holder, call.method, name, digest_of(call.params))
+    def _binding(self, method: bytes, params: Members, name: str) -> CallBinding:
+        return CallBinding(self._session.caller.access.holder, method, name, digest_of(params))
 
     def _ask_in_rounds(self, key: bytes, name: str, reply: UpstreamReply) -> None:
         """Ask the client what a modern server's result asks, and repeat the call with the answers."""
@@ -228,6 +237,7 @@ class ClientCalls:
             call.method, params, call.meta, call.on_reply, call.on_notice, call.timeout,
             on_question=call.on_question, session=call.session, holder=call.holder, client=call.client,
             mirrored=call.mirrored, safe=call.safe, unsent=call.unsent, marks=call.marks,
+            capabilities=call.capabilities,
         )  # fmt: skip
         _, _, opened = self._in_flight[key]
         self._in_flight[key] = (again, upstream, opened)

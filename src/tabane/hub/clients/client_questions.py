@@ -148,15 +148,20 @@ class ClientQuestions:
         name: str,
         question: Question,
         on_answer: Callable[[UpstreamReply], None],
+        *,
+        listed: bool = True,
     ) -> Callable[[str], None]:
-        """Put a question, to the client or on the page. Return what withdraws it. Raises CannotAsk."""
+        """Put a question, to the client or on the page. Return what withdraws it. Raises CannotAsk.
+
+        If it is not ``listed``, nobody but the client can answer it.
+        """
         if len(self._open) >= MOST_OPEN:
             raise CannotAsk(f"{MOST_OPEN} questions to the client are open already")
         params = self._params(question)
         asked = ""
 
         def over(reply: UpstreamReply) -> None:
-            self._hub.open.drop(listed)
+            self._hub.open.drop(entry)
             on_answer(reply)
 
         def give(reply: UpstreamReply) -> None:
@@ -164,11 +169,12 @@ class ClientQuestions:
             over(reply)
 
         def withdraw(reason: str) -> None:
-            self._hub.open.drop(listed)
+            self._hub.open.drop(entry)
             self._withdraw(asked, about, reason)
 
-        listed = PutQuestion(self._session.caller, server, name, question, give)
-        self._hub.open.put(listed)
+        entry = PutQuestion(self._session.caller, server, name, question, give)
+        if listed:
+            self._hub.open.put(entry)
         if params is not None:
             asked = self._put(question.method, Raw(params), about, over)
         return withdraw

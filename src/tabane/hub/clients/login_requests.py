@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any
 
 from msgspec import Raw
 
@@ -19,24 +18,25 @@ from tabane.errors import LoginRequired, TabaneError
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.logins.logins import ServerLogins
 from tabane.gateway.servers.server import Server
-from tabane.gateway.tools.tool import tool_failure
-from tabane.gateway.upstreams.call import UpstreamReply
 from tabane.gateway.upstreams.server_requests import COMPLETE
 from tabane.gateway.visibility import START_LOGIN
-from tabane.hub.clients.client_questions import CannotAsk, ClientQuestions, SessionClient
-from tabane.hub.questions.handles import CallBinding, digest_of
+from tabane.hub.clients.client_questions import CannotAsk
+from tabane.hub.clients.repeatable_requests import (
+    MOST_ROUNDS,
+    SIGN,
+    RepeatableRequest,
+    RepeatableRequests,
+    action_of,
+)
+from tabane.hub.questions.handles import LOGIN
 from tabane.hub.questions.questions import HubQuestions
 from tabane.messages import Message, say
 from tabane.operations import LOCAL
 from tabane.wire import json
 from tabane.wire.era import Era
-from tabane.wire.json import InvalidJson, Members
 from tabane.wire.questions import Question
 
 log = logging.getLogger(__name__)
-
-REPEATABLE = frozenset({"tools/call", "prompts/get", "resources/read"})
-"""Methods that are made again after a login."""
 
 LONGEST = 600.0
 """Seconds that a request waits for a login."""
@@ -44,86 +44,26 @@ LONGEST = 600.0
 FIRST_PART = 20.0
 """Seconds that the authorization server has to begin a login."""
 
-SIGN = 10.0
-"""Seconds between two messages of progress."""
-
-MOST_ROUNDS = 3
-"""Logins that one request may ask for. A server that wants more has a fault."""
-
 MOST_WAITING = 256
 """Requests of the whole hub that wait for logins. Further ones get the text at once."""
-
-
-class LoginClient(SessionClient, Protocol):
-    """The client of a session whose requests may wait for a login."""
-
-    questions: ClientQuestions | None
-
-    def fail(self, request_id: Raw | bytes, error: TabaneError) -> None: ...
-
-
-@dataclass(slots=True)
-class RepeatableRequest:
-    """A request that has not been answered, and ``again``, which makes it once more.
-
-    ``agreed``: the user has agreed to open the page, so the login is only awaited.
-    """
-
-    method: str
-    params: Members
-    meta: Members
-    again: Callable[[], Coroutine[Any, Any, None] | None]
-    agreed: bool = False
-    rounds: int = 0
 
 
 class LoginRequests:
     """The requests of one client that may turn out to need a login."""
 
-    __slots__ = ("_gateway", "_hub", "_kept", "_session")
+    __slots__ = ("_gateway", "_hub", "_requests", "_session")
 
-    def __init__(self, session: LoginClient, gateway: Gateway, hub: HubQuestions) -> None:
-        self._session, self._gateway, self._hub = session, gateway, hub
-        self._kept: dict[bytes, RepeatableRequest] = {}
-
-    def begun(
-        self,
-        request_id: Raw,
-        method: str,
-        params: Members,
-        meta: Members,
-        handler: Callable[[Members, Members], Coroutine[Any, Any, None] | None],
-    ) -> Members:
-        """Keep a request until it is answered, and return its parameters for ``handler``.
-
-        Raises ProtocolRefusal if it answers a question about a login that is not open any more.
-        """
-        agreed = None
-        if "requestState" in params and self._session.era is Era.MODERN:
-            agreed = self._hub.parked.opened(params, self._binding(method, params))
-        if agreed is not None:
-            params = {key: params[key] for key in params if key not in ("requestState", "inputResponses")}
-        kept = RepeatableRequest(method, params, meta, lambda: handler(params, meta), agreed=bool(agreed))
-        if agreed is False:
-            kept.rounds = MOST_ROUNDS  # the user declined: nothing more is asked
-        self._kept[bytes(request_id)] = kept
-        return params
-
-    def over(self, key: bytes) -> None:
-        """Forget a request that was answered or cancelled."""
-        self._kept.pop(key, None)
-
-    def clear(self) -> None:
-        """Forget all requests: the client is gone."""
-        self._kept.clear()
+    def __init__(self, requests: RepeatableRequests, gateway: Gateway, hub: HubQuestions) -> None:
+        self._requests, self._gateway, self._hub = requests, gateway, hub
+        self._session = requests.session
 
     def takes(self, request_id: Raw | bytes, error: LoginRequired) -> bool:
         """Take a request that failed because of a missing login. Return whether it will be answered here."""
-        kept = self._kept.get(bytes(request_id))
+        kept = self._requests.get(bytes(request_id))
         if kept is None:
             return False
         if self._logins is None or not self._may_begin or self._hub.login_waits >= MOST_WAITING:
-            self._fail(request_id, kept, error)
+            self._requests.fail(request_id, kept, error)
         else:
             self._session.run(Raw(request_id), self._settle(Raw(request_id), kept, error))
         return True
@@ -136,29 +76,25 @@ class LoginRequests:
         try:
             asked = await self._log_in(bytes(request_id), kept, error)
         except TabaneError as refusal:
-            self._fail(request_id, kept, refusal)
+            self._requests.fail(request_id, kept, refusal)
             return
         finally:
             self._hub.login_waits -= 1
         if asked is not None:
             self._session.answer(request_id, bytes(asked))
             return
-        self._session.no_longer_runs(request_id)
-        later = kept.again()
-        if later is not None:
-            self._session.run(request_id, later)
+        self._requests.again(request_id, kept)
 
     async def _log_in(self, key: bytes, kept: RepeatableRequest, error: LoginRequired) -> Raw | None:
         """Return when the user has logged in, or the question for a modern client. Raises TabaneError."""
         server = self._gateway.server(error.server)
-        if kept.agreed:
-            kept.agreed = False
+        if kept.answer is not None and kept.answer.about == LOGIN:
+            if not kept.answer.agreed:  # nothing more is asked
+                raise error
+            kept.answer = None
             if await self._awaited(key, kept, server):
                 return None
-        if kept.rounds >= MOST_ROUNDS:
-            raise error
-        kept.rounds += 1
-        begun = await self._begin(server, error)
+        begun = await self._begin(kept, server, error)
         page = begun.get("url") or begun.get("verification_url")
         if page is None:  # a client that acts for itself is logged in at once
             return None
@@ -168,8 +104,7 @@ class LoginRequests:
         if self._session.era is Era.MODERN:
             if "url" not in self._session.features:
                 raise _with_page(error, begun, page)
-            binding = self._binding(kept.method, kept.params)
-            return self._hub.parked.ask_to_open({"login": question}, binding, login=True)
+            return self._requests.asking(kept, question, LOGIN)
         try:
             if not await self._agreed(key, kept, server, question):
                 raise error
@@ -177,9 +112,12 @@ class LoginRequests:
             raise _with_page(error, begun, page) from None
         return None
 
-    async def _begin(self, server: Server, error: LoginRequired) -> dict[str, Any]:
+    async def _begin(self, kept: RepeatableRequest, server: Server, error: LoginRequired) -> dict[str, Any]:
         """Begin a login, or join the one that waits. Raises ``error`` if none can begin."""
         assert self._logins is not None  # takes
+        if kept.rounds >= MOST_ROUNDS:
+            raise error
+        kept.rounds += 1
         here = self._session.caller.access.holder == LOCAL.holder
         try:
             async with asyncio.timeout(FIRST_PART):
@@ -200,7 +138,8 @@ class LoginRequests:
             if (left := end - loop.time()) <= 0:
                 raise _failed(server, say("nobody finished it in time"))
             count += 1
-            self._tell_progress(key, kept.meta, server, count)
+            said = say("Waiting for the login at {server!n}", server=server.name)
+            self._requests.tell_progress(key, kept.meta, said, count)
             await logins.wait(server, min(left, SIGN))
         if attempt is not None and attempt.state == "failed":
             raise _failed(server, attempt.reason)
@@ -211,37 +150,19 @@ class LoginRequests:
 
         Raises CannotAsk, and LoginRequired if the login has failed.
         """
-        questions = self._session.questions
-        if questions is None or "url" not in questions.features:
-            raise CannotAsk("the client cannot be asked to open a URL")
-        answer: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-
-        def answered(reply: UpstreamReply) -> None:
-            if not answer.done():
-                answer.set_result(_accepts(reply))
-
-        withdraw = questions.put(key, server.name, _name(kept.params) or kept.method, question, answered)
+        answer, withdraw = self._requests.put(key, kept, server.name, question)
         waiting = asyncio.ensure_future(self._awaited(key, kept, server))
         try:
             await asyncio.wait((answer, waiting), return_when=asyncio.FIRST_COMPLETED)
             # The login may also end without an answer: by another client, or at the command line.
-            return (not answer.done() or answer.result()) and await waiting
+            return (not answer.done() or action_of(answer.result())[0] == "accept") and await waiting
         finally:
             waiting.cancel()
             withdraw("the login has ended")
-            if answer.done() and not answer.cancelled() and answer.result():
+            if answer.done() and not answer.cancelled() and action_of(answer.result())[0] == "accept":
                 self._tell_complete(key, question)
 
     # -- what the client is told -------------------------------------------------------------------
-
-    def _fail(self, request_id: Raw | bytes, kept: RepeatableRequest, error: TabaneError) -> None:
-        """Answer with a text: for a tool as its result, so that the model reads it."""
-        session = self._session
-        self.over(bytes(request_id))
-        if kept.method == "tools/call":
-            session.answer(Raw(request_id), tool_failure(error, session.caller.lang))
-        else:
-            session.fail(request_id, error)
 
     def _question(self, server: Server, why: Message | None, begun: Mapping[str, Any], page: str) -> Question:
         """Return the question for the user. Its id is that of the login, with that of the session."""
@@ -249,16 +170,6 @@ class LoginRequests:
         name = f"login-{self._session.key}-{begun['id']}"
         asked = {"mode": "url", "message": message, "url": page, "elicitationId": name}
         return Question("url", json.encode(asked))
-
-    def _tell_progress(self, key: bytes, meta: Members, server: Server, count: int) -> None:
-        token = meta.get("progressToken")
-        if token is None:
-            return
-        # The server's own progress follows, and has to be larger.
-        said = say("Waiting for the login at {server!n}", server=server.name)
-        note = {"progress": count / 1e6, "message": said.render(self._session.caller.lang)}
-        params = Raw(json.join({**json.fields(json.encode(note)), "progressToken": token}))
-        self._session.tell(json.notification_line("notifications/progress", params), key)
 
     def _tell_complete(self, key: bytes, question: Question) -> None:
         name = json.fields(question.params)["elicitationId"]
@@ -274,22 +185,6 @@ class LoginRequests:
     def _may_begin(self) -> bool:
         """Return whether the client's user may begin logins, which are those of the whole hub."""
         return self._session.caller.access.allows(START_LOGIN)
-
-    def _binding(self, method: str, params: Members) -> CallBinding:
-        holder = self._session.caller.access.holder
-        return CallBinding(holder, method.encode(), _name(params), digest_of(params))
-
-
-def _name(params: Members) -> str:
-    """Return the name or URI in a request, as the client wrote it."""
-    return json.text(params.get("name")) or json.text(params.get("uri")) or ""
-
-
-def _accepts(reply: UpstreamReply) -> bool:
-    try:
-        return reply.result is not None and json.text(json.fields(reply.result).get("action")) == "accept"
-    except InvalidJson:
-        return False
 
 
 def _message(server: Server, why: Message | None, begun: Mapping[str, Any]) -> Message:

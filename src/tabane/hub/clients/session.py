@@ -11,18 +11,27 @@ import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import UNSET, Raw
 
-from tabane.errors import HubDraining, HubError, LoginRequired, RateLimited, TabaneError
+from tabane.errors import (
+    ApprovalRefused,
+    ApprovalRequired,
+    HubDraining,
+    HubError,
+    LoginRequired,
+    RateLimited,
+    TabaneError,
+)
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.upstreams.call import ServerRequest
 from tabane.hub.clients.calls import MOST_UNREAD, ClientCalls
 from tabane.hub.clients.client_questions import ClientQuestions
-from tabane.hub.clients.login_requests import REPEATABLE, LoginRequests
+from tabane.hub.clients.login_requests import LoginRequests
 from tabane.hub.clients.outlet import Outlet
 from tabane.hub.clients.project_access import works_in
+from tabane.hub.clients.repeatable_requests import REPEATABLE, RepeatableRequests
 from tabane.hub.clients.roots import answer_with_roots, follow_roots, waits_for_roots
 from tabane.hub.clients.subscriptions import LISTS, ClientSubscriptions
 from tabane.hub.questions.questions import HubQuestions
@@ -36,6 +45,9 @@ from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
 from tabane.wire.negotiation import told_to_servers
 from tabane.wire.questions import NOTHING, ON_PAGE, Features, features_of
 from tabane.wire.trace_context import TRACEPARENT, TRACESTATE
+
+if TYPE_CHECKING:
+    from tabane.hub.clients.approval_requests import ApprovalRequests, HubApprovals
 
 log = logging.getLogger(__name__)
 
@@ -82,6 +94,9 @@ class SessionHost(Protocol):
     def questions(self) -> HubQuestions: ...
 
     @property
+    def approvals(self) -> HubApprovals: ...
+
+    @property
     def draining(self) -> bool: ...
 
     @property
@@ -120,6 +135,7 @@ class Session:
     """
 
     __slots__ = (
+        "_approvals",
         "_capabilities",
         "_closed",
         "_every",
@@ -142,6 +158,7 @@ class Session:
         "over",
         "preparing",
         "questions",
+        "requests",
         "shared",
         "version",
     )
@@ -168,7 +185,9 @@ class Session:
         self.on_held: Callable[[], None] | None = None
         self.questions: ClientQuestions | None = None
         self.calls = ClientCalls(self, host.questions.parked)
-        self.logins = LoginRequests(self, host.gateway, host.questions)
+        self.requests = RepeatableRequests(self, host.questions.parked)
+        self.logins = LoginRequests(self.requests, host.gateway, host.questions)
+        self._approvals: ApprovalRequests | None = None
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
         self._subscriptions: ClientSubscriptions | None = None
         self._told_version = host.gateway.catalogue.version
@@ -208,7 +227,7 @@ class Session:
             return
         self.over = True
         self.calls.close()
-        self.logins.clear()
+        self.requests.clear()
         for task in self._tasks.values():
             task.cancel()
         if self.questions:
@@ -252,7 +271,6 @@ class Session:
         return self._subscriptions
 
     def can_be_asked(self, capabilities: Members) -> None:
-        """Let upstreams put questions to the client, which has declared these capabilities."""
         """Let upstreams put questions to the client, which has declared these capabilities."""
         features = features_of(capabilities, self.version)
         told = self._told_to_servers(capabilities, features)
@@ -370,7 +388,7 @@ class Session:
             if handler is None:
                 raise ProtocolRefusal(eras.METHOD_NOT_FOUND, f"Method not found: {method}")
             if method in REPEATABLE:
-                params = self.logins.begun(
+                params = self.requests.begun(
                     request_id, method, params, meta, partial(handler, self, request_id)
                 )
             if waits_for_roots(self, self._host, method):
@@ -449,7 +467,7 @@ class Session:
     def cancel(self, request_id: bytes, reason: str) -> None:
         """Cancel a request. It is not answered, but a subscription ends with its result."""
         self.calls.cancel(request_id, reason)
-        self.logins.over(request_id)
+        self.requests.over(request_id)
         task = self._tasks.pop(request_id, None)
         if task:
             task.cancel()
@@ -461,7 +479,7 @@ class Session:
     def give(self, request_id: bytes | Raw | None, line: bytes, *, ok: bool = True) -> None:
         """Send the final answer to a request, as a line."""
         if request_id is not None:
-            self.logins.over(bytes(request_id))
+            self.requests.over(bytes(request_id))
         self.outlet.answer(None if request_id is None else bytes(request_id), line, ok)
 
     def answer(self, request_id: Raw, result: bytes) -> None:
@@ -486,6 +504,10 @@ class Session:
         """
         if isinstance(error, LoginRequired) and self.logins.takes(request_id, error):
             return
+        if isinstance(error, ApprovalRequired | ApprovalRefused) and self._waits_for_approval(
+            request_id, error
+        ):
+            return
         if isinstance(error, RateLimited) and error.pause > 0 and not self.over:
             self.held += 1
             self._tell_held()
@@ -493,6 +515,13 @@ class Session:
             self._tasks[bytes(request_id)].add_done_callback(lambda _: self._no_longer_held())
         else:
             give()
+
+    def _waits_for_approval(self, request_id: Raw | bytes, error: ApprovalRequired | ApprovalRefused) -> bool:
+        if self._approvals is None:
+            from tabane.hub.clients.approval_requests import ApprovalRequests
+
+            self._approvals = ApprovalRequests(self.requests, self._host.approvals)
+        return self._approvals.takes(request_id, error)
 
     def tell(self, line: bytes, about: bytes | None) -> None:
         """Send a notification or question; ``about`` is the request that it belongs to."""

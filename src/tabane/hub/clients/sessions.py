@@ -6,7 +6,7 @@ import asyncio
 import os
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Iterator
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from msgspec import Raw
 
@@ -25,6 +25,9 @@ from tabane.operations import LOCAL, Access, Caller, Face
 from tabane.settings import Mode, Settings
 from tabane.wire.channel import LineBatch, LineChannel
 from tabane.wire.era import Era
+
+if TYPE_CHECKING:
+    from tabane.hub.clients.approval_requests import HubApprovals
 
 MODES: tuple[Mode, ...] = get_args(Mode)
 
@@ -61,9 +64,10 @@ class ClientSessions:
         settings: Callable[[], Settings],
         lang: str | None,
         questions: HubQuestions,
+        approvals: HubApprovals,
         narrowed: Callable[[str], Access] = lambda profile: LOCAL,
     ) -> None:
-        self._narrowed, self.questions = narrowed, questions
+        self._narrowed, self.questions, self.approvals = narrowed, questions, approvals
         self.loop, self.gateway = loop, gateway
         self.handlers, self.direct, self.unknown = methods
         # Marks the ids of this hub's questions: a bridge may outlive the hub and meet the next.

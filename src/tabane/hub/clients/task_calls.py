@@ -34,6 +34,7 @@ from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.json import InvalidJson, Members
+from tabane.wire.questions import has_too_many_members
 from tabane.wire.tasks import (
     LONGEST_CREATION,
     announces_tasks,
@@ -145,6 +146,10 @@ class TaskCalls:
             timer = self._parts.loop.call_later(after, self._slow, call, sent, upstream)
             sent.on_reply = _stopping(timer, sent.on_reply)
 
+    def goes_on(self, inner: ToolCallRequest) -> bool:
+        """Return whether a call only goes on to wait for a task, as :meth:`resumed` then says."""
+        return (json.text(inner.params.get("requestState")) or "").startswith(PARKED)
+
     def resumed(self, call: OpenToolCall) -> Task | None:
         """Return the task that a call goes on to wait for, after its client was asked; None for another call.
 
@@ -255,8 +260,9 @@ class TaskCalls:
     # -- waiting for clients without tasks -------------------------------------------------------
 
     async def _resumed(self, call: OpenToolCall, task: Task) -> None:
+        given = call.inner.params.get("inputResponses", Raw(b"{}"))
         try:
-            responses = json.fields(call.inner.params.get("inputResponses", Raw(b"{}")))
+            responses = {} if has_too_many_members(given) else json.fields(given)
         except InvalidJson:
             responses = {}
         await self._parts.follower.update(task, responses, call.session.caller)

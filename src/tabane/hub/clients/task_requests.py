@@ -17,6 +17,7 @@ from tabane.wire import cursors, json
 from tabane.wire import era as eras
 from tabane.wire.era import ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
+from tabane.wire.questions import has_too_many_members
 from tabane.wire.tasks import check_announced, legacy_members, modern_members, related
 
 PAGE = 200
@@ -51,8 +52,11 @@ class TaskRequests:
 
     async def _update(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         task = await self._announced(session, params, meta, "tasks/update")
+        given = params.get("inputResponses", Raw(b""))
+        if has_too_many_members(given):
+            raise ProtocolRefusal(eras.INVALID_PARAMS, "inputResponses: they have too many members")
         try:
-            responses = json.fields(params.get("inputResponses", Raw(b"")))
+            responses = json.fields(given)
         except InvalidJson:
             raise ProtocolRefusal(eras.INVALID_PARAMS, "inputResponses: an object is required") from None
         await self._parts.follower.update(task, responses, session.caller)

@@ -226,12 +226,19 @@ class ToolCalls:
         through: bool,
     ) -> None:
         key = bytes(request_id)
-        opened = self._door.admit(session.caller_of(meta), tool.target, inner.arguments, key.decode())
+        judged = "requestState" in inner.params and self._goes_on(session, tool, inner)
+        caller = session.caller_of(meta)
+        opened = self._door.admit(caller, tool.target, inner.arguments, key.decode(), judged=judged)
         call = OpenToolCall(session, key, tool, opened, through, inner, meta)
         if opened.waits is not None:
             session.run(request_id, self._send_in_turn(call, inner, meta))
         else:
             self._send(call, inner, meta)
+
+    def _goes_on(self, session: Session, tool: Tool, inner: ToolCallRequest) -> bool:
+        """Return whether a request only goes on with a call that was sent: parked, or a task by now."""
+        params = inner.params_for(tool)
+        return self._tasks.goes_on(inner) or session.calls.continues(b"tools/call", params, tool.alias)
 
     async def _send_in_turn(self, call: OpenToolCall, inner: ToolCallRequest, meta: Members) -> None:
         """Send a call when it is its turn."""

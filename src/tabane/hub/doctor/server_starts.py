@@ -22,6 +22,7 @@ from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.servers.server import Server
 from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.upstream_state import UpstreamState
+from tabane.hub.cages import cages_of
 from tabane.hub.doctor.configuration import has_command
 from tabane.hub.doctor.installation import DoctorFinding, Installation, Row, fault, note, ok, warning
 from tabane.hub.local.endpoint import here
@@ -103,6 +104,7 @@ async def _all(installation: Installation, servers: Sequence[Server]) -> list[Do
             installation.children,
             installation.settings.max_line,
             lambda: (installation.settings.download_timeout, installation.settings.downloads),
+            cages=cages_of(installation.settings, installation.children),
         )
         try:
             return list(await asyncio.gather(*(_one(installation, s, connect, places) for s in servers)))
@@ -183,13 +185,15 @@ def _trouble(installation: Installation, server: Server) -> DoctorFinding | None
     row = installation.live.rows.get(server.name) if installation.live else None
     if row is None or not row.get("error"):
         return None
+    title = say(
+        "{server!n} starts here, but not in the running hub: {error}",
+        server=server.name,
+        error=row["error"],
+    )
+    if "tabane servers remove" in row["error"]:  # it leads back to the hub, and says what to do
+        return warning(title)
     return warning(
-        say(
-            "{server!n} starts here, but not in the running hub: {error}",
-            server=server.name,
-            error=row["error"],
-        ),
-        say("The hub was started in another environment. Restart it from here: tabane restart"),
+        title, say("The hub was started in another environment. Restart it from here: tabane restart")
     )
 
 

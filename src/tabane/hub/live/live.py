@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from tabane.hub.live.recording import LiveRecording
     from tabane.hub.metering import HubMeter
 
+LONGEST_SHOWN = 8 << 10
+"""Bytes of the arguments of a call that a person is shown before approving it."""
+
 _FACES = frozenset({Face.RPC, Face.CLI})
 
 
@@ -82,6 +85,19 @@ class HubLive:
         """Note that a server asked something, or that a question is over."""
         if self._recording is not None:
             self._recording.questions_changed()
+
+    def approvals_changed(self) -> None:
+        """Note that a call waits for a person, or that an approval changed."""
+        if self._recording is not None:
+            self._recording.approvals_changed()
+
+    def without_secrets(self, arguments: bytes) -> tuple[bytes, int]:
+        """Return arguments without secrets; only the beginning, and their size, if they are long."""
+        from tabane.audit.redaction import ArgumentRedactor
+
+        redactor = ArgumentRedactor(LONGEST_SHOWN, self._secret_names)
+        redactor.hide(*self._hidden)
+        return redactor.redact(arguments)
 
     def settings_changed(self) -> None:
         """Note that the settings or the servers file were read again."""

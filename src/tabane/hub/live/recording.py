@@ -73,6 +73,11 @@ class LiveRecording:
         self._topics.setdefault("questions", "")
         self.feed.deliver_soon()
 
+    def approvals_changed(self) -> None:
+        """Note that a call waits for a person, or that an approval changed."""
+        self._topics.setdefault("approvals", "")
+        self.feed.deliver_soon()
+
     def document_changed(self) -> None:
         """Note that a document was put, changed or deleted."""
         self._topics.setdefault("documents", "")

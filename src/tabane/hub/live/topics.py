@@ -7,8 +7,8 @@ from typing import Literal
 from tabane.operations import CallTarget
 
 Topic = Literal[
-    "calls", "activity", "servers", "catalog", "jobs", "questions", "documents", "pages", "posts", "keys",
-    "settings", "reset",
+    "calls", "activity", "servers", "catalog", "jobs", "questions", "approvals", "documents", "pages",
+    "posts", "keys", "settings", "reset",
 ]  # fmt: skip
 
 NEEDED: dict[Topic, tuple[str, str]] = {
@@ -18,6 +18,7 @@ NEEDED: dict[Topic, tuple[str, str]] = {
     "catalog": ("list_tools", "hub"),
     "jobs": ("list_jobs", "admin"),
     "questions": ("list_questions", "hub"),
+    "approvals": ("list_approvals", "admin"),
     "documents": ("list_documents", "documents"),
     "pages": ("list_pages", "pages"),
     "posts": ("get_database_stats", "posts"),

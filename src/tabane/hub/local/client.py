@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
@@ -50,7 +50,8 @@ class HubClient:
 
     Errors of the hub are raised as :class:`HubCallDeclined` if the caller is at fault, else as
     :class:`HubCallFailed`; their text is in the language of the hello. ``warning`` is the warning in the last
-    answer to :meth:`call`, such as why its result is not complete; empty if there is none.
+    answer to :meth:`call`, such as why its result is not complete; empty if there is none. ``passphrase``
+    asks for the passphrase of the hub if an operation needs it; None if nobody can be asked.
     """
 
     def __init__(self, connection: HubConnection) -> None:
@@ -60,6 +61,7 @@ class HubClient:
         self._lines = self._splitter.feed(connection.rest)
         self._count = 0
         self.warning = ""
+        self.passphrase: Callable[[], str] | None = None
 
     def __enter__(self) -> HubClient:
         return self
@@ -82,6 +84,15 @@ class HubClient:
 
     def call_raw(self, method: str, params: bytes, limit: float | None = None) -> bytes:
         """Do the same with JSON texts. The result is verbatim; ``params`` is an object or an array."""
+        try:
+            return self._called(method, params, limit)
+        except HubCallFailed as error:
+            if self.passphrase is None or not _is_locked(error):
+                raise
+        self._called("unlock", json.encode({"passphrase": self.passphrase()}), None)
+        return self._called(method, params, limit)
+
+    def _called(self, method: str, params: bytes, limit: float | None) -> bytes:
         deadline = time.monotonic() + limit if limit is not None else None
         frame, line = self._answer(self._ask(method, params, deadline), deadline)
         self.warning = _warning(line) if b'"warning":' in line[-_WARNING:] else ""
@@ -166,6 +177,11 @@ class HubClient:
         left = None if deadline is None else deadline - time.monotonic()
         if (left is not None and left <= 0) or not poll.poll(None if left is None else left * 1000):
             raise HubError(say("The hub did not answer in time. See what it is doing: tabane logs"))
+
+
+def _is_locked(error: HubCallFailed) -> bool:
+    """Return whether the hub wants the passphrase first."""
+    return isinstance(error.data, dict) and error.data.get("reason") == "passphrase"
 
 
 def _goes_on(line: bytes) -> bool:

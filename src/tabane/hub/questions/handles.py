@@ -12,8 +12,8 @@ import hmac
 from base64 import urlsafe_b64encode
 from typing import NamedTuple
 
-from tabane.wire import json
-from tabane.wire.json import InvalidJson, Members
+from tabane.wire.argument_digest import argument_digest
+from tabane.wire.json import Members
 
 KEY_BYTES = 32
 MOST_ARGUMENTS = 64 << 10
@@ -27,6 +27,9 @@ AGAIN = "again"
 
 LOGIN = "login"
 """The same for a call that is made again after a login at its server."""
+
+APPROVAL = "approval-"
+"""Begins the same for a call that is made again after its approval, whose id follows."""
 
 _PREFIX = "tbq"
 
@@ -50,6 +53,22 @@ class CallHandle(NamedTuple):
     call: str
     round: int
     expires: int
+
+
+class RepeatedAnswer(NamedTuple):
+    """The answer of a user to a question of the hub itself, with a request that is made again.
+
+    ``about`` is :data:`LOGIN`, or :data:`APPROVAL` and an id. ``action`` is accept, decline or cancel;
+    ``content`` are the values of a form as JSON.
+    """
+
+    about: str
+    action: str
+    content: bytes
+
+    @property
+    def agreed(self) -> bool:
+        return self.action == "accept"
 
 
 class HandleSigner:
@@ -89,14 +108,9 @@ def digest_of(params: Members) -> bytes:
     given = params.get("arguments")
     if given is None or len(given) > MOST_ARGUMENTS:
         return b""
-    try:
-        value = json.decode(given)
-    except InvalidJson:
-        return hashlib.sha256(bytes(given)).digest()[:16]
-    return hashlib.sha256(_canonical(value)).digest()[:16] if value else b""
+    digest = argument_digest(bytes(given))
+    return b"" if digest in _NOTHING else digest[:16]
 
 
-def _canonical(value: object) -> bytes:
-    import json as plain
-
-    return plain.dumps(value, sort_keys=True, separators=(",", ":")).encode("utf-8", "surrogatepass")
+_NOTHING = frozenset(argument_digest(text) for text in (b"{}", b"null"))
+"""Digests of arguments that say the same as none."""

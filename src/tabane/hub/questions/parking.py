@@ -18,7 +18,16 @@ from tabane.errors import UpstreamError
 from tabane.gateway.upstreams.adopted_call import AdoptedCall, CallHolder
 from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.gateway.upstreams.server_requests import LIMIT
-from tabane.hub.questions.handles import AGAIN, LOGIN, CallBinding, CallHandle, ForgedHandle, HandleSigner
+from tabane.hub.questions.handles import (
+    AGAIN,
+    APPROVAL,
+    LOGIN,
+    CallBinding,
+    CallHandle,
+    ForgedHandle,
+    HandleSigner,
+    RepeatedAnswer,
+)
 from tabane.hub.questions.open_questions import OpenQuestion, OpenQuestions
 from tabane.hub.questions.parked_files import ParkedFiles, StoredCall, StoredQuestion
 from tabane.hub.questions.question_keys import given_key, own_key
@@ -32,6 +41,7 @@ from tabane.wire.questions import (
     Features,
     InvalidQuestion,
     Question,
+    has_too_many_members,
     input_required,
     missing,
     question_of,
@@ -389,38 +399,49 @@ class ParkedCalls:
 
     # -- resuming ----------------------------------------------------------------------------------
 
-    def ask_to_open(self, urls: Mapping[str, Question], binding: CallBinding, *, login: bool = False) -> Raw:
-        """Return the result that asks a client to open URLs, and to call again then. Nothing is parked.
+    def ask_to_repeat(
+        self, questions: Mapping[str, Question], binding: CallBinding, about: str = AGAIN
+    ) -> Raw:
+        """Return the result that asks a client, and to call again then. Nothing is parked.
 
-        ``login``: the URLs are those of a login, and :meth:`opened` takes the answer.
+        The answer to a question of the hub itself is taken by :meth:`answered`: ``about`` says what it is
+        about. Otherwise a server wants URLs to be opened.
         """
-        handle = CallHandle(LOGIN if login else AGAIN, 0, int(time.time() + self.life))
-        return Raw(input_required(urls, self._signer().sign(handle, binding)))
+        handle = CallHandle(about, 0, int(time.time() + self.life))
+        return Raw(input_required(questions, self._signer().sign(handle, binding)))
 
-    def opened(self, params: Members, binding: CallBinding) -> bool | None:
-        """Return whether the user agreed to open the page of a login; None if a request answers no such.
+    def answered(self, params: Members, binding: CallBinding) -> RepeatedAnswer | None:
+        """Return the answer to a question of the hub itself; None if a request has none.
 
         Raises ProtocolRefusal if the answer is too late, or missing.
         """
-        state = text(params.get("requestState"))
-        try:
-            handle = self._signer().check(state, binding) if state is not None else None
-        except ForgedHandle:
-            return None  # it may be bound to another name of the tool
-        if handle is None or handle.call != LOGIN:
+        handle = self._own_handle(params, binding)
+        if handle is None or not _is_own(handle):
             return None
         if handle.expires <= time.time():
             raise _refused("requestState: it has expired; call again without it")
-        answers = _responses(params)
-        if not answers:
-            raise _refused("inputResponses: the answer to the question about the login is missing")
-        return all(_agrees(answer) for answer in answers.values())
+        answers = list(_responses(params).values())
+        if len(answers) != 1:
+            raise _refused("inputResponses: the one answer to the question of the hub is missing")
+        return RepeatedAnswer(handle.call, *_action(answers[0]))
+
+    def continues(self, params: Members, binding: CallBinding) -> bool:
+        """Return whether a request can only continue a parked call, and is never sent as a new one."""
+        handle = self._own_handle(params, binding)
+        return handle is not None and handle.call != AGAIN and not _is_own(handle)
+
+    def _own_handle(self, params: Members, binding: CallBinding) -> CallHandle | None:
+        state = text(params.get("requestState"))
+        try:
+            return self._signer().check(state, binding) if state is not None else None
+        except ForgedHandle:
+            return None  # it may be bound to another name of the tool
 
     def claim(self, params: Members, binding: CallBinding) -> ParkedCall | bool:
         """Return the parked call that a request continues; False if it is no business of this hub.
 
-        True means that the request is sent as a new call: see :meth:`ask_to_open`. Raises ProtocolRefusal if
-        the handle or the answers are not acceptable; then nothing has changed.
+        True means that the request is sent as a new call: see :meth:`ask_to_repeat`. Raises ProtocolRefusal
+        if the handle or the answers are not acceptable; then nothing has changed.
         """
         state = text(params.get("requestState"))
         if state is None:
@@ -490,8 +511,13 @@ def _answers(parked: ParkedCall, params: Members) -> list[tuple[AskedQuestion, R
 
 
 def _responses(params: Members) -> Members:
+    given = params.get("inputResponses")
+    if given is None:
+        return {}
+    if has_too_many_members(given):
+        raise _refused("inputResponses: they have too many members")
     try:
-        return fields(params["inputResponses"]) if "inputResponses" in params else {}
+        return fields(given)
     except InvalidJson:
         raise _refused("inputResponses: an object with an answer for each question") from None
 
@@ -506,10 +532,21 @@ def _check_opened(params: Members, handle: CallHandle) -> None:
 
 
 def _agrees(answer: Raw) -> bool:
+    return _action(answer)[0] == "accept"
+
+
+def _action(answer: Raw) -> tuple[str, bytes]:
+    """Return the action of an answer, and its content as JSON; "cancel" if there is none."""
     try:
-        return text(fields(answer).get("action")) == "accept"
+        members = fields(answer)
     except InvalidJson:
-        return False
+        return "cancel", b"{}"
+    return text(members.get("action")) or "cancel", bytes(members.get("content", b"{}"))
+
+
+def _is_own(handle: CallHandle) -> bool:
+    """Return whether a handle is of a question of the hub itself."""
+    return handle.call == LOGIN or handle.call.startswith(APPROVAL)
 
 
 def _refused(message: str) -> ProtocolRefusal:

@@ -183,16 +183,23 @@ def _parts(text: str, marks: Sequence[Sequence[int]]) -> list[TextPart]:
 # -- what runs -------------------------------------------------------------------------------------
 
 
+_STATE = ("hub_status", "list_servers", "list_jobs", "list_questions", "list_approvals")
+"""The operations that say what runs and what needs attention."""
+
+
 async def _state(request: PageRequest) -> dict[str, Any]:
-    status, servers, jobs, questions = await asyncio.gather(
-        *(_asked(request, name) for name in ("hub_status", "list_servers", "list_jobs", "list_questions"))
+    status, servers, jobs, questions, approvals = await asyncio.gather(
+        *(_asked(request, name) for name in _STATE)
     )
     # Nothing here may open the archive or the keys of a hub that has none: they cost memory.
     keys = await _asked(request, "keys_list") if status and status.get("keys") else None
     rows = _by_trouble(servers["results"] if servers else [])
     running = [job for job in (jobs["results"] if jobs else []) if job["status"] == "running"]
     counted = Counter(row["shown"] for row in rows)
-    asked = _of_questions(questions["results"] if questions else [])
+    asked = [
+        *_of_approvals(approvals["results"] if approvals else []),
+        *_of_questions(questions["results"] if questions else []),
+    ]
     noted = [*asked, *_of_hub(status or {}), *_of_servers(rows), *_of_keys(keys, time.time())]
     attention = sorted(noted, key=lambda one: ("bad", "warn", "").index(one.kind))
     return {
@@ -293,6 +300,15 @@ def _of_questions(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
     )
     names = ", ".join(dict.fromkeys(row["server"] for row in rows))
     return [Attention(text, "/questions", "warn", names)]
+
+
+def _of_approvals(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
+    waiting = [row for row in rows if row["state"] == "open"]
+    if not waiting:
+        return []
+    text = say("{count} {count:call waits|calls wait} for your approval.", count=len(waiting))
+    names = ", ".join(dict.fromkeys(row["tool"] for row in waiting))
+    return [Attention(text, "/approvals", "warn", names)]
 
 
 def _of_keys(keys: Mapping[str, Any] | None, now: float) -> list[Attention]:

@@ -1,0 +1,238 @@
+"""The cage of one server: which files, which network and which limits, and by what they are enforced.
+
+:func:`plan` is pure apart from looking at which paths exist, and blocks for that.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tabane.errors import UpstreamUnavailable
+from tabane.gateway.cages import bubblewrap, landlock, sandbox_exec, seccomp
+from tabane.gateway.cages.bubblewrap import Mount
+from tabane.gateway.cages.limits import Limit
+from tabane.gateway.cages.mechanisms import CageMechanisms
+from tabane.gateway.cages.protected_paths import DEVICES, SYSTEM
+from tabane.gateway.servers.sandbox_keys import SandboxProfile
+from tabane.messages import Message, say
+
+PROXY_PORT = 3128
+"""Where a server finds the proxy to its hosts. Its network is empty, so the port is free."""
+
+
+class CageUnavailable(UpstreamUnavailable):
+    """A cage that was asked for and cannot be had. The server is not started without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CagePaths:
+    """Paths that the cages of a hub share: real ones.
+
+    ``own`` are Tabane's own files, which no cage shows. ``protected`` are those of the user that a cage shows
+    only if the profile lists them. ``tools`` are folders of runtimes. ``private`` is the folder of this
+    server's caches and temporary files, inside of ``own`` as an exception.
+    """
+
+    own: tuple[str, ...]
+    protected: tuple[str, ...]
+    tools: tuple[str, ...]
+    private: str
+
+
+@dataclass(frozen=True, slots=True)
+class CageFiles:
+    """Real paths that the server may read (None: all) and change, and those that are hidden from it."""
+
+    reads: tuple[str, ...] | None
+    writes: tuple[str, ...]
+    hidden: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cage:
+    """A cage, ready for a start: the command in it, its environment, and what the keeper is told."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    orders: dict[str, Any] = field(repr=False)
+
+
+def cage_files(profile: SandboxProfile, paths: CagePaths, programs: Iterable[str]) -> CageFiles:
+    """Return the files of a cage. ``programs`` are folders that the command itself needs.
+
+    Raises CageUnavailable if a path is missing, or is one of Tabane's own.
+    """
+    writes = [_existing("write", path) for path in profile.writes]
+    listed = [_existing("read", path) for path in profile.reads or ()]
+    for path in (*writes, *listed):
+        for own in paths.own:
+            if _within(path, own):
+                raise CageUnavailable(
+                    say(
+                        "The sandbox may not list {path}: it is in Tabane's own files, which hold the "
+                        "secrets of all servers. Remove it from the servers file.",
+                        path=path,
+                    )
+                )
+    open_ = {*writes, *listed}
+    hides = [os.path.realpath(path) for path in profile.hides]
+    hidden = [*paths.own, *(path for path in paths.protected if path not in open_), *hides]
+    reads: tuple[str, ...] | None = None
+    if profile.reads is not None and "/" not in listed:
+        usual = [path for path in (*SYSTEM, *paths.tools, *programs) if os.path.exists(path)]
+        reads = tuple(dict.fromkeys((*usual, *listed)))
+    return CageFiles(
+        reads, (*writes, paths.private), tuple(dict.fromkeys(p for p in hidden if os.path.lexists(p)))
+    )
+
+
+def _existing(kind: str, path: str) -> str:
+    real = os.path.realpath(path)
+    if os.path.lexists(real):
+        return real
+    raise CageUnavailable(
+        say(
+            'The path {path} in "{kind}" of the sandbox does not exist. Create it, or fix the servers file.',
+            path=path,
+            kind=kind,
+        )
+    )
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def require(profile: SandboxProfile, mechanisms: CageMechanisms) -> None:
+    """Raise CageUnavailable, with the reason, if this system cannot enforce the profile."""
+    if not mechanisms.suffice:
+        raise CageUnavailable(
+            say(
+                "This server is to run in a sandbox, and this system offers none: {why}. It is not started "
+                "without one. To start it so, remove the key sandbox from the servers file.",
+                why=_lack(mechanisms),
+            )
+        )
+    if profile.network == "hosts" and mechanisms.sandbox_exec:
+        raise CageUnavailable(
+            say("A sandbox whose network is limited to hosts needs Linux. Set network to true or false.")
+        )
+    if profile.sockets and not mechanisms.bubblewrap and not mechanisms.sandbox_exec:
+        raise CageUnavailable(
+            say(
+                "The sandbox allows Unix sockets, and without bubblewrap the hub's own could be reached: "
+                'bubblewrap is needed. Install it, or remove "unixSockets". ({why})',
+                why=mechanisms.no_bubblewrap or "–",
+            )
+        )
+
+
+def _lack(mechanisms: CageMechanisms) -> Message:
+    if not mechanisms.machine:
+        return say("its kind or its processor is not supported")
+    return say(
+        "Landlock is missing or too old (version {version}, {least} is needed), and {why}",
+        version=mechanisms.landlock,
+        least=landlock.LEAST_ABI,
+        why=mechanisms.no_bubblewrap or "–",
+    )
+
+
+def caged(
+    profile: SandboxProfile,
+    mechanisms: CageMechanisms,
+    files: CageFiles,
+    argv: Sequence[str],
+    limits: Sequence[Limit],
+    groups: Sequence[str],
+    proxy: Sequence[str],
+) -> tuple[list[str], dict[str, Any]]:
+    """Return the command in its cage, and what the keeper is told of it. ``proxy`` is the proxy's command."""
+    orders: dict[str, Any] = {
+        "limits": [tuple(limit) for limit in limits],
+        "groups": list(groups),
+        "privileges": not mechanisms.sandbox_exec,
+        "landlock": 0,
+        "seccomp": b"",
+        "handed": False,
+    }
+    if mechanisms.sandbox_exec:
+        rules = sandbox_exec.profile(files.writes, files.reads, files.hidden, network=profile.network == "on")
+        return sandbox_exec.command(mechanisms.sandbox_exec, rules, argv), orders
+    if profile.network == "hosts":
+        orders |= {"proxy": [os.fsencode(part) for part in proxy], "port": PROXY_PORT}
+    wrapped = bool(mechanisms.bubblewrap)
+    # In an empty network of its own, a server may use sockets among its own processes.
+    network = wrapped or profile.network != "off"
+    allowed = seccomp.families(network, profile.sockets)
+    orders["seccomp"] = seccomp.program(seccomp.MACHINES[mechanisms.machine], allowed)
+    orders["landlock"] = mechanisms.landlock
+    orders |= _landlock_orders(files, restricts=not wrapped)
+    if not wrapped:
+        return list(argv), orders
+    orders["handed"] = True
+    shared = profile.network != "off"  # for hosts, the empty network is there already
+    command = bubblewrap.command(mechanisms.bubblewrap, mounts(files), argv, network=shared, filtered=True)
+    return command, orders
+
+
+def _landlock_orders(files: CageFiles, *, restricts: bool) -> dict[str, Any]:
+    return {
+        "files": restricts,
+        "hidden": [os.fsencode(path) for path in files.hidden],
+        "reads": [os.fsencode(path) for path in files.reads or ("/",)] + [b"/proc"],
+        "writes": [os.fsencode(path) for path in files.writes],
+        "devices": [os.fsencode(path) for path in DEVICES],
+        "listing": files.reads is None,
+    }
+
+
+def mounts(files: CageFiles) -> list[Mount]:
+    """Return what bubblewrap mounts for these files."""
+    found = [Mount(path, "read") for path in (files.reads if files.reads is not None else ("/",))]
+    visible = files.reads if files.reads is not None else ("/",)
+    found += [
+        Mount(path, "empty folder" if Path(path).is_dir() else "empty file")
+        for path in files.hidden
+        if any(_within(path, root) for root in (*visible, *files.writes))
+    ]
+    found += [Mount(path, "write") for path in files.writes]
+    return [*found, Mount("/dev", "devices"), Mount("/proc", "processes")]
+
+
+def uncovered(profile: SandboxProfile, mechanisms: CageMechanisms) -> list[Message]:
+    """Return what a cage of this profile leaves open on this system."""
+    if mechanisms.sandbox_exec:
+        return [say("The sandbox of macOS was not tested.")]
+    found: list[Message] = []
+    if not mechanisms.bubblewrap:
+        why = mechanisms.no_bubblewrap or "–"
+        found.append(
+            say(
+                "Without bubblewrap ({why}), it sees the command lines of other processes and the names of "
+                "protected files, and may change permissions and times of files that are not its own.",
+                why=why,
+            )
+        )
+        if mechanisms.landlock < 6:
+            found.append(
+                say(
+                    "The kernel's Landlock (version {version}, 6 is needed) lets it send signals to the "
+                    "user's other processes.",
+                    version=mechanisms.landlock,
+                )
+            )
+    if profile.network == "on":
+        found.append(
+            say(
+                "It may connect to every address, also in your own network and on this computer. A list of "
+                "hosts prevents that."
+            )
+        )
+    if profile.memory == 0:
+        found.append(say("Memory is not limited."))
+    return found

@@ -1,0 +1,279 @@
+"""The cages of a hub: built for each start of a server that has one, and described for people."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+from shutil import which
+from typing import Any
+from urllib.parse import quote
+
+from tabane.gateway.cages.cage import (
+    PROXY_PORT,
+    CageFiles,
+    CagePaths,
+    CageUnavailable,
+    cage_files,
+    caged,
+    require,
+    uncovered,
+)
+from tabane.gateway.cages.containers import PROGRAMS, container_arguments, find_engine
+from tabane.gateway.cages.limits import ControlGroups, GroupFiles, process_limits, running_processes
+from tabane.gateway.cages.mechanisms import CageMechanisms, find_mechanisms
+from tabane.gateway.cages.protected_paths import protected_paths, tool_folders
+from tabane.gateway.servers.sandbox_keys import SandboxProfile
+from tabane.gateway.servers.server import Server
+from tabane.messages import Message, say
+
+_LONGEST_NAME = 100
+
+_CACHES = {
+    "XDG_CACHE_HOME": "cache",
+    "UV_CACHE_DIR": "cache/uv",
+    "npm_config_cache": "cache/npm",
+    "BUN_INSTALL_CACHE_DIR": "cache/bun",
+    "DENO_DIR": "cache/deno",
+    "PIPX_HOME": "cache/pipx",
+    "UV_TOOL_DIR": "cache/uv-tools",
+    "TMPDIR": "tmp",
+    "TMP": "tmp",
+    "TEMP": "tmp",
+}
+"""Variables that lead a caged server, and the download of its package, to a folder of its own.
+
+A cache that is shared with other servers would be a way out: what is changed there is run by them.
+"""
+
+
+@dataclass(frozen=True)
+class CagedStart:
+    """A start in a cage: the command, its environment, what the keeper is told, and its control groups."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    orders: dict[str, Any] = field(repr=False)
+    groups: tuple[GroupFiles, ...] = ()
+
+
+class Cages:
+    """Builds the cages of servers.
+
+    ``home`` is TABANE_HOME, ``own_files`` are files of Tabane's outside of it, such as the servers file.
+    ``environment`` is the hub's. ``proxy`` is the command of the proxy to allowed hosts, which is given
+    their names as further arguments. ``mechanisms`` are found when they are first needed, unless given.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        own_files: Sequence[Path],
+        environment: Mapping[str, str],
+        proxy: Sequence[str],
+        mechanisms: CageMechanisms | None = None,
+        groups: ControlGroups | None = None,
+    ) -> None:
+        self._home, self._own_files, self._environment = home, own_files, environment
+        self._proxy, self._given = proxy, mechanisms
+        self._groups = groups or ControlGroups()
+        self._numbers = count(1)
+
+    @cached_property
+    def mechanisms(self) -> CageMechanisms:
+        """Return what this system offers. Blocks at first."""
+        return self._given or find_mechanisms(self._environment)
+
+    def dressed(self, server: Server) -> Server:
+        """Return the server as its package is downloaded and it is started: with caches of its own.
+
+        A server with an image becomes the command that runs its container. Raises CageUnavailable.
+        """
+        if server.image:
+            return self._contained(server)
+        if server.transport != "stdio":
+            return server
+        private = self.private_folder(server.name)
+        caches = {name: str(private / path) for name, path in _CACHES.items()}
+        return replace(server, env={**caches, **server.env})
+
+    def private_folder(self, name: str) -> Path:
+        """Return the folder for the caches and temporary files of a caged server."""
+        text = quote(name, safe=" ")
+        if len(text) > _LONGEST_NAME or text in (".", ".."):
+            text = sha256(name.encode()).hexdigest()[:32]
+        return self._home / "cages" / text
+
+    def new_trace(self, name: str) -> Path:
+        """Return the empty file for a trace of a server, and make its folders for it. Blocks."""
+        private = self.private_folder(name)
+        self._make_folders(private)
+        file = private.with_name(f"{private.name}.trace")
+        file.write_bytes(b"")
+        return file
+
+    def _make_folders(self, private: Path) -> None:
+        for name in dict.fromkeys(_CACHES.values()):
+            os.makedirs(private / name, mode=0o700, exist_ok=True)
+
+    def build(self, server: Server, profile: SandboxProfile, env: Mapping[str, str]) -> CagedStart:
+        """Return how to start a dressed server in its cage. Blocks. Raises CageUnavailable.
+
+        The groups have to be removed with :meth:`remove` when nothing of the server is left.
+        """
+        require(profile, self.mechanisms)
+        if os.path.basename(server.command) in PROGRAMS:
+            raise CageUnavailable(
+                say(
+                    "A server that {command} runs cannot have a sandbox like this: only {command} itself "
+                    "would be in it. With image in place of command, the sandbox applies to the container.",
+                    command=server.command,
+                )
+            )
+        files = self._files(server, profile, env)
+        groups = self._grouped(profile)
+        argv = [server.command, *server.args]
+        if self.mechanisms.bubblewrap:
+            argv[0] = which(argv[0], path=env.get("PATH")) or argv[0] if "/" not in argv[0] else argv[0]
+        limits = process_limits(profile, grouped=groups is not None, running=self._running(profile, groups))
+        members = [group.members for group in groups or ()]
+        proxy = [*self._proxy, *profile.hosts]
+        command, orders = caged(profile, self.mechanisms, files, argv, limits, members, proxy)
+        return CagedStart(tuple(command), self._with_proxy(profile, env), orders, tuple(groups or ()))
+
+    def remove(self, groups: Sequence[GroupFiles]) -> None:
+        """Remove the control groups of a server that has ended. Blocks."""
+        self._groups.remove(list(groups))
+
+    def describe(self, server: Server) -> dict[str, Any] | None:
+        """Return the cage of a server for programs: what it allows, what enforces it, what it leaves open.
+
+        None if it has none. The lists ``uncovered`` and ``problem`` hold messages. Blocks at first.
+        """
+        if server.transport != "stdio" or (server.sandbox is None and not server.image):
+            return None
+        profile = server.sandbox or SandboxProfile(network="on")
+        found = _shown(profile) | {"image": server.image or None}
+        if server.image:
+            return found | {"mechanism": ["container"], "uncovered": [], "problem": self.container_problem()}
+        return found | {
+            "mechanism": _names(self.mechanisms, profile),
+            "uncovered": uncovered(profile, self.mechanisms),
+            "problem": self._problem(server, profile),
+        }
+
+    def _problem(self, server: Server, profile: SandboxProfile) -> Message | None:
+        try:
+            require(profile, self.mechanisms)
+            if not server.needs_folder:
+                cage_files(self._wide(server, profile), self._paths(server.name), ())
+        except CageUnavailable as error:
+            return error.message
+        return None
+
+    def container_problem(self) -> Message | None:
+        """Return why containers cannot be run here; None if they can."""
+        try:
+            find_engine(self._environment)
+        except CageUnavailable as error:
+            return error.message
+        return None
+
+    def _contained(self, server: Server) -> Server:
+        engine = find_engine(self._environment)
+        command = [*([server.command] if server.command else ()), *server.args]
+        cwd = server.cwd if server.cwd_given else None
+        profile = None if server.sandbox is None else self._wide(server, server.sandbox)
+        args = container_arguments(server.image, command, sorted(server.env), cwd, profile)
+        return replace(server, command=engine, args=tuple(args), cwd=None, image="", sandbox=None)
+
+    def _files(self, server: Server, profile: SandboxProfile, env: Mapping[str, str]) -> CageFiles:
+        paths = self._paths(server.name)
+        self._make_folders(Path(paths.private))
+        return cage_files(self._wide(server, profile), paths, _program_paths(server, env))
+
+    def _wide(self, server: Server, profile: SandboxProfile) -> SandboxProfile:
+        """Return the profile with the working directory among its writes, if the preset includes that."""
+        if profile.preset != "files" or not server.cwd_given or server.cwd is None:
+            return profile
+        return replace(profile, writes=tuple(dict.fromkeys((server.cwd, *profile.writes))))
+
+    def _paths(self, name: str) -> CagePaths:
+        home = self._environment.get("HOME") or os.path.expanduser("~")
+        own = [self._home, *self._own_files, *(Path(f"{path}.bak") for path in self._own_files)]
+        return CagePaths(
+            own=tuple(dict.fromkeys(os.path.realpath(path) for path in own)),
+            protected=tuple(os.path.realpath(path) for path in protected_paths(home)),
+            tools=tuple(os.path.realpath(path) for path in tool_folders(home)),
+            private=os.path.realpath(self.private_folder(name)),
+        )
+
+    def _grouped(self, profile: SandboxProfile) -> list[GroupFiles] | None:
+        if self.mechanisms.sandbox_exec:
+            return None
+        groups = self._groups.create(f"tabane-{os.getpid()}-{next(self._numbers)}", profile)
+        if groups is None and profile.processes and self.mechanisms.root:
+            raise CageUnavailable(
+                say(
+                    "The number of processes cannot be limited here: the hub runs as root, whom the kernel "
+                    "does not limit, and no control group can be created. Run it as another user, or remove "
+                    '"processes" from the sandbox.'
+                )
+            )
+        return groups
+
+    def _running(self, profile: SandboxProfile, groups: list[GroupFiles] | None) -> int:
+        return running_processes() if profile.processes and groups is None and os.path.isdir("/proc") else 0
+
+    def _with_proxy(self, profile: SandboxProfile, env: Mapping[str, str]) -> dict[str, str]:
+        if profile.network != "hosts":
+            return dict(env)
+        address = f"http://127.0.0.1:{PROXY_PORT}"
+        kept = {name: value for name, value in env.items() if name.lower() not in _PROXIES}
+        names = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+        return {**kept, **dict.fromkeys(names, address), "NODE_USE_ENV_PROXY": "1"}
+
+
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ftp_proxy")
+
+
+def _program_paths(server: Server, env: Mapping[str, str]) -> list[str]:
+    """Return what the command itself needs to be read: its program, and the files that its arguments name."""
+    found: list[str] = []
+    program = which(server.command, path=env.get("PATH"))
+    for path in (program, program and os.path.realpath(program)):
+        if path:
+            folder = os.path.dirname(path)
+            parent = os.path.dirname(folder)
+            whole = os.path.basename(folder) == "bin" and parent not in ("/", env.get("HOME"))
+            found.append(parent if whole else path)
+    found += [arg for arg in server.args if arg.startswith("/") and os.path.exists(arg) and arg != "/"]
+    return [os.path.realpath(path) for path in found] + found
+
+
+def _shown(profile: SandboxProfile) -> dict[str, Any]:
+    return {
+        "preset": profile.preset,
+        "write": list(profile.writes),
+        "read": None if profile.reads is None else list(profile.reads),
+        "network": {"on": True, "off": False, "hosts": list(profile.hosts)}[profile.network],
+        "memory": profile.memory or None,
+        "cpu": profile.cpu or None,
+        "processes": profile.processes or None,
+        "unix_sockets": profile.sockets,
+    }
+
+
+def _names(mechanisms: CageMechanisms, profile: SandboxProfile) -> list[str]:
+    """Return the names of the mechanisms that enforce a cage."""
+    if mechanisms.sandbox_exec:
+        return ["sandbox-exec"]
+    if not mechanisms.suffice:
+        return []
+    found = ["bubblewrap"] if mechanisms.bubblewrap else []
+    found += [f"landlock {mechanisms.landlock}"] if mechanisms.landlock else []
+    return [*found, "seccomp", *(["proxy"] if profile.network == "hosts" else [])]

@@ -1,0 +1,214 @@
+"""A proxy to a list of hosts, for a server whose own network is empty.
+
+It speaks HTTP: CONNECT, and requests for plain http:// addresses. Names are resolved here, outside of the
+cage, and a name that leads to an address that is not public is refused. What is refused is written to
+standard error, which is the server's log. One thread serves one connection.
+"""
+
+from __future__ import annotations
+
+import array
+import select
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from typing import Protocol
+from urllib.parse import urlsplit
+
+CONNECTIONS = 64
+"""Connections at the same time. Others wait."""
+
+HEAD_LIMIT = 32 << 10
+"""Bytes of the head of a request."""
+
+HEAD_PATIENCE = 30.0
+"""Seconds until the head of a request has to be there."""
+
+CONNECT_PATIENCE = 20.0
+"""Seconds for a connection to the host."""
+
+IDLE = 600.0
+"""Seconds after which a connection on which nothing is sent is closed."""
+
+_CHUNK = 1 << 16
+
+
+class HostPolicy(Protocol):
+    """Says which hosts may be reached."""
+
+    def allows(self, host: str, port: int) -> bool:
+        """Return whether a host may be reached at a port."""
+        ...
+
+    def refusal(
+        self, host: str, address: str, port: int, not_public: Callable[[str], str | None]
+    ) -> str | None:
+        """Return why a name may not lead to an address; None if it may."""
+        ...
+
+
+class _ProxyRefusal(Exception):
+    """A request that is refused: the status for the server, and why."""
+
+    def __init__(self, status: str, why: str) -> None:
+        super().__init__(why)
+        self.status, self.why = status, why
+
+
+class NetworkProxy:
+    """Serves connections. ``not_public`` returns why an address is not one of the public internet."""
+
+    def __init__(self, policy: HostPolicy, not_public: Callable[[str], str | None]) -> None:
+        self._policy, self._not_public = policy, not_public
+        self._places = threading.Semaphore(CONNECTIONS)
+
+    def run(self, listener: socket.socket) -> None:
+        """Serve a listening socket until it fails."""
+        while True:
+            self._places.acquire()
+            client, _ = listener.accept()
+            threading.Thread(target=self._handle, args=(client,), daemon=True).start()
+
+    def _handle(self, client: socket.socket) -> None:
+        try:
+            with client:
+                self._serve(client)
+        except OSError:
+            return  # one of both sides has ended
+        finally:
+            self._places.release()
+
+    def _serve(self, client: socket.socket) -> None:
+        client.settimeout(HEAD_PATIENCE)
+        try:
+            head, rest = _read_head(client)
+            host, port, first = target(head)
+            upstream = self._connect(host, port)
+        except _ProxyRefusal as refused:
+            print(f"sandbox: {refused.why}", file=sys.stderr, flush=True)
+            body = f"{refused.why}\n".encode()
+            client.sendall(
+                f"HTTP/1.1 {refused.status}\r\nContent-Type: text/plain\r\nConnection: close\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n".encode()
+                + body
+            )
+            return
+        with upstream:
+            if first:
+                upstream.sendall(first + rest)
+            else:
+                client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                if rest:
+                    upstream.sendall(rest)
+            _pump(client, upstream)
+
+    def _connect(self, host: str, port: int) -> socket.socket:
+        if not self._policy.allows(host, port):
+            raise _ProxyRefusal("403 Forbidden", f"{host}:{port} is not among the hosts of this server")
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError):
+            raise _ProxyRefusal("502 Bad Gateway", f"{host} cannot be resolved") from None
+        why = f"{host}:{port} does not answer"
+        for family, kind, protocol, _, address in found:
+            refusal = self._policy.refusal(host, str(address[0]), port, self._not_public)
+            if refusal is not None:
+                why = f"{host} leads to {address[0]}, which is not public ({refusal})"
+                continue
+            try:
+                return _opened(family, kind, protocol, address)
+            except OSError:
+                continue
+        raise _ProxyRefusal("403 Forbidden" if "not public" in why else "502 Bad Gateway", why)
+
+
+def _opened(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
+    upstream = socket.socket(family, kind, protocol)
+    try:
+        upstream.settimeout(CONNECT_PATIENCE)
+        upstream.connect(address)
+    except OSError:
+        upstream.close()
+        raise
+    return upstream
+
+
+def _read_head(client: socket.socket) -> tuple[bytes, bytes]:
+    """Return the head of a request, and what was sent behind it."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        if len(data) > HEAD_LIMIT:
+            raise _ProxyRefusal("431 Request Header Fields Too Large", "the head of a request is too long")
+        more = client.recv(_CHUNK)
+        if not more:
+            raise OSError("the server has closed the connection")
+        data += more
+    head, _, rest = data.partition(b"\r\n\r\n")
+    return head, rest
+
+
+def target(head: bytes) -> tuple[str, int, bytes]:
+    """Return host and port of a request, and the head to send there; an empty one for CONNECT.
+
+    Raises _ProxyRefusal if it is not a request to a proxy.
+    """
+    line, _, fields = head.decode("latin-1").partition("\r\n")
+    words = line.split(" ")
+    if len(words) != 3:
+        raise _ProxyRefusal("400 Bad Request", "a request cannot be read")
+    method, where, version = words
+    try:
+        parts = urlsplit(f"//{where}" if method == "CONNECT" else where)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host or (method == "CONNECT" and not port) or (method != "CONNECT" and parts.scheme != "http"):
+        raise _ProxyRefusal("400 Bad Request", f"{method} {where[:200]} is not a request to a proxy")
+    if method == "CONNECT":
+        return host, port or 443, b""
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    kept = [each for each in fields.split("\r\n") if each and not _is_of_connection(each)]
+    own = [f"Host: {parts.netloc.rpartition('@')[2]}", "Connection: close"]
+    lines = [f"{method} {path} {version}", *own, *kept]
+    return host, port or 80, ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+
+def _is_of_connection(field: str) -> bool:
+    return field.partition(":")[0].strip().lower() in (
+        "host",
+        "connection",
+        "proxy-connection",
+        "keep-alive",
+        "proxy-authorization",
+    )
+
+
+def _pump(client: socket.socket, upstream: socket.socket) -> None:
+    """Carry bytes in both directions until both sides have ended, or nothing was sent for a while."""
+    other = {client: upstream, upstream: client}
+    open_ = [client, upstream]
+    for side in open_:
+        side.settimeout(IDLE)
+    while open_:
+        ready, _, _ = select.select(open_, [], [], IDLE)
+        if not ready:
+            return
+        for side in ready:
+            data = side.recv(_CHUNK)
+            if data:
+                other[side].sendall(data)
+                continue
+            open_.remove(side)
+            other[side].shutdown(socket.SHUT_WR)
+
+
+def serve(policy: HostPolicy, not_public: Callable[[str], str | None]) -> None:
+    """Serve the listening socket that comes over descriptor 0."""
+    with socket.socket(fileno=0) as channel:
+        size = array.array("i").itemsize
+        _, rights, _, _ = channel.recvmsg(1, socket.CMSG_SPACE(size))
+        if not rights:
+            return  # the server was not started
+        listener = socket.socket(fileno=int.from_bytes(rights[0][2][:size], sys.byteorder))
+    NetworkProxy(policy, not_public).run(listener)

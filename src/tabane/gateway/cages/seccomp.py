@@ -1,0 +1,199 @@
+"""A filter of system calls (seccomp), as a program for the kernel.
+
+It refuses what would undo a cage: looking into other processes, mounting, new namespaces, keys of the
+kernel, and the kinds of sockets that the other rules do not see. Everything here is pure.
+Numbers: Linux, include/uapi/linux/seccomp.h, bpf_common.h, audit.h and the tables of system calls.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+UNIX, INET, INET6, NETLINK = 1, 2, 10, 16
+"""Families of sockets."""
+
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _REFUSE, _KILL = 0x7FFF_0000, 0x0005_0000, 0x8000_0000
+_EPERM, _EACCES, _ENOSYS = 1, 13, 38
+_NR, _ARCH, _ARGUMENTS = 0, 4, 16
+_X32 = 0x4000_0000
+_NAMESPACES = 0x7E02_0000 | 0x80
+"""CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME."""
+
+_TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A processor architecture: its number in the audit system, and its system calls by name."""
+
+    arch: int
+    calls: Mapping[str, int]
+
+
+_NEW = {
+    "io_uring_setup": 425,
+    "io_uring_enter": 426,
+    "io_uring_register": 427,
+    "open_tree": 428,
+    "move_mount": 429,
+    "fsopen": 430,
+    "fsconfig": 431,
+    "fsmount": 432,
+    "fspick": 433,
+    "clone3": 435,
+    "pidfd_getfd": 438,
+    "process_madvise": 440,
+    "mount_setattr": 442,
+    "quotactl_fd": 443,
+    "open_tree_attr": 467,
+}
+
+MACHINES: Mapping[str, Machine] = {
+    "x86_64": Machine(
+        0xC000_003E,
+        {
+            "ioctl": 16,
+            "socket": 41,
+            "clone": 56,
+            "ptrace": 101,
+            "personality": 135,
+            "pivot_root": 155,
+            "chroot": 161,
+            "acct": 163,
+            "settimeofday": 164,
+            "mount": 165,
+            "umount2": 166,
+            "swapon": 167,
+            "swapoff": 168,
+            "reboot": 169,
+            "sethostname": 170,
+            "setdomainname": 171,
+            "iopl": 172,
+            "ioperm": 173,
+            "init_module": 175,
+            "delete_module": 176,
+            "quotactl": 179,
+            "clock_settime": 227,
+            "kexec_load": 246,
+            "add_key": 248,
+            "request_key": 249,
+            "keyctl": 250,
+            "unshare": 272,
+            "perf_event_open": 298,
+            "name_to_handle_at": 303,
+            "open_by_handle_at": 304,
+            "setns": 308,
+            "process_vm_readv": 310,
+            "process_vm_writev": 311,
+            "kcmp": 312,
+            "finit_module": 313,
+            "kexec_file_load": 320,
+            "bpf": 321,
+            "userfaultfd": 323,
+            **_NEW,
+        },
+    ),
+    "aarch64": Machine(
+        0xC000_00B7,
+        {
+            "ioctl": 29,
+            "umount2": 39,
+            "mount": 40,
+            "pivot_root": 41,
+            "chroot": 51,
+            "quotactl": 60,
+            "acct": 89,
+            "personality": 92,
+            "unshare": 97,
+            "kexec_load": 104,
+            "init_module": 105,
+            "delete_module": 106,
+            "clock_settime": 112,
+            "ptrace": 117,
+            "reboot": 142,
+            "sethostname": 161,
+            "setdomainname": 162,
+            "settimeofday": 170,
+            "socket": 198,
+            "add_key": 217,
+            "request_key": 218,
+            "keyctl": 219,
+            "clone": 220,
+            "swapon": 224,
+            "swapoff": 225,
+            "perf_event_open": 241,
+            "name_to_handle_at": 264,
+            "open_by_handle_at": 265,
+            "setns": 268,
+            "process_vm_readv": 270,
+            "process_vm_writev": 271,
+            "kcmp": 272,
+            "finit_module": 273,
+            "bpf": 280,
+            "userfaultfd": 282,
+            "kexec_file_load": 294,
+            **_NEW,
+        },
+    ),
+}
+
+_SPECIAL = ("ioctl", "socket", "clone", "clone3", "personality")
+
+
+def families(network: bool, sockets: bool) -> tuple[int, ...]:
+    """Return the families of sockets that a server may create. Pairs of Unix sockets are always allowed."""
+    return (*((UNIX,) if sockets else ()), *((INET, INET6, NETLINK) if network else ()))
+
+
+def program(machine: Machine, allowed: Iterable[int]) -> bytes:
+    """Return the filter, in which sockets of the ``allowed`` families may be created, and no others.
+
+    A netlink socket may only be one about routes (protocol 0). Calls of another architecture than the
+    machine's own are refused, because their numbers mean something else.
+    """
+    calls = machine.calls
+    code = [(_LOAD, 0, 0, _ARCH), (_EQUAL, 1, 0, machine.arch), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, _NR)]
+    code += [(_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _REFUSE | _ENOSYS)]
+    code += _on(calls["clone3"], [(_RETURN, 0, 0, _REFUSE | _ENOSYS)])
+    code += _on(calls["clone"], [*_argument(0), (_ANY_BIT, 0, 1, _NAMESPACES), _no(_EPERM), _yes()])
+    code += _on(calls["ioctl"], [*_argument(1), *_refusing((_TIOCSTI, _TIOCLINUX)), _yes()])
+    code += _on(calls["socket"], _sockets(sorted(set(allowed))))
+    for name in sorted(calls.keys() - set(_SPECIAL)):
+        code += _on(calls[name], [_no(_EPERM)])
+    return b"".join(struct.pack("=HBBI", *step) for step in [*code, _yes()])
+
+
+Step = tuple[int, int, int, int]
+
+
+def _sockets(allowed: list[int]) -> list[Step]:
+    code = _argument(0)
+    for family in allowed:
+        route = [*_argument(2), (_EQUAL, 0, 1, 0), _yes(), _no(_EACCES)]
+        code += _on(family, route if family == NETLINK else [_yes()])
+    return [*code, _no(_EACCES)]
+
+
+def _on(value: int, then: list[Step]) -> list[Step]:
+    """Return steps that run ``then`` if the loaded value is this one; ``then`` has to return."""
+    return [(_EQUAL, 0, len(then), value), *then]
+
+
+def _refusing(values: Iterable[int]) -> list[Step]:
+    return [step for value in values for step in _on(value, [_no(_EPERM)])]
+
+
+def _argument(index: int) -> list[Step]:
+    """Return the step that loads the lower half of an argument, which is first on these machines."""
+    return [(_LOAD, 0, 0, _ARGUMENTS + 8 * index)]
+
+
+def _yes() -> Step:
+    return (_RETURN, 0, 0, _ALLOW)
+
+
+def _no(errno: int) -> Step:
+    return (_RETURN, 0, 0, _REFUSE | errno)

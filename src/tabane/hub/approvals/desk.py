@@ -1,0 +1,186 @@
+"""The desk of a hub where calls wait for a person: asked, decided, used once, and kept over a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tabane.access.approvals.approval import Approval, ApprovalBinding
+from tabane.access.approvals.approvals import Approvals
+from tabane.hub.approvals.approval_file import ApprovalFile
+
+Decided = Callable[[Approval, bool], None]
+"""Called with each decision, and whether it is to hold for later calls too."""
+
+
+class ApprovalDesk:
+    """The approvals of a hub, those who wait for them, and their file.
+
+    ``on_change`` is called whenever one begins, changes or ends, ``on_decided`` with each decision.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        loop: asyncio.AbstractEventLoop,
+        on_change: Callable[[], None] = lambda: None,
+        on_decided: Decided = lambda approval, remember: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._loop, self._on_change, self._on_decided = loop, on_change, on_decided
+        self.clock, self._file = clock, ApprovalFile(home)
+        self._approvals: Approvals | None = None
+        self._loading: asyncio.Task[Approvals] | None = None
+        self._waiting: dict[str, set[asyncio.Future[None]]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._write_turn = asyncio.Lock()
+        self._writes: set[asyncio.Task[None]] = set()
+        self._version = self._on_disk = 0
+        self._closing = False
+
+    async def approvals(self) -> Approvals:
+        """Return the approvals. They are read from the file when they are first needed."""
+        if self._approvals is None:
+            if self._loading is None:
+                self._loading = self._loop.create_task(self._load())
+            await asyncio.shield(self._loading)
+        assert self._approvals is not None
+        return self._approvals
+
+    async def _load(self) -> Approvals:
+        kept = await asyncio.to_thread(self._file.read)
+        self._approvals = Approvals(self.clock, kept)
+        self._watch_expiry()
+        return self._approvals
+
+    # -- calls -------------------------------------------------------------------------------------
+
+    async def claim(self, binding: ApprovalBinding) -> Approval | None:
+        """Use up the approval of a call; None if it has none. At the return, it is on disk that it is used.
+
+        Raises StoreError if that cannot be written: the call must not be sent then.
+        """
+        used = (await self.approvals()).claim(binding)
+        if used is not None:
+            self._changed(used.id)
+            await self._on_disk_now()
+        return used
+
+    async def ask(self, wanted: Approval) -> Approval:
+        """Ask for an approval, and return it; an earlier one if the same call waits already.
+
+        Raises Forbidden as :meth:`Approvals.ask` does.
+        """
+        asked = (await self.approvals()).ask(wanted)
+        if asked is wanted:
+            self._changed(asked.id)
+            self._begin_write()
+        return asked
+
+    async def decided(self, id: str, seconds: float) -> Approval:
+        """Return an approval when it is not open any more; after ``seconds`` as it is then.
+
+        If the wait is cancelled and nobody else waits for it, the approval is withdrawn: its caller is gone.
+        """
+        approvals = await self.approvals()
+        news: asyncio.Future[None] = self._loop.create_future()
+        waiting = self._waiting.setdefault(id, set())
+        waiting.add(news)
+        try:
+            if approvals.find(id).state == "open" and seconds > 0:
+                await asyncio.wait([news], timeout=seconds)
+        except asyncio.CancelledError:
+            if len(waiting) == 1 and not self._closing:
+                self._withdraw(approvals, id)
+            raise
+        finally:
+            waiting.discard(news)
+            if not waiting:
+                self._waiting.pop(id, None)
+        return approvals.find(id)
+
+    def _withdraw(self, approvals: Approvals, id: str) -> None:
+        if approvals.withdraw(id) is not None:
+            self._changed(id)
+            self._begin_write()
+
+    def waiting(self, id: str) -> frozenset[asyncio.Future[None]]:
+        """Return those who wait for a decision."""
+        return frozenset(self._waiting.get(id, ()))
+
+    # -- people ------------------------------------------------------------------------------------
+
+    async def decide(self, id: str, *, approved: bool, by: str, way: str, remember: bool = False) -> Approval:
+        """Note the decision of a person. At the return, it is on disk. Raises UnknownName and StoreError."""
+        approvals = await self.approvals()
+        decided = approvals.decide(id, approved=approved, by=by, way=way)
+        self._on_decided(decided, remember and approved)
+        if approved:
+            await self._on_disk_now()
+            self._changed(id)
+        else:
+            self._changed(id)
+            await self._on_disk_now()
+        return decided
+
+    def close(self) -> None:
+        """Keep what is open: its callers lose their connections, but can go on with the next hub."""
+        self._closing = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def written(self) -> None:
+        """Wait until everything is on disk."""
+        if self._writes:
+            await asyncio.wait(self._writes)
+
+    # -- changes -----------------------------------------------------------------------------------
+
+    def _changed(self, id: str) -> None:
+        for news in self._waiting.get(id, ()):
+            if not news.done():
+                news.set_result(None)
+        self._watch_expiry()
+        self._on_change()
+
+    def _watch_expiry(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = self._approvals.next_expiry if self._approvals is not None else None
+        if due is not None and not self._closing:
+            self._timer = self._loop.call_later(max(due - self.clock(), 0.0) + 0.01, self._expire)
+
+    def _expire(self) -> None:
+        assert self._approvals is not None
+        self._timer = None
+        for expired in self._approvals.expire():
+            self._changed(expired.id)
+        self._watch_expiry()
+
+    async def _on_disk_now(self) -> None:
+        await asyncio.shield(self._begin_write())
+
+    def _begin_write(self) -> asyncio.Task[None]:
+        """Begin to write the approvals as they are now. A task of its own, so that nobody cancels it."""
+        self._version += 1
+        writing = self._loop.create_task(self._write(self._version))
+        self._writes.add(writing)
+        writing.add_done_callback(self._wrote)
+        return writing
+
+    def _wrote(self, writing: asyncio.Task[None]) -> None:
+        self._writes.discard(writing)
+        if not writing.cancelled():
+            writing.exception()  # whoever waits for it has it; an open approval just does not outlive the hub
+
+    async def _write(self, version: int) -> None:
+        async with self._write_turn:
+            if self._on_disk >= version:
+                return
+            assert self._approvals is not None
+            version, kept = self._version, self._approvals.kept()
+            await asyncio.to_thread(self._file.write, kept)
+            self._on_disk = version

@@ -1,0 +1,123 @@
+"""A call that waits until a person approves it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Protocol
+
+from tabane.access.approvals.approval import Approval, ApprovalBinding, ApprovalReason
+from tabane.access.approvals.approvals import LIFE, refusal
+from tabane.errors import ApprovalRequired
+from tabane.hub.approvals.desk import ApprovalDesk
+from tabane.messages import say
+from tabane.operations import Caller, CallTarget, Face
+from tabane.operations.guarding import CallVerdict
+from tabane.wire.argument_digest import argument_digest
+
+AT_ONCE = 64 << 10
+"""Bytes of arguments above which their digest is made in a thread."""
+
+
+class ApprovalParts(Protocol):
+    """What is needed once a call has to be approved."""
+
+    def desk(self) -> ApprovalDesk:
+        """Return where approvals are asked for. It is made with the first one."""
+        ...
+
+    def definition(self, target: CallTarget) -> str:
+        """Return a digest of the definition of a tool; empty for what has none."""
+        ...
+
+    def shown(self, arguments: bytes) -> tuple[bytes, int]:
+        """Return arguments without secrets; only the beginning, and their size, if they are long."""
+        ...
+
+    def wait(self) -> float:
+        """Return for how many seconds a call waits for a person before its caller gets an error."""
+        ...
+
+    def check(self, caller: Caller, target: CallTarget) -> None:
+        """Raise Forbidden if a rule refuses the call by now."""
+        ...
+
+
+class GuardedApproval:
+    """A call that a person has to approve. Nobody is asked before :meth:`decided` is awaited."""
+
+    __slots__ = ("_arguments", "_caller", "_parts", "_request", "_target", "verdicts")
+
+    def __init__(
+        self, parts: ApprovalParts, verdicts: tuple[CallVerdict, ...], caller: Caller, target: CallTarget,
+        arguments: bytes, request: str,
+    ) -> None:  # fmt: skip
+        self._parts, self.verdicts = parts, verdicts
+        self._caller, self._target, self._arguments, self._request = caller, target, arguments, request
+
+    async def decided(self) -> str:
+        """Return what the audit log says of the approval, which is used up then.
+
+        The request of an MCP client does not wait here: its session asks the client, and makes it again.
+        Raises ApprovalRequired if nobody has decided, and Forbidden if somebody has refused.
+        """
+        desk, digest = self._parts.desk(), await self._digest()
+        used = await desk.claim(self._binding(digest))
+        if used is None:
+            asked = await desk.ask(await self._wanted(digest))
+            if asked.state == "open" and not self._asked_by_session:
+                asked = await desk.decided(asked.id, self._parts.wait())
+            if asked.state == "open":
+                raise approval_required(asked)
+            used = await desk.claim(self._binding(digest))
+            if used is None:
+                raise refusal((await desk.approvals()).find(asked.id))
+        self._parts.check(self._caller, self._target)
+        return used.note
+
+    @property
+    def _asked_by_session(self) -> bool:
+        return self._caller.face is Face.MCP and bool(self._request)
+
+    async def _digest(self) -> str:
+        given = self._arguments or b"{}"
+        if len(given) <= AT_ONCE:
+            return argument_digest(given).hex()
+        return (await asyncio.to_thread(argument_digest, given)).hex()
+
+    def _binding(self, digest: str) -> ApprovalBinding:
+        """Return what the approval is bound to, with the definition of this moment."""
+        target = self._target
+        definition = self._parts.definition(target)
+        return ApprovalBinding(self._caller.access.holder, target.name, target.server, definition, digest)
+
+    async def _wanted(self, digest: str) -> Approval:
+        desk, caller = self._parts.desk(), self._caller
+        shown, size = await asyncio.to_thread(self._parts.shown, self._arguments)
+        now = desk.clock()
+        return Approval(
+            id=os.urandom(5).hex(),
+            binding=self._binding(digest),
+            asked=now,
+            expires=now + LIFE,
+            reasons=tuple(ApprovalReason.of(verdict) for verdict in self.verdicts),
+            client=caller.client,
+            label=caller.access.label,
+            arguments=shown.decode("utf-8", "replace"),
+            arguments_size=size,
+            pairs=tuple(dict.fromkeys(verdict.pair for verdict in self.verdicts if verdict.pair)),
+        )
+
+
+def approval_required(approval: Approval) -> ApprovalRequired:
+    """Return the error of a call that nobody has approved yet: who has to do what, and until when."""
+    text = say(
+        "{tool} was not called: a person has to approve this call first. {reason} Ask the user to approve it "
+        "on the web page or with: tabane approve {id}. Then call again with the same arguments, within "
+        "{minutes} {minutes:minute|minutes}.",
+        tool=approval.binding.tool,
+        reason=approval.reasons[0].message if approval.reasons else "",
+        id=approval.id,
+        minutes=int(LIFE // 60),
+    )
+    return ApprovalRequired(text, approval.id)

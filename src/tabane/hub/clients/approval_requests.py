@@ -1,0 +1,178 @@
+"""Requests that a person has to approve first: the client's own user is asked, if the client can do that.
+
+Whoever cannot be asked gets a text that says what to do, after a while in which somebody may approve the call
+on the web page or in a terminal. Whichever answer comes first counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from msgspec import Raw
+
+from tabane.access.approvals.approval import Approval
+from tabane.access.approvals.approvals import LIFE, refusal
+from tabane.errors import ApprovalRefused, ApprovalRequired, TabaneError
+from tabane.gateway.upstreams.call import UpstreamReply
+from tabane.hub.approvals.desk import ApprovalDesk
+from tabane.hub.clients.client_questions import CannotAsk
+from tabane.hub.clients.repeatable_requests import (
+    MOST_ROUNDS,
+    SIGN,
+    RepeatableRequest,
+    RepeatableRequests,
+    action_of,
+)
+from tabane.hub.questions.handles import APPROVAL
+from tabane.messages import say
+from tabane.operations import Caller
+from tabane.wire import json
+from tabane.wire.era import Era
+from tabane.wire.json import Members
+from tabane.wire.questions import Question
+
+LONGEST_SHOWN = 2000
+"""Characters of arguments in a question to a client. Its dialog may be small."""
+
+WAY = "elicitation"
+
+
+class HubApprovals(Protocol):
+    """What the approvals of a hub are for its sessions."""
+
+    def desk(self) -> ApprovalDesk:
+        """Return where approvals are asked for."""
+        ...
+
+    def wait(self) -> float:
+        """Return for how many seconds a call waits for a person before its caller gets an error."""
+        ...
+
+    def through_client(self, caller: Caller) -> bool:
+        """Return whether the answer of a client's user counts as an approval."""
+        ...
+
+
+class ApprovalRequests:
+    """The requests of one client that turned out to need an approval."""
+
+    __slots__ = ("_hub", "_requests", "_session")
+
+    def __init__(self, requests: RepeatableRequests, hub: HubApprovals) -> None:
+        self._requests, self._hub = requests, hub
+        self._session = requests.session
+
+    def takes(self, request_id: Raw | bytes, error: ApprovalRequired | ApprovalRefused) -> bool:
+        """Take a request that was not sent. Return whether it will be answered here."""
+        kept = self._requests.get(bytes(request_id))
+        if kept is None:
+            return False
+        if isinstance(error, ApprovalRefused) or kept.approvals >= MOST_ROUNDS:
+            self._requests.fail(request_id, kept, error)
+            return True
+        kept.approvals += 1
+        self._session.run(Raw(request_id), self._settle(Raw(request_id), kept, error))
+        return True
+
+    async def _settle(self, request_id: Raw, kept: RepeatableRequest, error: ApprovalRequired) -> None:
+        """Answer a request with a question or a text, or make it once it was approved."""
+        try:
+            asked = await self._approve(bytes(request_id), kept, error)
+        except TabaneError as refused:
+            self._requests.fail(request_id, kept, refused)
+            return
+        if asked is not None:
+            self._session.answer(request_id, bytes(asked))
+            return
+        self._requests.again(request_id, kept)
+
+    async def _approve(self, key: bytes, kept: RepeatableRequest, error: ApprovalRequired) -> Raw | None:
+        """Return when the request was approved, or the question for a modern client.
+
+        Raises ``error`` if nobody has decided, and Forbidden if somebody has refused.
+        """
+        about = APPROVAL + error.approval
+        if kept.answer is not None and kept.answer.about == about:
+            answer, kept.answer = kept.answer, None
+            reply = json.join({"action": Raw(json.quote(answer.action)), "content": Raw(answer.content)})
+            await self._decide(error, *action_of(UpstreamReply(result=Raw(reply))))
+            return None
+        approval = (await self._hub.desk().approvals()).find(error.approval)
+        if not self._hub.through_client(self._session.caller):
+            await self._waited(key, kept, error, self._hub.wait())
+            return None
+        if self._session.era is Era.MODERN and "form" in self._session.features:
+            return self._requests.asking(kept, self._question(approval), about)
+        try:
+            await self._ask(key, kept, error, approval)
+        except CannotAsk:
+            await self._waited(key, kept, error, self._hub.wait())
+        return None
+
+    async def _ask(
+        self, key: bytes, kept: RepeatableRequest, error: ApprovalRequired, approval: Approval
+    ) -> None:
+        """Ask a client of the handshake era, and wait until it or anybody else has decided.
+
+        Raises CannotAsk, and the errors of :meth:`_approve`.
+        """
+        server = approval.binding.server
+        answer, withdraw = self._requests.put(key, kept, server, self._question(approval), listed=False)
+        waiting = asyncio.ensure_future(self._waited(key, kept, error, LIFE))
+        try:
+            await asyncio.wait((answer, waiting), return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                await self._decide(error, *action_of(answer.result()))
+            await waiting
+        finally:
+            waiting.cancel()
+            withdraw("it was decided elsewhere")
+
+    async def _waited(
+        self, key: bytes, kept: RepeatableRequest, error: ApprovalRequired, seconds: float
+    ) -> None:
+        """Wait until the request was approved. Raises the errors of :meth:`_approve`."""
+        loop, desk, count = asyncio.get_running_loop(), self._hub.desk(), 0
+        end = loop.time() + seconds
+        while (approval := await desk.decided(error.approval, min(end - loop.time(), SIGN))).state == "open":
+            if loop.time() >= end:
+                raise error
+            count += 1
+            said = say("Waiting until a person approves the call: tabane approve {id}", id=approval.id)
+            self._requests.tell_progress(key, kept.meta, said, count)
+        if approval.state != "approved":
+            raise refusal(approval)
+
+    async def _decide(self, error: ApprovalRequired, action: str, content: Members) -> None:
+        """Note what the client's user has chosen. Raises ``error`` if that is nothing."""
+        if action not in ("accept", "decline"):
+            raise error
+        await self._hub.desk().decide(
+            error.approval,
+            approved=action == "accept",
+            by=self._session.caller.access.holder,
+            way=WAY,
+            remember=bytes(content.get("remember", b"")) == b"true",
+        )
+
+    def _question(self, approval: Approval) -> Question:
+        """Return the question for the client's user: accept is to approve."""
+        lang = self._session.caller.lang
+        reasons = "\n".join(reason.message.render(lang) for reason in approval.reasons)
+        shown = approval.arguments[:LONGEST_SHOWN] + ("…" if _cut(approval) else "")
+        message = say(
+            "Approve this call of {tool}?\n{reasons}\nArguments: {arguments}",
+            tool=approval.binding.tool, reasons=reasons, arguments=shown).render(lang)  # fmt: skip
+        remember = {
+            "type": "boolean",
+            "title": say("Allow this for later calls too").render(lang),
+            "description": ", ".join(approval.pairs),
+            "default": False,
+        }
+        schema = {"type": "object", "properties": {"remember": remember} if approval.pairs else {}}
+        return Question("form", json.encode({"message": message, "requestedSchema": schema}))
+
+
+def _cut(approval: Approval) -> bool:
+    return len(approval.arguments) > LONGEST_SHOWN or approval.arguments_size > 0

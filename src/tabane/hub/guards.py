@@ -1,0 +1,162 @@
+"""Guards of a hub, put together: the rules in force, the desk for approvals, and the operations on them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from tabane.gateway.confirmation import ConfirmRule
+from tabane.gateway.gateway import Gateway
+from tabane.hub.approvals.operations import ApprovalOperations
+from tabane.hub.approvals.passphrase_operations import PassphraseOperations
+from tabane.hub.guarding import HubGuard
+from tabane.operations import LOCAL, CallTarget, Operation
+from tabane.settings import Settings
+
+if TYPE_CHECKING:
+    from tabane.access.approvals.approval import Approval
+    from tabane.gateway.servers.configuration import ServersConfiguration
+    from tabane.hub.approvals.desk import ApprovalDesk
+    from tabane.hub.approvals.passphrase import HubPassphrase
+    from tabane.operations import Caller
+    from tabane.operations.guarding import CallRule, CallVerdict, OpenApproval
+
+
+PASSPHRASE = "passphrase.json"
+"""The file of the passphrase, under the home."""
+
+APPROVING = CallTarget("approve_call", source="admin", kind="operation")
+"""What somebody must be allowed to use to approve calls."""
+
+
+class ShownArguments(Protocol):
+    """Knows what of arguments is secret, and who watches the hub."""
+
+    def without_secrets(self, arguments: bytes) -> tuple[bytes, int]:
+        """Return arguments without secrets; only the beginning, and their size, if they are long."""
+        ...
+
+    def approvals_changed(self) -> None:
+        """Note that an approval was asked for, or changed."""
+        ...
+
+
+class HubGuards:
+    """The guard of a hub, and what it needs. Most of it is imported with the first call that has to wait.
+
+    ``allow`` is called with a holder and a pair that a person allows for later calls too.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        settings: Callable[[], Settings],
+        loop: asyncio.AbstractEventLoop,
+        shown: ShownArguments,
+    ) -> None:
+        self._gateway, self._settings, self._loop, self._shown = gateway, settings, loop, shown
+        self._desk: ApprovalDesk | None = None
+        self._passphrase: HubPassphrase | None = None
+        self._configuration: ServersConfiguration | None = None
+        self.allow: Callable[[str, str], None] = lambda holder, pair: None
+        self.guard = HubGuard(self._ask)
+
+    def apply(self, configuration: ServersConfiguration) -> None:
+        """Put the rules of these servers in force."""
+        self._configuration = configuration
+        rules: list[CallRule] = []
+        if self._has_passphrase:
+            from tabane.hub.approvals.passphrase import PassphraseRule
+
+            rules.append(PassphraseRule(self.passphrase()))
+        if confirm := ConfirmRule(configuration.servers, self._gateway.catalogue.find):
+            rules.append(confirm)
+        self.guard.rules = tuple(rules)
+
+    def _ask(
+        self,
+        verdicts: tuple[CallVerdict, ...],
+        caller: Caller,
+        target: CallTarget,
+        arguments: bytes,
+        request: str,
+    ) -> OpenApproval:
+        from tabane.hub.approvals.guarded_approval import GuardedApproval
+
+        return GuardedApproval(self, verdicts, caller, target, arguments, request)
+
+    def table(self) -> list[Operation]:
+        return [
+            *ApprovalOperations(self.desk).table(),
+            *PassphraseOperations(self.passphrase, self._passphrase_changed).table(),
+        ]
+
+    def passphrase(self) -> HubPassphrase:
+        """Return the passphrase of the hub, whether one is set or not."""
+        if self._passphrase is None:
+            from tabane.hub.approvals.passphrase import HubPassphrase
+
+            self._passphrase = HubPassphrase(self._settings().home, self._loop)
+        return self._passphrase
+
+    @property
+    def _has_passphrase(self) -> bool:
+        return (self._settings().home / PASSPHRASE).exists()
+
+    def _passphrase_changed(self) -> None:
+        if self._configuration is not None:
+            self.apply(self._configuration)
+
+    # -- what an approval needs ----------------------------------------------------------------------
+
+    def desk(self) -> ApprovalDesk:
+        if self._desk is None:
+            from tabane.hub.approvals.desk import ApprovalDesk
+
+            home = self._settings().home
+            self._desk = ApprovalDesk(home, self._loop, self._shown.approvals_changed, self._decided)
+        return self._desk
+
+    def definition(self, target: CallTarget) -> str:
+        tool = self._gateway.catalogue.find(target.name) if target.kind == "tool" else None
+        return hashlib.sha256(tool.definition).hexdigest() if tool is not None else ""
+
+    def shown(self, arguments: bytes) -> tuple[bytes, int]:
+        return self._shown.without_secrets(arguments)
+
+    def wait(self) -> float:
+        return self._settings().approval_wait
+
+    def through_client(self, caller: Caller) -> bool:
+        """Return whether the answer of a client's user counts as an approval.
+
+        It does if the user of this machine is asked, or somebody who may approve calls of others too. The
+        holder of a key would approve its own calls. With a passphrase, it does not: any program of the user
+        could be a client that answers its own question.
+        """
+        access = caller.access
+        if self._has_passphrase:  # which a dialog of a client must not ask for
+            return False
+        return access.holder == LOCAL.holder or access.allows(APPROVING)
+
+    def check(self, caller: Caller, target: CallTarget) -> None:
+        self.guard.check(caller, target)
+
+    # -- the rest of the hub -------------------------------------------------------------------------
+
+    def _decided(self, approval: Approval, remember: bool) -> None:
+        if remember:
+            for pair in approval.pairs:
+                self.allow(approval.binding.holder, pair)
+
+    def close(self) -> None:
+        """Keep what waits for a person: its callers go on with the next hub."""
+        if self._desk is not None:
+            self._desk.close()
+
+    async def written(self) -> None:
+        """Wait until everything is on disk."""
+        if self._desk is not None:
+            await self._desk.written()

@@ -1,0 +1,1 @@
+"""Cages of servers."""

@@ -1,0 +1,133 @@
+"""Approvals in a browser: announced, shown as they are, approved, refused, and behind a passphrase."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.harness.bridge import INITIALIZE, BridgeClient
+from tests.harness.patience import LONG, wait_until
+from tests.harness.running_hub import child
+from tests.web.browser.axe import Axe
+from tests.web.browser.hub import Language, Theme, WebBrowsers, WebHome, show
+
+DECEIVING = "\u202e harmless <b>bold</b><script>alert(1)</script> \x1b[2K"
+
+
+@pytest.fixture(scope="module")
+def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHome]:
+    home = WebHome(tmp_path_factory.mktemp("home"), approval_wait="600")
+    home.write_servers({"up": child(confirm="count")})
+    home.start()
+    wait_until(lambda: "up__count" in home.run("tools", "list").out, "the server is known")
+    yield home
+    home.run("stop")
+
+
+class Calling:
+    """A call of an assistant that cannot ask its user."""
+
+    def __init__(self, client: BridgeClient, arguments: dict[str, Any]) -> None:
+        self._client = client
+        params = {"name": "up__count", "arguments": arguments}
+        client.send(
+            json.dumps({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}).encode()
+        )
+
+    @property
+    def result(self) -> Any:
+        return self._client.answer(7, LONG)["result"]
+
+
+@contextmanager
+def calling(home: WebHome, **arguments: Any) -> Iterator[Calling]:
+    client = BridgeClient(home.environment)
+    try:
+        client.call(0, "initialize", **{**INITIALIZE, "capabilities": {}})
+        client.send(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+        yield Calling(client, arguments)
+    finally:
+        client.close()
+
+
+def card(page: Page) -> Any:
+    return page.locator(".approval")
+
+
+def test_a_call_is_announced_and_approved(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/")
+    badge = page.locator('a[data-nav="/approvals"]')
+    with calling(shared_web.home, path="/tmp/notes") as call:
+        expect(badge).to_contain_text("1 call waits")
+        page.get_by_role("link", name="1 call waits for your approval.").click()
+        expect(card(page)).to_contain_text("up__count")
+        expect(card(page)).to_contain_text('"path": "/tmp/notes"')
+        page.get_by_role("button", name="Approve once").click()
+        expect(page.locator("#notices")).to_contain_text("The call of up__count is approved, once.")
+        assert call.result["content"][0]["text"].isdigit()
+        expect(page.get_by_text("No call waits")).to_be_visible()
+    expect(badge).not_to_contain_text("1")
+
+
+def test_a_call_is_refused(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/approvals")
+    with calling(shared_web.home, refused=True) as call:
+        expect(card(page)).to_have_count(1)
+        page.get_by_role("button", name="Refuse").click()
+        assert "A person refused this call" in call.result["content"][0]["text"]
+        expect(card(page)).to_have_count(0)
+
+
+def test_what_an_assistant_wrote_is_shown_as_it_is(shared_web: WebBrowsers, accessibility: Axe) -> None:
+    page = shared_web.page("/approvals")
+    with calling(shared_web.home, text=DECEIVING, password="hunter2hunter2"):
+        expect(card(page)).to_have_count(1)
+        said = card(page).locator("pre").inner_text()
+        assert "<b>bold</b><script>" in said
+        assert "\u202e" not in said
+        assert "hunter2hunter2" not in said
+        assert accessibility.serious(page) == []
+        page.get_by_role("button", name="Refuse").click()
+        expect(card(page)).to_have_count(0)
+
+
+@pytest.mark.parametrize("lang", ["en", "ja"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_page_is_accessible(
+    shared_web: WebBrowsers, accessibility: Axe, lang: Language, theme: Theme
+) -> None:
+    page = shared_web.page("/approvals", lang=lang, theme=theme)
+    assert accessibility.serious(page) == []
+
+
+def test_a_page_that_is_locked_asks_for_the_passphrase_first(tmp_path: Path, browser: Browser) -> None:
+    home = WebHome(tmp_path, approval_wait="600")
+    home.write_servers({"up": child(confirm="count")})
+    home.start()
+    web = WebBrowsers(browser, home)
+    try:
+        wait_until(lambda: "up__count" in home.run("tools", "list").out, "the server is known")
+        page = web.page("/approvals")
+        home.rpc("set_passphrase", passphrase="correct horse")
+        with calling(home, locked=True) as call:
+            show(page, "/approvals")
+            expect(page.get_by_role("button", name="Approve once")).to_be_disabled()
+            field = page.get_by_label(re.compile("^Passphrase"))
+            web.permit("422")
+            field.fill("wrong")
+            page.get_by_role("button", name="Unlock").click()
+            expect(page.get_by_text("This is not the passphrase.")).to_be_visible()
+            page.get_by_label(re.compile("^Passphrase")).fill("correct horse")
+            page.get_by_role("button", name="Unlock").click()
+            page.get_by_role("button", name="Approve once").click()
+            assert call.result["content"][0]["text"].isdigit()
+    finally:
+        web.close()
+        home.run("stop")
