@@ -73,6 +73,7 @@ bench: env
 	@$(BIN)/python -m benchmarks.neighbors --write
 	@$(BIN)/python -m benchmarks.access.fairness --write
 	@$(BIN)/python -m benchmarks.access.door --write
+	@$(BIN)/python -m benchmarks.access.flows --write
 	@$(BIN)/python -m benchmarks.access.keys --write
 	@$(BIN)/python -m benchmarks.access.audit_queries --write
 	@$(MAKE) --no-print-directory $(PEERS_READY) || echo "bench: without the engines compared"

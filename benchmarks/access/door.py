@@ -21,10 +21,15 @@ from tabane.access.limits import CallLimits
 from tabane.access.permissions import PermissionPatterns, PermissionRules
 from tabane.audit.log import AuditLog
 from tabane.audit.options import AuditOptions
+from tabane.gateway.confirmation import ConfirmRule
 from tabane.gateway.servers.redaction import Redactor
+from tabane.gateway.servers.server import Server
+from tabane.gateway.tools.tool import Tool
 from tabane.hub.call_counters import CallCounters
+from tabane.hub.guarding import HubGuard
 from tabane.hub.metering import HubMeter
 from tabane.operations import LOCAL, Access, Caller, CallTarget, Door, Face, OperationTable
+from tabane.operations.guarding import CallVerdict, OpenApproval
 from tabane.settings.limit_rules import DEFAULT_TIER, CallRate, LimitRules, TierLimits
 
 COMMAND = "python -m benchmarks.access.door"
@@ -35,6 +40,8 @@ RULES = LimitRules({DEFAULT_TIER: TierLimits(CallRate(10**9, 1e9), 64, 32)})
 """All kinds of limits of a tier, and so high that no call is refused."""
 
 TARGET = CallTarget("github__search_issues", "github")
+CONFIRMING = Server("github", confirm=("delete_*", "write_*", "merge_*", "*_admin", "close_issue"))
+TOOL = Tool(TARGET.name, "github", "search_issues", b"{}")
 SMALL = b'{"query":"find me some issues about parsing","limit":10,"state":"open"}'
 LONG = b'{"path":"notes/today.txt","content":"%b"}' % (b"A line of the notes of today. " * 60)
 SECRET = b'{"url":"https://example.com/","headers":{"authorization":"Bearer %b"}}' % (b"a1B2" * 8)
@@ -83,32 +90,44 @@ async def _measure(batches: int) -> list[list[str]]:
         limits = CallLimits(asyncio.get_running_loop().time, lambda: RULES)
         defaults = HubMeter(recorder=log, count=count)
         limited = HubMeter(lambda tier: limits, log, count)
-        ways: list[tuple[str, HubMeter | None, Access, bytes]] = [
-            ("door alone: permission", None, LOCAL, SMALL),
-            ("meter without parts", HubMeter(), LOCAL, SMALL),
-            ("counters for Prometheus", HubMeter(count=count), LOCAL, SMALL),
-            ("audit", HubMeter(recorder=log), LOCAL, SMALL),
-            ("**defaults: counters and audit**", defaults, LOCAL, SMALL),
-            ("defaults, arguments of 1.8 KB", defaults, LOCAL, LONG),
-            ("defaults, arguments with a secret", defaults, LOCAL, SECRET),
-            ("limits of a key", HubMeter(lambda tier: limits), KeyHolder(), SMALL),
-            ("a key: limits, counters and audit", limited, KeyHolder(), SMALL),
+        guard = HubGuard(_asks_nobody)
+        confirm = HubGuard(_asks_nobody, (ConfirmRule([CONFIRMING], {TOOL.alias: TOOL}.get),))
+        ways: list[tuple[str, HubMeter | None, Access, bytes, HubGuard | None]] = [
+            ("door alone: permission", None, LOCAL, SMALL, None),
+            ("guard without a rule", None, LOCAL, SMALL, guard),
+            ("guard with five patterns of `confirm`, none of which matches", None, LOCAL, SMALL, confirm),
+            ("meter without parts", HubMeter(), LOCAL, SMALL, None),
+            ("counters for Prometheus", HubMeter(count=count), LOCAL, SMALL, None),
+            ("audit", HubMeter(recorder=log), LOCAL, SMALL, None),
+            ("**defaults: counters and audit**", defaults, LOCAL, SMALL, None),
+            ("defaults, arguments of 1.8 KB", defaults, LOCAL, LONG, None),
+            ("defaults, arguments with a secret", defaults, LOCAL, SECRET, None),
+            ("limits of a key", HubMeter(lambda tier: limits), KeyHolder(), SMALL, None),
+            ("a key: limits, counters and audit", limited, KeyHolder(), SMALL, None),
         ]
         found = []
-        for name, meter, access, given in ways:
-            times = await _batches(_call(meter, access, given), batches)
+        for name, meter, access, given, judge in ways:
+            times = await _batches(_call(meter, access, given, judge), batches)
             found.append([name, f"{times[0]:.1f} µs", f"{times[len(times) // 2]:.1f} µs"])
         return found
 
 
-def _call(meter: HubMeter | None, access: Access, arguments: bytes) -> Callable[[], None]:
-    door = Door(OperationTable([]), None, meter)
+def _call(
+    meter: HubMeter | None, access: Access, arguments: bytes, guard: HubGuard | None
+) -> Callable[[], None]:
+    door = Door(OperationTable([]), None, meter, guard)
     caller = Caller("local", Face.MCP, "1", client="benchmark", access=access)
 
     def call() -> None:
         door.admit(caller, TARGET, arguments, "123").end("ok", 1234)
 
     return call
+
+
+def _asks_nobody(
+    verdicts: tuple[CallVerdict, ...], caller: Caller, target: CallTarget, arguments: bytes, request: str
+) -> OpenApproval:
+    raise AssertionError("no call of this benchmark has to be approved")
 
 
 async def _batches(call: Callable[[], None], batches: int) -> list[float]:

@@ -107,7 +107,7 @@ def test_words_for_searching_are_read_for_the_server_and_for_its_tools(tmp_path:
         ('"tools": "x"', '2) "tools" must be an object of the server\'s own names of tools.'),
         (
             '"tools": {"a": []}',
-            '2) "tools.a" must be an object with description, tags, keywords or examples.',
+            '2) "tools.a" must be an object with description, tags, keywords, examples or labels.',
         ),
         ('"tools": {"a": {"examples": ["x", {}]}}', '2) "tools.a.examples[1]" must be a text in quotes.'),
         (

@@ -18,6 +18,7 @@ Protocol
 Catalogue
   --tools N                  N further tools, extra_0 … that echo
   --schemas FILE             a further tool that echoes for each member of a JSON object: its inputSchema
+  --definitions FILE         lists what that file says, whenever it says something else (redefinition.py)
   --duplicate                lists ``echo`` twice, the second with another description
   --page-size N              tools/list in pages; --endless-cursor: the list never ends
   --no-tools                 announces no tools at all; --extras: announces prompts and resources too
@@ -82,6 +83,7 @@ def arguments() -> argparse.Namespace:
     add("--ask-at-start")
     add("--tools", type=int, default=0)
     add("--schemas")
+    add("--definitions")
     add("--page-size", type=int, default=0)
     add("--banner", nargs="?", const="Server is ready.")
     add("--babble", type=int, default=0)

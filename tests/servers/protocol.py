@@ -15,6 +15,7 @@ from typing import Any
 from tests.servers import mischief
 from tests.servers.answers import KEY, MODERN, Json, Raw, Refused
 from tests.servers.offers import Offers
+from tests.servers.redefinition import Redefinition
 from tests.servers.skills import Skills
 from tests.servers.toolbox import Toolbox
 from tests.servers.unknown import UnknownExtension
@@ -36,6 +37,7 @@ class Server:
         self._writing = threading.RLock()
         self._stdout: int | None = 1
         self.offers = Offers(self)
+        self.redefinition = Redefinition(self)
         self.skills = Skills(self)
         self.own_extension = UnknownExtension(self)
         self.toolbox = Toolbox(self)
@@ -137,13 +139,14 @@ class Server:
     def _introduce(self, params: Json) -> Json:
         tools: Json = {} if self.options.no_tools else {"tools": {"listChanged": True}}
         extras: Json = {"prompts": {}, "resources": {"subscribe": True}} if self.options.extras else {}
-        result: Json = {"capabilities": tools | extras | self.offers.capabilities}
+        redefined = self.redefinition.capabilities
+        result: Json = {"capabilities": tools | extras | self.offers.capabilities | redefined}
         extensions = self.skills.extensions | self.own_extension.extensions
         if extensions:
             result["capabilities"] |= {"extensions": extensions} | self.own_extension.experimental
             result["capabilities"].setdefault("resources", {})
-        if self.options.instructions:
-            result["instructions"] = self.options.instructions
+        if instructions := self.redefinition.get("instructions") or self.options.instructions:
+            result["instructions"] = instructions
         if self.modern:
             return result | {"supportedVersions": [MODERN], "ttlMs": 60_000, "cacheScope": "public"}
         self.initialized = params
@@ -157,6 +160,8 @@ class Server:
         return {"name": self.options.name, "version": "1.0.0"}
 
     def _plain(self, method: str, params: Json) -> Json:
+        if (redefined := self.redefinition.answer(method)) is not None:
+            return redefined | self._cached()
         if method == "tools/list" and not self.options.no_tools:
             return self._page(params.get("cursor")) | self._cached()
         if not self.modern and method == "ping":
@@ -194,6 +199,8 @@ class Server:
         self.calls += 1
         if self.options.crash_after is not None and self.calls > self.options.crash_after:
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.redefinition.has_tool(params.get("name")):
+            params = {**params, "name": "echo"}
         tool = self.toolbox.find(params.get("name"))
         if tool is None:
             raise Refused(-32602, f"Unknown tool: {params.get('name')}")

@@ -1,16 +1,36 @@
-"""`tabane policy explain`: why a key may or may not call a tool."""
+"""`tabane policy`: why a key may call a tool, and what the flow policy says of a call."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from tabane.cli.completion import key_names
-from tabane.cli.options import hub_options
+from tabane.cli.completion import completed, key_names
+from tabane.cli.options import absolute_path, given, hub_options, option
 from tabane.cli.output import FAILED, Group, Terminal, examples
-from tabane.messages import say
+from tabane.messages import Message, say
+
+if TYPE_CHECKING:
+    from tabane.hub.local.client import HubClient
 
 
-@click.group("policy", cls=Group, help=say("Explain what keys may do."))
+def allowed_pairs(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete an allowed pair for the shell, if a hub runs."""
+
+    def ask(hub: HubClient) -> Iterable[str]:
+        return {pair for pairs in hub.call("list_flow_trails")["allowed"].values() for pair in pairs}
+
+    return completed(ctx, ask, incomplete)
+
+
+_client = option("--client", metavar="NAME", help=say("Only this client, as it names itself."))
+_cwd = option("--cwd", metavar="FOLDER", help=say("Only this working folder."))
+_holder = option("--holder", metavar="HOLDER", help=say("Whose calls: local (default) or key:ID."))
+
+
+@click.group("policy", cls=Group, help=say("Explain what keys may do, and what the flow policy asks about."))
 def policy() -> None:
     pass
 
@@ -18,27 +38,187 @@ def policy() -> None:
 @policy.command(
     "explain",
     help=say(
-        "Explain whether a key may call a tool, and which pattern decides it. The exit status is 1 if "
-        "it may not."
+        "Explain whether a key may call a tool, and which pattern decides it. Without KEY: explain whether "
+        "the flow policy would ask about the call, after what the client has read. The exit status is 1 if "
+        "the tool may not be called, or if a person would be asked."
     ),
     epilog=examples(
         "tabane policy explain laptop github__create_issue",
         "tabane policy explain laptop search_documents --json",
+        "tabane policy explain mail__send_email --client claude-code",
     ),
 )
-@click.argument("key", metavar="KEY", shell_complete=key_names)
-@click.argument("tool", metavar="TOOL")
+@click.argument("names", metavar="[KEY] TOOL", nargs=-1, required=True, shell_complete=key_names)
+@_client
+@_cwd
 @hub_options
 @click.pass_obj
-def explain_(terminal: Terminal, key: str, tool: str) -> None:
+def explain_(terminal: Terminal, names: tuple[str, ...], client: str | None, cwd: str | None) -> None:
+    if len(names) > 2:
+        raise click.UsageError(say("Give a tool, or a key and a tool.").render())
+    if len(names) == 2:
+        _explain_key(terminal, names[0], names[1], client, cwd)
+    else:
+        _explain_flow(terminal, names[0], client, cwd)
+
+
+def _explain_key(terminal: Terminal, key: str, tool: str, client: str | None, cwd: str | None) -> None:
     from tabane.access.policy_operations import policy_messages
 
-    found = terminal.hub().call("explain_policy", {"key": key, "tool": tool})
+    hub = terminal.hub()
+    found = hub.call("explain_policy", {"key": key, "tool": tool})
+    holder = f"key:{found['key']['id']}"
+    found["flow"] = hub.call("explain_flow", _flow_params(tool, client, cwd) | {"holder": holder})
+    _show(terminal, found, [*policy_messages(found), *_flow_messages(found["flow"])])
+    if not found["allowed"]:
+        raise click.exceptions.Exit(FAILED)
 
+
+def _explain_flow(terminal: Terminal, tool: str, client: str | None, cwd: str | None) -> None:
+    found = terminal.hub().call("explain_flow", _flow_params(tool, client, cwd))
+    _show(terminal, found, _flow_messages(found))
+    if found["outcome"] in ("ask", "refuse"):
+        raise click.exceptions.Exit(FAILED)
+
+
+def _flow_params(tool: str, client: str | None, cwd: str | None) -> dict[str, Any]:
+    return given({"tool": tool, **_fitting(client, cwd)})
+
+
+def _fitting(client: str | None, cwd: str | None) -> dict[str, Any]:
+    return given({"client": client, "cwd": None if cwd is None else absolute_path(cwd)})
+
+
+def _flow_messages(found: dict[str, Any]) -> list[Message]:
+    from tabane.hub.flows.operations import explanation_messages
+
+    return explanation_messages(found)
+
+
+def _show(terminal: Terminal, found: dict[str, Any], messages: list[Message]) -> None:
     def print_it() -> None:
-        for message in policy_messages(found):
+        for message in messages:
             terminal.say(message)
 
     terminal.show(found, print_it)
-    if not found["allowed"]:
+
+
+@policy.command(
+    "labels",
+    help=say("List the flow labels of tools, and where each comes from. NAME is a server or a tool."),
+    epilog=examples("tabane policy labels", "tabane policy labels github", "tabane policy labels --json"),
+)
+@click.argument("name", metavar="[NAME]", default="")
+@hub_options
+@click.pass_obj
+def labels(terminal: Terminal, name: str) -> None:
+    from tabane.hub.flows.operations import label_messages
+
+    found = terminal.hub().call("list_flow_labels", {"name": name})
+
+    def print_it() -> None:
+        if not found["results"]:
+            terminal.say(say("No tool has labels."))
+        for row in found["results"]:
+            for message in label_messages(row):
+                terminal.say(message)
+
+    terminal.show(found, print_it)
+
+
+@policy.command(
+    "trails",
+    help=say("List what clients have read in the last 30 minutes, and the pairs that are allowed."),
+    epilog=examples("tabane policy trails", "tabane policy trails --client claude-code --json"),
+)
+@_client
+@_cwd
+@hub_options
+@click.pass_obj
+def trails(terminal: Terminal, client: str | None, cwd: str | None) -> None:
+    found = terminal.hub(start=False).call("list_flow_trails", _fitting(client, cwd))
+
+    def print_it() -> None:
+        if not found["results"]:
+            terminal.say(say("No client has read anything with a label in the last 30 minutes."))
+        for row in found["results"]:
+            terminal.say(_trail_message(row))
+        for holder, pairs in found["allowed"].items():
+            terminal.say(say("Allowed for {holder}: {pairs}", holder=holder, pairs=", ".join(pairs)))
+
+    terminal.show(found, print_it)
+
+
+def _trail_message(row: dict[str, Any]) -> Message:
+    read = "; ".join(f"{label}: {', '.join(row[label].values())}" for label in row["labels"]) or "-"
+    return say(
+        "{holder}, {client}, {cwd}: {read}",
+        holder=row["holder"] or "*",
+        client=row["client"] or "-",
+        cwd=row["cwd"] or "-",
+        read=read,
+    )
+
+
+@policy.command(
+    "forget",
+    help=say(
+        "Forget what clients have read, so that the flow policy no longer asks because of it. Without "
+        "options: everything."
+    ),
+    epilog=examples("tabane policy forget", "tabane policy forget --client claude-code"),
+)
+@_client
+@_cwd
+@_holder
+@hub_options
+@click.pass_obj
+def forget(terminal: Terminal, client: str | None, cwd: str | None, holder: str | None) -> None:
+    wanted = given({**_fitting(client, cwd), "holder": holder})
+    found = terminal.hub(start=False).call("forget_flow_trails", wanted)
+    count = found["forgotten"]
+    terminal.show(
+        found,
+        lambda: terminal.say(
+            say("{count} {count:client|clients} forgotten.", count=count)
+            if count
+            else say("There was nothing to forget.")
+        ),
+    )
+
+
+@policy.command(
+    "allow",
+    help=say(
+        "Let calls begin that the flow policy would ask about, from now on. PAIR names what was read and "
+        "what is called after it, such as web>mail; quote it in a shell."
+    ),
+    epilog=examples(
+        "tabane policy allow 'pages>mail'",
+        "tabane policy allow 'pages>mail' --holder key:a1b2",
+    ),
+)
+@click.argument("pair", metavar="PAIR")
+@_holder
+@hub_options
+@click.pass_obj
+def allow(terminal: Terminal, pair: str, holder: str | None) -> None:
+    found = terminal.hub().call("allow_flow", given({"pair": pair, "holder": holder}))
+    terminal.show(found, lambda: terminal.say(say("{pair} is allowed.", pair=pair)))
+
+
+@policy.command(
+    "disallow",
+    help=say("Ask again about a pair that was allowed."),
+    epilog=examples("tabane policy disallow 'pages>mail'"),
+)
+@click.argument("pair", metavar="PAIR", shell_complete=allowed_pairs)
+@_holder
+@hub_options
+@click.pass_obj
+def disallow(terminal: Terminal, pair: str, holder: str | None) -> None:
+    found = terminal.hub().call("disallow_flow", given({"pair": pair, "holder": holder}))
+    if not found["changed"]:
+        terminal.show(found, lambda: terminal.say(say("{pair} was not allowed.", pair=pair)))
         raise click.exceptions.Exit(FAILED)
+    terminal.show(found, lambda: terminal.say(say("{pair} is no longer allowed.", pair=pair)))

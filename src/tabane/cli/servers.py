@@ -8,11 +8,13 @@ from typing import Any
 
 import click
 
+from tabane.cli.definition_words import definition_remark
 from tabane.cli.log_files import show_server_log
 from tabane.cli.login_words import login_words
 from tabane.cli.options import hub_options, json_option, option
-from tabane.cli.output import Group, TableState, Terminal, examples, state_word
+from tabane.cli.output import Group, Shown, TableState, Terminal, examples, state_word
 from tabane.cli.servers_add import add
+from tabane.cli.servers_changes import accept, changes, diff, reject
 from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option, server_names
 from tabane.cli.servers_find import find
 from tabane.cli.servers_import import import_
@@ -33,6 +35,10 @@ servers.add_command(import_)
 servers.add_command(login)
 servers.add_command(logout)
 servers.add_command(override)
+servers.add_command(changes)
+servers.add_command(diff)
+servers.add_command(accept)
+servers.add_command(reject)
 servers.add_command(sandbox)
 
 
@@ -212,6 +218,7 @@ _LABELS = {
     "failed_calls": say("failed calls"),
     "last_failure": say("last failure"),
     "login_text": say("login"),
+    "definitions_text": say("definitions"),
     "skipped_lines": say("unreadable lines"),
 }
 
@@ -238,16 +245,21 @@ def _print_rows(terminal: Terminal, rows: Sequence[dict[str, Any]], book: Server
     terminal.table(
         headers,
         (
-            (row["name"], TableState(row["state"]), row.get("tools"), row["command"], book.remark(row))
+            (row["name"], TableState(row["state"]), row.get("tools"), row["command"], _remark(book, row))
             for row in rows
         ),
     )
+
+
+def _remark(book: ServersFileContent, row: dict[str, Any]) -> Shown | None:
+    return book.remark(row) or definition_remark(row)
 
 
 def _print_server(terminal: Terminal, found: dict[str, Any]) -> None:
     # A server without prompts or resources is usual, and worth no word.
     none: dict[str, Any] = {key: None for key in ("prompts", "resources", "templates") if not found.get(key)}
     none["overridden"] = list(found.get("overrides") or ())
+    none["definitions_text"] = definition_remark(found)
     none["sandbox_text"] = sandbox_words(found.get("sandbox"))
     none |= {"state": TableState(found["state"]), "login_text": login_words(found.get("login"))}
     found = found | none

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.build import this_build
+from tabane.cli.definition_words import KIND_WORDS
 from tabane.cli.options import json_option, option
 from tabane.cli.output import Command, Terminal, examples, lang, text
 from tabane.cli.registry_servers import GivenValues, KeepSecret, choose
@@ -285,7 +286,7 @@ def _try(
             raise ServerTrialFailed(error, name) from None
         terminal.warn(error)
         return {"works": False}
-    return {"works": True, **{key: found[key] for key in ("version", "about", "tools")}}
+    return {"works": True, **{key: found.get(key) for key in ("version", "about", "tools", "suspicious")}}
 
 
 def _tried(
@@ -319,6 +320,16 @@ def _show_tools(terminal: Terminal, result: dict[str, Any]) -> None:
         terminal.say(f"  {signature}")
     if len(tools) > NAMED_TOOLS:
         terminal.say(say("  … and {count} more", count=len(tools) - NAMED_TOOLS))
+    for row in result.get("suspicious") or ():
+        for finding in row["findings"]:
+            terminal.note(
+                say(
+                    "Warning: the {kind} {name} looks like an attack: {message}",
+                    kind=KIND_WORDS.get(row["kind"], row["kind"]),
+                    name=row["name"],
+                    message=finding["message"],
+                )
+            )
 
 
 def _added(place: ServersFile, result: dict[str, Any]) -> Message:

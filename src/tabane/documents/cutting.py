@@ -124,7 +124,9 @@ def change(draft: Draft, before: Document | None, measure: Measure, now: float) 
     document = _described(draft, measure, now)
     same = before is not None and (before.hash, before.measure) == (document.hash, document.measure)
     if before is not None and same:
-        document = changed(document, chunks=before.chunks, above=before.above)
+        document = changed(
+            document, chunks=before.chunks, above=before.above, labels=document.labels | before.labels
+        )
         if changed(document, updated_at=before.updated_at) == before:
             return DocumentChange(before, before)
         if _found_alike(document, before):
@@ -147,6 +149,7 @@ def _described(draft: Draft, measure: Measure, now: float) -> Document:
         normalize=draft.normalize,
         metadata=dict(draft.metadata),
         source=draft.source,
+        labels=draft.labels,
     )
 
 
@@ -166,7 +169,12 @@ def _dated(document: Document, before: Document) -> Document:
 def _reads_alike(document: Document, before: Document) -> bool:
     """Return whether they differ at most in internal members."""
     return before == changed(
-        document, source=before.source, measure=before.measure, chunks=before.chunks, above=before.above
+        document,
+        source=before.source,
+        measure=before.measure,
+        chunks=before.chunks,
+        above=before.above,
+        labels=before.labels,
     )
 
 

@@ -55,7 +55,8 @@ class Draft:
 
     Without ``kind`` and ``title``, they are derived from name and text. ``source`` belongs to the caller: it
     is stored with the document and never shown. The default of ``updated_at`` is now. ``replaces`` is the
-    hash of the text that it may replace, empty for none, None for any.
+    hash of the text that it may replace, empty for none, None for any. ``labels`` are the flow labels of what
+    its writer had read.
     """
 
     filepath: str
@@ -68,6 +69,7 @@ class Draft:
     source: str = ""
     updated_at: float | None = None
     replaces: str | None = None
+    labels: int = 0
 
 
 class ChunkSpan(NamedTuple):
@@ -87,7 +89,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ``updated_at`` is in seconds since 1970, ``size`` in bytes of UTF-8, ``length`` in code points. ``hash``
     is the SHA-256 of the text in hexadecimal. ``measure`` names the token measure of its chunks.
     ``normalize`` is kept as requested; all vectors have length 1 anyway. ``above`` are the headings of the
-    first chunk.
+    first chunk. ``labels`` are flow labels, which stay while the text stays.
     """
 
     filepath: str
@@ -104,6 +106,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str = ""
     chunks: list[ChunkSpan] = []
     above: list[str] = []
+    labels: int = 0
 
     @property
     def keys(self) -> list[str]:

@@ -9,23 +9,26 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, tzinfo
 from functools import wraps
 from typing import Any, TypeVar
 
 import msgspec
 
+from tabane.access.flows.labels import UNTRUSTED
 from tabane.documents import document_answers
 from tabane.documents import parameters as given
 from tabane.documents.document import Document, Draft
 from tabane.documents.document_answers import DocumentAnswers, Json, PassageForm
+from tabane.documents.document_labels import DocumentLabels, NoDocumentLabels
 from tabane.documents.document_names import checked_filepath
 from tabane.documents.document_reader import DocumentPage, DocumentParts, DocumentReader, counted
 from tabane.documents.document_writer import DocumentWriter, Event, PutOutcome, Told
 from tabane.documents.folders import FolderListing
 from tabane.documents.put_embedding import LONGEST, PATIENCE, PutEmbedding, space_of
 from tabane.documents.received_files import FileReading, ReadableFile, received
-from tabane.documents.searching import DocumentSearch, DocumentSearchRequest, normalized
+from tabane.documents.searching import DocumentSearch, DocumentSearchRequest, normalized, note_labels
 from tabane.errors import BadArguments, StoreError, TabaneError
 from tabane.messages import say
 from tabane.operations import Caller, Face
@@ -85,12 +88,13 @@ class DocumentLibrary:
         uploads: FileReading | None = None,
         patience: float = PATIENCE,
         longest: float = LONGEST,
+        labels: DocumentLabels | None = None,
     ) -> None:
         self._collection, self._files, self._uploads = collection, files, uploads
-        self._place = DocumentAnswers(folder)
+        self._place, self._labels = DocumentAnswers(folder), labels or NoDocumentLabels()
         self.changed: list[Told] = []
         self.reading = DocumentReader(collection)
-        self.searching = DocumentSearch(collection, models, vectors, zone)
+        self.searching = DocumentSearch(collection, models, vectors, zone, self._labels)
         self._parts, self._folders = DocumentParts(self.reading), FolderListing(collection, self.reading)
         embedding = PutEmbedding(models, named, patience=patience, longest=longest)
         self._putting = DocumentWriter(
@@ -195,6 +199,7 @@ class DocumentLibrary:
         )
         found = await self.searching.find(request)
         documents = [hit.item.document for hit in found.hits]
+        self._note(caller, documents)
         shown = await self._shown(documents, params.include_documents, params.max_content_length)
         space = space_of(await self._collection())
         echoed = {
@@ -214,6 +219,7 @@ class DocumentLibrary:
         found = await self._parts.part(filepath, params.cursor, params.offset or 0, length)
         if found is None:
             return document_answers.not_there(filepath, caller.lang)
+        self._note(caller, [found.document])
         answer = document_answers.part(found.document, found.text, found.start, found.cursor, caller.lang)
         return answer if caller.face is Face.MCP else answer | document_answers.version(found.document)
 
@@ -221,6 +227,7 @@ class DocumentLibrary:
     async def get_documents_by_prefix(self, caller: Caller, params: given.ByPrefix) -> Json:
         where = await self.searching.heads(params.prefix, params.file_type, {})
         page = await self.reading.listed(where, params.top_k or _BEGINNING)
+        self._note(caller, page.documents)
         shown = await self._shown(page.documents, params.include_documents, params.max_content_length)
         echoed = {
             "prefix": params.prefix,
@@ -254,7 +261,13 @@ class DocumentLibrary:
     async def hello(self, caller: Caller, params: given.DocumentHello) -> Json:
         return {"status": "success", "message": f"Hello, {params.name or 'World'}!"}
 
+    def _note(self, caller: Caller, documents: Iterable[Document]) -> None:
+        """Note that the caller reads these documents."""
+        note_labels(self._labels, caller, documents)
+
     async def _put(self, caller: Caller, drafts: Sequence[Draft]) -> list[Json]:
+        if labels := self._labels.read_by(caller) & UNTRUSTED:
+            drafts = [replace(draft, labels=labels) for draft in drafts]
         return [
             self._place.stored(result, caller.lang)
             if isinstance(result, PutOutcome)

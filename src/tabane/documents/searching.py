@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from tabane.documents.document import (
     piece_of,
     text_of,
 )
+from tabane.documents.document_labels import DocumentLabels
 from tabane.documents.filtering import resolved
 from tabane.errors import BadArguments
 from tabane.messages import say
@@ -82,9 +83,10 @@ class DocumentSearch(CollectionSource[DocumentMatch]):
         models: Models,
         vectors: QueryVectors,
         zone: Callable[[], tzinfo],
+        labels: DocumentLabels,
     ) -> None:
         super().__init__(collection, models, vectors)
-        self._zone = zone
+        self._zone, self._labels = zone, labels
 
     def text(self, record: Record) -> str:
         return meaning(record)
@@ -109,7 +111,9 @@ class DocumentSearch(CollectionSource[DocumentMatch]):
     async def search(self, caller: Caller, request: SearchRequest) -> DocumentAnswer:
         encodable(request.query, "query")
         where = await self.meant(None, {})
-        return await self.ranked(words_of(request), where, request.limit, keywords=request.keywords)
+        found = await self.ranked(words_of(request), where, request.limit, keywords=request.keywords)
+        note_labels(self._labels, caller, (hit.item.document for hit in found.hits))
+        return found
 
     async def meant(self, file_type: str | None, filters: Mapping[str, Any]) -> Filter:
         """Return the filter of chunks. Conditions on heads are resolved to documents. Raises BadArguments."""
@@ -140,6 +144,13 @@ class DocumentSearch(CollectionSource[DocumentMatch]):
             if match is not None:
                 found.append(SearchHit(match, hits[0].score, hits[0].cosine, hits[0].bm25, hits[0].parts))
         return found
+
+
+def note_labels(labels: DocumentLabels, caller: Caller, documents: Iterable[Document]) -> None:
+    """Note that a caller reads these documents, if any was written by someone who had read something."""
+    for document in documents:
+        if document.labels:
+            labels.found(caller, document.labels, "documents", f"document {document.filepath[:100]}")
 
 
 def normalized(prefix: str) -> str:

@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Raw
 
+from tabane.gateway.definitions.changes import DefinitionHeld
+from tabane.gateway.definitions.definition import KINDS, Kind, name_in
+from tabane.gateway.definitions.review import DefinitionReview, ReviewedList
 from tabane.gateway.offers.prompts import PromptCatalog
 from tabane.gateway.offers.resources import ResourceCatalog
 from tabane.gateway.offers.skills import SkillCatalog
@@ -51,6 +54,7 @@ class ServerCatalogs:
 
     A separate thread owns the index and the listings' file; the event loop never waits for either.
     ``reserved`` are names that no server's tool gets. ``embedding`` has the models for search by meaning.
+    ``review`` says which definitions are held back.
     """
 
     def __init__(
@@ -58,9 +62,10 @@ class ServerCatalogs:
         folder: Path,
         loop: asyncio.AbstractEventLoop,
         reserved: frozenset[str],
+        review: DefinitionReview,
         embedding: Callable[[], ToolEmbedding] | None = None,
     ) -> None:
-        self._folder, self._loop = folder, loop
+        self._folder, self._loop, self._review = folder, loop, review
         self._listings = ListingsFile(folder / "catalogue.db")
         self.tools = ToolCatalog(AliasMap(self._listings.aliases(), reserved))
         self.prompts = PromptCatalog(AliasMap(self._listings.aliases("prompts")))
@@ -111,6 +116,14 @@ class ServerCatalogs:
         if name == "skills" and (listing := self._listed.get(server)) is not None and not listing.has(SKILLS):
             return True  # there are none
         return name in self._known.get(server, ())
+
+    def refusal(self, server: str, kind: Kind, name: str) -> DefinitionHeld | None:
+        """Return the error for who asks for a definition that is held back; None if it is not."""
+        return self._review.refusal(server, kind, name)
+
+    def held_skills(self, server: str) -> frozenset[str]:
+        """Return the URIs of the skills of a server that are held back."""
+        return self._review.held_names(server, "skill")
 
     def claimants(self, uri: str) -> tuple[str, ...]:
         """Return the servers that list a resource, have a template for it, or a tool with that page."""
@@ -165,12 +178,14 @@ class ServerCatalogs:
         peer: Peer,
         name: str,
         items: list[Raw],
+        reviewed: ReviewedList,
         plan: ToolCatalogPlan | None = None,
     ) -> bool:
         """Take the listing of a server. Return whether the tools that a client sees changed.
 
         ``fingerprint`` belongs to the configuration under which the server runs, ``name`` to the list.
-        ``plan`` contains the tools that were already read, if they fit.
+        ``reviewed`` says what is held back of it. ``plan`` contains the tools that were already read, if they
+        fit.
         """
         before = self._listed.get(server.name)
         lists = before.lists if before is not None and before.fingerprint == fingerprint else {}
@@ -178,16 +193,18 @@ class ServerCatalogs:
             server.name, fingerprint, peer.era, peer.version, peer.name, join(peer.capabilities), lists
         )
         self._listed[server.name] = listing = listing.with_list(name, items)
-        changed = self._put_list(server, listing, name, plan)
+        changed = self._put_list(server, listing, name, reviewed, plan)
         self._keep_aliases()
         self._save_soon(server.name)
         return changed
 
-    async def plan(self, server: Server, items: list[Raw]) -> ToolCatalogPlan | None:
+    async def plan(
+        self, server: Server, items: list[Raw], digests: Mapping[str, bytes]
+    ) -> ToolCatalogPlan | None:
         """Read many tools in a thread; return None if names keep changing meanwhile."""
         async with self._planning:
             for _ in range(_TRIES):
-                plan = await asyncio.to_thread(self.tools.plan, server, items)
+                plan = await asyncio.to_thread(self.tools.plan, server, items, digests)
                 if self.tools.fits(plan):
                     return plan
         return None
@@ -204,9 +221,26 @@ class ServerCatalogs:
         if self._tried.pop(server.name, None) is listing:
             self._listed[server.name] = listing
             self._save_soon(server.name)
-        for name in listing.lists:
-            self._put_list(server, listing, name)
+        for name, items in listing.lists.items():
+            kind = KINDS[name]
+            seen = self._review.read(server.name, kind, items)
+            reviewed = self._review.take(server.name, listing.fingerprint, kind, seen)
+            self._put_list(server, listing, name, reviewed)
         self._keep_aliases()
+
+    async def offer_again(self, server: Server) -> None:
+        """Offer what a server has listed, after other definitions than before are held back."""
+        listing = self.listing(server.name)
+        for name, items in listing.lists.items() if listing is not None else ():
+            kind = KINDS[name]
+            seen = await asyncio.to_thread(self._review.read, server.name, kind, items)
+            digests = {each.key.name: each.digest for each in seen}
+            plan = await self.plan(server, list(items), digests) if name == "tools" else None
+            if listing is None or listing is not self.listing(server.name):
+                return  # it has listed meanwhile
+            if plan is None or self.tools.fits(plan):
+                reviewed = ReviewedList(digests, self._review.held_names(server.name, kind))
+                self._put_list(server, listing, name, reviewed, plan)
 
     def remove(self, server: str) -> None:
         """Remove what a server offers. The names of its tools and prompts are kept."""
@@ -236,15 +270,25 @@ class ServerCatalogs:
     # -- inside ----------------------------------------------------------------------------------
 
     def _put_list(
-        self, server: Server, listing: ServerListing, name: str, plan: ToolCatalogPlan | None = None
+        self,
+        server: Server,
+        listing: ServerListing,
+        name: str,
+        reviewed: ReviewedList,
+        plan: ToolCatalogPlan | None = None,
     ) -> bool:
-        items = listing.lists[name]
+        items: Sequence[Raw] = listing.lists[name]
         self._known.setdefault(server.name, set()).add(name)
         if name == "tools":
-            changed = self.tools.adopt(plan) if plan else self.tools.put(server, items)
+            if plan is not None:
+                changed = self.tools.adopt(plan, reviewed.held)
+            else:
+                changed = self.tools.put(server, items, reviewed.digests, reviewed.held)
             if changed:
                 self._index_later(server.name)
             return changed
+        if reviewed.held:
+            items = [item for item in items if name_in(KINDS[name], item) not in reviewed.held]
         if name == "prompts":
             return self.prompts.put(server, items)
         if name == "skills":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +13,16 @@ from msgspec import Raw
 
 from tabane.errors import TabaneError, UnknownName, UpstreamUnavailable
 from tabane.gateway.catalogs import ServerCatalogs
+from tabane.gateway.definitions.definition import (
+    KINDS,
+    ChosenDefinition,
+    SeenDefinition,
+    instructions_definition,
+)
+from tabane.gateway.definitions.findings import Judges
+from tabane.gateway.definitions.pins import HoldPolicy
+from tabane.gateway.definitions.review import DefinitionReview, ReviewedList, ReviewWatch, Scans
+from tabane.gateway.definitions.screening import HeldCalls
 from tabane.gateway.direct_clients import DirectClients, ServerMessages
 from tabane.gateway.launchers.package_downloads import StartPreparation
 from tabane.gateway.logins.logins import ServerLogins
@@ -51,7 +62,10 @@ STARTS = 16
 """Servers that are being started at the same time."""
 
 FEW = 100
-"""Number of tools up to which a list is read on the event loop."""
+"""Number of definitions up to which a list is read on the event loop."""
+
+SMALL = 256 << 10
+"""Bytes of definitions up to which a list is read on the event loop."""
 
 
 class GatewayWatch(Protocol):
@@ -63,6 +77,10 @@ class GatewayWatch(Protocol):
 
     def catalog_changed(self, kind: str) -> None:
         """Note that tools, prompts or resources changed."""
+        ...
+
+    def definitions_changed(self, server: str) -> None:
+        """Note that other definitions of a server than before wait for a person."""
         ...
 
 
@@ -121,8 +139,14 @@ class Gateway:
         extensions: tuple[Extension, ...] = (),
         chain: HubChain | None = None,
         logins: ServerLogins | None = None,
+        judges: Judges | None = None,
+        hold: HoldPolicy | None = None,
     ) -> None:
-        """Keep the arguments. ``logins`` are those at servers with OAuth; None if there are to be none."""
+        """Keep the arguments. ``logins`` are those at servers with OAuth; None if there are to be none.
+
+        ``judges`` has the scanner that looks for attacks in definitions; None if nobody does. ``hold`` is
+        what is held back of servers that say nothing else.
+        """
         self.chain = chain or HubChain()
         self.chain.behind = self._hubs
         # What was listed when no hub ran, so that a circle was not seen, are the hub's own tools.
@@ -142,7 +166,10 @@ class Gateway:
         self.watcher: GatewayWatch | None = None
         self.projects = ClientProjects()
         self._starts = asyncio.Semaphore(STARTS)
-        self._catalogs = ServerCatalogs(folder, loop, reserved, embedding)
+        self.hold = hold or HoldPolicy()
+        self.review = DefinitionReview(folder, loop, self._held_of, judges)
+        self.review.watch = ReviewWatch(self._review_changed)
+        self._catalogs = ServerCatalogs(folder, loop, reserved, self.review, embedding)
         self.catalogue = self._catalogs.tools
         self.prompts = self._catalogs.prompts
         self.resources = self._catalogs.resources
@@ -162,7 +189,9 @@ class Gateway:
     def open(self) -> None:
         """Load the earlier listings from disk. Then the catalog answers."""
         self.sharing.restore(self._catalogs.learned())
+        self.review.open(self.servers)
         self._catalogs.open(self.enabled())
+        self.spawn(self._scan_known())
         self.health.start()
         self._follow_logins()
 
@@ -176,6 +205,7 @@ class Gateway:
         versions = self._catalogs.versions
         for name in old.keys() - self.servers.keys():
             self._withdraw(name)
+            self.review.withdraw(name)
         for name, server in self.servers.items():
             if server != old.get(name):
                 self._change(server, old.get(name))
@@ -222,6 +252,7 @@ class Gateway:
         await asyncio.gather(self._instances.close(), *(adopted.close() for adopted in self._adopted))
         await self.validator.close()
         await self._catalogs.close()
+        await self.review.close()
 
     def leave(self, session: str) -> None:
         """Release the resources of a client: its subscriptions and its own instances."""
@@ -498,7 +529,7 @@ class Gateway:
             self._loop,
             self._connect,
             self.limits,
-            lambda peer, name, items: self._take(server, peer, name, items),
+            lambda peer, name, items: self._take(upstream, server, peer, name, items),
             self._starts,
             listing.era if listing else None,
             lambda method: self.sharing.learn(self.servers.get(server.name), server, method),
@@ -508,6 +539,7 @@ class Gateway:
             lambda: self.logins.needed(server.name) if self.logins else None,
         )
         upstream.unknown = ServerMessages(self.direct, upstream)
+        upstream.screen = HeldCalls(self.review, self._held_of, server.name)
         return upstream
 
     def _running_instance(self, caller: Caller) -> Upstream | None:
@@ -516,31 +548,146 @@ class Gateway:
         return None if server is None else self._instances.find(self.sharing.shared(server), caller)
 
     def _take(
-        self, server: Server, peer: Peer, name: str, items: list[Raw]
+        self, source: Upstream, server: Server, peer: Peer, name: str, items: list[Raw]
     ) -> Coroutine[None, None, None] | None:
-        """Take the list ``name`` of an instance. Many tools are parsed in a thread."""
-        if name == "tools" and len(items) > FEW:
-            return self._take_many(server, peer, items)
-        self._taken(server, peer, name, items)
+        """Take the list ``name`` of an instance. Many definitions, and new ones, are read in a thread."""
+        if name == "tools":
+            self.spawn(self._take_instructions(source, server, peer))
+        if len(items) > FEW or sum(map(len, items)) > SMALL:
+            return self._take_many(source, server, peer, name, items)
+        if server.name not in self.servers:
+            return None
+        seen = self.review.read(server.name, KINDS[name], items)
+        if self.review.unscanned(server.name, seen):
+            return self._take_scanned(source, server, peer, name, items, seen)
+        reviewed = self.review.take(server.name, server.fingerprint, KINDS[name], seen, source)
+        self._taken(server, peer, name, items, reviewed)
         return None
 
-    async def _take_many(self, server: Server, peer: Peer, items: list[Raw]) -> None:
-        configured = self.servers.get(server.name)
-        plan = await self._catalogs.plan(configured, items) if configured else None
-        # Another configuration may be active by now. Then these tools are not its listing.
-        fits = plan is not None and configured is self.servers.get(server.name) and self.catalogue.fits(plan)
-        self._taken(server, peer, "tools", items, plan if fits else None)
+    async def _take_many(
+        self, source: Upstream, server: Server, peer: Peer, name: str, items: list[Raw]
+    ) -> None:
+        seen = await asyncio.to_thread(self.review.read, server.name, KINDS[name], items)
+        await self._take_scanned(source, server, peer, name, items, seen)
+
+    async def _take_scanned(
+        self,
+        source: Upstream,
+        server: Server,
+        peer: Peer,
+        name: str,
+        items: list[Raw],
+        seen: Sequence[SeenDefinition],
+    ) -> None:
+        """Scan what is new before anybody sees it, and read many tools in a thread."""
+        kind, fingerprint = KINDS[name], server.fingerprint
+        scans = await self._scan(server.name, seen)
+        if server.name not in self.servers:
+            return
+        reviewed = await self.review.take_many(server.name, fingerprint, kind, seen, source, scans)
+        configured, plan = self.servers.get(server.name), None
+        if name == "tools" and len(items) > FEW and configured is not None:
+            plan = await self._catalogs.plan(configured, items, reviewed.digests)
+            # Another configuration may be active by now. Then these tools are not its listing.
+            if configured is not self.servers.get(server.name) or (plan and not self.catalogue.fits(plan)):
+                plan = None
+            # A person may have decided meanwhile.
+            reviewed = reviewed._replace(held=self.review.held_names(server.name, kind))
+        self._taken(server, peer, name, items, reviewed, plan)
 
     def _taken(
-        self, server: Server, peer: Peer, name: str, items: list[Raw], plan: ToolCatalogPlan | None = None
+        self,
+        server: Server,
+        peer: Peer,
+        name: str,
+        items: list[Raw],
+        reviewed: ReviewedList,
+        plan: ToolCatalogPlan | None = None,
     ) -> None:
         configured = self.servers.get(server.name)
         if configured is None:
             return
-        if self._catalogs.take(configured, server.fingerprint, peer, name, items, plan):
+        if self._catalogs.take(configured, server.fingerprint, peer, name, items, reviewed, plan):
             # Clients have no notification of changed skills: their files are resources.
             kind = "resources" if name in ("templates", "skills") else name
             self._offers_changed(kind, configured.project)
+
+    # -- review ----------------------------------------------------------------------------------
+
+    def use_hold(self, hold: HoldPolicy) -> None:
+        """Hold back from now on what the settings say."""
+        if hold != self.hold:
+            self.hold = hold
+            for name in self.servers:
+                self._review_changed(name)
+                self.spawn(self._offer_again(name))
+
+    async def decide(self, server: str, chosen: Sequence[ChosenDefinition], *, accept: bool) -> None:
+        """Accept or reject definitions. When it returns, clients can see what follows. Raises TabaneError."""
+        await (self.review.accept if accept else self.review.reject)(server, chosen)
+        await self._offer_again(server)
+
+    async def introduced(self, caller: Caller, server: str) -> Peer:
+        """Return how the server of this caller describes itself, without instructions that are held back.
+
+        Starts it if it does not run. Raises TabaneError.
+        """
+        instance = self.instance_for(caller, server)
+        peer = await instance.introduced()
+        if not peer.instructions:
+            return peer
+        await self._take_instructions(instance, instance.server, peer)
+        held = self.review.refusal(server, "instructions", "")
+        return replace(peer, instructions="") if held else peer
+
+    def _held_of(self, name: str) -> HoldPolicy:
+        server = self.servers.get(name)
+        if server is None or not server.changes:
+            return self.hold
+        return self.hold._replace(changes=server.changes == "hold")
+
+    async def _take_instructions(self, source: Upstream, server: Server, peer: Peer) -> None:
+        seen = (instructions_definition(peer.instructions),) if peer.instructions else ()
+        scans = await self._scan(server.name, seen)
+        if server.name in self.servers:
+            self.review.take(server.name, server.fingerprint, "instructions", seen, source, scans)
+
+    async def _scan(self, server: str, seen: Sequence[SeenDefinition]) -> Scans | None:
+        unscanned = self.review.unscanned(server, seen)
+        if not unscanned:
+            return None
+        others = tuple(tool.name for tool in self.catalogue.tools if tool.server != server)
+        return await asyncio.to_thread(self.review.scan, server, unscanned, others)
+
+    async def _scan_known(self) -> None:
+        """Scan what earlier versions of Tabane have listed, and nobody has scanned yet."""
+        for server in self.enabled() if self.review.judges is not None else ():
+            listing = self._catalogs.listing(server.name)
+            for name, items in listing.lists.items() if listing is not None else ():
+                seen = await asyncio.to_thread(self.review.read, server.name, KINDS[name], items)
+                scans = await self._scan(server.name, seen)
+                if scans and listing is self._catalogs.listing(server.name):
+                    await self.review.take_many(
+                        server.name, server.fingerprint, KINDS[name], seen, None, scans
+                    )
+                    await self._offer_again(server.name)
+
+    def _review_changed(self, name: str) -> None:
+        self._state_changed(name)
+        if self.watcher is not None:
+            self.watcher.definitions_changed(name)
+
+    async def _offer_again(self, name: str) -> None:
+        """Offer what a server has listed, after other definitions than before are held back."""
+        server = self.servers.get(name)
+        if server is not None and not server.disabled:
+            versions = self._catalogs.versions
+            await self._catalogs.offer_again(server)
+            for kind, version in self._catalogs.versions.items():
+                if version != versions[kind]:
+                    self._offers_changed(kind, server.project)
+
+    # -- inside ----------------------------------------------------------------------------------
 
     def _offers_changed(self, kind: str, project: str = "") -> None:
         self._on_changed(kind, project)

@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 from tabane.errors import CallerError, TabaneError, UnknownName, UpstreamUnavailable
 from tabane.gateway.catalogs import ServerCatalogs
+from tabane.gateway.definitions.definition import Kind
 from tabane.gateway.offers.prompts import Prompt
 from tabane.gateway.offers.resource_uris import addressed, template_address
 from tabane.gateway.offers.resources import MOST_SOURCES, ResourceSource
@@ -89,6 +90,7 @@ class CatalogLookup:
             await self._wait_owners("tools", caller, name)
             tool = tools.find(name)
         if tool is None or not may_find(caller, tool.target):
+            self._check_held(caller, tools.find_held(name))
             self._check_disabled(caller, name)
             self._check_unlisted(caller, name)
             raise self.unknown(caller, name)
@@ -117,10 +119,26 @@ class CatalogLookup:
         await self.own_listed(caller, "tools")
         tool = self.own_tool(caller, name)
         if tool is None:
+            held = (
+                each
+                for each in self._catalogs.tools.held(caller.server)
+                if name in (each.name, each.shown_name)
+            )
+            self._check_held(caller, next(held, None))
             self._check_own(caller)
             near = nearest(name, [each.name for each in await self.own_tools(caller)])
             raise UnknownName(_no_tool(caller.server, name, near), near)
         return tool
+
+    def _check_held(self, caller: Caller, tool: Tool | None) -> None:
+        """Raise DefinitionHeld if the caller could call a tool, were it not held back."""
+        if tool is not None and may_find(caller, tool.target):
+            self._check_refused(tool.server, "tool", tool.name)
+
+    def _check_refused(self, server: str, kind: Kind, name: str) -> None:
+        refusal = self._catalogs.refusal(server, kind, name)
+        if refusal is not None:
+            raise refusal
 
     def _check_own(self, caller: Caller) -> None:
         """Raise UpstreamUnavailable if the server of a connection is disabled, or is still downloaded."""
@@ -136,6 +154,8 @@ class CatalogLookup:
         prompts = self._catalogs.prompts.of_server(caller.server)
         mine = {each.name: each for each in prompts if may_find(caller, prompt_target(each))}
         if name not in mine:
+            if may_find(caller, CallTarget(name, caller.server, kind="prompt", changes=False)):
+                self._check_refused(caller.server, "prompt", name)
             self._check_own(caller)
             near = nearest(name, mine)
             raise UnknownName(_no_prompt(caller.server, name, near), near)
@@ -167,6 +187,7 @@ class CatalogLookup:
             await self._wait_owners("prompts", caller, name)
             prompt = prompts.find(name)
         if prompt is None or not may_find(caller, prompt_target(prompt)):
+            self._check_held_prompt(caller, name)
             self._check_disabled(caller, name)
             near = nearest_qualified(name, self._prompts_of(caller))
             if near:
@@ -175,6 +196,15 @@ class CatalogLookup:
                 message = say("Unknown prompt: {name}.", name=name)
             raise UnknownName(message, near)
         return prompt
+
+    def _check_held_prompt(self, caller: Caller, name: str) -> None:
+        aliases = self._catalogs.prompts.aliases
+        entry = aliases.entries.get(name) or aliases.entries.get(aliases.resolve(name) or "")
+        if entry is not None:
+            server, own, _ = entry
+            target = CallTarget(name, server, kind="prompt", changes=False)
+            if may_find(caller, target):
+                self._check_refused(server, "prompt", own)
 
     def _prompts_of(self, caller: Caller) -> list[str]:
         prompts = self._catalogs.prompts
@@ -190,6 +220,9 @@ class CatalogLookup:
         found = await self._sources(caller, uri)
         if not caller.access.everything:
             found = tuple(each for each in found if may_find(caller, resource_target(each.server, each.uri)))
+        for each in found:
+            self._check_refused(each.server, "resource", each.uri)
+            self._check_skills(each)
         if kept_scheme(uri):
             _check_one(found, uri)
         return found
@@ -219,6 +252,12 @@ class CatalogLookup:
         await self._within(self._servers.limits.start_timeout, waits, lambda: bool(resources.known(uri)))
         return resources.find(uri)
 
+    def _check_skills(self, source: ResourceSource) -> None:
+        """Raise DefinitionHeld for a file of a skill that is held back."""
+        for uri in self._catalogs.held_skills(source.server):
+            if source.uri == uri or source.uri.startswith(uri.rpartition("/")[0] + "/"):
+                self._check_refused(source.server, "skill", uri)
+
     async def skill_sources(self, caller: Caller, uri: str) -> tuple[ResourceSource, ...]:
         """Return the servers to ask for a skill or one of its folders.
 
@@ -234,6 +273,8 @@ class CatalogLookup:
             await self._catalogs.skills.read()
             found = [ResourceSource(server, uri, uri) for server in self._with_skill(uri)]
         allowed = tuple(each for each in found if may_find(caller, resource_target(each.server, each.uri)))
+        for each in allowed:
+            self._check_skills(each)
         _check_one(allowed, uri)
         return allowed
 

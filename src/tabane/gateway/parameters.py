@@ -218,3 +218,42 @@ class LogoutServer(Struct, frozen=True, forbid_unknown_fields=True):
 
 class NoServerParams(Struct, frozen=True, forbid_unknown_fields=True):
     pass
+
+
+DefinitionKind = Literal["tool", "prompt", "resource", "template", "skill", "instructions"]
+
+_LONGEST_DEFINED = 16_384
+
+
+class ListDefinitionChanges(Struct, frozen=True, forbid_unknown_fields=True):
+    server: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=20_000, description="Definitions that are returned.")] = 1_000
+
+
+class ShowDefinitionChange(Struct, frozen=True, forbid_unknown_fields=True):
+    server: str
+    name: (
+        Annotated[
+            str,
+            Meta(
+                max_length=_LONGEST_DEFINED,
+                description="The server's own name, or the URI. Needed without a digest.",
+            ),
+        ]
+        | None
+    ) = None
+    kind: DefinitionKind | None = None
+    digest: Annotated[str, Meta(max_length=64, description="Which of several, as listed.")] | None = None
+
+
+class DefinitionGiven(Struct, frozen=True, forbid_unknown_fields=True):
+    """A definition that a person decides about, by the hash of what the person saw."""
+
+    digest: Annotated[str, Meta(min_length=64, max_length=64, description="The hash, as listed.")]
+    name: Annotated[str, Meta(max_length=_LONGEST_DEFINED)] | None = None
+    kind: DefinitionKind = "tool"
+
+
+class DecideDefinitions(Struct, frozen=True, forbid_unknown_fields=True):
+    server: str
+    definitions: Annotated[list[DefinitionGiven], Meta(min_length=1, max_length=20_000)]

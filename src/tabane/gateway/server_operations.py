@@ -58,6 +58,7 @@ def server_row(
         "reason": _reason(server, lang),
         "warnings": _override_warnings(server, listing, lang),
         "login": _login(gateway, server, lang),
+        "definition_changes": gateway.review.counts(server.name),
         **_activity(instances),
     }
 

@@ -13,6 +13,7 @@ from tabane.operations import Caller, CallTarget, Face, OpenCall, Operation, Pri
 
 if TYPE_CHECKING:
     from tabane.gateway.app_operations import AppOperations
+    from tabane.gateway.definition_operations import DefinitionOperations
     from tabane.gateway.gateway import Gateway
     from tabane.gateway.login_operations import LoginOperations
     from tabane.gateway.offer_operations import OfferOperations
@@ -110,6 +111,7 @@ def gateway_table(
         *_app_operations(apps),
         *_server_operations(servers),
         *_login_operations(logins),
+        *_definition_operations(gateway),
         *_sandbox_operations(sandboxes),
         Operation(
             "check_servers", "Start idle servers, and ask every server whether it answers.",
@@ -224,6 +226,38 @@ def _login_operations(logins: Callable[[], LoginOperations]) -> list[Operation]:
         Operation(
             "logout_server", "Revoke and forget the tokens of a login at a server.",
             given.LogoutServer, lambda c, p: logins().logout(c, p), PERSON, Privilege.ADMIN,
+        ),
+    ]  # fmt: skip
+
+
+def _definition_operations(gateway: Gateway) -> list[Operation]:
+    @cache
+    def definitions() -> DefinitionOperations:
+        from tabane.gateway.definition_operations import DefinitionOperations
+
+        return DefinitionOperations(gateway)
+
+    return [
+        _read(
+            "list_definition_changes",
+            "List definitions of servers (tools, prompts, skills …) that wait for a person: changed or added "
+            "since they were first seen, or found to look like an attack.",
+            given.ListDefinitionChanges, lambda c, p: definitions().changes(c, p), source="admin",
+        ),
+        _read(
+            "show_definition_change",
+            "Show line by line how a definition differs from the one that was accepted, and what was found.",
+            given.ShowDefinitionChange, lambda c, p: definitions().show(c, p), source="admin",
+        ),
+        Operation(
+            "accept_definitions",
+            "Accept definitions of a server by their hashes. Refused if the server lists others by now.",
+            given.DecideDefinitions, lambda c, p: definitions().accept(c, p), PERSON, Privilege.ADMIN,
+        ),
+        Operation(
+            "reject_definitions",
+            "Reject definitions of a server by their hashes: they are held back, whatever the settings say.",
+            given.DecideDefinitions, lambda c, p: definitions().reject(c, p), PERSON, Privilege.ADMIN,
         ),
     ]  # fmt: skip
 

@@ -128,13 +128,13 @@ class HubAccess:
     def _key_operations(self) -> KeyOperations:
         from tabane.access.key_operations import KeyOperations
 
-        return KeyOperations(self.keys, self.profiles, lambda: self._settings().limits.tiers, self._known)
+        return KeyOperations(self.keys, self.profiles, lambda: self._settings().limits.tiers, self.known)
 
     @cached_property
     def _profile_operations(self) -> ProfileOperations:
         from tabane.access.profile_operations import ProfileOperations
 
-        return ProfileOperations(self.profiles, self._known)
+        return ProfileOperations(self.profiles, self.known)
 
     @cached_property
     def _limit_operations(self) -> LimitOperations:
@@ -146,7 +146,7 @@ class HubAccess:
     def _policy_explainer(self) -> PolicyExplainer:
         from tabane.access.policy_operations import PolicyExplainer
 
-        return PolicyExplainer(self._key_operations.find, self._target, self._patterns)
+        return PolicyExplainer(self._key_operations.find, self.find_target, self._patterns)
 
     def _read_profiles(self) -> dict[str, ProfileDefinition]:
         """Return the profiles; none before the settings file has named one, and was read for that."""
@@ -154,7 +154,7 @@ class HubAccess:
 
         return read_profiles(self._settings().config) if self._reads_profiles else {}
 
-    async def _target(self, caller: Caller, name: str) -> CallTarget:
+    async def find_target(self, caller: Caller, name: str) -> CallTarget:
         """Return what a name stands for: an operation, or a tool of a server. Raises UnknownName."""
         if name == METRICS.name:
             return METRICS
@@ -165,7 +165,7 @@ class HubAccess:
         found = self.profiles.find(profile)
         return found.definition.patterns if found and found.definition else None
 
-    def _known(self) -> Iterator[CallTarget]:
+    def known(self) -> Iterator[CallTarget]:
         """Yield what can be called now: tools of servers, operations, and the metrics."""
         yield METRICS
         catalog = self._gateway.catalogue

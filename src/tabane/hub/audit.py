@@ -12,6 +12,7 @@ from tabane.audit.log import AuditLog
 from tabane.audit.operations import AuditOperations
 from tabane.audit.options import audit_options, audit_paths
 from tabane.errors import AuditError
+from tabane.gateway.definitions.news import DefinitionNews
 from tabane.hub.call_counters import AuditCounts
 from tabane.hub.live.live import HubLive
 from tabane.hub.telemetry import HubTelemetry
@@ -52,6 +53,7 @@ class HubAudit:
         self.meter = self.telemetry.meter(limited.limits_of)
         self.live = HubLive(loop, self.meter, gateway, jobs, settings.audit_redact)
         self._home = settings.home
+        gateway.review.watch = gateway.review.watch._replace(news=self._definitions_changed)
         self.usage = HubUsage(settings.home, lambda: settings.posts_zone, environment, gateway)
         self.log: AuditLog | None = None
         self._not_opened: Message | None = None
@@ -127,6 +129,9 @@ class HubAudit:
             self.meter.recorder, closing, self.log = None, self.log, None
             await asyncio.to_thread(closing.close)
         await self.telemetry.close()
+
+    def _definitions_changed(self, news: DefinitionNews) -> None:
+        self.event("admin", "definitions_changed", detail=news.detail)
 
     def _newest(self) -> int:
         """Return the seq of the newest entry."""

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tabane.access.flows.labels import UNTRUSTED
 from tabane.documents.document import DOMAIN, HEADS, SHAPE
 from tabane.documents.table import documents_table, files_table
 from tabane.errors import StoreError, TabaneError
@@ -24,6 +25,7 @@ from tabane.text.time_zones import zone_of
 
 if TYPE_CHECKING:
     from tabane.documents.document import Document
+    from tabane.documents.document_labels import DocumentLabels
     from tabane.documents.document_writer import Event
     from tabane.documents.files.file_operations import DocumentFiles
     from tabane.documents.files.file_sources import Converter
@@ -50,7 +52,8 @@ class DocumentStore:
 
     ``settings`` returns those in force. ``model_is_named`` tells whether they name a model, so that it is an
     error if it cannot be had. ``convert`` makes Markdown of files that are no text. ``told`` hears of each
-    document that has changed: its key, and whether the list of all has changed with it.
+    document that has changed: its key, and whether the list of all has changed with it. ``labels`` knows what
+    callers have read.
     """
 
     def __init__(
@@ -63,10 +66,11 @@ class DocumentStore:
         model_is_named: Callable[[], bool],
         convert: Converter,
         told: Callable[[str, bool], None],
+        labels: DocumentLabels,
     ) -> None:
         self._home, self._stores, self._models, self._embedding = home, stores, models, embedding
         self._settings, self._named = settings, model_is_named
-        self._convert, self._told = convert, told
+        self._convert, self._told, self._labels = convert, told, labels
         self._rooms: _OpenedDocuments | None = None
 
     @property
@@ -121,7 +125,7 @@ class DocumentStore:
         from tabane.documents.document import Draft
 
         door.operation(caller, "put_document", Face.RPC)
-        draft = Draft(page.url, page.markdown, kind="markdown", title=page.title)
+        draft = Draft(page.url, page.markdown, kind="markdown", title=page.title, labels=UNTRUSTED)
         (result,) = await self.documents.put([draft])
         if isinstance(result, TabaneError):
             raise result
@@ -140,11 +144,16 @@ class DocumentStore:
         page = await self.documents.page(after, limit)
         return [_held(document) for document in page.documents], page.after is not None
 
-    async def text(self, key: str) -> tuple[ListedDocument, str] | None:
+    async def text(self, key: str, caller: Caller) -> tuple[ListedDocument, str] | None:
         if not self.there:
             return None
         found = await self.documents.text(key)
-        return None if found is None else (_held(found[0]), found[1])
+        if found is None:
+            return None
+        from tabane.documents.searching import note_labels
+
+        note_labels(self._labels, caller, found[:1])
+        return _held(found[0]), found[1]
 
     async def beginning(self, prefix: str, limit: int) -> Sequence[str]:
         if not self.there:
@@ -172,6 +181,7 @@ class DocumentStore:
                 largest=lambda: self._settings().documents_size,
                 files=ReadableFiles(ReadableRoots(self._roots, ROOTS), texts).read,
                 uploads=texts,
+                labels=self._labels,
             )
             documents.changed.append(self._changed)
             self._rooms = _OpenedDocuments(documents, DocumentFiles(documents, texts, self._watched))

@@ -27,18 +27,18 @@ class HubGuard:
     ) -> OpenApproval | None:
         if not self.rules:
             return None
-        asking = self.check(caller, target)
+        asking = self.check(caller, target, arguments)
         return self._ask(asking, caller, target, arguments, request) if asking else None
 
     def answered(self, caller: Caller, target: CallTarget) -> None:
         for rule in self.rules:
             rule.answered(caller, target)
 
-    def check(self, caller: Caller, target: CallTarget) -> tuple[CallVerdict, ...]:
+    def check(self, caller: Caller, target: CallTarget, arguments: bytes) -> tuple[CallVerdict, ...]:
         """Return the verdicts that ask for a person. Raises Forbidden if one refuses."""
         asking: tuple[CallVerdict, ...] = ()
         for rule in self.rules:
-            verdict = rule.verdict(caller, target)
+            verdict = rule.verdict(caller, target, arguments)
             if verdict is None:
                 continue
             if verdict.action == "refuse":

@@ -11,6 +11,7 @@ from tabane.gateway.confirmation import ConfirmRule
 from tabane.gateway.gateway import Gateway
 from tabane.hub.approvals.operations import ApprovalOperations
 from tabane.hub.approvals.passphrase_operations import PassphraseOperations
+from tabane.hub.flows.hub_flows import HubFlows
 from tabane.hub.guarding import HubGuard
 from tabane.operations import LOCAL, CallTarget, Operation
 from tabane.settings import Settings
@@ -55,12 +56,13 @@ class HubGuards:
         settings: Callable[[], Settings],
         loop: asyncio.AbstractEventLoop,
         shown: ShownArguments,
+        flows: HubFlows,
     ) -> None:
         self._gateway, self._settings, self._loop, self._shown = gateway, settings, loop, shown
         self._desk: ApprovalDesk | None = None
         self._passphrase: HubPassphrase | None = None
         self._configuration: ServersConfiguration | None = None
-        self.allow: Callable[[str, str], None] = lambda holder, pair: None
+        self._flows, self.allow = flows, flows.allow
         self.guard = HubGuard(self._ask)
 
     def apply(self, configuration: ServersConfiguration) -> None:
@@ -73,6 +75,8 @@ class HubGuards:
             rules.append(PassphraseRule(self.passphrase()))
         if confirm := ConfirmRule(configuration.servers, self._gateway.catalogue.find):
             rules.append(confirm)
+        if (flow := self._flows.apply()) is not None:
+            rules.append(flow)
         self.guard.rules = tuple(rules)
 
     def _ask(
@@ -141,8 +145,8 @@ class HubGuards:
             return False
         return access.holder == LOCAL.holder or access.allows(APPROVING)
 
-    def check(self, caller: Caller, target: CallTarget) -> None:
-        self.guard.check(caller, target)
+    def check(self, caller: Caller, target: CallTarget, arguments: bytes) -> None:
+        self.guard.check(caller, target, arguments)
 
     # -- the rest of the hub -------------------------------------------------------------------------
 

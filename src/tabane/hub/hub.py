@@ -18,6 +18,7 @@ from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.documents import DocumentStore
 from tabane.hub.embedded_collections import EMBEDDED, stores_of
 from tabane.hub.embedding import CollectionEmbedder
+from tabane.hub.flows.hub_flows import HubFlows
 from tabane.hub.guards import HubGuards
 from tabane.hub.jobs import Jobs
 from tabane.hub.manual import ManualSource, documentation_table
@@ -90,6 +91,7 @@ class Hub:
             self.jobs,
             lambda: zone_of(self.settings.posts_zone),
         )
+        self.flows = HubFlows(lambda: self.settings, self.gateway)
         self.documents = DocumentStore(
             settings.home,
             self.stores,
@@ -99,6 +101,7 @@ class Hub:
             self._model_is_named,
             lambda data, name: self.reader.convert(data, name),
             lambda key, listed: self.audit.live.document_changed(self.sessions, key, listed),
+            self.flows,
         )
         self.reader = PageReader(
             lambda: self.settings,
@@ -113,7 +116,7 @@ class Hub:
         self.access = HubAccess(lambda: self.settings, loop, self.gateway, lambda: self.table)
         self.audit = HubAudit(loop, self.access, settings, self.environment, self.gateway, self.jobs)
         self.tools.report_to(self.audit.meter, self.audit.live.questions_changed)
-        self.guards = HubGuards(self.gateway, lambda: self.settings, loop, self.audit.live)
+        self.guards = HubGuards(self.gateway, lambda: self.settings, loop, self.audit.live, self.flows)
         self.guards.apply(self.configuration)
         self.audit.meter.answered = self.guards.guard.answered
         self.table = OperationTable(self._operations())
@@ -191,6 +194,7 @@ class Hub:
         await self.stores.close()
         await self.processes.close()
         await self.guards.written()
+        self.flows.close()
         await self.audit.close()
 
     async def abandon(self) -> None:
@@ -200,6 +204,7 @@ class Hub:
         """
         self.follower.close()
         self.guards.close()
+        self.flows.abandon()
         self.sessions.close()
         await self.tools.abandon()
         await self.processes.close()
@@ -230,12 +235,14 @@ class Hub:
                     "pages": self.reader.source,
                     "tools": ToolSource(self.gateway),
                     "docs": ManualSource(self.stores, self.models, self.embedding),
-                }
+                },
+                self.flows.found,
             ).table(),
             *of_source("docs", documentation_table()),
             *self.access.table(),
             *self.guards.table(),
             *self.audit.table(),
+            *self.flows.table(self.access.find_target, self.access.known),
         ]
 
     def _model_is_named(self) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
+from tabane.access.flows.labels import UNTRUSTED
 from tabane.errors import Forbidden, TabaneError
 from tabane.hub.found_things import FoundThing, KindAnswer, Places, ThingEntry, of_one_kind, ordered, places
 from tabane.messages import Lang, say
@@ -75,10 +76,17 @@ class _Asked(NamedTuple):
 
 
 class EverythingSearch:
-    """The operation search_everything over sources by kind."""
+    """The operation search_everything over sources by kind.
 
-    def __init__(self, sources: Mapping[SearchKind, SearchSource[Any]]) -> None:
-        self._sources = sources
+    ``found`` is told of labels that the caller gets with the hits, of which source, and with which tool.
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[SearchKind, SearchSource[Any]],
+        found: Callable[[Caller, int, str, str], None],
+    ) -> None:
+        self._sources, self._found = sources, found
 
     def table(self) -> list[Operation]:
         return [
@@ -115,6 +123,8 @@ class EverythingSearch:
             raise failed[0]
         entries = await _entries(params, answers)
         found: dict[str, Any] = {"results": [_row(entry, caller.face) for entry in entries[: params.top_k]]}
+        if any(row["kind"] == "pages" for row in found["results"]):
+            self._found(caller, UNTRUSTED, "pages", "search_everything")
         if params.explain:
             _explain(found["results"], places(answers))
         told = [*(answer.warning for answer in answers), *(error.message for error in failed)]

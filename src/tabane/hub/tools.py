@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from msgspec import Raw
 
 from tabane.errors import TabaneError
+from tabane.gateway.definitions.pins import HoldPolicy
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.logins.fetching import LoginNetwork
 from tabane.gateway.logins.logins import ServerLogins
@@ -61,6 +62,7 @@ def count_servers(configuration: ServersConfiguration, gateway: Gateway) -> dict
         "servers_disabled": sum(1 for server in servers if server.disabled),
         "servers_running": sum(running),
         "tools": gateway.catalogue.count,
+        "definition_changes": sum(len(gateway.review.waiting(server.name)) for server in servers),
     }
 
 
@@ -124,6 +126,7 @@ def gateway_of(
         extensions=carried(settings.extensions),
         chain=chain,
         logins=logins,
+        hold=hold_of(settings),
     )
     return gateway
 
@@ -135,7 +138,13 @@ def apply_settings(gateway: Gateway, settings: Settings, configuration: ServersC
     if gateway.logins is not None:
         gateway.logins.client_metadata_url = settings.login_client_metadata_url
     gateway.use_limits(limits_of(settings))
+    gateway.use_hold(hold_of(settings))
     gateway.apply(configuration.servers)
+
+
+def hold_of(settings: Settings) -> HoldPolicy:
+    """Return which definitions of servers are held back."""
+    return HoldPolicy(settings.definition_changes == "hold", settings.poisoned_definitions == "hold")
 
 
 class UsedServersFile:

@@ -14,6 +14,8 @@ from typing import Annotated, Any
 from msgspec import Meta, Raw, Struct
 
 from tabane.errors import UpstreamError, UpstreamUnavailable
+from tabane.gateway.definitions.findings import Judges
+from tabane.gateway.definitions.listing_scan import suspicious_definitions
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.servers.configuration import configuration_of, why_disabled
 from tabane.gateway.servers.server import Server
@@ -69,9 +71,11 @@ class Trials:
         batch: LineBatch,
         processes: ChildProcesses,
         keep: Keep,
+        judges: Judges | None = None,
     ) -> None:
         """Keep the arguments. ``keep`` gets the listing of a server that works."""
         self._settings, self._environment, self._keep = settings, environment, keep
+        self._judges = judges
         self._loop, self._batch, self._processes = loop, batch, processes
 
     async def run(self, caller: Caller, params: TryServer) -> dict[str, Any]:
@@ -89,7 +93,15 @@ class Trials:
                 # Its working folder is created together with the file, when there is a server to keep.
                 server = replace(server, cwd=folder)
             connect = self._connector(Path(folder, "logs"), settings)
-            return await try_server(server, connect, limits_of(settings), self._keep)
+            kept: list[ServerListing] = []
+            found = await try_server(server, connect, limits_of(settings), kept.append)
+            for listing in kept:
+                self._keep(listing)
+            lists = kept[-1].lists if kept else {}
+            suspicious = await asyncio.to_thread(
+                suspicious_definitions, server.name, lists, self._judges, caller.lang
+            )
+            return found | {"suspicious": suspicious}
 
     def _connector(self, logs: Path, settings: Settings) -> Connector:
         # Its log is not that of a configured server of the same name.

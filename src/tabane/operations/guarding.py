@@ -30,7 +30,7 @@ class CallVerdict:
 class CallRule(Protocol):
     """One rule of a guard. Its methods are called for every call, so they cost a few microseconds at most."""
 
-    def verdict(self, caller: Caller, target: CallTarget) -> CallVerdict | None:
+    def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
         """Return what stands against a call; None if nothing does. Nothing changes."""
         ...
 

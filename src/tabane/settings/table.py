@@ -138,6 +138,23 @@ class Settings:
             "web page (and for tabane questions) for ten minutes, instead of being refused."
         ),
     )
+    definition_changes: Literal["warn", "hold"] = option.choice(
+        "warn",
+        ("warn", "hold"),
+        say(
+            "What happens if a server changes or adds a definition (tool, prompt, skill) after it was first "
+            "seen: warn tells about it, hold also holds it back until you accept it. The key changes in the "
+            "servers file decides for one server."
+        ),
+    )
+    poisoned_definitions: Literal["warn", "hold"] = option.choice(
+        "warn",
+        ("warn", "hold"),
+        say(
+            "What happens if the definition of a tool, prompt, skill or resource looks like an attack: warn "
+            "tells about it, hold also holds it back until you accept it, if the finding is severe."
+        ),
+    )
     approval_wait: float = option.seconds(
         45,
         0,
@@ -145,6 +162,15 @@ class Settings:
         say(
             "How long a call that a person has to approve waits for that, before its caller gets an error "
             "that says what to do. 0: not at all. A client that can ask its user waits for the answer."
+        ),
+    )
+    flow_policy: Literal["off", "ask", "strict"] = option.choice(
+        "ask",
+        ("off", "ask", "strict"),
+        say(
+            "What happens before a call that sends private data away or cannot be undone, if its client "
+            "has read something that strangers can write: off (nothing), ask (a person has to approve it) "
+            "or strict (it is refused, and any call that sends data away is asked about)."
         ),
     )
     start_servers: Literal["on_demand", "at_start"] = option.choice(

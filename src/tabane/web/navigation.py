@@ -29,6 +29,7 @@ ENTRIES = (
     NavigationEntry("/questions", say("Questions"), "question", "list_questions", "hub", "questions"),
     NavigationEntry("/approvals", say("Approvals"), "check", "list_approvals", "hub", "approvals"),
     NavigationEntry("/servers", say("Servers"), "servers", "list_servers", "hub"),
+    NavigationEntry("/changes", say("Changes"), "changes", "list_definition_changes", "hub", "definitions"),
     NavigationEntry("/tools", say("Tools"), "tools", "search_tools", "hub"),
     NavigationEntry("/posts", say("Posts"), "posts", "get_database_stats", "archive"),
     NavigationEntry("/documents", say("Documents"), "documents", "list_documents", "archive"),

@@ -10,7 +10,7 @@ AREAS = frozenset(
     {
         "", "activity", "approvals", "audit", "documents", "health", "home", "jobs", "keys", "palette",
         "posts", "preferences", "profiles", "models", "questions", "reader", "search", "servers",
-        "settings", "tools", "usage",
+        "settings", "changes", "tools", "usage",
     }
 )  # fmt: skip
 """First parts of the paths of pages; "" is the home page."""

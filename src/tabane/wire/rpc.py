@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Raw
 
-from tabane.errors import BadArguments, RateLimited, ReadError, TabaneError, UnknownName
+from tabane.errors import ApprovalRequired, BadArguments, RateLimited, ReadError, TabaneError, UnknownName
 from tabane.messages import Lang
 from tabane.wire import json
 from tabane.wire.json import InvalidJson, Members
@@ -134,7 +134,8 @@ def batch_answer(answers: list[bytes]) -> bytes:
 def error_of(error: TabaneError, lang: Lang) -> bytes:
     """Return the JSON-RPC error object for one of our own errors: the only place where they are mapped.
 
-    ``data`` has ``reason``, the nearest names as ``near``, the offending ``parameter``, and of a page
+    ``data`` has ``reason``, the nearest names as ``near``, the offending ``parameter``, the id of the
+    ``approval`` that a call needs, and of a page
     that could not be read the ``cause``, with ``status`` and ``wait`` where they are known.
     """
     return json.error_object(error.code, _cut(error.text(lang)), _data(error))
@@ -168,6 +169,8 @@ def _data(error: TabaneError) -> dict[str, Any] | None:
         data["near"] = list(error.near)
     if isinstance(error, BadArguments) and error.parameter:
         data["parameter"] = error.parameter
+    if isinstance(error, ApprovalRequired):
+        data["approval"] = error.approval
     if isinstance(error, RateLimited):
         # Rounded up: a client that waits this long must not be refused again.
         data["retryAfterSeconds"] = max(0.001, math.ceil(error.retry_after * 1000) / 1000)

@@ -57,6 +57,10 @@ SOURCES: dict[str, str] = {
     **dict.fromkeys(("get_rate_limit_stats", "verify_audit_log", "audit_head", "query_audit_logs"), ADMIN),
     **dict.fromkeys(("get_audit_stats", "analyze_usage", "explain_policy"), ADMIN),
     **dict.fromkeys(("list_live_calls", "show_live_call", "get_activity"), ADMIN),
+    **dict.fromkeys(("explain_flow", "list_flow_labels", "list_flow_trails"), ADMIN),
+    **dict.fromkeys(("forget_flow_trails", "allow_flow", "disallow_flow"), ADMIN),
+    **dict.fromkeys(("list_definition_changes", "show_definition_change"), ADMIN),
+    **dict.fromkeys(("accept_definitions", "reject_definitions"), ADMIN),
     **dict.fromkeys(("list_questions", "answer_question"), HUB),  # those of one's own calls
     **dict.fromkeys(("list_approvals", "approve_call", "refuse_call"), ADMIN),  # not one's own calls
     **dict.fromkeys(("passphrase_state", "unlock", "set_passphrase", "remove_passphrase"), ADMIN),
@@ -81,7 +85,9 @@ READING = frozenset(
         "keys_list", "keys_show", "get_rate_limit_stats", "audit_head", "query_audit_logs",
         "get_audit_stats", "analyze_usage", "explain_policy", "profiles_list", "get_usage_stats",
         "list_live_calls", "show_live_call", "get_activity",
-        "list_hidden_tools", "list_questions", "list_approvals", "passphrase_state",
+        "explain_flow", "list_flow_labels", "list_flow_trails",
+        "list_hidden_tools", "list_questions", "list_definition_changes", "show_definition_change",
+        "list_approvals", "passphrase_state",
         "read_app_resource", "call_app_tool",
         "list_tasks", "show_task",
     }
@@ -249,6 +255,8 @@ CHANGES: dict[str, Json] = {
     "cancel_job": {"job": "abcdef"},
     "cancel_task": {"task": "abcdef"},
     "answer_question": {"id": "abcdef", "action": "decline"},
+    "accept_definitions": {"server": "forge1", "definitions": [{"digest": "0" * 64}]},
+    "reject_definitions": {"server": "forge1", "definitions": [{"digest": "0" * 64}]},
     "detach_job": {"job": "abcdef"},
     "keys_create": {"name": "another", "allow": ["*", "@admin"]},
     "keys_update": {"key": "another", "allow": ["*"]},

@@ -177,10 +177,15 @@ async def _things(local: SocketClient) -> list[Thing]:
 
 @asynccontextmanager
 async def world(folder: Path, **settings: Any) -> AsyncIterator[World]:
-    """Run the hub, with all that its servers have listed, and one document."""
+    """Run the hub, with all that its servers have listed, and one document.
+
+    The flow policy is off: tools with names such as announce are called in every order.
+    """
     home = folder / "home"
     home.mkdir(mode=0o700)
-    async with http_hub(home, definitions(folder), list_wait=60.0, **settings) as served:
+    async with http_hub(
+        home, definitions(folder), list_wait=60.0, **{"flow_policy": "off", **settings}
+    ) as served:
         local = await served.running.connect(mode="full")
         tools = await _things(local)
         built = World(served, folder, local, tools)

@@ -12,9 +12,10 @@ import pytest
 from tabane.errors import ApprovalRequired, Forbidden
 from tabane.operations import Caller, Face
 from tests.harness.patience import run, until
-from tests.harness.running_hub import SOON, Json, text
+from tests.harness.running_hub import SOON, Json, running_hub, text
 from tests.hub.approvals.confirmed import COUNT, FORMS, confirming, counted, person, refusal, waiting
-from tests.hub.questions.asking import able, answers_to
+from tests.hub.questions.asking import FORM_STEP, able, answers_to
+from tests.hub.questions.asking import asking as server
 
 ACCEPTED: Json = {"action": "accept", "content": {}}
 THROUGH: Json = {"name": "call_tool", "arguments": COUNT}
@@ -162,6 +163,29 @@ def test_a_server_may_ask_during_a_call_that_was_approved(tmp_path: Path) -> Non
             last = await line.result("tools/call", {**asking(given), **answers_to(own, ACCEPTED)})
             assert last.get("isError") is not True, last
             assert last["resultType"] == "complete"
+
+    run(scenario)
+
+
+def test_a_modern_server_may_ask_during_a_call_that_was_approved(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        given: Json = {"name": "up__ask", "arguments": {"steps": [FORM_STEP]}}
+        async with running_hub(
+            tmp_path, {"up": server(era="modern", confirm="ask")}, approval_wait=0
+        ) as here:
+            await person(here, "list_tools", server="up")
+            line = await here.connect("2026-07-28", mode="full")
+            asked = await line.result("tools/call", asking(given))
+            own = await line.result("tools/call", {**asking(given), **answers_to(asked, ACCEPTED)})
+            [entry] = own["inputRequests"].values()
+            assert entry["params"]["message"] == "Who?"
+            again = {**asking(given), **answers_to(own, {"action": "accept", "content": {"name": "花"}})}
+            last = await line.result("tools/call", again)
+            assert last["resultType"] == "complete", last
+
+            replayed = await line.result("tools/call", again)
+            [entry] = replayed["inputRequests"].values()
+            assert "Approve this call" in entry["params"]["message"]
 
     run(scenario)
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tabane.errors import TabaneError
+from tabane.hub.flows.trail_file import FILE as TRAILS
 from tabane.hub.process.table import whole_table
 from tabane.operations import Caller, Face, Operation, OperationTable, Privilege
 from tests.harness.archive import write_archive
@@ -53,6 +54,7 @@ def samples(url: str, job: str) -> dict[str, dict[str, Any]]:
         "check_init": {},
         "describe_tools": {"names": ["up__echo", "put_document"]},
         "embed_text": {"text": "cat"},
+        "explain_flow": {"tool": "up__echo"},
         "explain_policy": {"key": "none", "tool": "up__echo"},
         "export_posts": {"format": "csv"},
         "find_servers": {"query": "weather"},
@@ -80,6 +82,8 @@ def samples(url: str, job: str) -> dict[str, dict[str, Any]]:
         "list_live_calls": {},
         "list_models": {},
         "list_questions": {},
+        "list_definition_changes": {},
+        "show_definition_change": {"server": "up"},
         "list_approvals": {},
         "passphrase_state": {},
         "show_live_call": {"number": 1},
@@ -89,6 +93,8 @@ def samples(url: str, job: str) -> dict[str, dict[str, Any]]:
         "list_document_folders": {},
         "list_documents": {},
         "list_hidden_tools": {},
+        "list_flow_labels": {},
+        "list_flow_trails": {},
         "list_jobs": {},
         "list_pages": {},
         "list_post_tags": {},
@@ -139,7 +145,9 @@ class Watch:
         versions = [base.execute("PRAGMA data_version").fetchone() for base in self._databases]
         files = {path.name: path.read_bytes() for path in self._home.glob("*.toml")}
         files |= {path.name: path.read_bytes() for path in self._home.glob("*.json")}
-        return versions, files, sorted(path.name for path in self._home.iterdir())
+        # What was read is noted for the flow policy, as calls are in the audit log.
+        names = sorted(path.name for path in self._home.iterdir() if path.name != TRAILS)
+        return versions, files, names
 
 
 async def filled(here: HttpHub, folder: Path) -> str:

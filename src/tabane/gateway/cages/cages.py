@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
@@ -170,7 +170,8 @@ class Cages:
         try:
             require(profile, self.mechanisms)
             if not server.needs_folder:
-                cage_files(self._wide(server, profile), self._paths(server.name), ())
+                limited = profile.reads is not None
+                cage_files(self._wide(server, profile), self._paths(server.name, limited=limited), ())
         except CageUnavailable as error:
             return error.message
         return None
@@ -192,9 +193,13 @@ class Cages:
         return replace(server, command=engine, args=tuple(args), cwd=None, image="", sandbox=None)
 
     def _files(self, server: Server, profile: SandboxProfile, env: Mapping[str, str]) -> CageFiles:
-        paths = self._paths(server.name)
+        paths = self._paths(server.name, limited=profile.reads is not None)
         self._make_folders(Path(paths.private))
-        return cage_files(self._wide(server, profile), paths, _program_paths(server, env))
+        return cage_files(
+            self._wide(server, profile),
+            paths,
+            _program_paths(server, env) if profile.reads is not None else (),
+        )
 
     def _wide(self, server: Server, profile: SandboxProfile) -> SandboxProfile:
         """Return the profile with the working directory among its writes, if the preset includes that."""
@@ -202,18 +207,20 @@ class Cages:
             return profile
         return replace(profile, writes=tuple(dict.fromkeys((server.cwd, *profile.writes))))
 
-    def _paths(self, name: str) -> CagePaths:
+    def _paths(self, name: str, *, limited: bool) -> CagePaths:
+        """Return the paths for a server whose reads are ``limited``, or not."""
         home = self._environment.get("HOME") or os.path.expanduser("~")
         own = [self._home, *self._own_files, *(Path(f"{path}.bak") for path in self._own_files)]
         return CagePaths(
             own=tuple(dict.fromkeys(os.path.realpath(path) for path in own)),
-            protected=tuple(os.path.realpath(path) for path in protected_paths(home)),
-            tools=tuple(os.path.realpath(path) for path in tool_folders(home)),
+            protected=_real(protected_paths(home)),
+            tools=_real(tool_folders(home)) if limited else (),
             private=os.path.realpath(self.private_folder(name)),
         )
 
     def _grouped(self, profile: SandboxProfile) -> list[GroupFiles] | None:
-        if self.mechanisms.sandbox_exec:
+        # Joining a group takes the kernel up to 20 ms, so only a server with such limits gets one.
+        if self.mechanisms.sandbox_exec or not (profile.memory or profile.processes):
             return None
         groups = self._groups.create(f"tabane-{os.getpid()}-{next(self._numbers)}", profile)
         if groups is None and profile.processes and self.mechanisms.root:
@@ -239,6 +246,11 @@ class Cages:
 
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ftp_proxy")
+
+
+def _real(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the real paths of those that exist."""
+    return tuple(os.path.realpath(path) for path in paths if os.path.lexists(path))
 
 
 def _program_paths(server: Server, env: Mapping[str, str]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from tabane.access.flows.labels import NO_CHANGE, LabelChange
 from tabane.gateway.servers.oauth_keys import OAuthOptions
 from tabane.gateway.servers.sandbox_keys import SandboxProfile
 from tabane.gateway.servers.server_keys import ToolHints
@@ -32,7 +33,8 @@ class Server:
     ``inherit`` are patterns of variables of the hub that the process gets besides the usual ones.
 
     ``description``, ``tags``, ``category``, ``keywords``, ``examples`` (of queries) and ``hints`` (about
-    single tools) are the user's words for searching. ``overrides`` replace parts of single tools.
+    single tools) are the user's words for searching. ``labels`` are those of the flow policy that the user
+    gives all of its tools, or removes. ``overrides`` replace parts of single tools.
 
     ``confirm`` are globs of tools whose calls a person approves, each on its own.
 
@@ -44,6 +46,9 @@ class Server:
 
     ``sandbox`` is the cage that its process runs in; None for none. ``image`` is that of the container that
     it runs in; empty for none. ``cwd_given`` is whether the file contains ``cwd``.
+
+    ``changes`` is what happens to definitions that change (``warn`` or ``hold``); empty for what the settings
+    say.
 
     ``project`` is the folder of the project whose file defines the server; empty for one of the servers file.
     It is visible only to clients that work in that folder.
@@ -80,6 +85,7 @@ class Server:
     keywords: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
     hints: tuple[ToolHints, ...] = ()
+    labels: LabelChange = NO_CHANGE
     overrides: tuple[ToolOverride, ...] = ()
     pin: tuple[str, ...] = ()
     allow: tuple[str, ...] = ()
@@ -98,6 +104,7 @@ class Server:
     needs_folder: bool = False
     roots: tuple[str, ...] | None = None
     capabilities: bytes | None = None
+    changes: str = ""
     project: str = ""
 
     @property

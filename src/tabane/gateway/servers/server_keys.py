@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
+from tabane.access.flows.labels import LABELS_BY_NAME, NO_CHANGE, LabelChange, label_change
 from tabane.gateway.servers.key_values import InvalidKeyValue, is_plain
 from tabane.gateway.servers.oauth_keys import oauth
 from tabane.gateway.servers.sandbox_keys import sandbox
@@ -87,6 +88,7 @@ MOST_HINTS = 50
 class ToolHints:
     """A person's words about the tools that ``pattern`` matches, for searching: never shown to an assistant.
 
+    ``labels`` are for the flow policy.
     ``unknown`` are members of the object that have no meaning.
     """
 
@@ -95,6 +97,7 @@ class ToolHints:
     tags: tuple[str, ...] = ()
     keywords: tuple[str, ...] = ()
     examples: tuple[str, ...] = ()
+    labels: LabelChange = NO_CHANGE
     unknown: tuple[str, ...] = ()
 
     def fits(self, name: str) -> bool:
@@ -110,6 +113,17 @@ def hints(value: object) -> tuple[str, ...]:
     return tuple(text for text in found if text.strip())
 
 
+def flow_labels(value: object) -> LabelChange:
+    """Return the list "labels": names of flow labels, each with - in front to remove it."""
+    try:
+        return label_change(texts(value))
+    except KeyError:
+        names = ", ".join(LABELS_BY_NAME)
+        raise InvalidKeyValue(
+            say("a list of {names}, each with - in front to remove it", names=names)
+        ) from None
+
+
 def tool_hints(value: object) -> tuple[ToolHints, ...]:
     """Return the object "tools". A list of names is another program's key, and has no effect."""
     if isinstance(value, list):
@@ -121,7 +135,9 @@ def tool_hints(value: object) -> tuple[ToolHints, ...]:
 
 def _hints_of(pattern: str, given: object) -> ToolHints:
     if not isinstance(given, dict):
-        raise InvalidKeyValue(say("an object with description, tags, keywords or examples"), f".{pattern}")
+        raise InvalidKeyValue(
+            say("an object with description, tags, keywords, examples or labels"), f".{pattern}"
+        )
     found = {
         key: _inside(f".{pattern}.{key}", check, given[key])
         for key, check in _HINTS.items()
@@ -135,6 +151,7 @@ _HINTS: Mapping[str, Callable[[object], Any]] = {
     "tags": hints,
     "keywords": hints,
     "examples": hints,
+    "labels": flow_labels,
 }
 
 
@@ -193,6 +210,7 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
     "category": text,
     "keywords": hints,
     "examples": hints,
+    "labels": flow_labels,
     "tools": tool_hints,
     "overrides": read_overrides,
     "pin": text_or_texts,
@@ -201,6 +219,7 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
     "confirm": text_or_texts,
     "prefix": text,
     "share": one_of("hub", "roots", "client"),
+    "changes": one_of("warn", "hold"),
     "timeout": timeout,
     "maxConcurrency": whole(1, MOST_CALLS),
     "maxResultTokens": whole(LEAST_TOKENS, MOST_TOKENS),

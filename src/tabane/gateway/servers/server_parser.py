@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from tabane.access.flows.labels import NO_CHANGE
 from tabane.gateway.servers.commented_json import JsonDocument, JsonMember
 from tabane.gateway.servers.key_values import InvalidKeyValue
 from tabane.gateway.servers.oauth_keys import OAuthOptions
@@ -322,6 +323,7 @@ class _DefinitionReader:
             keywords=values.get("keywords", ()),
             examples=values.get("examples", ()),
             hints=values.get("tools", ()),
+            labels=values.get("labels", NO_CHANGE),
             overrides=values.get("overrides", ()),
             pin=values.get("pin", ()),
             allow=values.get("allow", ()),
@@ -330,6 +332,7 @@ class _DefinitionReader:
             prefix=values.get("prefix"),
             share=cast("Share", values.get("share", "hub")),
             share_given="share" in values,
+            changes=values.get("changes", ""),
             timeout=values.get("timeout", Server.timeout),
             max_concurrency=values.get("maxConcurrency", Server.max_concurrency),
             max_result_tokens=values.get("maxResultTokens"),

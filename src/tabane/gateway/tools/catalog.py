@@ -7,7 +7,8 @@ bytes.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -44,18 +45,28 @@ class ToolCatalog:
         self._unlisted: dict[str, Tool] = {}
         self._by_server: dict[str, tuple[Tool, ...]] = {}
         self._by_alias: dict[str, Tool] = {}
+        self._held: dict[str, tuple[Tool, ...]] = {}
         self._lists: dict[str, bytes] = {}
         self._pages: dict[str, frozenset[str]] | None = None
         self._app_tools: dict[str, list[Tool]] | None = None
 
-    def put(self, server: Server, definitions: Iterable[Raw]) -> bool:
+    def put(
+        self,
+        server: Server,
+        definitions: Iterable[Raw],
+        digests: Mapping[str, bytes] = {},
+        held: Collection[str] = (),
+    ) -> bool:
         """Store what a server listed, without what its configuration hides; return whether anything changed.
 
-        An invalid definition, or one with a repeated name, is left out and logged.
+        An invalid definition, or one with a repeated name, is left out and logged. ``digests`` are those of
+        the definitions by name. Those whose names are ``held`` are not offered.
         """
-        return self.adopt(self.plan(server, definitions))
+        return self.adopt(self.plan(server, definitions, digests), held)
 
-    def plan(self, server: Server, definitions: Iterable[Raw]) -> ToolCatalogPlan:
+    def plan(
+        self, server: Server, definitions: Iterable[Raw], digests: Mapping[str, bytes] = {}
+    ) -> ToolCatalogPlan:
         """Plan what :meth:`put` would take, without a change. May run in a thread before :meth:`adopt`."""
         named: dict[str, Raw] = {}
         for definition in definitions:
@@ -67,16 +78,22 @@ class ToolCatalog:
         before = self.aliases
         shown = shown_names(server, named)
         aliases = before.with_names(server.name, server.namespace, shown.values())
-        return ToolCatalogPlan(server.name, before, aliases, tuple(_read(server, aliases, named, shown)))
+        return ToolCatalogPlan(
+            server.name, before, aliases, tuple(_read(server, aliases, named, shown, digests))
+        )
 
     def fits(self, plan: ToolCatalogPlan) -> bool:
         """Return whether no name was assigned since the plan was made."""
         return plan.before is self.aliases
 
-    def adopt(self, plan: ToolCatalogPlan) -> bool:
-        """Adopt a plan, which must fit; return whether anything changed."""
+    def adopt(self, plan: ToolCatalogPlan, held: Collection[str] = ()) -> bool:
+        """Adopt a plan, which must fit; return whether anything changed. ``held`` are not offered."""
         self.aliases = plan.aliases
-        return self._set(plan.server, plan.tools)
+        self._held.pop(plan.server, None)
+        if not held:
+            return self._set(plan.server, plan.tools)
+        self._held[plan.server] = tuple(tool for tool in plan.tools if tool.name in held)
+        return self._set(plan.server, tuple(tool for tool in plan.tools if tool.name not in held))
 
     def provide(self, tools: Iterable[Tool], unlisted: Iterable[Tool] = ()) -> None:
         """Take the hub's own tools, whose names are reserved. Call it before any server lists.
@@ -90,7 +107,19 @@ class ToolCatalog:
 
     def remove(self, server: str) -> bool:
         """Remove the tools of a server. Its aliases stay reserved."""
+        self._held.pop(server, None)
         return self._set(server, None)
+
+    def held(self, server: str) -> tuple[Tool, ...]:
+        """Return the tools of a server that are held back."""
+        return self._held.get(server, ())
+
+    def find_held(self, name: str) -> Tool | None:
+        """Return the tool of that name, as :meth:`find` understands it, that is held back."""
+        if not self._held:
+            return None
+        names = (name, self.aliases.resolve(name))
+        return next((tool for tools in self._held.values() for tool in tools if tool.alias in names), None)
 
     def get(self, alias: str) -> Tool | None:
         return self._by_alias.get(alias)
@@ -204,18 +233,23 @@ class ToolCatalog:
 
 
 def _read(
-    server: Server, aliases: AliasMap, named: Mapping[str, Raw], shown: Mapping[str, str]
+    server: Server,
+    aliases: AliasMap,
+    named: Mapping[str, Raw],
+    shown: Mapping[str, str],
+    digests: Mapping[str, bytes],
 ) -> Iterator[Tool]:
     overrides = {override.tool: override for override in server.overrides}
     for name, definition in named.items():
         alias = aliases.alias_of(server.name, server.namespace, shown[name])
         if not alias:
             continue
+        digest = digests.get(name, b"").hex()
         if name in overrides:
             found = read_overridden(bytes(definition), server, alias, overrides[name], shown[name])
-            tool = found.tool if found else None
+            tool = replace(found.tool, digest=digest) if found else None
         else:
-            tool = read_tool(bytes(definition), server, alias)
+            tool = read_tool(bytes(definition), server, alias, digest)
         if tool is not None:
             yield tool
 

@@ -51,7 +51,8 @@ class Tool:
     call may be a task (``optional``) or must be one (``required``), in the handshake era. ``app`` says
     whether it has a page, and who may call it. ``renamed`` is the name that the user gave it, ``arguments``
     are those that the user decides; both from an override. ``target`` is the tool as what a caller wants to
-    call.
+    call. ``digest`` is the SHA-256, in hexadecimal, of the definition as its server gave it: before overrides
+    and names, and insensitive to the order of its members; empty for the hub's own.
     """
 
     alias: str
@@ -74,6 +75,7 @@ class Tool:
     app: AppMetadata = NO_APP
     renamed: str = ""
     arguments: ArgumentOverrides | None = None
+    digest: str = ""
     target: CallTarget = field(default=_NOTHING, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -102,7 +104,7 @@ OWN = ""
 """The server of the hub's own tools: none has an empty name, and one may be called tabane."""
 
 
-def read_tool(definition: bytes, server: Server, alias: str) -> Tool | None:
+def read_tool(definition: bytes, server: Server, alias: str, digest: str = "") -> Tool | None:
     """Return the tool that an upstream defined, under its public name. None if it has no usable name.
 
     Everything else in the definition, of any type, passes verbatim. Members that do not have the type that
@@ -116,7 +118,7 @@ def read_tool(definition: bytes, server: Server, alias: str) -> Tool | None:
     if not isinstance(name, str) or not name:
         return None
     members["name"] = Raw(quote(alias))
-    return _read(members, server, alias, name)
+    return _read(members, server, alias, name, digest)
 
 
 def original_name(definition: bytes) -> str | None:
@@ -124,7 +126,7 @@ def original_name(definition: bytes) -> str | None:
     return text_member(definition, "name")
 
 
-def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
+def _read(members: Members, server: Server, alias: str, name: str, digest: str) -> Tool:
     schema = member(members, "inputSchema")
     annotations = member(members, "annotations")
     hints = annotations if isinstance(annotations, dict) else {}
@@ -151,6 +153,7 @@ def _read(members: Members, server: Server, alias: str, name: str) -> Tool:
         mirrored=mirrors(definition),
         task_support=_task_support(members),
         app=app_metadata(members),
+        digest=digest,
         target=CallTarget(
             alias,
             server.name,

@@ -128,6 +128,18 @@ class UnknownMessages(Protocol):
         ...
 
 
+class CallScreen(Protocol):
+    """Judges calls of a server that may have changed while it did not run."""
+
+    def waits(self) -> bool:
+        """Return whether calls wait until the server has listed its tools."""
+        ...
+
+    def refusal(self, call: Call) -> TabaneError | None:
+        """Return why a call may not be sent; None if it may."""
+        ...
+
+
 class Call:
     """One request for an upstream, made by a session and carried by an instance.
 

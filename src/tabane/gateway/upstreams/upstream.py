@@ -18,7 +18,7 @@ from msgspec import Raw
 from tabane.errors import LoginRequired, TabaneError, UpstreamUnavailable
 from tabane.gateway.launchers.package_downloads import PackageProgress, StartPreparation
 from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.call import Call, UnknownMessages, UpstreamReply
+from tabane.gateway.upstreams.call import Call, CallScreen, UnknownMessages, UpstreamReply
 from tabane.gateway.upstreams.connection import Connect, UpstreamConnection
 from tabane.gateway.upstreams.conversation import CallPosition
 from tabane.gateway.upstreams.handshake import Peer
@@ -87,6 +87,9 @@ class Upstream:
         self.health = InstanceHealth(self)
         self.unknown: UnknownMessages | None = None
         """Takes messages of the server that the hub does not know and that belong to no call."""
+        self.screen: CallScreen | None = None
+        """Judges calls that were made before the server had listed."""
+        self._screening: asyncio.Task[None] | None = None
         self._opening = ConnectionOpening(era)
         self._connection: UpstreamConnection | None = None
         self._queue = WaitingCalls(server.name)
@@ -112,6 +115,7 @@ class Upstream:
             self.state is UpstreamState.READY
             and connection
             and not self._queue
+            and self._screening is None
             and self._has_room(connection)
         ):
             connection.conversation.send(call)
@@ -206,10 +210,28 @@ class Upstream:
 
     def _advance(self) -> None:
         connection = self._connection
+        if self._screening is not None:
+            return
         while self._queue and connection and self.state is UpstreamState.READY and self._has_room(connection):
             call = self._queue.pop()
-            if not call.done:
+            if not call.done and not self._held_back(call):
                 connection.conversation.send(call)
+
+    def _held_back(self, call: Call) -> bool:
+        """Return whether a call that has waited is refused, because of what the server has listed."""
+        screen = self.screen
+        refusal = screen.refusal(call) if screen is not None and screen.waits() else None
+        if refusal is not None:
+            call.answer(UpstreamReply(failure=refusal))
+        return refusal is not None
+
+    async def _screen_calls(self) -> None:
+        """Send the calls that wait once the server has listed what can be called."""
+        for name in ("tools", "prompts"):
+            await self.offers.known(name)
+        if self._screening is asyncio.current_task():
+            self._screening = None
+            self._advance()
 
     def _tick(self) -> None:
         if not self._ticking and (
@@ -430,8 +452,12 @@ class Upstream:
         self.vitals.error, self.vitals.healthy = None, True
         self._download.ended(None)
         self._set(UpstreamState.READY)
-        self._advance()
+        screened = self.screen is not None and self.screen.waits()
+        if not screened:
+            self._advance()
         self.offers.open(connection.conversation)
+        if screened:
+            self._screening = self._loop.create_task(self._screen_calls())
 
     def _failed(self, why: Message) -> None:
         self.vitals.failures += 1

@@ -38,7 +38,7 @@ class ApprovalParts(Protocol):
         """Return for how many seconds a call waits for a person before its caller gets an error."""
         ...
 
-    def check(self, caller: Caller, target: CallTarget) -> None:
+    def check(self, caller: Caller, target: CallTarget, arguments: bytes) -> None:
         """Raise Forbidden if a rule refuses the call by now."""
         ...
 
@@ -72,7 +72,7 @@ class GuardedApproval:
             used = await desk.claim(self._binding(digest))
             if used is None:
                 raise refusal((await desk.approvals()).find(asked.id))
-        self._parts.check(self._caller, self._target)
+        self._parts.check(self._caller, self._target, self._arguments)
         return used.note
 
     @property

@@ -22,6 +22,7 @@ PROTECTED = frozenset(
         "approve_call", "sign_in_link", "set_passphrase", "remove_passphrase",
         "keys_create", "keys_update", "keys_revoke", "save_profile", "remove_profile", "change_setting",
         "add_server", "change_server", "remove_server", "enable_server", "set_tool_visibility", "apply_fix",
+        "allow_flow", "forget_flow_trails",
     }
 )  # fmt: skip
 """Operations that need the passphrase: they approve, sign in, or change what is allowed."""
@@ -127,7 +128,7 @@ class PassphraseRule:
     def __init__(self, passphrase: HubPassphrase) -> None:
         self._passphrase = passphrase
 
-    def verdict(self, caller: Caller, target: CallTarget) -> CallVerdict | None:
+    def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
         if target.name not in PROTECTED or target.kind != "operation" or self._passphrase.unlocked(caller):
             return None
         raise PassphraseRequired(

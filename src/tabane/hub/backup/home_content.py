@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tabane.audit.entry import USAGE, audit_files
+from tabane.gateway.definitions.pin_file import PINS_FILE
 from tabane.gateway.logins.login_file import LOGINS_FILE
+from tabane.hub.flows.pair_file import FILE as PAIRS
+from tabane.hub.flows.trail_file import FILE as TRAILS
 from tabane.hub.stores import DERIVED
 from tabane.hub.stores import FOLDER as STORE
 
@@ -18,27 +21,43 @@ SECRETS, TOKEN = "secrets.env", "token"
 SECRET_FILES = (TOKEN, AUDIT_KEY, LOGINS_FILE)
 """Files that are in a backup with secrets only, besides secrets.env. Both it and logins get the keyring's."""
 
-_DATABASES = ("access.db", "catalogue.db", f"{AUDIT}/{USAGE}")
+_DATABASES = ("access.db", "catalogue.db", PINS_FILE, f"{AUDIT}/{USAGE}")
 _FILES = (
     AUDIT_HEAD,  # before the log: a log that is longer than its head is whole, a shorter one is not
     "models.json",
     "reembed",
     "posts_history",
+    PAIRS,
     f"{STORE}/documents.watched",
     f"{STORE}/posts.imported",
 )
 _MADE_AGAIN = frozenset(
     (
-        *("backups", "cages", "environment", "path", "hub.lock", "hub.sock", "keyring-names", "logs", "models"),
-        *("registry-cache", "tasks.db", "tools.db", "version", "web-sessions.json"),
+        *(
+            "backups",
+            "cages",
+            "environment",
+            "path",
+            "hub.lock",
+            "hub.sock",
+            "keyring-names",
+            "logs",
+            "models",
+        ),
+        *(TRAILS, "registry-cache", "tasks.db", "tools.db", "version", "web-sessions.json"),
     )
 )
 _COMPANIONS = ("-wal", "-shm", "-journal", ".lock", ".clean", ".broken", ".bak", ".part")
 
 REPLACED = (
+    PAIRS,
     *(STORE, AUDIT, AUDIT_HEAD, "models.json", "reembed", "posts_history", "tools.db", "web-sessions.json"),
     *("tasks.db", "tasks.db-wal", "tasks.db-shm"),
-    *(name + end for name in ("access.db", "catalogue.db") for end in ("", "-wal", "-shm", "-journal")),
+    *(
+        name + end
+        for name in ("access.db", "catalogue.db", PINS_FILE)
+        for end in ("", "-wal", "-shm", "-journal")
+    ),
 )
 """Entries of a home that a restored one does not keep. Secrets are replaced only by secrets."""
 

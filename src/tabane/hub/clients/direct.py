@@ -97,7 +97,7 @@ class DirectRequests:
     async def _peer(self, caller: Caller) -> Peer:
         """Return how the server describes itself. Raises TabaneError if it cannot be started."""
         try:
-            return await self._gateway.instance_for(caller, caller.server).introduced()
+            return await self._gateway.introduced(caller, caller.server)
         except TabaneError:
             # It may start later, and a host that gets an error now does not ask again.
             listing = self._gateway.listing(caller.server)

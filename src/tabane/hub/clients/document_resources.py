@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote, unquote
 
-from tabane.operations import CallTarget
+from tabane.operations import Caller, CallTarget
 from tabane.wire import json
 
 READING = CallTarget("get_document", source="documents", kind="operation", changes=False)
@@ -41,8 +41,8 @@ class ListedDocuments(Protocol):
         """Return at most ``limit`` documents after the key ``after``, by key, and whether there are more."""
         ...
 
-    async def text(self, key: str) -> tuple[ListedDocument, str] | None:
-        """Return a document and its text; None if there is none."""
+    async def text(self, key: str, caller: Caller) -> tuple[ListedDocument, str] | None:
+        """Return a document and its text, for a caller; None if there is none."""
         ...
 
     async def beginning(self, prefix: str, limit: int) -> Sequence[str]:

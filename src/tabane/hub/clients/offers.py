@@ -109,7 +109,7 @@ class OfferRequests:
         given = {"arguments": Raw(json.encode({"filepath": key}))}
         opened = await self._admit(session, request_id, document_resources.READING, given, meta)
         with ended(opened):
-            found = await self._documents.text(key)
+            found = await self._documents.text(key, session.caller_of(meta))
             if found is None:
                 raise _not_found(session, uri)
             result = document_resources.contents(uri, *found)

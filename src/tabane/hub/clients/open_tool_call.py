@@ -20,7 +20,8 @@ BYTES_OF_TOKEN = 4
 class OpenToolCall:
     """A call of a session to an upstream's tool. ``through``: it came by call_tool.
 
-    ``inner`` are its name and parameters, ``meta`` is the ``_meta`` of its request.
+    ``inner`` are its name and parameters, ``meta`` is the ``_meta`` of its request. ``guarded``: it was
+    approved by a person.
     """
 
     session: Session
@@ -30,6 +31,7 @@ class OpenToolCall:
     through: bool
     inner: ToolCallRequest
     meta: Members
+    guarded: bool = False
 
     def end(self, result: Raw, given: Raw) -> Awaitable[None] | None:
         """Record the result; ``given`` is the part of it that the client gets."""

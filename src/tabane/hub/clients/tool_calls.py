@@ -33,12 +33,14 @@ from tabane.gateway.tools.tool import (
 from tabane.gateway.upstreams.call import UpstreamReply
 from tabane.gateway.upstreams.upstream import Upstream
 from tabane.gateway.visibility import may_find
+from tabane.hub.clients.approved_rounds import ApprovedRounds
 from tabane.hub.clients.disclosure import DISCLOSING
 from tabane.hub.clients.open_tool_call import OpenToolCall
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.task_calls import TaskCalls, TaskParts
 from tabane.messages import Lang, say
 from tabane.operations import Door, Face, Operation, ended
+from tabane.operations.guarded_call import GuardedCall
 from tabane.operations.metering import FailureReason, failure_reason
 from tabane.wire import era as eras
 from tabane.wire import json
@@ -71,6 +73,7 @@ class ToolCalls:
         self._gateway, self._door, self._long_results = gateway, door, long_results
         self._settings = tasks.settings
         self._tasks = TaskCalls(tasks, self._give_final)
+        self._rounds = ApprovedRounds()
 
     def call(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer tools/call, now or later. Raises Refusal, or TabaneError of a direct call."""
@@ -226,19 +229,22 @@ class ToolCalls:
         through: bool,
     ) -> None:
         key = bytes(request_id)
-        judged = "requestState" in inner.params and self._goes_on(session, tool, inner)
+        repeats = "requestState" in inner.params or "inputResponses" in inner.params
+        judged = repeats and self._goes_on(session, tool, inner)
         caller = session.caller_of(meta)
         opened = self._door.admit(caller, tool.target, inner.arguments, key.decode(), judged=judged)
-        call = OpenToolCall(session, key, tool, opened, through, inner, meta)
+        guarded = judged or isinstance(opened, GuardedCall)
+        call = OpenToolCall(session, key, tool, opened, through, inner, meta, guarded)
         if opened.waits is not None:
             session.run(request_id, self._send_in_turn(call, inner, meta))
         else:
             self._send(call, inner, meta)
 
     def _goes_on(self, session: Session, tool: Tool, inner: ToolCallRequest) -> bool:
-        """Return whether a request only goes on with a call that was sent: parked, or a task by now."""
+        """Return whether a request only goes on with a call: parked, a task by now, or asked about."""
         params = inner.params_for(tool)
-        return self._tasks.goes_on(inner) or session.calls.continues(b"tools/call", params, tool.alias)
+        parked = self._tasks.goes_on(inner) or session.calls.continues(b"tools/call", params, tool.alias)
+        return parked or self._rounds.goes_on(session, tool, inner)
 
     async def _send_in_turn(self, call: OpenToolCall, inner: ToolCallRequest, meta: Members) -> None:
         """Send a call when it is its turn."""
@@ -292,6 +298,8 @@ class ToolCalls:
 
     def _give_reply(self, call: OpenToolCall, reply: UpstreamReply) -> None:
         session, key, result = call.session, call.key, reply.result
+        if call.guarded:
+            self._rounds.note(session, call.tool, call.inner, reply)
         if result is None:
             recorded = call.opened.end("failed", reason=failure_of(reply))
             call.after(recorded, lambda: _unanswered(session, key, call.tool, reply, call.through))

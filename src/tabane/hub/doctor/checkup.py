@@ -48,6 +48,7 @@ SECTIONS = (
             configuration.variables,
             configuration.commands,
             configuration.urls,
+            server_starts.definitions,
         ),
     ),
     DoctorSection("environment", say("Environment"), (environment.passed, environment.recorded)),

@@ -71,6 +71,24 @@ def running(installation: Installation) -> Iterator[DoctorFinding]:
             )
 
 
+def definitions(installation: Installation) -> Iterator[DoctorFinding]:
+    """Report definitions that wait for a person, as far as the running hub knows them."""
+    for server in installation.enabled:
+        row = installation.live.rows.get(server.name) if installation.live else None
+        found = (row or {}).get("definition_changes") or {}
+        what = {"server": server.name, "held": found.get("held"), "waiting": found.get("waiting")}
+        look = say("Look at them: tabane servers diff {server!c}", server=server.name)
+        if found.get("suspicious"):
+            yield warning(say("Definitions of {server!n} look like an attack", **what), look)
+        elif found.get("held"):
+            yield note(
+                say("{held} {held:definition|definitions} of {server!n} {held:is|are} held back", **what),
+                look,
+            )
+        elif found.get("waiting"):
+            yield note(say("{waiting} {waiting:definition|definitions} of {server!n} changed", **what), look)
+
+
 def _ends(server: Server, login: Row | None) -> Iterator[DoctorFinding]:
     """Report a login that ends and that only the user can renew."""
     if not login or login["state"] != "signed_in" or login.get("renewable") or not login.get("expires"):

@@ -63,6 +63,11 @@ class LiveRecording:
         self._lists.add(kind)
         self.feed.deliver_soon()
 
+    def definitions_changed(self, server: str) -> None:
+        """Note that other definitions of a server than before wait for a person."""
+        self._topics.setdefault("definitions", "")
+        self.feed.deliver_soon()
+
     def job_changed(self, job: Job) -> None:
         """Note that a job began, went on or ended."""
         self._jobs[job.key] = job

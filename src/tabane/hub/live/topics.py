@@ -8,7 +8,7 @@ from tabane.operations import CallTarget
 
 Topic = Literal[
     "calls", "activity", "servers", "catalog", "jobs", "questions", "approvals", "documents", "pages",
-    "posts", "keys", "settings", "reset",
+    "posts", "keys", "settings", "definitions", "reset",
 ]  # fmt: skip
 
 NEEDED: dict[Topic, tuple[str, str]] = {
@@ -24,6 +24,7 @@ NEEDED: dict[Topic, tuple[str, str]] = {
     "posts": ("get_database_stats", "posts"),
     "keys": ("keys_list", "admin"),
     "settings": ("hub_status", "admin"),
+    "definitions": ("list_definition_changes", "admin"),
 }
 """The operation, and its source, that somebody must be allowed to use to get events of a topic."""
 
@@ -41,6 +42,7 @@ _BY_NAME: dict[str, Topic] = {
     **dict.fromkeys(("remember_url", "read_url_content", "forget_page"), "pages"),
     "import_posts": "posts",
     **dict.fromkeys(("save_profile", "remove_profile"), "keys"),
+    **dict.fromkeys(("accept_definitions", "reject_definitions"), "definitions"),
     **dict.fromkeys(("change_setting", "use_model"), "settings"),
 }
 

@@ -200,7 +200,13 @@ async def _state(request: PageRequest) -> dict[str, Any]:
         *_of_approvals(approvals["results"] if approvals else []),
         *_of_questions(questions["results"] if questions else []),
     ]
-    noted = [*asked, *_of_hub(status or {}), *_of_servers(rows), *_of_keys(keys, time.time())]
+    noted = [
+        *asked,
+        *_of_hub(status or {}),
+        *_of_servers(rows),
+        *_of_definitions(rows),
+        *_of_keys(keys, time.time()),
+    ]
     attention = sorted(noted, key=lambda one: ("bad", "warn", "").index(one.kind))
     return {
         "status": status,
@@ -290,6 +296,21 @@ def _of_servers(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
         for row in rows
         if not row["healthy"] and row["state"] != "disabled"
     ]
+
+
+def _of_definitions(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
+    changed = [row for row in rows if any(row["definition_changes"].values())]
+    if not changed:
+        return []
+    waiting = sum(row["definition_changes"]["waiting"] for row in changed)
+    held = sum(row["definition_changes"]["held"] for row in changed)
+    suspicious = any(row["definition_changes"]["suspicious"] for row in changed)
+    names = ", ".join(row["name"] for row in changed)
+    if held:
+        text = say("{count} {count:definition|definitions} of servers {count:is|are} held back.", count=held)
+    else:
+        text = say("{count} {count:definition|definitions} of servers changed.", count=waiting)
+    return [Attention(text, "/changes", "bad" if suspicious else "warn", names)]
 
 
 def _of_questions(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:

@@ -1,0 +1,124 @@
+"""The flow policy: attacks that it stops, tasks that it asks about, and its cost.
+
+    python -m benchmarks.access.flows [--write]
+
+The tasks and attacks are those of tests/access/flows/quality. Their tools have no annotations, so all labels
+are guessed from names and descriptions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from benchmarks.report import machine, publish, table
+from tests.access.flows.quality.replay import Replayed, read_suites, replay
+
+from tabane.access.flows.flow_rule import FlowRule
+from tabane.access.flows.label_inference import inferred_labels
+from tabane.access.flows.tool_facts import DescribedTool
+from tabane.access.flows.trails import Trails
+from tabane.hub.flows.labels import KnownTools, TargetLabels
+from tabane.hub.flows.trail_file import TrailFile
+from tabane.operations import Caller, CallTarget, Face
+
+COMMAND = "python -m benchmarks.access.flows"
+CALLS = 1_000
+FILES = {"suites.toml": "for development", "held_out.toml": "held out"}
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--batches", type=int, default=200, help="batches of 1,000 calls (200)")
+    options = parser.parse_args(arguments)
+    quality = [_row(name, replay(read_suites(file))) for file, name in FILES.items()]
+    publish(
+        "flows",
+        [
+            "## Flow policy",
+            machine(COMMAND),
+            table(
+                [
+                    "replayed",
+                    "attack pairs",
+                    "stopped",
+                    "tasks",
+                    "asked",
+                    "outward tasks",
+                    "asked",
+                    "questions a task",
+                ],
+                quality,
+            ),
+            "A pair is a task up to the first result that a stranger could have written, and an attack that "
+            "follows. It is stopped if a person is asked about any of its calls. An outward task sends, pays "
+            "or deletes after it has read such a result: the policy is meant to ask about it, because its "
+            "labels are those of an attack. Both sets were written by the author of the policy, so expect "
+            "less of tools that others describe.",
+            table(["one call, on the event loop", "fastest batch", "median batch"], _costs(options.batches)),
+        ],
+        write=options.write,
+    )
+
+
+def _row(name: str, found: Replayed) -> list[str]:
+    tasks = found.benign + found.outward
+    return [
+        name, f"{found.pairs}", f"{found.stopped:.1%}",
+        f"{found.benign}", f"{len(found.asked) / found.benign:.1%}",
+        f"{found.outward}", f"{found.outward_asked / found.outward:.0%}", f"{found.questions / tasks:.2f}",
+    ]  # fmt: skip
+
+
+def _costs(batches: int) -> list[list[str]]:
+    with tempfile.TemporaryDirectory(prefix="tabane-benchmark-") as folder:
+        file = TrailFile(Path(folder))
+        labels = TargetLabels(KnownTools(lambda name: None, lambda alias: None, lambda server: ()))
+        trails = Trails(time.time)
+        rule = FlowRule(
+            "ask", trails, labels, lambda holder: frozenset(), lambda trail: file.add(trail, trails)
+        )
+        caller = Caller("local", Face.MCP, "1", client="benchmark", cwd="/work")
+        plain, reading, sending = (
+            CallTarget(f"mail__{name}", "mail") for name in ("frobnicate", "read_inbox", "send_email")
+        )
+        ways: list[tuple[str, Callable[[], object]]] = [
+            ("a tool without labels", _call(rule, caller, plain)),
+            ("a tool that reads", _call(rule, caller, reading)),
+            ("the verdict on a call that is asked about", lambda: rule.verdict(caller, sending, b"{}")),
+            ("the labels of a tool, once", lambda: inferred_labels(SENDING)),
+        ]
+        rows = [[name, *_times(call, batches)] for name, call in ways]
+        file.close()
+        return rows
+
+
+SENDING = DescribedTool("send_email", "", "Sends an email with this text to people.", ("to", "body"))
+
+
+def _call(rule: FlowRule, caller: Caller, target: CallTarget) -> Callable[[], None]:
+    def call() -> None:
+        rule.verdict(caller, target, b"{}")
+        rule.answered(caller, target)
+
+    return call
+
+
+def _times(call: Callable[[], object], batches: int) -> list[str]:
+    found = []
+    for _ in range(batches):
+        began = time.perf_counter()
+        for _ in range(CALLS):
+            call()
+        found.append((time.perf_counter() - began) / CALLS * 1e6)
+    found.sort()
+    return [f"{found[0]:.2f} µs", f"{found[len(found) // 2]:.2f} µs"]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,229 @@
+"""`tabane servers changes`, `diff`, `accept` and `reject`: definitions of servers to review."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tabane.cli.completion import completed
+from tabane.cli.definition_words import CHANGE_WORDS, KIND_WORDS
+from tabane.cli.options import hub_options, option
+from tabane.cli.output import Command, Terminal, emit, examples, text
+from tabane.cli.servers_file import server_names
+from tabane.cli.terminal_text import StyledText
+from tabane.errors import UnknownName
+from tabane.messages import Message, say
+
+if TYPE_CHECKING:
+    from tabane.hub.local.client import HubClient
+
+MOST = 20_000
+"""Definitions that a command decides about at once."""
+
+_STYLES = {"-": "red", "+": "green", "@": "cyan", " ": ""}
+
+
+def changed_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a definition that waits, for the shell, if a hub runs."""
+
+    def ask(hub: HubClient) -> list[str]:
+        return [row["name"] for row in _waiting(hub, ctx.params.get("name"))]
+
+    return completed(ctx, ask, incomplete)
+
+
+_name = click.argument("name", metavar="NAME", shell_complete=server_names)
+_definitions = click.argument("definitions", metavar="[TOOL]...", nargs=-1, shell_complete=changed_names)
+
+
+@click.command(
+    "changes",
+    cls=Command,
+    help=say(
+        "List definitions of servers that changed since they were first seen, that are new, or that look "
+        "like an attack."
+    ),
+    epilog=examples("tabane servers changes", "tabane servers changes github --json"),
+)
+@click.argument("name", metavar="[NAME]", required=False, shell_complete=server_names)
+@hub_options
+@click.pass_obj
+def changes(terminal: Terminal, name: str | None) -> None:
+    found = terminal.hub().call("list_definition_changes", {"server": name} if name else {})
+    terminal.show(found, lambda: _print_rows(terminal, found))
+
+
+@click.command(
+    "diff",
+    cls=Command,
+    help=say(
+        "Show what changed in the definitions of a server, line by line. TOOL is the server's own name of a "
+        "tool or prompt, or a URI."
+    ),
+    epilog=examples("tabane servers diff github", "tabane servers diff github create_issue"),
+)
+@_name
+@_definitions
+@hub_options
+@click.pass_obj
+def diff(terminal: Terminal, name: str, definitions: tuple[str, ...]) -> None:
+    hub = terminal.hub()
+    rows = _chosen(hub, name, definitions)
+    found = [_shown(hub, row) for row in rows]
+    terminal.show({"results": found}, lambda: _print_diffs(terminal, name, found))
+
+
+@click.command(
+    "accept",
+    cls=Command,
+    help=say(
+        "Accept changed definitions of a server: those that are named, or all that it lists now. Look at "
+        "them first with: tabane servers diff NAME"
+    ),
+    epilog=examples("tabane servers accept github create_issue", "tabane servers accept github"),
+)
+@_name
+@_definitions
+@option(
+    "--hash",
+    "digest",
+    metavar="HASH",
+    help=say("Accept only this version of the one TOOL: the beginning of the hash that diff showed."),
+)
+@hub_options
+@click.pass_obj
+def accept(terminal: Terminal, name: str, definitions: tuple[str, ...], digest: str | None) -> None:
+    hub = terminal.hub()
+    rows = [row for row in _chosen(hub, name, definitions, digest) if row["current"]]
+    done = _decide(hub, name, rows, "accept_definitions")
+    said = say("Accepted {count} {count:definition|definitions} of {name!n}.", count=done["count"], name=name)
+    terminal.show(done, lambda: terminal.say(said))
+
+
+@click.command(
+    "reject",
+    cls=Command,
+    help=say(
+        "Reject changed definitions of a server. They are held back, whatever the settings say, until you "
+        "accept them."
+    ),
+    epilog=examples("tabane servers reject github create_issue"),
+)
+@_name
+@click.argument("definitions", metavar="TOOL...", nargs=-1, required=True, shell_complete=changed_names)
+@hub_options
+@click.pass_obj
+def reject(terminal: Terminal, name: str, definitions: tuple[str, ...]) -> None:
+    hub = terminal.hub()
+    done = _decide(hub, name, _chosen(hub, name, definitions), "reject_definitions")
+    said = say("Rejected {count} {count:definition|definitions} of {name!n}.", count=done["count"], name=name)
+    terminal.show(done, lambda: terminal.say(said))
+
+
+# -- inside --------------------------------------------------------------------------------------
+
+
+def _waiting(hub: HubClient, name: str | None) -> list[dict[str, Any]]:
+    given = {"limit": MOST} | ({"server": name} if name else {})
+    return list(hub.call("list_definition_changes", given)["results"])
+
+
+def _chosen(
+    hub: HubClient, name: str, definitions: Sequence[str], digest: str | None = None
+) -> list[dict[str, Any]]:
+    """Return the rows that are meant. Raises UnknownName for a definition that does not wait."""
+    rows = _waiting(hub, name)
+    if digest is not None and len(definitions) != 1:
+        raise click.UsageError(text(say("--hash belongs to one TOOL.")))
+    found = [
+        row
+        for row in rows
+        if (not definitions or row["name"] in definitions)
+        and (digest is None or row["digest"].startswith(digest.lower()))
+    ]
+    missing = set(definitions) - {row["name"] for row in found}
+    if missing:
+        raise UnknownName(
+            say(
+                "No change of {names} at {server!n} waits. List those that wait: tabane servers changes "
+                "{server!c}",
+                names=", ".join(sorted(missing)),
+                server=name,
+            )
+        )
+    return found
+
+
+def _decide(hub: HubClient, name: str, rows: Iterable[dict[str, Any]], operation: str) -> dict[str, Any]:
+    given = [{key: row[key] for key in ("kind", "name", "digest")} for row in rows]
+    if not given:
+        raise UnknownName(say("No definition of {name!n} waits that it lists now.", name=name))
+    return dict(hub.call(operation, {"server": name, "definitions": given}))
+
+
+def _shown(hub: HubClient, row: Mapping[str, Any]) -> dict[str, Any]:
+    given = {key: row[key] for key in ("server", "kind", "name", "digest")}
+    return dict(hub.call("show_definition_change", given))
+
+
+def _print_rows(terminal: Terminal, found: Mapping[str, Any]) -> None:
+    rows = found["results"]
+    if not rows:
+        terminal.note(say("No definition of a server has to be reviewed."))
+        return
+    headers = [say("server"), say("kind"), say("name"), say("change"), say("state"), say("findings")]
+    terminal.table(headers, (_cells(row) for row in rows))
+    if found["total"] > len(rows):
+        terminal.note(say("{count:,} more", count=found["total"] - len(rows)))
+
+
+def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
+    rules = ", ".join(dict.fromkeys(finding["rule"] for finding in row["findings"]))
+    kind, change = KIND_WORDS.get(row["kind"], row["kind"]), CHANGE_WORDS.get(row["change"], row["change"])
+    return row["server"], kind, row["name"], change, _state(row), rules
+
+
+def _state(row: Mapping[str, Any]) -> Message:
+    if row["held"]:
+        return say("held back")
+    return say("offered") if row["current"] else say("no longer listed")
+
+
+def _print_diffs(terminal: Terminal, name: str, found: Sequence[Mapping[str, Any]]) -> None:
+    if not found:
+        terminal.note(say("No definition of {name!n} has to be reviewed.", name=name))
+        return
+    for row in found:
+        _print_diff(terminal, row)
+    counts = Counter(row["current"] for row in found)
+    if counts[True]:
+        terminal.note(say("Accept with: tabane servers accept {name!c}", name=name))
+
+
+def _print_diff(terminal: Terminal, row: Mapping[str, Any]) -> None:
+    title = say(
+        "{server} {kind} {name}: {change}, {state} (hash {hash})",
+        server=row["server"],
+        kind=KIND_WORDS.get(row["kind"], row["kind"]),
+        name=row["name"],
+        change=CHANGE_WORDS.get(row["change"], row["change"]),
+        state=_state(row),
+        hash=row["digest"][:16],
+    )
+    terminal.say(StyledText(text(title), "bold"))
+    for finding in row["findings"]:
+        line = say(
+            "{severity}: {message} ({rule})",
+            severity=finding["severity"],
+            message=finding["message"],
+            rule=finding["rule"],
+        )
+        terminal.say(StyledText(text(line), "yellow"))
+        if finding["excerpt"]:
+            terminal.say(StyledText(f"    {finding['excerpt']}", "dim"))
+    for line in row["diff"]:
+        mark = "" if line["mark"] == "@" else line["mark"]
+        emit(StyledText(f"{mark}{line['text']}", _STYLES[line["mark"]]))

@@ -1,0 +1,155 @@
+"""The flow policy of a hub: the rule in force, with what it remembers."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tabane.gateway.gateway import Gateway
+from tabane.hub.flows.table import flow_table
+from tabane.operations import Caller, CallTarget, Operation
+from tabane.settings import Settings
+
+if TYPE_CHECKING:
+    from tabane.access.flows.flow_rule import FlowRule
+    from tabane.access.flows.trails import TrailKey
+    from tabane.hub.flows.labels import TargetLabels
+    from tabane.hub.flows.operations import FlowOperations
+    from tabane.hub.flows.pair_file import PairFile
+    from tabane.hub.flows.trail_file import TrailFile
+
+log = logging.getLogger(__name__)
+
+
+class HubFlows:
+    """Makes the rule of flows if the settings want one. Without it, nothing is imported or kept."""
+
+    def __init__(self, settings: Callable[[], Settings], gateway: Gateway) -> None:
+        self._settings, self._gateway = settings, gateway
+        self._labels: TargetLabels | None = None
+        self._pairs: PairFile | None = None
+        self._file: TrailFile | None = None
+        self.rule: FlowRule | None = None
+
+    @property
+    def home(self) -> Path:
+        return self._settings().home
+
+    def apply(self) -> FlowRule | None:
+        """Return the rule that the settings want; None if the policy is off."""
+        policy = self._settings().flow_policy
+        if policy == "off":
+            self._end()
+        elif self.rule is None:
+            self.rule = self._begin()
+        if self.rule is not None:
+            self.rule.policy = policy
+        if self._labels is not None:
+            self._labels.forget()
+        return self.rule
+
+    @property
+    def labels(self) -> TargetLabels:
+        if self._labels is None:
+            from tabane.hub.flows.labels import KnownTools, TargetLabels
+
+            gateway = self._gateway
+            self._labels = TargetLabels(
+                KnownTools(
+                    lambda name: gateway.servers.get(name),
+                    lambda alias: gateway.catalogue.get(alias),
+                    lambda server: gateway.catalogue.of_server(server),
+                )
+            )
+        return self._labels
+
+    @property
+    def pairs(self) -> PairFile:
+        if self._pairs is None:
+            from tabane.hub.flows.pair_file import PairFile
+
+            self._pairs = PairFile(self.home)
+        return self._pairs
+
+    def allow(self, holder: str, pair: str) -> None:
+        """Allow a pair for all later calls of a holder. Raises StoreError."""
+        self.pairs.allow(holder, pair)
+
+    def table(
+        self,
+        find: Callable[[Caller, str], Awaitable[CallTarget]],
+        known: Callable[[], Iterable[CallTarget]],
+    ) -> list[Operation]:
+        """Return the operations. ``find`` returns what a name stands for, ``known`` what can be called."""
+
+        def operations() -> FlowOperations:
+            from tabane.hub.flows.operations import FlowOperations
+
+            return FlowOperations(self, find, known)
+
+        return flow_table(operations)
+
+    def read_by(self, caller: Caller) -> int:
+        """Return the labels of what a caller has read."""
+        return self.rule.read_by(caller) if self.rule is not None else 0
+
+    def found(self, caller: Caller, labels: int, source: str, tool: str) -> None:
+        """Note that a result holds something with labels of its own, such as a document."""
+        if labels and self.rule is not None:
+            self.rule.note(caller, labels, source, tool)
+
+    def forget(self, fits: Callable[[TrailKey], bool]) -> int:
+        """Remove trails. Return their number. Raises OSError if they cannot be removed from the disk."""
+        if self.rule is None or self._file is None:
+            return 0
+        count = self.rule.trails.forget(fits)
+        self._file.write(self.rule.trails)
+        return count
+
+    def close(self) -> None:
+        """Write when each trail was used last."""
+        if self.rule is not None and self._file is not None:
+            try:
+                self._file.write(self.rule.trails)
+            except OSError as error:
+                log.warning("the trails of the flow policy cannot be written: %s", error)
+            self._file.close()
+
+    def abandon(self) -> None:
+        """Write nothing more."""
+        if self._file is not None:
+            self._file.close()
+        self.rule = None
+
+    def _begin(self) -> FlowRule:
+        from tabane.access.flows.flow_rule import FlowRule
+        from tabane.access.flows.trails import Trails
+        from tabane.hub.flows.trail_file import TrailFile
+
+        file = self._file = TrailFile(self.home)
+        trails = Trails(time.time)
+        for trail in file.read():
+            trails.restore(trail)
+        return FlowRule(
+            "ask",
+            trails,
+            self.labels,
+            lambda holder: self.pairs.of(holder),
+            lambda trail: file.add(trail, trails),
+        )
+
+    def _end(self) -> None:
+        self.rule = None
+        if self._file is None:
+            from tabane.hub.flows.trail_file import FILE
+
+            if not (self.home / FILE).exists():
+                return
+            from tabane.hub.flows.trail_file import TrailFile
+
+            self._file = TrailFile(self.home)
+        self._file.remove()
+        self._file = None
