@@ -24,6 +24,8 @@ from tabane.postgres.record_writer import RecordWriter
 from tabane.search.engine import Combination, EngineHit, EngineHits
 from tabane.search.records import Shape
 
+_TIED = 64  # further hits that are looked at, in case they are as similar as the last one
+
 
 @dataclass(frozen=True, slots=True)
 class ComparedRows:
@@ -77,24 +79,34 @@ class SimilarityQueries:
         self, asked: VectorRequest, where: SqlCondition | None, limit: int, offset: int
     ) -> EngineHits:
         """Return the most similar records, equal ones in order of keys."""
-        found = self._similarity(asked, with_records=where is not None)
         wanted = limit + offset
+        hits = self._best(asked, where, sql.SQL("LIMIT %s"), wanted + _TIED)
+        if len(hits) == wanted + _TIED and hits[-1].score == hits[wanted - 1].score:
+            # More are equal: which of them come first is decided by the keys of all.
+            hits = self._best(asked, where, sql.SQL("FETCH FIRST %s ROWS WITH TIES"), wanted)
+        return self._counted(asked, where, hits[offset:wanted], limit, offset)
+
+    def _best(
+        self, asked: VectorRequest, where: SqlCondition | None, most: sql.SQL, count: int
+    ) -> list[EngineHit]:
+        """Return the most similar records, best first, equal ones in order of keys."""
+        found = self._similarity(asked, with_records=where is not None)
         query = sql.SQL(
             "WITH best AS MATERIALIZED (SELECT {rows} AS row, {similarity} AS similarity FROM {source} "
-            "WHERE {conditions} ORDER BY 2 DESC FETCH FIRST %s ROWS WITH TIES) "
+            "WHERE {conditions} ORDER BY 2 DESC {most}) "
             "SELECT r.row, r.key, best.similarity FROM best JOIN {records} r ON r.row = best.row "
-            "ORDER BY best.similarity DESC, r.key OFFSET %s LIMIT %s"
+            "ORDER BY best.similarity DESC, r.key"
         ).format(
             rows=found.rows,
             similarity=found.expression,
             source=found.source,
             conditions=self._conditions(found, where),
+            most=most,
             records=self._records.table,
         )
-        values = (*found.values, *(where.values if where else ()), wanted, offset, limit)
+        values = (*found.values, *(where.values if where else ()), count)
         rows = self._connection.execute(query, values).fetchall()
-        hits = [EngineHit(spelling.given(key), row, float(score)) for row, key, score in rows]
-        return self._counted(asked, where, hits, limit, offset)
+        return [EngineHit(spelling.given(key), row, float(score)) for row, key, score in rows]
 
     def _counted(
         self,
