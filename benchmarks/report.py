@@ -24,6 +24,7 @@ ORDER = (
         "versions",
         "http",
         "questions",
+        "scanning",
         "logins",
         "neighbors",
         "starts",

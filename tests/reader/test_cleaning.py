@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from tabane.messages import say
 from tabane.reader.cleaning import (
-    cleaned,
     in_words,
     one_line,
     warnings_of,
@@ -16,6 +15,7 @@ from tabane.reader.cleaning import (
     without_comments,
     without_links,
 )
+from tabane.text.invisible_characters import cleaned
 from tests.harness.patience import assert_in_proportion
 
 FAMILY = "👨‍👩‍👧‍👦"

@@ -11,6 +11,7 @@ import pytest
 from tabane.reader import cleaning, paging, plain_text
 from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.sites import page_hints
+from tabane.text import invisible_characters
 from tests.harness.patience import assert_in_proportion
 
 LONG = 5_000
@@ -36,7 +37,7 @@ def _signs(text: str) -> None:
 
 
 DONE: dict[str, Callable[[str], object]] = {
-    "cleaned": cleaning.cleaned,
+    "cleaned": invisible_characters.cleaned,
     "one_line": cleaning.one_line,
     "without_comments": cleaning.without_comments,
     "without_links": cleaning.without_links,

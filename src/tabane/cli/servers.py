@@ -21,6 +21,7 @@ from tabane.cli.servers_import import import_
 from tabane.cli.servers_login import login, logout
 from tabane.cli.servers_override import override
 from tabane.cli.servers_sandbox import sandbox, sandbox_words
+from tabane.cli.servers_scan import scan
 from tabane.gateway.servers.editing import enable_server, remove_server
 from tabane.messages import Message, say
 
@@ -40,6 +41,7 @@ servers.add_command(diff)
 servers.add_command(accept)
 servers.add_command(reject)
 servers.add_command(sandbox)
+servers.add_command(scan)
 
 
 _name = click.argument("name", metavar="NAME", shell_complete=server_names)

@@ -20,9 +20,9 @@ from tabane.gateway.definitions.definition import (
     instructions_definition,
 )
 from tabane.gateway.definitions.findings import Judges
+from tabane.gateway.definitions.held_calls import HeldCalls
 from tabane.gateway.definitions.pins import HoldPolicy
 from tabane.gateway.definitions.review import DefinitionReview, ReviewedList, ReviewWatch, Scans
-from tabane.gateway.definitions.screening import HeldCalls
 from tabane.gateway.direct_clients import DirectClients, ServerMessages
 from tabane.gateway.launchers.package_downloads import StartPreparation
 from tabane.gateway.logins.logins import ServerLogins
@@ -42,6 +42,7 @@ from tabane.gateway.tools.listings import ServerListing
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.tools.validation import ArgumentValidator
 from tabane.gateway.upstreams.adopted_call import AdoptedCall
+from tabane.gateway.upstreams.call_screening import CallScreening
 from tabane.gateway.upstreams.connection import Connect
 from tabane.gateway.upstreams.handshake import Peer
 from tabane.gateway.upstreams.hub_chain import HubChain
@@ -174,6 +175,7 @@ class Gateway:
         self.prompts = self._catalogs.prompts
         self.resources = self._catalogs.resources
         self._watches = ResourceWatches(self.instance_for, self.spawn)
+        self.screening = CallScreening(loop)
         self._instances = Instances(loop, self._make, limits)
         self._tasks: set[asyncio.Task[None]] = set()
         self._adopted: set[AdoptedCall] = set()
@@ -537,9 +539,10 @@ class Gateway:
             lambda: self._state_changed(server.name),
             self._preparation,
             lambda: self.logins.needed(server.name) if self.logins else None,
+            self.screening,
         )
         upstream.unknown = ServerMessages(self.direct, upstream)
-        upstream.screen = HeldCalls(self.review, self._held_of, server.name)
+        upstream.held_calls = HeldCalls(self.review, self._held_of, server.name)
         return upstream
 
     def _running_instance(self, caller: Caller) -> Upstream | None:

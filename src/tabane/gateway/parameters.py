@@ -176,6 +176,12 @@ class CheckServers(Struct, frozen=True, forbid_unknown_fields=True):
     timeout: Annotated[float, Meta(gt=0, le=600)] = 60.0
 
 
+class ScanServers(Struct, frozen=True, forbid_unknown_fields=True):
+    """``names``: all servers if it is not given."""
+
+    names: Annotated[list[str], Meta(max_length=1_000)] | None = None
+
+
 class ServerLogs(Struct, frozen=True, forbid_unknown_fields=True):
     """``after`` is the ``cursor`` of an earlier answer: only what was written since is returned."""
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tabane.gateway.offer_operations import OfferOperations
     from tabane.gateway.parallel_calls import ParallelCalls
     from tabane.gateway.sandbox_operations import SandboxOperations
+    from tabane.gateway.scan_operations import ScanOperations
     from tabane.gateway.server_checks import ServerChecks
     from tabane.gateway.server_operations import ServerOperations
     from tabane.gateway.tool_operations import ToolOperations
@@ -117,6 +118,7 @@ def gateway_table(
             "check_servers", "Start idle servers, and ask every server whether it answers.",
             given.CheckServers, lambda c, p: checks().check(c, p), PERSON, Privilege.ADMIN,
         ),
+        _scan_operation(gateway),
         _read_more(parts),
         *_visibility_operations(visibility),
     ]  # fmt: skip
@@ -291,6 +293,20 @@ def _visibility_operations(visibility: Callable[[], ToolVisibilityOperations]) -
 def _read_more(parts: PartReader) -> Operation:
     faces = frozenset({Face.MCP, Face.RPC})
     return _read("read_more", "Get the next part of a long result.", given.ReadMore, parts.read, faces)
+
+
+def _scan_operation(gateway: Gateway) -> Operation:
+    @cache
+    def scans() -> ScanOperations:
+        from tabane.gateway.scan_operations import ScanOperations
+
+        return ScanOperations(gateway)
+
+    return Operation(
+        "scan_servers", "Scan what servers listed last for orders to the model, hidden text, and imitated "
+        "names. No server is started.",
+        given.ScanServers, lambda c, p: scans().scan(c, p), PERSON, Privilege.ADMIN, read_only=True,
+    )  # fmt: skip
 
 
 def _read(

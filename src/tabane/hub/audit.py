@@ -111,6 +111,13 @@ class HubAudit:
         if self.log is not None:
             self.log.event(type, holder, action, outcome, detail, source=source)
 
+    def credentials_found(
+        self, server: str, name: str, where: str, kinds: tuple[str, ...], holder: str
+    ) -> None:
+        """Record that a call or its result contains credentials: their kinds, never a value."""
+        detail = f"{server}: {where} of {name}: {', '.join(kinds)}"
+        self.event("audit", "credentials", "ok", detail, holder=holder or "local")
+
     def counts(self) -> AuditCounts | None:
         """Return what the metrics show of the log; None if there is none."""
         if self.log is None:

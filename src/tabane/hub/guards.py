@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -125,7 +124,7 @@ class HubGuards:
 
     def definition(self, target: CallTarget) -> str:
         tool = self._gateway.catalogue.find(target.name) if target.kind == "tool" else None
-        return hashlib.sha256(tool.definition).hexdigest() if tool is not None else ""
+        return tool.digest if tool is not None else ""
 
     def shown(self, arguments: bytes) -> tuple[bytes, int]:
         return self._shown.without_secrets(arguments)

@@ -9,7 +9,6 @@ from typing import Any
 
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.processes.processes import ChildProcesses
-from tabane.gateway.tool_search import ToolSource
 from tabane.hub.access import HubAccess
 from tabane.hub.archive import PostArchive, given_archive
 from tabane.hub.audit import HubAudit
@@ -84,37 +83,26 @@ class Hub:
             settings.home, self.stores, self.models, self.jobs, EMBEDDED, self._model_is_named
         )
         self.posts = PostArchive(
-            settings.home,
-            self.stores,
-            self.models,
-            self.embedding,
-            self.jobs,
+            settings.home, self.stores, self.models, self.embedding, self.jobs,
             lambda: zone_of(self.settings.posts_zone),
-        )
+        )  # fmt: skip
         self.flows = HubFlows(lambda: self.settings, self.gateway)
         self.documents = DocumentStore(
-            settings.home,
-            self.stores,
-            self.models,
-            self.embedding,
-            lambda: self.settings,
+            settings.home, self.stores, self.models, self.embedding, lambda: self.settings,
             self._model_is_named,
             lambda data, name: self.reader.convert(data, name),
             lambda key, listed: self.audit.live.document_changed(self.sessions, key, listed),
             self.flows,
-        )
+        )  # fmt: skip
         self.reader = PageReader(
-            lambda: self.settings,
-            self.environment,
-            self.stores,
-            self.models,
-            self.embedding,
+            lambda: self.settings, self.environment, self.stores, self.models, self.embedding,
             lambda caller, page: self.documents.remember(self.door, caller, page),
             lambda name: secret_of(self.settings, self.environment, name),
             errors=2,
-        )
+        )  # fmt: skip
         self.access = HubAccess(lambda: self.settings, loop, self.gateway, lambda: self.table)
         self.audit = HubAudit(loop, self.access, settings, self.environment, self.gateway, self.jobs)
+        self.gateway.screening.note = self.audit.credentials_found
         self.tools.report_to(self.audit.meter, self.audit.live.questions_changed)
         self.guards = HubGuards(self.gateway, lambda: self.settings, loop, self.audit.live, self.flows)
         self.guards.apply(self.configuration)
@@ -124,17 +112,11 @@ class Hub:
         self.tools.provide(self.table, self.stores, self.access)
         self.follower = FileFollower(loop, self._files, self._reload, lambda: self.configuration.projects)
         self.sessions = ClientSessions(
-            loop,
-            self.batch,
-            self.gateway,
-            self.long_results,
+            loop, self.batch, self.gateway, self.long_results,
             client_methods(self.gateway, self.door, self.long_results, self.documents, self.tools.tasks),
-            lambda: self.settings,
-            self.environment.get("LANG"),
-            self.tools.questions,
-            self.guards,
+            lambda: self.settings, self.environment.get("LANG"), self.tools.questions, self.guards,
             self.access.narrowed,
-        )
+        )  # fmt: skip
         self._watching: asyncio.Task[None] | None = None
 
     @property
@@ -233,7 +215,7 @@ class Hub:
                     "posts": self.posts.source,
                     "documents": self.documents.source,
                     "pages": self.reader.source,
-                    "tools": ToolSource(self.gateway),
+                    "tools": self.tools.source(),
                     "docs": ManualSource(self.stores, self.models, self.embedding),
                 },
                 self.flows.found,

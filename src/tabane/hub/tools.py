@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from msgspec import Raw
 
 from tabane.errors import TabaneError
+from tabane.gateway.definitions.findings import DefinitionJudge
 from tabane.gateway.definitions.pins import HoldPolicy
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.logins.fetching import LoginNetwork
@@ -21,6 +22,7 @@ from tabane.gateway.servers.configuration import ServersConfiguration
 from tabane.gateway.servers.server import Server
 from tabane.gateway.table import gateway_table
 from tabane.gateway.tool_meaning import ToolEmbedding
+from tabane.gateway.tool_search import ToolSource
 from tabane.gateway.tools.validation import ArgumentValidator, ValidationPool
 from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.hub_chain import HubChain
@@ -126,9 +128,23 @@ def gateway_of(
         extensions=carried(settings.extensions),
         chain=chain,
         logins=logins,
+        judges=_scanner,
         hold=hold_of(settings),
     )
+    _screen(gateway, settings, servers)
     return gateway
+
+
+def _scanner() -> DefinitionJudge:
+    """Return the scanner of definitions. It is imported here, in a thread: it has many rules."""
+    from tabane.gateway.scanning.scanner import DefinitionScanner
+
+    return DefinitionScanner()
+
+
+def _screen(gateway: Gateway, settings: Settings, servers: tuple[Server, ...]) -> None:
+    gateway.screening.mode = settings.credentials_in_calls
+    gateway.screening.know(secret for server in servers for secret in server.secrets)
 
 
 def apply_settings(gateway: Gateway, settings: Settings, configuration: ServersConfiguration) -> None:
@@ -139,6 +155,7 @@ def apply_settings(gateway: Gateway, settings: Settings, configuration: ServersC
         gateway.logins.client_metadata_url = settings.login_client_metadata_url
     gateway.use_limits(limits_of(settings))
     gateway.use_hold(hold_of(settings))
+    _screen(gateway, settings, configuration.servers)
     gateway.apply(configuration.servers)
 
 
@@ -202,6 +219,10 @@ class HubTools:
         """Stop the servers, and write nothing more."""
         self.tasks.tasks.let_go()
         await self._gateway.close()
+
+    def source(self) -> ToolSource:
+        """Return the tools as a source of the search over everything."""
+        return ToolSource(self._gateway)
 
     def table(self, long_results: LongResults) -> list[Operation]:
         return [

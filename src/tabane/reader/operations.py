@@ -15,7 +15,7 @@ from tabane.errors import BadArguments, ReadError, TabaneError
 from tabane.messages import say
 from tabane.operations import Caller, Face
 from tabane.reader import result_text
-from tabane.reader.cleaning import cleaned, without_links
+from tabane.reader.cleaning import without_links
 from tabane.reader.guard import target
 from tabane.reader.page import Page
 from tabane.reader.page_cache import PageCache
@@ -31,6 +31,7 @@ from tabane.reader.parameters import (
     RememberUrl,
 )
 from tabane.reader.url_reader import UrlReader
+from tabane.text.invisible_characters import cleaned
 
 Remember = Callable[[Caller, Page], Awaitable[str]]
 """Adds a page to the documents and returns its key. Raises TabaneError if it cannot be added."""

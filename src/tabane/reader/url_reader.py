@@ -14,7 +14,6 @@ from weakref import WeakValueDictionary
 from tabane.errors import ReadError, StoreError
 from tabane.messages import Message, say
 from tabane.reader.cleaning import (
-    cleaned,
     in_words,
     one_line,
     warnings_of,
@@ -26,6 +25,7 @@ from tabane.reader.guard import target
 from tabane.reader.page import Page
 from tabane.reader.sites.any_page import AnyPageAdapter, PageSourceAdapter
 from tabane.reader.sites.site_adapter import ReadingTools, SiteAdapter
+from tabane.text.invisible_characters import cleaned
 
 log = logging.getLogger(__name__)
 

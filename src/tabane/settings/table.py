@@ -310,6 +310,15 @@ class Settings:
             "call_readonly_tool return it in parts."
         ),
     )
+    credentials_in_calls: Literal["off", "warn", "redact"] = option.choice(
+        "warn",
+        ("off", "warn", "redact"),
+        say(
+            "What happens if the arguments of a call, or its result, contain a credential such as an API key "
+            "or a private key. With warn, the log and the audit log record its kind. With redact, its place "
+            "is taken by a text such as [redacted:github-token]. A server can have a setting of its own."
+        ),
+    )
     max_line: int = option.size(
         64 * MIB, 64 * KIB, GIB, say("Maximum size of a message, on every transport.")
     )

@@ -43,6 +43,7 @@ SOURCES: dict[str, str] = {
     **dict.fromkeys(("search_similar", "search_posts_by_text", "get_user_stats"), POSTS),
     "get_database_stats": POSTS,
     "check_servers": ADMIN,
+    "scan_servers": ADMIN,
     **dict.fromkeys(("suggest_users", "get_status", "get_post", "embed_text", "get_user_list"), POSTS),
     **dict.fromkeys(("get_related_posts", "get_timeline", "get_post_facets", "vector_search"), POSTS),
     "export_posts": POSTS,

@@ -8,9 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lxml import etree, html
 
-from tabane.reader.cleaning import cleaned
 from tabane.reader.markdown import markdown
 from tabane.reader.plain_text import plain
+from tabane.text.invisible_characters import cleaned
 from tests.harness.patience import assert_in_proportion
 
 TAGS = (

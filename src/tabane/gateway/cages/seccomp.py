@@ -26,7 +26,7 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class ProcessorCalls:
     """A processor architecture: its number in the audit system, and its system calls by name."""
 
     arch: int
@@ -51,8 +51,8 @@ _NEW = {
     "open_tree_attr": 467,
 }
 
-MACHINES: Mapping[str, Machine] = {
-    "x86_64": Machine(
+MACHINES: Mapping[str, ProcessorCalls] = {
+    "x86_64": ProcessorCalls(
         0xC000_003E,
         {
             "ioctl": 16,
@@ -96,7 +96,7 @@ MACHINES: Mapping[str, Machine] = {
             **_NEW,
         },
     ),
-    "aarch64": Machine(
+    "aarch64": ProcessorCalls(
         0xC000_00B7,
         {
             "ioctl": 29,
@@ -148,7 +148,7 @@ def families(network: bool, sockets: bool) -> tuple[int, ...]:
     return (*((UNIX,) if sockets else ()), *((INET, INET6, NETLINK) if network else ()))
 
 
-def program(machine: Machine, allowed: Iterable[int]) -> bytes:
+def program(machine: ProcessorCalls, allowed: Iterable[int]) -> bytes:
     """Return the filter, in which sockets of the ``allowed`` families may be created, and no others.
 
     A netlink socket may only be one about routes (protocol 0). Calls of another architecture than the

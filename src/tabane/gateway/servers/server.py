@@ -28,7 +28,8 @@ class Server:
     came from variables or have a name such as API_KEY. They are redacted wherever text about this server is
     shown or logged. ``fingerprint`` is a hash of all that decides what the server lists (command, arguments,
     environment, url) as it is written, so never of a secret. ``timeout`` is in seconds. If
-    ``max_result_tokens`` is None, the setting ``result_tokens`` applies.
+    ``max_result_tokens`` is None, the setting ``result_tokens`` applies; if ``credentials`` is None,
+    ``credentials_in_calls``.
 
     ``inherit`` are patterns of variables of the hub that the process gets besides the usual ones.
 
@@ -97,6 +98,7 @@ class Server:
     timeout: float = 30.0
     max_concurrency: int = 64
     max_result_tokens: int | None = None
+    credentials: Literal["off", "warn", "redact"] | None = None
     disabled: Message | None = None
     switched_off: bool = False
     secrets: tuple[str, ...] = field(default=(), repr=False)

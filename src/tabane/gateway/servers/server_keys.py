@@ -223,6 +223,7 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
     "timeout": timeout,
     "maxConcurrency": whole(1, MOST_CALLS),
     "maxResultTokens": whole(LEAST_TOKENS, MOST_TOKENS),
+    "credentials": one_of("off", "warn", "redact"),
     "cache": anything,
     "sandbox": sandbox,
     "sandboxEnabled": switch,

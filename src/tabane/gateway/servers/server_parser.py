@@ -336,6 +336,7 @@ class _DefinitionReader:
             timeout=values.get("timeout", Server.timeout),
             max_concurrency=values.get("maxConcurrency", Server.max_concurrency),
             max_result_tokens=values.get("maxResultTokens"),
+            credentials=values.get("credentials"),
             secrets=self._secrets(),
             fingerprint=fingerprint(self.transport, values),
         )

@@ -128,7 +128,7 @@ class UnknownMessages(Protocol):
         ...
 
 
-class CallScreen(Protocol):
+class HeldCallCheck(Protocol):
     """Judges calls of a server that may have changed while it did not run."""
 
     def waits(self) -> bool:

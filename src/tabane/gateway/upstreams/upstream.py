@@ -18,7 +18,8 @@ from msgspec import Raw
 from tabane.errors import LoginRequired, TabaneError, UpstreamUnavailable
 from tabane.gateway.launchers.package_downloads import PackageProgress, StartPreparation
 from tabane.gateway.servers.server import Server
-from tabane.gateway.upstreams.call import Call, CallScreen, UnknownMessages, UpstreamReply
+from tabane.gateway.upstreams.call import Call, HeldCallCheck, UnknownMessages, UpstreamReply
+from tabane.gateway.upstreams.call_screening import CallScreening
 from tabane.gateway.upstreams.connection import Connect, UpstreamConnection
 from tabane.gateway.upstreams.conversation import CallPosition
 from tabane.gateway.upstreams.handshake import Peer
@@ -56,7 +57,8 @@ class Upstream:
     last time, if that is known; ``on_asked`` is given the method of each question whose client it could
     not name, ``on_log`` the parameters of each log message that belongs to no call. ``on_state`` is called
     when its state or its error has changed. ``preparation`` downloads what the server runs, if it has to be.
-    ``login`` returns the error of a server that requires a login; None if it requires none.
+    ``login`` returns the error of a server that requires a login; None if it requires none. ``screening``
+    looks for credentials in its calls.
     """
 
     def __init__(
@@ -73,9 +75,10 @@ class Upstream:
         on_state: Callable[[], None] = lambda: None,
         preparation: StartPreparation | None = None,
         login: Callable[[], LoginRequired | None] = lambda: None,
+        screening: CallScreening | None = None,
     ) -> None:
         self.server = server
-        self._login = login
+        self._login, self._screening = login, screening
         self.state = UpstreamState.IDLE
         self.vitals = UpstreamHealth(used=loop.time())
         self._loop, self._connect, self.limits = loop, connect, limits
@@ -87,9 +90,9 @@ class Upstream:
         self.health = InstanceHealth(self)
         self.unknown: UnknownMessages | None = None
         """Takes messages of the server that the hub does not know and that belong to no call."""
-        self.screen: CallScreen | None = None
+        self.held_calls: HeldCallCheck | None = None
         """Judges calls that were made before the server had listed."""
-        self._screening: asyncio.Task[None] | None = None
+        self._listing: asyncio.Task[None] | None = None
         self._opening = ConnectionOpening(era)
         self._connection: UpstreamConnection | None = None
         self._queue = WaitingCalls(server.name)
@@ -105,6 +108,12 @@ class Upstream:
 
     def submit(self, call: Call) -> None:
         """Send a call, or queue it until there is room or the server has started. It is always answered."""
+        if self._screening is None:
+            self._submit(call)
+        else:
+            self._screening.submit(self.server, call, self._submit)
+
+    def _submit(self, call: Call) -> None:
         connection = self._connection
         call.owner = self
         if call.marks is not None:
@@ -115,7 +124,7 @@ class Upstream:
             self.state is UpstreamState.READY
             and connection
             and not self._queue
-            and self._screening is None
+            and self._listing is None
             and self._has_room(connection)
         ):
             connection.conversation.send(call)
@@ -210,7 +219,7 @@ class Upstream:
 
     def _advance(self) -> None:
         connection = self._connection
-        if self._screening is not None:
+        if self._listing is not None:
             return
         while self._queue and connection and self.state is UpstreamState.READY and self._has_room(connection):
             call = self._queue.pop()
@@ -219,18 +228,18 @@ class Upstream:
 
     def _held_back(self, call: Call) -> bool:
         """Return whether a call that has waited is refused, because of what the server has listed."""
-        screen = self.screen
-        refusal = screen.refusal(call) if screen is not None and screen.waits() else None
+        check = self.held_calls
+        refusal = check.refusal(call) if check is not None and check.waits() else None
         if refusal is not None:
             call.answer(UpstreamReply(failure=refusal))
         return refusal is not None
 
-    async def _screen_calls(self) -> None:
+    async def _send_listed_calls(self) -> None:
         """Send the calls that wait once the server has listed what can be called."""
         for name in ("tools", "prompts"):
             await self.offers.known(name)
-        if self._screening is asyncio.current_task():
-            self._screening = None
+        if self._listing is asyncio.current_task():
+            self._listing = None
             self._advance()
 
     def _tick(self) -> None:
@@ -452,12 +461,12 @@ class Upstream:
         self.vitals.error, self.vitals.healthy = None, True
         self._download.ended(None)
         self._set(UpstreamState.READY)
-        screened = self.screen is not None and self.screen.waits()
-        if not screened:
+        waits = self.held_calls is not None and self.held_calls.waits()
+        if not waits:
             self._advance()
         self.offers.open(connection.conversation)
-        if screened:
-            self._screening = self._loop.create_task(self._screen_calls())
+        if waits:
+            self._listing = self._loop.create_task(self._send_listed_calls())
 
     def _failed(self, why: Message) -> None:
         self.vitals.failures += 1

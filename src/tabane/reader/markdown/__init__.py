@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tabane.reader.cleaning import cleaned, has_unseen
+from tabane.text.invisible_characters import cleaned, has_unseen
 
 if TYPE_CHECKING:
     from lxml.html import HtmlElement
@@ -28,7 +28,7 @@ def markdown(
 
     Links and images are absolute against ``base_url``; ``links=False`` keeps their text and drops their
     addresses. Elements hidden by style are not detected here: all given elements are written. The counts of
-    invisible characters, by kind, are added to ``removed`` (see reader/cleaning.py).
+    invisible characters, by kind, are added to ``removed`` (see text/invisible_characters.py).
     """
     from tabane.reader.markdown.converter import MarkdownConverter
     from tabane.reader.markdown.writer import stacked

@@ -15,7 +15,7 @@ _KINDS: Mapping[bytes, Kind] = {b"tools/call": "tool", b"prompts/get": "prompt"}
 
 
 class HeldCalls:
-    """Screens the calls of one server. What it was asked before it listed is judged by what it lists."""
+    """Checks the calls of one server. What it was asked before it listed is judged by what it lists."""
 
     def __init__(self, review: DefinitionReview, policy: Callable[[str], HoldPolicy], server: str) -> None:
         self._review, self._policy, self._server = review, policy, server

@@ -1,0 +1,1 @@
+"""Quality and cost of the scanner of definitions."""

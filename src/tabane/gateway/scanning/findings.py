@@ -1,0 +1,55 @@
+"""What a scan of a definition finds."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from tabane.messages import Message
+
+Severity = Literal["high", "medium", "low"]
+Kind = Literal["tool", "prompt", "resource", "template", "skill", "instructions"]
+
+MOST_EXCERPT = 160
+"""Characters of an excerpt before its invisible characters are written as numbers."""
+
+_UNREADABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e01ef]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One reason to look at a definition before a model reads it.
+
+    ``rule`` is the kind of attack: ``orders``, ``hidden-text``, ``shadowing``, ``exfiltration`` or
+    ``lookalike``. ``excerpt`` is the text that was found, on one line, in which invisible characters are
+    numbers such as ``⟨U+200B⟩``.
+    """
+
+    rule: str
+    severity: Severity
+    message: Message
+    excerpt: str = ""
+
+
+def excerpt_of(text: str, start: int = 0, end: int | None = None) -> str:
+    """Return a part of a text as an excerpt: short, on one line, with nothing invisible in it."""
+    stop = len(text) if end is None else end
+    part = text[start : min(stop, start + MOST_EXCERPT)]
+    line = " ".join(_UNREADABLE.sub(lambda found: f"\u27e8U+{ord(found[0]):04X}\u27e9", part).split())
+    return line + ("…" if stop - start > MOST_EXCERPT else "")
+
+
+def worst(findings: tuple[Finding, ...]) -> Severity | None:
+    """Return the highest severity of findings; None for none."""
+    for severity in SEVERITIES:
+        if any(finding.severity == severity for finding in findings):
+            return severity
+    return None
+
+
+SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low")
+"""All severities, the worst first."""

@@ -1,0 +1,147 @@
+"""Screening of calls for credentials: what a client sends to a server, and what it gets back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Literal
+
+from msgspec import Raw
+from msgspec.structs import replace
+
+from tabane.gateway.servers.server import Server
+from tabane.gateway.upstreams.call import Call, UpstreamReply
+from tabane.text.credentials import CredentialFinder, FoundCredential, kinds_of, without_credentials
+from tabane.wire.json import text
+
+log = logging.getLogger(__name__)
+
+CredentialMode = Literal["off", "warn", "redact"]
+
+AT_ONCE = 64 << 10
+"""Bytes that are screened on the event loop; more in a thread."""
+
+MOST_SCREENED = 16 << 20
+"""Bytes of a message that are screened. What is longer passes as it is, which is logged."""
+
+_ARGUMENTS = {b"tools/call": "arguments", b"prompts/get": "arguments"}
+_RESULTS = frozenset((b"tools/call", b"prompts/get", b"resources/read"))
+
+
+def _ignore(server: str, name: str, where: str, kinds: tuple[str, ...], holder: str) -> None:
+    """Record nothing."""
+
+
+class CallScreening:
+    """Screens the calls of all servers.
+
+    ``mode`` applies to servers without an own ``credentials``. ``note`` is given server, name, where they
+    were found (``arguments`` or ``result``), the kinds, and the holder of the call, never a value.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, mode: CredentialMode = "warn") -> None:
+        self._loop = loop
+        self.mode = mode
+        self.note: Callable[[str, str, str, tuple[str, ...], str], None] = _ignore
+        self._finder = CredentialFinder()
+        self._own: frozenset[str] = frozenset()
+
+    def know(self, own: Iterable[str]) -> None:
+        """Recognize these secrets of the user by their value from now on."""
+        known = frozenset(own)
+        if known != self._own:
+            self._own, self._finder = known, CredentialFinder(known)
+
+    def submit(self, server: Server, call: Call, go: Callable[[Call], None]) -> None:
+        """Screen a call, now or in a thread, and then send it with ``go``. Its answer is screened as well."""
+        mode = server.credentials or self.mode
+        if mode == "off" or call.method not in _RESULTS:
+            go(call)
+            return
+        call.on_reply = partial(self._answered, server, call, mode, call.on_reply)
+        member = _ARGUMENTS.get(call.method)
+        arguments = call.params.get(member) if member is not None else None
+        if arguments is None or len(arguments) <= 2:
+            go(call)
+        elif len(arguments) <= AT_ONCE:
+            self._sent(server, call, mode, self._finder.find(bytes(arguments)), go)
+        else:
+            self._in_thread(arguments, lambda found: self._sent(server, call, mode, found, go))
+
+    def _sent(
+        self,
+        server: Server,
+        call: Call,
+        mode: CredentialMode,
+        found: list[FoundCredential],
+        go: Callable[[Call], None],
+    ) -> None:
+        if call.done:
+            return
+        self._noted(server, call, "arguments", found)
+        if found and mode == "redact":
+            given = bytes(call.params["arguments"])
+            call.params = {**call.params, "arguments": Raw(without_credentials(given, found))}
+        go(call)
+
+    def _answered(
+        self,
+        server: Server,
+        call: Call,
+        mode: CredentialMode,
+        answer: Callable[[UpstreamReply], None],
+        reply: UpstreamReply,
+    ) -> None:
+        result = reply.result
+        if result is None:
+            answer(reply)
+        elif mode == "warn" and len(result) > AT_ONCE:
+            answer(reply)  # which need not wait
+            self._in_thread(result, lambda found: self._noted(server, call, "result", found))
+        elif len(result) <= AT_ONCE:
+            answer(self._screened(server, call, mode, reply, self._finder.find(bytes(result))))
+        else:
+            self._in_thread(result, lambda found: answer(self._screened(server, call, mode, reply, found)))
+
+    def _screened(
+        self,
+        server: Server,
+        call: Call,
+        mode: CredentialMode,
+        reply: UpstreamReply,
+        found: list[FoundCredential],
+    ) -> UpstreamReply:
+        if not found or reply.result is None:
+            return reply
+        self._noted(server, call, "result", found)
+        if mode != "redact":
+            return reply
+        return replace(reply, result=Raw(without_credentials(bytes(reply.result), found)))
+
+    def _noted(self, server: Server, call: Call, where: str, found: list[FoundCredential]) -> None:
+        if not found:
+            return
+        kinds = kinds_of(found)
+        name = _name_of(call)
+        log.warning(
+            "%s: the %s of %s contain credentials (%s)" if where == "arguments"
+            else "%s: the %s of %s contains credentials (%s)",
+            server.name, where, name, ", ".join(kinds), extra={"server": server.name},
+        )  # fmt: skip
+        self.note(server.name, name, where, kinds, call.holder)
+
+    def _in_thread(self, text: Raw, then: Callable[[list[FoundCredential]], None]) -> None:
+        if len(text) > MOST_SCREENED:
+            log.warning("a message of %d MiB is too long to be screened for credentials", len(text) >> 20)
+            then([])
+            return
+        finding = self._loop.run_in_executor(None, self._finder.find, bytes(text))
+        finding.add_done_callback(lambda done: then(done.result() if done.exception() is None else []))
+
+
+def _name_of(call: Call) -> str:
+    """Return the name of what is called, as its server calls it, without control characters."""
+    given = text(call.params.get("name")) or text(call.params.get("uri")) or call.method.decode()
+    return given[:120]
