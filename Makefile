@@ -79,6 +79,7 @@ bench: env
 	@$(MAKE) --no-print-directory $(PEERS_READY) || echo "bench: without the engines compared"
 	@$(BIN)/python -m benchmarks.search --write
 	@$(BIN)/python -m benchmarks.search.vectors --write
+	@$(BIN)/python -m benchmarks.postgres --write
 	@$(BIN)/python -m benchmarks.search.embedding --write
 	@$(BIN)/python -m benchmarks.posts --write
 	@$(BIN)/python -m benchmarks.documents --write

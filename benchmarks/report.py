@@ -36,6 +36,7 @@ ORDER = (
         "audit",
         "search",
         "vectors",
+        "postgres",
         "embedding",
         "models",
         "hybrid",

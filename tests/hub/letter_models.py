@@ -23,11 +23,11 @@ from tabane.operations import Caller, Door, Face, OperationTable
 from tabane.search.chunking import Measure
 from tabane.search.chunking.chunk import Estimate
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel
+from tabane.search.engine import Collection
 from tabane.search.filters import EVERYTHING, Equal
 from tabane.search.models import Reranker
 from tabane.search.records import Field, Record, Shape, TextField
 from tabane.search.records import Kind as FieldKind
-from tabane.store.collection import StoredCollection
 from tests.harness.patience import LONG
 from tests.store.vectors.oracle import packed
 
@@ -121,7 +121,7 @@ class EmbeddingHub:
         table = OperationTable([*self.embedding.table(), *self.jobs.table()])
         self.door = Door(table, self.jobs)
 
-    async def collection(self) -> StoredCollection:
+    async def collection(self) -> Collection:
         return await self.stores.collection(self.whose.domain, self.whose.shape)
 
     async def lacking(self, space: str = "body") -> int:

@@ -16,8 +16,8 @@ from tabane.hub.embedding_lane import NEXT
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.embedding.embedding_service import EmbeddingService, ServedEmbedder
 from tabane.search.embedding.recipe import Recipe
+from tabane.search.engine import Collection
 from tabane.search.filters import EVERYTHING
-from tabane.store.collection import StoredCollection
 from tests.harness.patience import LONG
 from tests.hub.letter_models import (
     CALLER,
@@ -42,7 +42,7 @@ async def nearest(built: EmbeddingHub, text: str) -> str:
     return (await collection.nearest(question.query, EVERYTHING, 1)).hits[0].key
 
 
-def model_of(collection: StoredCollection, name: str = "body") -> str | None:
+def model_of(collection: Collection, name: str = "body") -> str | None:
     return next((space.model for space in collection.spaces if space.name == name), None)
 
 

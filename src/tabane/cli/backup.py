@@ -89,6 +89,13 @@ def _make(terminal: Terminal, archive: str, file: str | None, *, with_secrets: b
             manifest = make_backup(source, out, told)
         except OSError as error:
             raise not_usable(error, archive) from None
+    if place.settings.engine:
+        terminal.note(
+            say(
+                "Posts, documents and pages are not in this backup: they are in the database that "
+                "the setting engine names. Back it up with pg_dump at the same time."
+            )
+        )
     _tell(terminal, archive, manifest)
 
 

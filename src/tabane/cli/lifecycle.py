@@ -223,6 +223,7 @@ _LABELS = {
     "pid": say("process"),
     "home": say("home"),
     "servers_file": say("servers file"),
+    "engine": say("database"),
     "socket": say("socket"),
     "http": say("MCP over HTTP"),
     "http_token": say("token file for HTTP"),
@@ -263,6 +264,8 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
     settings = report.pop("settings", None)
     report.pop("restartable", None)  # for programs
     report["status"] = TableState(report["status"])
+    if "engine" in report:
+        report["engine"] = _database(report["engine"])
     report["projects_offered"] = "\n".join(map(_offered, report.get("projects_offered", ())))
     terminal.pairs(
         (_LABELS.get(name, name.replace("_", " ")), value)
@@ -275,6 +278,13 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
             [say("setting"), say("value"), say("source")],
             [(s["name"], _with_unit(s), " ".join(filter(None, (s["source"], s["where"])))) for s in settings],
         )
+
+
+def _database(found: dict[str, str]) -> str:
+    """Return where the database is and its versions, or why it cannot be used."""
+    if found["state"] != "ok":
+        return found["error"]
+    return f"{found['path']} ({found['server']}, pgvector {found['pgvector']})"
 
 
 def _offered(offer: dict[str, Any]) -> str:

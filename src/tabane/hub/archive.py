@@ -30,7 +30,7 @@ from tabane.wire import json
 
 if TYPE_CHECKING:
     from tabane.posts.importing.plan import PostSources
-    from tabane.store.collection import StoredCollection
+    from tabane.search.engine import Collection
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ class PostArchive:
     def _zone(self) -> tzinfo:
         return zone_of(self._zone_name())
 
-    async def _collection(self) -> StoredCollection:
+    async def _collection(self) -> Collection:
         return await self._stores.collection(DOMAIN, SHAPE)
 
     async def _open(self, progress: Progress) -> dict[str, Any]:

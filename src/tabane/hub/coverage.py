@@ -14,7 +14,7 @@ from tabane.search.meaning import Incomplete
 from tabane.search.records import EmbeddingSpace, Record, Shape, StoredRecord
 
 if TYPE_CHECKING:
-    from tabane.store.collection import StoredCollection
+    from tabane.search.engine import Collection
 
 _LOOKED_AT = 1000  # records without a vector that are checked for a text to embed
 _SAMPLE = 200
@@ -82,7 +82,7 @@ class EmbeddingCoverage:
     def _readable(self, text: str, model: str) -> bool:
         return self.named or reads(model, text)
 
-    async def unfit(self, collection: StoredCollection, name: str, model: str) -> Message | None:
+    async def unfit(self, collection: Collection, name: str, model: str) -> Message | None:
         """Return why a model that Tabane chose does not fit: it can read hardly any of the newest texts."""
         texts = await self.sample(collection, name)
         readable = [text for text in texts if self._readable(text, model)]
@@ -90,7 +90,7 @@ class EmbeddingCoverage:
             return None
         return _unread(self._definition.title, model)
 
-    async def sample(self, collection: StoredCollection, name: str) -> list[str]:
+    async def sample(self, collection: Collection, name: str) -> list[str]:
         """Return the texts of the newest records that have one to embed; 200 records are read."""
         newest, where = self._definition.newest, self._definition.spaces[name]
         order = (Order(newest, descending=True),) if newest else ()
@@ -99,7 +99,7 @@ class EmbeddingCoverage:
         return [text for text in texts if text]
 
     async def incomplete(
-        self, collection: StoredCollection, names: Iterable[str], problem: Message | None
+        self, collection: Collection, names: Iterable[str], problem: Message | None
     ) -> Incomplete | None:
         """Return the status of the space that lacks most vectors; None if none is missing.
 
@@ -109,7 +109,7 @@ class EmbeddingCoverage:
         return min(filter(None, found), key=lambda each: each.share, default=None)
 
     async def _of_space(
-        self, collection: StoredCollection, name: str, problem: Message | None
+        self, collection: Collection, name: str, problem: Message | None
     ) -> Incomplete | None:
         moment = (collection, collection.changes, problem, self.named)
         known = self._known.get(name)
@@ -118,7 +118,7 @@ class EmbeddingCoverage:
         return known[1]
 
     async def _measured(
-        self, collection: StoredCollection, name: str, problem: Message | None
+        self, collection: Collection, name: str, problem: Message | None
     ) -> Incomplete | None:
         where = self._definition.spaces[name]
         total = await collection.count(where)
@@ -126,7 +126,7 @@ class EmbeddingCoverage:
         return await self._looked(collection, name, embedded, total, problem) if embedded < total else None
 
     async def _looked(
-        self, collection: StoredCollection, name: str, embedded: int, total: int, problem: Message | None
+        self, collection: Collection, name: str, embedded: int, total: int, problem: Message | None
     ) -> Incomplete | None:
         """Separate texts that are still to be embedded from blank ones and those that cannot be read."""
         space = next((each for each in collection.spaces if each.name == name), None)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tabane.access.flows.labels import UNTRUSTED
 from tabane.documents.document import DOMAIN, HEADS, SHAPE
 from tabane.documents.table import documents_table, files_table
-from tabane.errors import TabaneError
+from tabane.errors import StoreError, TabaneError
 from tabane.hub.clients.document_resources import ListedDocument
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.stores import FOLDER, Stores
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tabane.documents.files.file_sources import Converter
     from tabane.documents.operations import DocumentLibrary
     from tabane.reader.page import Page
-    from tabane.store.collection import StoredCollection
+    from tabane.search.engine import Collection
 
 log = logging.getLogger(__name__)
 
@@ -87,8 +87,11 @@ class DocumentStore:
         """Return the counts of documents and of watched folders, if their store is open."""
         if self._rooms is None or not self._stores.is_open(DOMAIN):
             return {}
-        documents = await (await self._collection()).count(HEADS)
-        return {"documents": documents, "documents_watched": self._rooms.files.watched}
+        watched = {"documents_watched": self._rooms.files.watched}
+        try:
+            return {"documents": await (await self._collection()).count(HEADS), **watched}
+        except StoreError:  # a database that is away does not hide the rest of the status
+            return watched
 
     async def open(self) -> None:
         """Watch the folders again that were watched before. A failure does not affect the rest of the hub."""
@@ -191,7 +194,7 @@ class DocumentStore:
     def _watched(self) -> Path:
         return self._home / FOLDER / _WATCHED
 
-    async def _collection(self) -> StoredCollection:
+    async def _collection(self) -> Collection:
         return await self._stores.collection(DOMAIN, SHAPE)
 
     def _changed(self, filepath: str, event: Event) -> None:

@@ -26,7 +26,7 @@ from tabane.search.vector_filling import PAGE, NewestFirst, fill, fill_newest
 
 if TYPE_CHECKING:
     from tabane.search.embedding.embedder import Embedder
-    from tabane.store.collection import StoredCollection
+    from tabane.search.engine import Collection
 
 log = logging.getLogger(__name__)
 
@@ -191,7 +191,7 @@ class CollectionLane:
                 problem = await self._bring(collection, name) or problem
         return problem
 
-    async def _bring(self, collection: StoredCollection, name: str) -> Message | None:
+    async def _bring(self, collection: Collection, name: str) -> Message | None:
         space, following = _space(collection, name), _space(collection, name + NEXT)
         if space is None or self._definition.follows:
             embedder = await self._models.wanted()
@@ -213,9 +213,7 @@ class CollectionLane:
             return await self._go_on(collection, name, following)
         return None
 
-    async def _go_on(
-        self, collection: StoredCollection, name: str, following: EmbeddingSpace
-    ) -> Message | None:
+    async def _go_on(self, collection: Collection, name: str, following: EmbeddingSpace) -> Message | None:
         """End a re-embedding that was interrupted."""
         embedder = await self._models.serving(following.model)
         if isinstance(embedder, NoModel):
@@ -223,14 +221,12 @@ class CollectionLane:
         await self._as_job(lambda progress: self._replace(collection, name, embedder, progress))
         return None
 
-    async def _fill_as_job(
-        self, collection: StoredCollection, space: EmbeddingSpace, embedder: Embedder
-    ) -> None:
+    async def _fill_as_job(self, collection: Collection, space: EmbeddingSpace, embedder: Embedder) -> None:
         after = await self._first_lacking(collection, space.name, embedder.fingerprint)
         if after is not None:
             await self._as_job(lambda progress: self._fill(collection, space, embedder, progress, after))
 
-    async def _first_lacking(self, collection: StoredCollection, name: str, model: str) -> int | None:
+    async def _first_lacking(self, collection: Collection, name: str, model: str) -> int | None:
         """Return the row before the first page with something to embed; None if there is nothing."""
         after = self._seen.rows(collection, name, self._coverage.named)
         where = self._definition.spaces[name.removesuffix(NEXT)]
@@ -245,7 +241,7 @@ class CollectionLane:
     def _text(self, record: Record, name: str, model: str) -> str:
         return self._coverage.text(record, name.removesuffix(NEXT), model)
 
-    async def _settled(self, collection: StoredCollection, name: str) -> None:
+    async def _settled(self, collection: Collection, name: str) -> None:
         """Remember how many records have no vector after everything that can be embedded is."""
         space, where = _space(collection, name), self._definition.spaces[name.removesuffix(NEXT)]
         if space is not None:
@@ -253,7 +249,7 @@ class CollectionLane:
             self._coverage.settle(space, lacking)
 
     async def _replace(
-        self, collection: StoredCollection, name: str, embedder: Embedder, progress: Progress
+        self, collection: Collection, name: str, embedder: Embedder, progress: Progress
     ) -> None:
         """Fill a space beside the serving one, then let it take its place."""
         wanted = await self._add_next(collection, name, embedder)
@@ -261,7 +257,7 @@ class CollectionLane:
         await collection.succeed(name, wanted.name)
         self._seen.forget(name, wanted.name)
 
-    async def _add_next(self, collection: StoredCollection, name: str, embedder: Embedder) -> EmbeddingSpace:
+    async def _add_next(self, collection: Collection, name: str, embedder: Embedder) -> EmbeddingSpace:
         """Add the space that will take the place of another one: the next hub continues to fill it."""
         wanted = EmbeddingSpace(name + NEXT, embedder.dimension, embedder.fingerprint)
         self._seen.forget(name, wanted.name)
@@ -273,7 +269,7 @@ class CollectionLane:
 
     async def _fill(
         self,
-        collection: StoredCollection,
+        collection: Collection,
         space: EmbeddingSpace,
         embedder: Embedder,
         progress: Progress,
@@ -320,11 +316,11 @@ class CollectionLane:
         finally:
             self._embeds = False
 
-    async def _collection(self) -> StoredCollection:
+    async def _collection(self) -> Collection:
         return await self._stores.collection(self._definition.domain, self._definition.shape)
 
 
-def _space(collection: StoredCollection, name: str) -> EmbeddingSpace | None:
+def _space(collection: Collection, name: str) -> EmbeddingSpace | None:
     return next((space for space in collection.spaces if space.name == name), None)
 
 

@@ -12,7 +12,7 @@ from tabane.search.records import EmbeddingSpace
 from tabane.search.vector_filling import NewestFirst
 
 if TYPE_CHECKING:
-    from tabane.store.collection import StoredCollection
+    from tabane.search.engine import Collection
 
 
 class FillProgress:
@@ -22,9 +22,7 @@ class FillProgress:
     embedded already.
     """
 
-    def __init__(
-        self, collection: StoredCollection, space: str, order: NewestFirst, progress: Progress
-    ) -> None:
+    def __init__(self, collection: Collection, space: str, order: NewestFirst, progress: Progress) -> None:
         self._collection, self._space, self._order, self._progress = collection, space, order, progress
         self._before = self._done = self._total = self._written = 0
         self._counting: asyncio.Task[None] | None = None
@@ -74,9 +72,9 @@ class SeenRows:
 
     def __init__(self) -> None:
         self._rows: dict[str, int] = {}
-        self._of: tuple[StoredCollection, tuple[EmbeddingSpace, ...], bool] | None = None
+        self._of: tuple[Collection, tuple[EmbeddingSpace, ...], bool] | None = None
 
-    def rows(self, collection: StoredCollection, name: str, named: bool) -> int:
+    def rows(self, collection: Collection, name: str, named: bool) -> int:
         moment = (collection, collection.spaces, named)
         if self._of != moment:
             self._of, self._rows = moment, {}

@@ -15,7 +15,7 @@ from tabane.hub.audit import HubAudit
 from tabane.hub.clients.methods import client_methods
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.documents import DocumentStore
-from tabane.hub.embedded_collections import EMBEDDED, SHAPES
+from tabane.hub.embedded_collections import EMBEDDED, stores_of
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.flows.hub_flows import HubFlows
 from tabane.hub.guards import HubGuards
@@ -34,7 +34,6 @@ from tabane.hub.servers import (
     read_servers,
     secret_of,
 )
-from tabane.hub.stores import Stores
 from tabane.hub.tools import HubTools, apply_settings, count_servers, gateway_of
 from tabane.messages import Lang, language
 from tabane.operations import Door, Operation, OperationTable, of_source
@@ -71,7 +70,7 @@ class Hub:
         )
         self.long_results = LongResults(loop)
         self.tools = HubTools(self.gateway, lambda: self.door, lambda: self.settings, lambda: self.follower)
-        self.stores = Stores(settings.home, SHAPES)
+        self.stores = stores_of(settings, self.environment)
         self.jobs = Jobs(loop)
         self.models = HubModels(
             lambda: self.settings,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tabane.reader.rendering import PageRenderer
     from tabane.reader.searching import PageSearch
     from tabane.reader.url_reader import UrlReader
-    from tabane.store.collection import StoredCollection
+    from tabane.search.engine import Collection
 
 log = logging.getLogger(__name__)
 
@@ -183,5 +183,5 @@ class PageReader:
 
         return policy
 
-    async def _collection(self) -> StoredCollection:
+    async def _collection(self) -> Collection:
         return await self._stores.collection(DOMAIN, SHAPE)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import quote
 
 from tabane.errors import ConfigurationError, TabaneError
 from tabane.gateway.processes.child_environment import environment_secrets
@@ -21,8 +23,9 @@ from tabane.gateway.servers.configuration import (
 from tabane.gateway.servers.server import Server
 from tabane.gateway.servers.variables import Variables, keyring_lookup, load_variables
 from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
+from tabane.hub.postgres_engine import PostgresEngine
 from tabane.hub.recorded_environment import with_recorded
-from tabane.messages import Message
+from tabane.messages import Message, say
 from tabane.settings import Settings, load_settings
 
 
@@ -44,6 +47,8 @@ def limits_of(settings: Settings) -> UpstreamLimits:
     )
 
 
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
 HOME_FILES = ("secrets.env", "keyring-names", TRUST_FILE)
 """Files of the home that change when a secret does, or what is trusted."""
 
@@ -51,6 +56,29 @@ HOME_FILES = ("secrets.env", "keyring-names", TRUST_FILE)
 def variables_of(settings: Settings, environment: Mapping[str, str]) -> Variables:
     """Return the values of the variables in the servers file. Raises ConfigurationError."""
     return load_variables(settings.home, environment, keyring_lookup() if settings.keyring else None)
+
+
+def engine_address(settings: Settings, environment: Mapping[str, str]) -> str:
+    """Return the setting engine with the values of its variables. Raises ConfigurationError."""
+    variables = variables_of(settings, environment)
+    whole = settings.engine.startswith("${")
+
+    def filled(found: re.Match[str]) -> str:
+        value = variables.get(found[1])
+        if value is None:
+            message = say(
+                "engine needs the variable {name}, which is not set. Set it with: tabane secrets set {name}",
+                name=found[1],
+            )
+            raise ConfigurationError(message)
+        return value if whole else quote(value, safe="")
+
+    return _VARIABLE.sub(filled, settings.engine)
+
+
+def postgres_engine(settings: Settings, environment: Mapping[str, str]) -> PostgresEngine | None:
+    """Return the database that the setting engine names; None if there is none."""
+    return PostgresEngine(lambda: engine_address(settings, environment)) if settings.engine else None
 
 
 def secret_of(settings: Settings, environment: Mapping[str, str], name: str) -> str | None:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from tabane.errors import StoreCorrupt, StoreError
+from tabane.hub.postgres_engine import PostgresEngine
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
+    from tabane.search.engine import Collection as SearchableCollection
     from tabane.search.records import Shape
-    from tabane.store.collection import StoredCollection
     from tabane.store.store import Store
     from tabane.store.vector_cache import PersistentVectorCache
 
@@ -41,25 +42,47 @@ class CheckStores(Struct, frozen=True, forbid_unknown_fields=True):
 class Stores:
     """One store for each domain. A hub that only forwards opens none, and does not import their modules.
 
-    ``shapes`` are the collections of each domain.
+    ``shapes`` are the collections of each domain. ``postgres``: the database that holds them, except ``own``,
+    which belong to this copy of Tabane and never leave its home.
     """
 
-    def __init__(self, home: Path, shapes: Shapes) -> None:
+    def __init__(
+        self,
+        home: Path,
+        shapes: Shapes,
+        postgres: PostgresEngine | None = None,
+        own: Collection[str] = (),
+    ) -> None:
         self._folder, self._shapes = home / FOLDER, shapes
+        self._postgres, self._own = postgres, own
         self._open: dict[str, Store] = {}
         self._opening = asyncio.Lock()
 
-    async def collection(self, domain: str, shape: Shape) -> StoredCollection:
+    async def collection(self, domain: str, shape: Shape) -> SearchableCollection:
         """Return a collection of that domain. Raises StoreError if it cannot be opened."""
+        if self._postgres is not None and shape.name not in self._own:
+            return await (await self._postgres.store(domain)).collection(shape)
         return await (await self._store(domain)).collection(shape)
 
     def holds(self, domain: str) -> bool:
-        """Return whether anything of that domain was ever stored."""
-        return domain in self._open or (self._folder / f"{domain}.db").exists()
+        """Return whether anything of that domain was ever stored. Of a database, that is not known."""
+        return self._is_shared(domain) or domain in self._open or (self._folder / f"{domain}.db").exists()
 
     def is_open(self, domain: str) -> bool:
         """Return whether the store is open, so that a request does not have to open it."""
+        if self._postgres is not None and self._is_shared(domain):
+            return self._postgres.is_open(domain)
         return domain in self._open
+
+    async def report(self) -> dict[str, Any]:
+        """Return the database, its versions and state; nothing if files hold everything."""
+        return {} if self._postgres is None else {"engine": await self._postgres.report()}
+
+    def _is_shared(self, domain: str) -> bool:
+        """Return whether the database holds collections of that domain."""
+        return self._postgres is not None and any(
+            shape.name not in self._own for shape in self._shapes.get(domain, ())
+        )
 
     async def kept(self, most: int) -> PersistentVectorCache:
         """Return the cache of embeddings, with at most ``most`` bytes."""
@@ -68,15 +91,20 @@ class Stores:
     async def check(self, *, mend: bool) -> list[dict[str, Any]]:
         """Return the state of each store on disk:
 
-        domain, path, ``state`` (ok, mended, stale, damaged, unreadable).
+        domain, path, ``state`` (ok, mended, stale, damaged, unreadable; unused: the setting engine names a
+        database instead).
 
         Reads everything. Stale data is derived and disagrees with the truth. ``mend`` rebuilds it, and moves
         a damaged file aside if all that was in it is derived.
         """
-        rows = []
+        rows = [] if self._postgres is None else [{"domain": "*", **await self._postgres.check()}]
         for domain in self._shapes:
             path = self._folder / f"{domain}.db"
-            if path.exists():
+            if not path.exists():
+                continue
+            if self._is_shared(domain) and domain not in DERIVED:
+                rows.append({"domain": domain, "path": str(path), "state": "unused"})
+            else:
                 rows.append({"domain": domain, "path": str(path), **await self._checked(domain, path, mend)})
         return rows
 
@@ -90,6 +118,8 @@ class Stores:
 
     async def close(self) -> None:
         """Close every store; what was acknowledged is on disk already."""
+        if self._postgres is not None:
+            await self._postgres.close()
         stores, self._open = self._open, {}
         for domain, store in stores.items():
             try:
@@ -104,7 +134,8 @@ class Stores:
         try:
             store = await self._store(domain)
             for shape in self._shapes[domain]:
-                await store.collection(shape)
+                if self._postgres is None or shape.name in self._own:
+                    await store.collection(shape)
             stale = await store.check()
             for name in stale if mend else ():
                 await store.mend(name)

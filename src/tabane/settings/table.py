@@ -70,6 +70,17 @@ class Settings:
         say("mcp-servers.json beside tabane.toml"),
         say("The servers file, which lists the MCP servers."),
     )
+    engine: str = option.text(
+        "",
+        say(
+            "Where posts, documents and pages are stored and searched. Empty: in files under home. Or a "
+            "PostgreSQL database with pgvector: postgresql://user:${PGPASSWORD}@host/database; needs "
+            "tabane[postgres]. The password is written as a variable, whose value is looked up in "
+            "secrets.env, the keyring and the environment, or it is in PostgreSQL's own password file. "
+            "Parameters of libpq can be appended, such as sslmode, and schema (default: tabane). A change "
+            "takes effect after tabane restart."
+        ),
+    )
     registry_url: str = option.text(
         "https://registry.modelcontextprotocol.io",
         say(

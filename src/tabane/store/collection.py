@@ -8,14 +8,16 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import unicodedata
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-import msgspec
-
-from tabane.errors import BadArguments, StoreError
+from tabane.engines import input_checks, record_cursors
+from tabane.engines.input_checks import MOST_ROWS
+from tabane.engines.request_checks import check_bounded, check_numeric
+from tabane.engines.vector_request import checked_request
+from tabane.errors import StoreError
 from tabane.messages import say
 from tabane.search import filters
 from tabane.search.engine import (
@@ -37,24 +39,18 @@ from tabane.search.records import (
     Record,
     Scalar,
     StoredRecord,
-    checked,
     checked_key,
     checked_space,
 )
-from tabane.store import input_checks, paging
 from tabane.store.collection_table import CollectionTable, TableFollower
 from tabane.store.counts import CollectionCounts
-from tabane.store.input_checks import checked_vector
 from tabane.store.masks import Masks, costly
 from tabane.store.paging import RecordPaging
 from tabane.store.vector_coverage import VectorCoverage
 from tabane.store.vector_queries import VectorQueries
-from tabane.store.vectors.vector_request import checked_request
-from tabane.store.write_thread import MOST_ROWS
 
 T = TypeVar("T")
 
-_CHECKED_AT_ONCE = 50  # in less than a millisecond
 _OF_VECTORS = frozenset({Capability.VECTOR, Capability.SCAN})
 _FEW = 20  # records that never wait for the index to catch up: so few cannot overload it
 
@@ -125,7 +121,7 @@ class StoredCollection(CollectionCounts):
 
     async def upsert(self, records: Sequence[Record], models: Mapping[str, str] | None = None) -> list[bool]:
         known = models or {}
-        ready = await self._checked(records, known)
+        ready = await input_checks.checked_records(records, self.shape, known)
         results: list[bool] = []
         for part in input_checks.cut(ready):
             if self.lexical is not None and len(part) > _FEW:
@@ -146,8 +142,8 @@ class StoredCollection(CollectionCounts):
     ) -> Exchanged:
         input_checks.check_count(records, gone)
         known = models or {}
-        ready = await self._checked(records, known)
-        keys, rows = await _quickly(len(records) + len(gone), lambda: _sized(ready, gone))
+        ready = await input_checks.checked_records(records, self.shape, known)
+        keys, rows = await input_checks.checked_exchange(ready, gone)
         if rows <= _FEW:
             return await self._exchanged(ready, keys, rows, known)
         if rows <= MOST_ROWS:
@@ -171,25 +167,6 @@ class StoredCollection(CollectionCounts):
         await self._room_for_vectors()
         return Exchanged(*await self.table.exchange(records, gone, rows, models))
 
-    async def _checked(self, records: Sequence[Record], models: Mapping[str, str]) -> list[Record]:
-        """Check all of them, in a thread if they are many, and in slices with pauses for others.
-
-        Vectors of other ``models`` than the spaces have are left out, whatever their length.
-        """
-        there = {space.name: space.model for space in self.spaces}
-        passed = {name for name, model in models.items() if there.get(name) != model}
-
-        def slice_from(first: int) -> list[Record]:
-            part = [_without(record, passed) for record in records[first : first + _CHECKED_AT_ONCE]]
-            return [checked(record, self.shape, checked_vector) for record in part]
-
-        if len(records) <= _CHECKED_AT_ONCE:
-            return slice_from(0)
-        ready: list[Record] = []
-        for first in range(0, len(records), _CHECKED_AT_ONCE):
-            ready += await asyncio.to_thread(slice_from, first)
-        return ready
-
     async def delete(self, keys: Sequence[str]) -> int:
         ready = [checked_key(key) for key in keys]
         removed = 0
@@ -203,17 +180,17 @@ class StoredCollection(CollectionCounts):
         return removed
 
     async def get(self, keys: Sequence[str]) -> list[Record | None]:
-        _bounded("keys", len(keys), 0, MOST_AT_ONCE)
+        check_bounded("keys", len(keys), 0, MOST_AT_ONCE)
         ready = [unicodedata.normalize("NFC", key) for key in keys]
         return await self.table.database.read(lambda connection: self.table.truth.get(connection, ready))
 
     async def select(
         self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
     ) -> SelectedPage:
-        _bounded("limit", limit, 1, MOST_AT_ONCE)
+        check_bounded("limit", limit, 1, MOST_AT_ONCE)
         meant = filters.checked(where, self.shape)
-        paging.checked(order, self.shape)
-        cursor = None if after is None else paging.read(after, order, self.shape)
+        record_cursors.checked(order, self.shape)
+        cursor = None if after is None else record_cursors.read(after, order, self.shape)
 
         def reading(masks: Masks, connection: sqlite3.Connection) -> SelectedPage:
             mask = self._first(masks, meant, order, limit + 1) if cursor is None else masks.mask(meant)
@@ -222,14 +199,14 @@ class StoredCollection(CollectionCounts):
         return await self.table.read(reading, long=costly(meant))
 
     async def facet(self, field: str, where: Filter, limit: int = 100) -> list[tuple[Scalar, int]]:
-        _bounded("limit", limit, 1, MOST_AT_ONCE)
+        check_bounded("limit", limit, 1, MOST_AT_ONCE)
         self.shape.field(field)
         meant = filters.checked(where, self.shape)
         return await self.table.read(lambda masks, _: masks.facet(field, meant, limit), long=True)
 
     async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        _bounded("limit", limit, 1, MOST_AT_ONCE)
-        _bounded("offset", offset, 0, DEEPEST_OFFSET)
+        check_bounded("limit", limit, 1, MOST_AT_ONCE)
+        check_bounded("offset", offset, 0, DEEPEST_OFFSET)
         self.shape.text_names(query.fields)
         meant = filters.checked(where, self.shape)
         if self.lexical is None or Capability.LEXICAL not in self.capabilities:
@@ -239,16 +216,7 @@ class StoredCollection(CollectionCounts):
     async def attach(
         self, vectors: Mapping[int, Mapping[str, bytes]], model: str = "", epoch: int | None = None
     ) -> int:
-        shape = self.shape
-        taken = {space.name for space in shape.spaces if space.model == model}
-        ready = {
-            row: {
-                name: checked_vector(vector, shape.space(name))
-                for name, vector in of_row.items()
-                if not model or name in taken
-            }
-            for row, of_row in vectors.items()
-        }
+        ready = input_checks.checked_attachment(vectors, self.shape, model)
         rows, live = list(ready), 0
         for first in range(0, len(rows), MOST_ROWS):
             part = {row: ready[row] for row in rows[first : first + MOST_ROWS]}
@@ -257,14 +225,14 @@ class StoredCollection(CollectionCounts):
         return live
 
     async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
-        _bounded("keys", len(keys), 0, MOST_AT_ONCE)
+        check_bounded("keys", len(keys), 0, MOST_AT_ONCE)
         self.shape.space(space)
         return await self._vectors().vectors([unicodedata.normalize("NFC", key) for key in keys], space)
 
     async def lacking(
         self, space: str, after: int = 0, limit: int = 100, where: Filter = EVERYTHING
     ) -> list[StoredRecord]:
-        _bounded("limit", limit, 1, MOST_AT_ONCE)
+        check_bounded("limit", limit, 1, MOST_AT_ONCE)
         self.shape.space(space)
         return await self._waiting().lacking(space, after, limit, filters.checked(where, self.shape))
 
@@ -277,21 +245,21 @@ class StoredCollection(CollectionCounts):
     async def waiting(
         self, space: str, where: Filter, newest: str | None = None, skip: int = 0, limit: int = 100
     ) -> list[StoredRecord]:
-        _bounded("limit", limit, 1, MOST_AT_ONCE)
+        check_bounded("limit", limit, 1, MOST_AT_ONCE)
         self.shape.space(space)
         if newest is not None:
-            self._check(newest, self.shape.field(newest).kind.numeric, "waiting")
+            check_numeric(self.shape.field(newest), "waiting")
         meant = filters.checked(where, self.shape)
         return await self._waiting().newest(space, meant, newest, skip, limit)
 
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
-        _bounded("keys", len(keys), 0, MOST_AT_ONCE)
+        check_bounded("keys", len(keys), 0, MOST_AT_ONCE)
         asked = checked_request(query, self.shape)
         return await self._vectors().similarities(asked, [unicodedata.normalize("NFC", key) for key in keys])
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        _bounded("limit", limit, 1, MOST_AT_ONCE)
-        _bounded("offset", offset, 0, DEEPEST_OFFSET)
+        check_bounded("limit", limit, 1, MOST_AT_ONCE)
+        check_bounded("offset", offset, 0, DEEPEST_OFFSET)
         asked, meant = checked_request(query, self.shape), filters.checked(where, self.shape)
         return await self._vectors().nearest(asked, meant, limit, offset)
 
@@ -334,24 +302,3 @@ class StoredCollection(CollectionCounts):
         await self.table.close()
         if self.lexical is not None:
             await self.lexical.close()
-
-
-async def _quickly(records: int, work: Callable[[], T]) -> T:
-    """Run work on so many records. It runs in a thread if it is too long for the event loop."""
-    return work() if records <= _CHECKED_AT_ONCE else await asyncio.to_thread(work)
-
-
-def _without(record: Record, spaces: set[str]) -> Record:
-    """Return the record without its vectors in these spaces."""
-    kept = {name: vector for name, vector in record.vectors.items() if name not in spaces}
-    return record if len(kept) == len(record.vectors) else msgspec.structs.replace(record, vectors=kept)
-
-
-def _sized(records: Sequence[Record], gone: Sequence[str]) -> tuple[list[str], int]:
-    keys = [checked_key(key) for key in gone]
-    return keys, input_checks.rows_of_exchange(records, keys)
-
-
-def _bounded(name: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
-        raise BadArguments(say("{field} must be {least} to {most}", field=name, least=least, most=most), name)

@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from tabane.engines.input_checks import ALONE
 from tabane.errors import StoreReadOnly
 from tabane.search.records import Record, Shape
 from tabane.store import failures, segments
@@ -27,7 +28,6 @@ from tabane.store.truth import Truth
 from tabane.store.vectors.space_table import SpaceTable
 from tabane.store.vectors.vector_index import VectorIndex
 from tabane.store.vectors.vector_truth import VectorTruth
-from tabane.store.write_thread import ALONE
 
 T = TypeVar("T")
 

@@ -15,18 +15,16 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from tabane.errors import BadArguments
-from tabane.messages import say
+from tabane.engines.request_checks import check_bounds, check_numeric, check_string, check_textual
 from tabane.search import filters
 from tabane.search.engine import ListedKeys, Order
 from tabane.search.filters import Filter
-from tabane.search.records import Kind, Scalar, Shape
+from tabane.search.records import Scalar, Shape
 from tabane.store.collection_table import CollectionTable
 from tabane.store.columns import Array, ColumnSnapshot, Mask
 from tabane.store.masks import Masks, costly
 from tabane.store.record_table import NumericKeys
 
-MOST_BOUNDS = 100_000
 LISTED = 20_000
 """Keys of a block."""
 
@@ -48,7 +46,7 @@ class CollectionCounts:
         return self.table.columns.snapshot().changes
 
     async def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
-        self._check(field, self.shape.field(field).kind.textual, "tally")
+        check_textual(self.shape.field(field), "tally")
         meant = filters.checked(where, self.shape)
         return await self.table.read(lambda masks, _: self._tallies.tally(masks, field, meant), long=True)
 
@@ -57,16 +55,14 @@ class CollectionCounts:
         return await self.table.read(lambda masks, _: self._tallies.count(masks, meant), long=costly(meant))
 
     async def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
-        if not 2 <= len(bounds) <= MOST_BOUNDS:
-            message = say("{field} must be {least} to {most}", field="bounds", least=2, most=MOST_BOUNDS)
-            raise BadArguments(message, "bounds")
-        self._check(field, self.shape.field(field).kind.numeric, "histogram")
+        check_bounds(bounds)
+        check_numeric(self.shape.field(field), "histogram")
         meant = filters.checked(where, self.shape)
         return await self.table.read(lambda masks, _: masks.histogram(field, bounds, meant), long=True)
 
     async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
-        self._check(field, self.shape.field(field).kind is Kind.STRING, "firsts")
-        self._check(order.field, self.shape.field(order.field).kind.numeric, "order")
+        check_string(self.shape.field(field), "firsts")
+        check_numeric(self.shape.field(order.field), "order")
         meant = filters.checked(where, self.shape)
 
         def reading(masks: Masks, connection: sqlite3.Connection) -> dict[Scalar, str]:
@@ -77,7 +73,7 @@ class CollectionCounts:
         return await self.table.read(reading, long=True)
 
     async def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
-        self._check(order.field, self.shape.field(order.field).kind.numeric, "order")
+        check_numeric(self.shape.field(order.field), "order")
         meant = filters.checked(where, self.shape)
 
         def reading(masks: Masks, connection: sqlite3.Connection) -> Array:
@@ -112,17 +108,6 @@ class CollectionCounts:
         near = np.flatnonzero(mask)
         mask[near] = masks.over(snapshot.only(near)).mask(where)
         return mask
-
-    def _check(self, field: str, fits: bool, what: str) -> None:
-        if not fits:
-            kind = self.shape.field(field).kind.value
-            message = say(
-                "{field} is of type {kind}, so it cannot be used for {what}",
-                field=field,
-                kind=kind,
-                what=what,
-            )
-            raise BadArguments(message, field)
 
 
 T = TypeVar("T")

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from tabane.engines.input_checks import ALONE
 from tabane.errors import StoreError
 from tabane.search.records import Shape
 from tabane.store import segments
@@ -17,7 +18,6 @@ from tabane.store.collection_state import CollectionChange, CollectionState
 from tabane.store.columns import Columns
 from tabane.store.database import Database
 from tabane.store.truth import Truth
-from tabane.store.write_thread import ALONE
 
 _COMPACTED = 200  # rows of a step
 _SLACK = 10_000  # holes that are not worth a compaction

@@ -1,79 +1,22 @@
-"""Pages of a selection. A cursor contains values and a key, so writes do not shift it.
-
-A cursor has the name of the order, and the values of the order's fields and the key of the last record of the
-page. The next page continues after that position, whatever is written meanwhile.
-"""
+"""Pages of a selection, in order, each from a cursor on."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
-from tabane.errors import BadArguments
-from tabane.messages import say
+from tabane.engines import record_cursors
+from tabane.engines.record_cursors import RecordsCursor
 from tabane.search.engine import Order, SelectedPage
-from tabane.search.records import Field, Kind, Record, Scalar, Shape
+from tabane.search.records import Kind, Scalar
 from tabane.store.columns import Array, ColumnSnapshot, Mask, Slots
 from tabane.store.read_thread import give_way
 from tabane.store.truth import Truth
-from tabane.wire.cursors import CursorCodec
 
 _AT_ONCE = 1000  # keys read from the index at a time
 _LOOKUP = 10  # a record looked up by its row costs as much as so many read in order
-
-
-class RecordsCursor(NamedTuple):
-    """The last record of a page: the order of the records, its values there (None: absent), its key."""
-
-    order: str
-    values: tuple[Scalar | None, ...]
-    key: str
-
-
-_CURSORS = CursorCodec("records", RecordsCursor)
-
-
-def read(text: str, order: Sequence[Order], shape: Shape) -> RecordsCursor:
-    """Decode a cursor. Raises :class:`BadArguments` if it is not one of this order."""
-    try:
-        cursor = _CURSORS.decode(text)
-        fits = cursor.order == named(order) and len(cursor.values) == len(order)
-        kinds = zip((shape.field(each.field).kind for each in order), cursor.values, strict=True)
-        fits = fits and all(value is None or _fits(kind, value) for kind, value in kinds)
-    except ValueError:
-        fits = False
-    if not fits:
-        message = say("the cursor does not belong to this selection and order. Start again without it")
-        raise BadArguments(message, "after")
-    return cursor
-
-
-def _value(record: Record, field: Field) -> Scalar | None:
-    """The value that the record is ordered by: none where an older shape left a value of another kind."""
-    value = record.fields.get(field.name)
-    return value if not isinstance(value, tuple) and value is not None and _fits(field.kind, value) else None
-
-
-def _fits(kind: Kind, value: Scalar) -> bool:
-    if kind is Kind.STRING:
-        return isinstance(value, str)
-    return isinstance(value, bool) if kind is Kind.BOOLEAN else type(value) in (int, float)
-
-
-def checked(order: Sequence[Order], shape: Shape) -> None:
-    """Raises :class:`BadArguments` for a field that is not there or is a list."""
-    for each in order:
-        if shape.field(each.field).kind is Kind.STRINGS:
-            raise BadArguments(
-                say("{field} is a list, so it cannot be used for sorting", field=each.field), "order"
-            )
-
-
-def named(order: Sequence[Order]) -> str:
-    return ",".join(("-" if each.descending else "") + each.field for each in order)
 
 
 class RecordPaging:
@@ -96,8 +39,7 @@ class RecordPaging:
         if len(rows) <= limit:
             return SelectedPage(tuple(records))
         last = records[-1].record
-        values = tuple(_value(last, self._truth.shape.field(each.field)) for each in order)
-        return SelectedPage(tuple(records), _CURSORS.encode(RecordsCursor(named(order), values, last.key)))
+        return SelectedPage(tuple(records), record_cursors.after(last, order, self._truth.shape))
 
     def _groups(
         self, mask: Mask, order: Sequence[Order], after: RecordsCursor | None, most: int

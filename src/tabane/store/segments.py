@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 
 import numpy as np
 
+from tabane.engines.input_checks import ALONE
 from tabane.search.records import Shape
 from tabane.store.collection_state import CollectionState
 from tabane.store.columns import Array, Columns, ColumnSnapshot, ColumnValues, Mask
@@ -19,7 +20,6 @@ from tabane.store.truth import RENUMBERED, Truth, shape_blob, shape_of
 from tabane.store.vectors.space_table import any_spaces
 from tabane.store.vectors.vector_database import VectorDatabase
 from tabane.store.vectors.vector_truth import VectorTruth
-from tabane.store.write_thread import ALONE
 
 OpenVectorDatabase = Callable[[], Awaitable[VectorDatabase]]
 """Opens the file of vectors beside the database, if it is not open yet."""

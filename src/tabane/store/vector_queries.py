@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from tabane.engines.unit_vectors import normalised
+from tabane.engines.vector_request import VectorRequest
 from tabane.search.engine import EngineHit, EngineHits, Ranks, Similarities
 from tabane.search.filters import Filter
 from tabane.store import failures
@@ -19,10 +21,8 @@ from tabane.store.read_thread import give_way
 from tabane.store.record_table import NumericKeys
 from tabane.store.truth import Truth
 from tabane.store.vector_coverage import MOST_TRIES, at_one_moment
-from tabane.store.vectors.binary_codes import normalised
 from tabane.store.vectors.space_index import SpaceSnapshot
 from tabane.store.vectors.vector_index import Moment, VectorIndex
-from tabane.store.vectors.vector_request import VectorRequest
 from tabane.store.vectors.vector_search import VectorMatches, VectorSpaceSearch
 
 

@@ -16,13 +16,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from tabane.engines.input_checks import MOST_ROWS
 from tabane.store import failures
 from tabane.store.clean_points import CleanPoints
 
 MOST_WAITING = 1000
 LONGEST_GROUP = 0.002  # seconds
-MOST_ROWS = 100  # of a commit, so that others wait for one at most; a job with more rows has its own commit
-ALONE = MOST_ROWS + 1  # rows of a job that shares its commit with no other
 
 Work = Callable[[sqlite3.Connection], Any]
 

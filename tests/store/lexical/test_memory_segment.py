@@ -8,14 +8,15 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tabane.engines.query_plans import AllOf, AnyOf, Match, PhraseMatch, PrefixMatch, TermMatch
+from tabane.engines.text_spaces import RecordAnalyzer
 from tabane.search.analysis import GAP
 from tabane.search.engine import LexicalQuery
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Record, Shape, TextField
 from tabane.store.lexical.lexical_index import open_lexical
 from tabane.store.lexical.memory_segment import MemorySegment, SegmentEntry
-from tabane.store.lexical.query_plans import AllOf, AnyOf, Match, PhraseMatch, PrefixMatch, TermMatch
-from tabane.store.lexical.record_analysis import PreparedTokens, RecordAnalyzer, prepare_tokens
+from tabane.store.lexical.record_analysis import PreparedTokens, prepare_tokens
 from tabane.store.store import Store
 
 SHAPE = Shape("notes", (TextField("body"),))

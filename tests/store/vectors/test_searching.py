@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tabane.engines.unit_vectors import Matrix
+from tabane.engines.vector_request import VectorRequest
 from tabane.search.engine import Combination
 from tabane.store.columns import Mask
-from tabane.store.vectors.binary_codes import BinaryCodes, Matrix, encoded, mean_of
+from tabane.store.vectors.binary_codes import BinaryCodes, encoded, mean_of
 from tabane.store.vectors.space_index import SpaceSnapshot
-from tabane.store.vectors.vector_request import VectorRequest
 from tabane.store.vectors.vector_search import VectorMatches, VectorSpaceSearch
 
 COUNT, DIMENSION, TAIL = 12_000, 128, 500

@@ -18,7 +18,7 @@ from tabane.hub import embedded_collections
 from tabane.hub.doctor.installation import DoctorFinding, Fix, Installation, fault, note, ok, warning
 from tabane.hub.local import lock
 from tabane.hub.models import HubModels
-from tabane.hub.stores import FOLDER, Stores
+from tabane.hub.stores import FOLDER
 from tabane.messages import language, say
 from tabane.search.embedding.embedder import VectorCache
 
@@ -296,7 +296,13 @@ def stores(installation: Installation) -> Iterator[DoctorFinding]:
 
 
 def _store_finding(installation: Installation, row: dict[str, Any]) -> DoctorFinding:
+    if row["domain"] == "*":
+        return _database_finding(row)
     path = row["path"]
+    if row["state"] == "unused":
+        title = say("{path} is not used, because the setting engine names a database", path=path)
+        hint = say("Import its contents again if you need them, or remove the setting engine.")
+        return warning(title, hint)
     again = say("Rebuild it: tabane doctor --fix")
     fix = installation.live.mend_stores if installation.live else partial(_mend, installation)
     if row["state"] == "stale":
@@ -310,9 +316,22 @@ def _store_finding(installation: Installation, row: dict[str, Any]) -> DoctorFin
     return ok(say("{path} is not damaged", path=path))
 
 
+def _database_finding(row: dict[str, Any]) -> DoctorFinding:
+    if row["state"] != "ok":
+        return fault(say("{error}", error=row["error"]))
+    return ok(
+        say(
+            "{path} answers ({server}, pgvector {pgvector})",
+            path=row["path"],
+            server=row["server"],
+            pgvector=row["pgvector"],
+        )
+    )
+
+
 def _check_stores(installation: Installation, *, mend: bool) -> list[dict[str, Any]]:
     async def look() -> list[dict[str, Any]]:
-        found = Stores(installation.settings.home, embedded_collections.SHAPES)
+        found = embedded_collections.stores_of(installation.settings, installation.environ)
         try:
             return await found.check(mend=mend)
         finally:

@@ -281,7 +281,7 @@ class Daemon:
         hub = self.hub
         offers = [offer.row(hub.lang) for offer in await hub.sessions.offers.now()]
         found = await hub.access.report(hub.lang) | hub.audit.report() | await hub.documents.counts()
-        return found | {"projects_offered": offers}
+        return found | {"projects_offered": offers} | await hub.stores.report()
 
     def settings_report(self, caller: Caller) -> list[dict[str, Any]]:
         return settings_report(self.settings, caller.lang)

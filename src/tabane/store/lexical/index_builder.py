@@ -15,9 +15,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from tabane.engines.text_spaces import RecordAnalyzer
 from tabane.store.lexical.lexical_search import IndexSnapshot
 from tabane.store.lexical.memory_segment import MemorySegment, PendingGeneration, SegmentEntry, bury
-from tabane.store.lexical.record_analysis import PreparedTokens, RecordAnalyzer, prepare_tokens
+from tabane.store.lexical.record_analysis import PreparedTokens, prepare_tokens
 from tabane.store.lexical.tantivy_index import (
     FORMAT,
     IndexSearcher,

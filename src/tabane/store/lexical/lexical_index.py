@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tabane.engines.query_plans import NOTHING, AllOf, AnyOf, LexicalPlan, LexicalPlanner, Match, needle
+from tabane.engines.text_spaces import RecordAnalyzer
 from tabane.errors import StoreError
 from tabane.messages import say
 from tabane.search.engine import Capability, EngineHit, EngineHits, LexicalQuery
@@ -34,8 +36,6 @@ from tabane.store.lexical.lexical_search import (
     matching,
 )
 from tabane.store.lexical.query_compiler import answerable
-from tabane.store.lexical.query_plans import NOTHING, AllOf, AnyOf, LexicalPlan, LexicalPlanner, Match, needle
-from tabane.store.lexical.record_analysis import RecordAnalyzer
 from tabane.store.lexical.truth_reader import TruthReader
 from tabane.store.masks import Masks
 from tabane.store.substring_filter import RowSet, SubstringCondition

@@ -16,11 +16,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tabane.search.filters import Filter
-from tabane.search.records import Record
-from tabane.store.lexical.memory_segment import MemorySegment, idf, rounded, saturation
-from tabane.store.lexical.query_compiler import ROW, TantivyCompiler
-from tabane.store.lexical.query_plans import (
+from tabane.engines.bm25 import ceiling, idf, rounded, saturation
+from tabane.engines.query_plans import (
     MOST_EXPANSIONS,
     AllOf,
     AnyOf,
@@ -31,6 +28,10 @@ from tabane.store.lexical.query_plans import (
     ScoredTerm,
     TermMatch,
 )
+from tabane.search.filters import Filter
+from tabane.search.records import Record
+from tabane.store.lexical.memory_segment import MemorySegment
+from tabane.store.lexical.query_compiler import ROW, TantivyCompiler
 from tabane.store.lexical.tantivy_index import IndexSearcher
 from tabane.store.substring_filter import RowSet
 
@@ -239,12 +240,8 @@ class LexicalSearch:
 
     def _ceiling(self) -> float:
         """Return the worth of the query's words, each in the field if it is most usual."""
-        usual: dict[tuple[str, str], tuple[float, float]] = {}
-        for leaf in self._question.plan.leaves:
-            rarity = self._idf[leaf.term] if self._mixed else self._rarity(leaf.term)
-            word, found = (leaf.term.space[0], leaf.term.token), (rarity, leaf.weight * rarity)
-            usual[word] = min(usual.get(word, found), found)
-        return rounded(sum(worth for _, worth in usual.values()))
+        rarity = self._idf.__getitem__ if self._mixed else self._rarity
+        return ceiling(self._question.plan.leaves, rarity)
 
     def _average(self, space: str) -> float:
         known = self._averages.get(space)

@@ -11,7 +11,6 @@ b = 0.75. The length of a field is kept in one byte: exact up to 40 tokens, then
 
 from __future__ import annotations
 
-import math
 import time
 from bisect import bisect_right
 from collections import Counter
@@ -19,23 +18,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from tabane.engines.query_plans import PAIRS, AllOf, AnyOf, Match, PhraseMatch, PrefixMatch, TermMatch
+from tabane.engines.text_spaces import Analysis, RecordAnalyzer
 from tabane.search.analysis import GAP
 from tabane.search.records import Record
-from tabane.store.lexical.query_plans import PAIRS, AllOf, AnyOf, Match, PhraseMatch, PrefixMatch, TermMatch
-from tabane.store.lexical.record_analysis import (
-    Analysis,
-    CodedRows,
-    CodedTokens,
-    PreparedTokens,
-    RecordAnalyzer,
-)
+from tabane.store.lexical.record_analysis import CodedRows, CodedTokens, PreparedTokens
 
 if TYPE_CHECKING:
     from tabane.store.collection_state import CollectionChange
 
-
-K1 = 1.2
-B = 0.75
 
 _EXACT = 40
 _STEPS = 8
@@ -56,21 +47,6 @@ _LENGTHS = tuple(_lengths())
 def kept_length(length: int) -> int:
     """Return the length that tantivy stores for a field with so many tokens."""
     return _LENGTHS[bisect_right(_LENGTHS, length) - 1]
-
-
-def idf(records: float, having: float) -> float:
-    """Return the inverse document frequency of a term that ``having`` of ``records`` contain."""
-    return math.log(1 + (records - having + 0.5) / (having + 0.5))
-
-
-def saturation(frequency: float, length: float, average: float) -> float:
-    """Return the weight of a term's frequency in a field with that stored length: below k1 + 1."""
-    return (K1 + 1) * frequency / (frequency + K1 * (1 - B + B * length / average))
-
-
-def rounded(score: float) -> float:
-    """Round to six significant digits, which do not depend on the order of additions or on 32-bit floats."""
-    return float(f"{score:.6g}")
 
 
 COMMITTED_AFTER = 2.0  # seconds

@@ -11,6 +11,17 @@ from collections.abc import Iterable, Sequence
 
 from tantivy import FieldType, Occur, Query, Schema
 
+from tabane.engines.query_plans import (
+    AllOf,
+    AnyOf,
+    LexicalPlan,
+    Match,
+    PhraseMatch,
+    PrefixMatch,
+    ScoredTerm,
+    TermMatch,
+    needle,
+)
 from tabane.search import filters
 from tabane.search.filters import (
     EVERYTHING,
@@ -27,17 +38,6 @@ from tabane.search.filters import (
 )
 from tabane.search.records import Kind, Scalar, Shape
 from tabane.search.substrings import is_whole
-from tabane.store.lexical.query_plans import (
-    AllOf,
-    AnyOf,
-    LexicalPlan,
-    Match,
-    PhraseMatch,
-    PrefixMatch,
-    ScoredTerm,
-    TermMatch,
-    needle,
-)
 
 PRESENT = "present"
 ROW = "row"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from tabane.store.columns import Array
+from tabane.engines.unit_vectors import Array, Matrix
 
 Words = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
@@ -101,8 +101,6 @@ class _HammingBuffers:
                 yield sums
 
 
-Matrix = NDArray[np.float32]
-
 EARLY = 6  # words that tell one space's near vectors from most others
 _SAMPLED = 20_000  # vectors that tell the mean
 _TOLD = 256  # vectors that tell what codes mean
@@ -186,10 +184,3 @@ def lowest(distances: Counts, most: int, bits: int) -> Array:
         return np.flatnonzero(distances <= last)
     tied = np.flatnonzero(distances == last)[: 4 * most]
     return np.sort(np.concatenate([np.flatnonzero(distances < last), tied]))
-
-
-def normalised(vectors: bytes, dimension: int) -> Matrix:
-    """Return the vectors of records, given one after the other, as a matrix of unit vectors."""
-    given = np.frombuffer(vectors, dtype="<f4").reshape(-1, dimension).astype(np.float64)
-    given /= np.abs(given).max(axis=1, keepdims=True)  # the squares of very small numbers would be 0
-    return np.asarray(given / np.sqrt((given * given).sum(axis=1, keepdims=True)), dtype=np.float32)

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tabane.engines.unit_vectors import Matrix
 from tabane.store.columns import Array, Mask
-from tabane.store.vectors.binary_codes import BinaryCodes, Counts, Matrix, lowest
+from tabane.store.vectors.binary_codes import BinaryCodes, Counts, lowest
 from tabane.store.vectors.space_index import SpaceSnapshot
 
 FEW = 0.3  # of the slots: fewer are picked out before their codes are counted

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
+from tabane.engines.unit_vectors import Matrix
 from tabane.store.columns import Array
 from tabane.store.vectors import vector_rows
-from tabane.store.vectors.binary_codes import BinaryCodes, Matrix, encoded, mean_of, width
+from tabane.store.vectors.binary_codes import BinaryCodes, encoded, mean_of, width
 
 FORMAT = 1
 CODED = 4096  # vectors from which on codes are worth it

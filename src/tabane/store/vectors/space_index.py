@@ -15,9 +15,10 @@ from itertools import chain
 
 import numpy as np
 
+from tabane.engines.unit_vectors import Matrix, normalised
 from tabane.store.collection_state import SpaceStorage, VectorPlacement
 from tabane.store.columns import Array, GrowableArray, Mask
-from tabane.store.vectors.binary_codes import BinaryCodes, Matrix, normalised
+from tabane.store.vectors.binary_codes import BinaryCodes
 from tabane.store.vectors.space_files import VectorSpaceFiles, some
 from tabane.store.vectors.vector_database import VectorDatabase
 from tabane.store.vectors.vector_rows import read_vectors, rows_of, slots_of_numbers

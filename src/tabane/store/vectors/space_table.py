@@ -10,9 +10,8 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tabane.errors import BadArguments
-from tabane.messages import say
-from tabane.search.records import MOST_FIELDS, EmbeddingSpace, Shape
+from tabane.engines.request_checks import check_room_for_space, unlike_space
+from tabane.search.records import EmbeddingSpace, Shape
 from tabane.store.collection_state import CollectionSpaces, SpaceStorage
 from tabane.store.vectors.vector_database import VectorDatabase
 
@@ -40,20 +39,8 @@ class SpaceTable:
         if there is not None:
             if there.space.takes(space):
                 return False
-            message = say(
-                "{collection} already has another space of that name: {there}, not {wanted}",
-                collection=self._shape.name,
-                there=str(there.space),
-                wanted=str(space),
-            )
-            raise BadArguments(message, space.name)
-        if len(spaces.storages) >= MOST_FIELDS:
-            message = say(
-                "{collection} already has {most} {most:space|spaces}",
-                collection=self._shape.name,
-                most=MOST_FIELDS,
-            )
-            raise BadArguments(message, space.name)
+            raise unlike_space(self._shape.name, there.space, space)
+        check_room_for_space(self._shape.name, len(spaces.storages), space)
         self._insert(connection, self._file.make(self._shape.name, space))
         return True
 

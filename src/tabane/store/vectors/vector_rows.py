@@ -14,9 +14,9 @@ import zlib
 import msgspec
 import numpy as np
 
+from tabane.engines.unit_vectors import Matrix, normalised
 from tabane.store.collection_state import SpaceStorage
 from tabane.store.columns import Array, Mask
-from tabane.store.vectors.binary_codes import Matrix, normalised
 from tabane.store.vectors.vector_database import VectorDatabase
 
 _STEP = 4096  # vectors

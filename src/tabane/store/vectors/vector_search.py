@@ -14,12 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tabane.engines.unit_vectors import Matrix
+from tabane.engines.vector_request import VectorRequest
 from tabane.search.engine import Combination
 from tabane.store.columns import Array, Mask
-from tabane.store.vectors.binary_codes import EARLY, BinaryCodes, Matrix
+from tabane.store.vectors.binary_codes import EARLY, BinaryCodes
 from tabane.store.vectors.estimates import WIDEST, CodeFilter, SimilarityEstimates
 from tabane.store.vectors.space_index import SpaceSnapshot
-from tabane.store.vectors.vector_request import VectorRequest
 
 CANDIDATES = 1000
 MOST_FIRST = 1000  # of several spaces

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -10,9 +12,55 @@ import numpy as np
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.search.engine import LARGEST_EXCHANGE, LARGEST_VECTORS, MOST_EXCHANGED
-from tabane.search.records import EmbeddingSpace, Record
+from tabane.search.records import EmbeddingSpace, Record, Shape, checked, checked_key
 from tabane.search.records import checked_vector as checked_slowly
-from tabane.store.write_thread import ALONE, MOST_ROWS
+
+T = TypeVar("T")
+
+MOST_ROWS = 100  # of a commit, so that others wait for one at most; a job with more rows has its own commit
+ALONE = MOST_ROWS + 1  # rows of a job that shares its commit with no other
+_CHECKED_AT_ONCE = 50  # in less than a millisecond
+
+
+async def checked_records(records: Sequence[Record], shape: Shape, models: Mapping[str, str]) -> list[Record]:
+    """Check records, in a thread if they are many, and in slices with pauses for others.
+
+    Vectors of other ``models`` than the spaces of the shape have are left out, whatever their length.
+    """
+    there = {space.name: space.model for space in shape.spaces}
+    passed = {name for name, model in models.items() if there.get(name) != model}
+
+    def slice_from(first: int) -> list[Record]:
+        part = [_without(record, passed) for record in records[first : first + _CHECKED_AT_ONCE]]
+        return [checked(record, shape, checked_vector) for record in part]
+
+    if len(records) <= _CHECKED_AT_ONCE:
+        return slice_from(0)
+    ready: list[Record] = []
+    for first in range(0, len(records), _CHECKED_AT_ONCE):
+        ready += await asyncio.to_thread(slice_from, first)
+    return ready
+
+
+async def checked_exchange(records: Sequence[Record], gone: Sequence[str]) -> tuple[list[str], int]:
+    """Check an exchange of checked records. Return the keys to delete, and the rows for the writer."""
+    return await _quickly(len(records) + len(gone), lambda: _sized(records, gone))
+
+
+async def _quickly(records: int, work: Callable[[], T]) -> T:
+    """Run work on so many records. It runs in a thread if it is too long for the event loop."""
+    return work() if records <= _CHECKED_AT_ONCE else await asyncio.to_thread(work)
+
+
+def _without(record: Record, spaces: set[str]) -> Record:
+    """Return the record without its vectors in these spaces."""
+    kept = {name: vector for name, vector in record.vectors.items() if name not in spaces}
+    return record if len(kept) == len(record.vectors) else msgspec.structs.replace(record, vectors=kept)
+
+
+def _sized(records: Sequence[Record], gone: Sequence[str]) -> tuple[list[str], int]:
+    keys = [checked_key(key) for key in gone]
+    return keys, rows_of_exchange(records, keys)
 
 
 def checked_vector(vector: bytes, space: EmbeddingSpace) -> bytes:
@@ -28,6 +76,21 @@ def checked_vector(vector: bytes, space: EmbeddingSpace) -> bytes:
         if 0 < squares < np.inf:
             return bytes(vector)
     return checked_slowly(vector, space)
+
+
+def checked_attachment(
+    vectors: Mapping[int, Mapping[str, bytes]], shape: Shape, model: str
+) -> dict[int, dict[str, bytes]]:
+    """Return vectors for rows, without those of spaces that have another model than this one, if known."""
+    taken = {space.name for space in shape.spaces if space.model == model}
+    return {
+        row: {
+            name: checked_vector(vector, shape.space(name))
+            for name, vector in of_row.items()
+            if not model or name in taken
+        }
+        for row, of_row in vectors.items()
+    }
 
 
 MOST_BYTES = 1_000_000  # of a commit that others share

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tabane.engines.unit_vectors import Array, Matrix, normalised
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.search.engine import Combination, VectorQuery
 from tabane.search.records import Shape, checked_vector
-from tabane.store.columns import Array
-from tabane.store.vectors.binary_codes import Matrix, normalised
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tabane.engines.input_checks import checked_vector
 from tabane.errors import BadArguments
 from tabane.search import records
 from tabane.search.records import EmbeddingSpace
-from tabane.store.input_checks import checked_vector
 
 _NUMBERS = st.lists(st.floats(width=32), min_size=8, max_size=8)
 _SPACE = EmbeddingSpace("content", 8, "m")

@@ -1,0 +1,42 @@
+"""The spaces of a collection that hold the tokens of its texts, and the analysis of texts for them; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tabane.engines.query_plans import PAIRS, TOKENS, UNITS, WORDS
+from tabane.search.analysis import positioned, units
+from tabane.search.japanese import Japanese
+from tabane.search.records import Shape
+from tabane.search.substrings import substring_tokens
+
+Analysis = Mapping[str, list[str]]
+"""Space → its tokens in order, with gaps. Without pairs, which the memory segment rarely needs."""
+
+VERSION = 1  # of the analysis: an index with another version is rebuilt
+
+
+class RecordAnalyzer:
+    """Analyzes texts for the spaces of a shape. Pure; any thread may use it."""
+
+    def __init__(self, shape: Shape, japanese: Japanese | None) -> None:
+        self._texts = tuple(text.name for text in shape.texts)
+        self._cutters: dict[str, Callable[[str], list[str]]] = {TOKENS: positioned, UNITS: units}
+        if japanese is not None:
+            self._cutters[WORDS] = japanese.words
+        self.fingerprint = f"{VERSION} {japanese.fingerprint if japanese else '-'}"
+
+    def spaces(self) -> list[str]:
+        """Return the names of all spaces, including pairs."""
+        return [f"{kind}_{name}" for name in self._texts for kind in (*self._cutters, PAIRS)]
+
+    def analysis(self, texts: Mapping[str, str]) -> Analysis:
+        return {
+            f"{kind}_{name}": cut(texts[name])
+            for name in self._texts
+            if name in texts
+            for kind, cut in self._cutters.items()
+        }
+
+    def pairs(self, text: str) -> list[str]:
+        return substring_tokens(text)

@@ -1,0 +1,103 @@
+"""The engine on PostgreSQL of a hub: one database, opened on first use, with a store for each domain."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tabane.errors import StoreError, TabaneError
+from tabane.extras import extra_command
+from tabane.messages import say
+
+if TYPE_CHECKING:
+    from tabane.postgres.database import PostgresDatabase
+    from tabane.postgres.store import PostgresStore
+
+EngineAddress = Callable[[], str]
+"""Returns the URL of the database with its password; empty: none is used. Raises ConfigurationError."""
+
+
+_PATIENCE = 5  # seconds that a report waits for a connection
+
+
+class PostgresEngine:
+    """The stores of one database. The modules are imported when it is opened."""
+
+    def __init__(self, address: EngineAddress) -> None:
+        self._address = address
+        self._database: PostgresDatabase | None = None
+        self._stores: dict[str, PostgresStore] = {}
+        self._opening = asyncio.Lock()
+
+    def is_open(self, domain: str) -> bool:
+        return domain in self._stores
+
+    async def store(self, domain: str) -> PostgresStore:
+        """Return the store of a domain. Raises StoreError and ConfigurationError."""
+        async with self._opening:
+            if domain not in self._stores:
+                self._stores[domain] = await self._opened(domain)
+            return self._stores[domain]
+
+    async def report(self) -> dict[str, Any]:
+        """Return the place and the versions of the database, or why it cannot be used; within seconds."""
+        try:
+            async with asyncio.timeout(_PATIENCE), self._opening:
+                found = await self._connected()
+        except TimeoutError:
+            return {"state": "unreadable", "error": str(say("the database has not answered yet"))}
+        except TabaneError as error:
+            return {"state": "unreadable", "error": str(error)}
+        versions = found.versions
+        return {
+            "state": "ok",
+            "path": found.place,
+            "server": f"PostgreSQL {versions.server}",
+            "pgvector": versions.pgvector,
+        }
+
+    async def check(self) -> dict[str, Any]:
+        """Return the report after a question to the server."""
+        report = await self.report()
+        if self._database is not None and report["state"] == "ok":
+            try:
+                await self._database.read(lambda connection: connection.execute("SELECT 1"))
+            except StoreError as error:
+                return {**report, "state": "unreadable", "error": str(error)}
+        return report
+
+    async def _opened(self, domain: str) -> PostgresStore:
+        database = await self._connected()
+        await asyncio.to_thread(importlib.import_module, "tabane.postgres.store")
+        from tabane.postgres.store import PostgresStore
+        from tabane.search.japanese import japanese
+
+        return PostgresStore(database, domain, japanese())
+
+    async def _connected(self) -> PostgresDatabase:
+        if self._database is None:
+            address = await asyncio.to_thread(self._address)
+            try:
+                await asyncio.to_thread(importlib.import_module, "tabane.postgres.database")
+            except ImportError as error:
+                message = say(
+                    "the setting engine needs another package. Install it with: {command}",
+                    command=extra_command("postgres"),
+                )
+                raise StoreError(message) from error
+            from tabane.postgres.database import PostgresDatabase
+            from tabane.postgres.engine_url import parsed
+
+            self._database = await PostgresDatabase.open(parsed(address))
+        return self._database
+
+    async def close(self) -> None:
+        """Finish waiting writes, and close all connections. A second call does nothing."""
+        stores, self._stores = self._stores, {}
+        for store in stores.values():
+            await store.close()
+        database, self._database = self._database, None
+        if database is not None:
+            await database.close()

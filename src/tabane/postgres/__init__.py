@@ -1,0 +1,1 @@
+"""The engine on PostgreSQL: records, lexical index and vectors in one database."""

@@ -1,0 +1,74 @@
+"""The store of one domain on PostgreSQL: its collections, which share a writing thread."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import psycopg
+
+from tabane.engines.query_plans import LexicalPlanner
+from tabane.engines.text_spaces import RecordAnalyzer
+from tabane.postgres.collection import CollectionTables, PostgresCollection
+from tabane.postgres.collection_state import CollectionRow, StateTable
+from tabane.postgres.database import PostgresDatabase
+from tabane.postgres.migrations import lock
+from tabane.postgres.posting_table import PostingTable
+from tabane.postgres.record_table import RecordColumns
+from tabane.postgres.record_writer import RecordWriter
+from tabane.postgres.write_thread import CommitJob, CommitThread
+from tabane.search.japanese import Japanese
+from tabane.search.records import Shape
+
+_FIND = "SELECT id FROM collection WHERE domain = %s AND name = %s"
+_ADD = "INSERT INTO collection (domain, name) VALUES (%s, %s) RETURNING id"
+
+
+class PostgresStore:
+    """One domain's collections, each opened once. The database is the caller's, who also closes it."""
+
+    def __init__(self, database: PostgresDatabase, domain: str, dictionary: Japanese | None) -> None:
+        self._database, self._domain, self._dictionary = database, domain, dictionary
+        self._writing = CommitThread(database)
+        self._collections: dict[str, PostgresCollection] = {}
+        self._opening = asyncio.Lock()
+
+    async def collection(self, shape: Shape) -> PostgresCollection:
+        """Return the collection of that shape, created if it is new. The same one at every call.
+
+        Spaces of the shape are created if they are missing; others stay. Raises BadArguments if one exists
+        with another dimension or model.
+        """
+        async with self._opening:
+            found = self._collections.get(shape.name)
+            if found is None or replace(found.shape, spaces=()) != replace(shape, spaces=()):
+                found = self._collections[shape.name] = await self._opened(replace(shape, spaces=()))
+        for space in shape.spaces:
+            await found.add_space(space)
+        return found
+
+    async def _opened(self, shape: Shape) -> PostgresCollection:
+        def opening(connection: psycopg.Connection) -> tuple[CollectionTables, CollectionRow]:
+            lock(connection, self._database.schema)
+            found = connection.execute(_FIND, (self._domain, shape.name)).fetchone()
+            found = found or connection.execute(_ADD, (self._domain, shape.name)).fetchone()
+            assert found is not None
+            tables = self._tables(found[0], shape)
+            tables.records.create(connection)
+            tables.postings.create(connection)
+            return tables, tables.states.read(connection)
+
+        answer = self._writing.submit(CommitJob(opening, rows=1_000_000))
+        tables, state = await asyncio.shield(asyncio.wrap_future(answer))
+        self._writing.attempt(tables.writer.clear_spaces)
+        return PostgresCollection(self._database, self._writing, tables, shape, state)
+
+    def _tables(self, number: int, shape: Shape) -> CollectionTables:
+        states, records = StateTable(number), RecordColumns(number, shape)
+        postings = PostingTable(number, RecordAnalyzer(shape, self._dictionary))
+        writer = RecordWriter(states, records, postings, shape)
+        return CollectionTables(states, records, postings, writer, LexicalPlanner(shape, self._dictionary))
+
+    async def close(self) -> None:
+        """Finish waiting writes. A second call does nothing."""
+        await asyncio.to_thread(self._writing.close)

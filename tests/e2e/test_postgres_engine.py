@@ -1,0 +1,80 @@
+"""A hub whose setting engine names a PostgreSQL database: documents, status, doctor and backup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness.home import Home
+from tests.harness.home import hub as running
+from tests.harness.postgres_server import PostgresServer, postgres_server
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with postgres_server() as found:
+        found.execute("CREATE ROLE tabane LOGIN SUPERUSER PASSWORD 'a/secret@word'")
+        found.demand_passwords()
+        yield found
+
+
+@pytest.fixture
+def home(tmp_path: Path, server: PostgresServer) -> Home:
+    found = Home(tmp_path)
+    schema = f"t{abs(hash(str(tmp_path)))}"
+    url = f"postgresql://tabane:${{PG_SECRET}}@/postgres?host={server.folder}&schema={schema}"
+    found.environment["TABANE_ENGINE"] = url
+    (found.tabane / "secrets.env").write_text("PG_SECRET=a/secret@word\n")
+    (found.tabane / "secrets.env").chmod(0o600)
+    return found
+
+
+def test_documents_are_kept_and_found_in_the_database(home: Home) -> None:
+    (home.folder / "note.md").write_text("# Cats\n\nThe cat sleeps. 猫は寝ている。\n")
+    for turn in range(2):
+        with running(home):
+            if turn == 0:
+                assert home.run("docs", "add", str(home.folder / "note.md")).status == 0
+            for words in ("sleeping cat", "猫"):
+                found = home.json("docs", "search", words)
+                assert "note.md" in str(found)
+            status = home.json("status")
+            assert status["engine"]["state"] == "ok"
+            assert status["engine"]["server"].startswith("PostgreSQL")
+            assert "secret@word" not in str(status)
+            shown = home.run("status").succeeded.out
+            assert "pgvector" in shown
+            assert "pgvector" in home.run("doctor").out
+    assert not (home.tabane / "store" / "documents.db").exists()
+
+
+def test_a_backup_says_that_the_database_is_not_in_it(home: Home) -> None:
+    done = home.run("backup", str(home.folder / "backup.tar.gz")).succeeded
+    assert "pg_dump" in done.err
+
+
+def test_a_database_that_is_away_is_named_and_the_rest_of_the_hub_works(home: Home, tmp_path: Path) -> None:
+    home.environment["TABANE_ENGINE"] = f"postgresql://tabane:${{PG_SECRET}}@/postgres?host={tmp_path}"
+    with running(home):
+        failed = home.run("docs", "search", "cat")
+        assert failed.status == 1
+        assert "cannot be reached" in failed.err
+        assert "secret@word" not in failed.err
+        assert "cannot be reached" in home.json("status")["engine"]["error"]
+        assert home.run("servers", "list").status == 0
+
+
+@pytest.mark.parametrize(
+    "address", ["postgresql://me:plain@host/db", "mysql://host/db", "postgresql://host/db?password=plain"]
+)
+def test_an_address_that_cannot_be_used_is_refused_without_naming_a_password(
+    tmp_path: Path, address: str
+) -> None:
+    home = Home(tmp_path)
+    home.environment["TABANE_ENGINE"] = address
+    refused = home.run("start")
+    assert refused.status != 0
+    assert "engine" in refused.err
+    assert "plain" not in refused.err
