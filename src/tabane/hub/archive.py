@@ -25,6 +25,7 @@ from tabane.posts.table import import_table, import_title, posts_table
 from tabane.search.models import Models
 from tabane.search.source import OnDemandSource
 from tabane.settings import Settings
+from tabane.text.time_zones import zone_of
 from tabane.wire import json
 
 if TYPE_CHECKING:
@@ -37,7 +38,10 @@ _TAKEN = "posts.imported"  # the sources of the last import that a start request
 
 
 class PostArchive:
-    """The archive of one hub. Nothing is opened or created before the first request."""
+    """The archive of one hub. Nothing is opened or created before the first request.
+
+    ``zone`` returns the name of the time zone of its dates; "" for that of this machine.
+    """
 
     def __init__(
         self,
@@ -46,16 +50,16 @@ class PostArchive:
         models: Models,
         embedding: CollectionEmbedder,
         jobs: Jobs,
-        zone: Callable[[], tzinfo],
+        zone: Callable[[], str],
     ) -> None:
-        self._stores, self._embedding, self._jobs, self._zone = stores, embedding, jobs, zone
+        self._stores, self._embedding, self._jobs, self._zone_name = stores, embedding, jobs, zone
         self._taken = home / FOLDER / _TAKEN
         self._importing = Turn()
         self._opening: Job | None = None
         self._archive = Archive(
             self._collection,
             models,
-            zone,
+            self._zone,
             ready=lambda: self.beginning is None,
             missing=lambda spaces: embedding.missing(SHAPE.name, spaces),
         )
@@ -83,6 +87,9 @@ class PostArchive:
     def source(self) -> OnDemandSource:
         """Return the posts as a search source."""
         return OnDemandSource(lambda: self._stores.holds(DOMAIN), lambda: self._archive.searching)
+
+    def _zone(self) -> tzinfo:
+        return zone_of(self._zone_name())
 
     async def _collection(self) -> StoredCollection:
         return await self._stores.collection(DOMAIN, SHAPE)

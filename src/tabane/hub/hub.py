@@ -39,7 +39,6 @@ from tabane.hub.tools import HubTools, apply_settings, count_servers, gateway_of
 from tabane.messages import Lang, language
 from tabane.operations import Door, Operation, OperationTable, of_source
 from tabane.settings import Settings
-from tabane.text.time_zones import zone_of
 from tabane.wire.channel import LineBatch
 
 
@@ -85,7 +84,7 @@ class Hub:
         )
         self.posts = PostArchive(
             settings.home, self.stores, self.models, self.embedding, self.jobs,
-            lambda: zone_of(self.settings.posts_zone),
+            lambda: self.settings.posts_zone,
         )  # fmt: skip
         self.flows = HubFlows(lambda: self.settings, self.gateway)
         self.documents = DocumentStore(

@@ -46,8 +46,8 @@ class PairFile:
         if sum(map(len, known.values())) >= MOST_PAIRS:
             raise CallerError(
                 say(
-                    "{most} pairs are allowed, which is the maximum. Remove one with: tabane policy disallow "
-                    "PAIR",
+                    "{most} {most:pair is|pairs are} allowed, which is the maximum. Remove one with: tabane "
+                    "policy disallow PAIR",
                     most=MOST_PAIRS,
                 )
             )
