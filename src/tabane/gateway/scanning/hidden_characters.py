@@ -47,6 +47,8 @@ class VisibleText(NamedTuple):
 
 def visible(text: str) -> VisibleText:
     """Return a text without invisible characters, with what they spell and the findings about them."""
+    if len(text) < 30 and text.isascii() and text.isprintable():
+        return VisibleText(text, (), ())  # most names and values
     findings = list(_unshown(text))
     if not has_unseen(text):
         return VisibleText(text, (), tuple(findings))
@@ -87,12 +89,21 @@ def _counted(count: int) -> Message:
 
 
 def _unshown(text: str) -> Iterator[Finding]:
-    if (found := _PUSHED.search(text)) is not None:
+    if _may_be_pushed(text) and (found := _PUSHED.search(text)) is not None:
         what = say("A long run of blanks pushes text off the screen.")
         yield Finding(HIDDEN, "medium", what, excerpt_of(text, found.end() - 1))
     if "<" in text and (found := _UNSHOWN.search(text)) is not None:
         what = say("It contains markup that hides its text.")
         yield Finding(HIDDEN, "medium", what, excerpt_of(text, found.start()))
+
+
+def _may_be_pushed(text: str) -> bool:
+    """Return whether a text has blanks in a row: the expression looks at each character, tried last."""
+    return len(text) >= _FEW and (text.count("\n") >= 20 or any(two in text for two in _TWO_BLANKS))
+
+
+_FEW = 20
+_TWO_BLANKS = tuple(one + other for one in " \t\u3000\u00a0" for other in " \t\u3000\u00a0")
 
 
 def _tagged(text: str) -> str:

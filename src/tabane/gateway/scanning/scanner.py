@@ -50,7 +50,7 @@ class DefinitionScanner:
 
         ``definition`` is its JSON, or the text of a skill or of instructions. ``others`` are the names of
         tools of other servers, public or their own; a frozenset or tuple is prepared once. Never raises for
-        what a server sends. A usual tool takes about a millisecond, the largest text some hundred.
+        what a server sends. A usual tool takes one or two milliseconds, the largest text some hundred.
         """
         known = self._names(others)
         read = _ReadDefinition(name, definition_texts(definition))
@@ -94,7 +94,9 @@ class _ReadDefinition:
         seen = visible(text)
         self._found.extend(seen.findings)
         self._hidden.extend(seen.decoded)
-        plain = seen.text if seen.text.isascii() else unicodedata.normalize("NFKC", seen.text)
+        if seen.text.isascii():
+            return _BLANKS.sub(" ", seen.text.translate(_MARKS))
+        plain = unicodedata.normalize("NFKC", seen.text)
         self._disguised.extend(disguised_words(plain))
         return _BLANKS.sub(" ", undisguised(plain).translate(_MARKS))
 

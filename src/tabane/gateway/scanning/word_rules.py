@@ -19,6 +19,7 @@ LONGEST_SENTENCE = 80
 _TOKENS = re.compile(
     r"[\w$~%](?:[\w$~%/@'\\+-]|[.:=](?=[\w/\\~]))*|\.[/\w](?:[\w/~$-]|\.(?=\w))*|[.!?;](?=[\s\"')\]]|$)|\n|/\w(?:[\w/~$-]|\.(?=\w))*"
 )
+_ENDS = frozenset(".!?;\n")
 _PATH = re.compile(
     r"(?:~|\$home|%userprofile%|/home/|/root|/users/).{0,80}/\.\w|^\.?ssh[/\\]|id_(?:rsa|ed25519|ecdsa|dsa)|authorized_keys|(?:^|[~/\\])\.aws(?:/|$)|/etc/(?:passwd|shadow|sudoers)"
     r"|mcp\.json|claude_desktop_config|(?:^|/)\.env$|(?:^|/)\.env\.\w+$|\.netrc|\.npmrc|\.pypirc|\.git-credentials|\.git/config|\.kube/|kubeconfig|\.docker/config|keychain|wallet\.dat|cookies\.sqlite"
@@ -169,21 +170,25 @@ class WordReader:
 
     def sentences(self, text: str) -> Iterator[list[Word]]:
         """Yield the words of each sentence that has any."""
-        known = _known()
+        known, pairs = _known(), _pairs()
         words: list[Word] = []
         place = begun = 0
         before = ""
         for found in _TOKENS.finditer(text):
             token = found[0]
-            if (token[0] in ".!?;\n" and len(token) == 1) or place - begun > LONGEST_SENTENCE:
+            ends = token in _ENDS
+            if ends or place - begun > LONGEST_SENTENCE:
                 if words:
                     yield words
                 words, begun, before = [], place, ""
-                continue
-            token = token.rstrip("'")
+                if ends:
+                    continue
+            if token[-1] == "'":
+                token = token.rstrip("'")
             place += 1
-            means = known.get(token, 0) or self._unknown(token)
-            means |= _PAIRS.get((before, token), 0)
+            means = known.get(token) or self._unknown(token)
+            if token in pairs:
+                means |= pairs[token].get(before, 0)
             before = token
             if means:
                 words.append(Word(place, found.start(), found.end(), means))
@@ -240,6 +245,15 @@ def _matches(one: Rule, words: Sequence[Word]) -> Iterator[Hit]:
 def _possible(present: int) -> tuple[Rule, ...]:
     """Return the rules that a sentence with these meanings may match."""
     return tuple(one for one in RULES if all(meaning & present for meaning, _ in one.steps))
+
+
+@cache
+def _pairs() -> dict[str, dict[str, int]]:
+    """Return what pairs of words mean, by their second word and then by their first."""
+    pairs: dict[str, dict[str, int]] = {}
+    for (first, second), means in _PAIRS.items():
+        pairs.setdefault(second, {})[first] = int(means)
+    return pairs
 
 
 @cache
