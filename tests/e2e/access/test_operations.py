@@ -88,7 +88,7 @@ READING = frozenset(
         "list_live_calls", "show_live_call", "get_activity",
         "explain_flow", "list_flow_labels", "list_flow_trails",
         "list_hidden_tools", "list_questions", "list_definition_changes", "show_definition_change",
-        "list_approvals", "passphrase_state",
+        "list_approvals", "passphrase_state", "scan_servers",
         "read_app_resource", "call_app_tool",
         "list_tasks", "show_task",
     }
@@ -207,7 +207,11 @@ async def _state(world: World) -> Json:
         "jobs": world.hub.jobs.running,
         "servers": {name: [str(i.state) for i in gateway.instances(name)] for name in SERVERS},
         "files": (world.hub.settings.servers.read_bytes(), world.hub.settings.documents_roots),
-        "keys": sorted(path.name for path in world.hub.settings.home.glob("keys*")),
+        "kept files": sorted(
+            path.name
+            for pattern in ("keys*", "passphrase*", "*pairs*")
+            for path in world.hub.settings.home.glob(pattern)
+        ),
     }
 
 
@@ -263,6 +267,14 @@ CHANGES: dict[str, Json] = {
     "keys_update": {"key": "another", "allow": ["*"]},
     "keys_revoke": {"key": "another"},
     "verify_audit_log": {},
+    "allow_flow": {"pair": "mail>slack"},
+    "disallow_flow": {"pair": "mail>slack"},
+    "forget_flow_trails": {},
+    "approve_call": {"id": "abcdef"},
+    "refuse_call": {"id": "abcdef"},
+    "set_passphrase": {"passphrase": "correct horse battery staple"},
+    "remove_passphrase": {},
+    "unlock": {"passphrase": "correct horse battery staple"},
 }
 """Parameters of every operation that changes something."""
 

@@ -43,5 +43,5 @@ OWN_LABELS = {
 
 
 def labels_of_operation(target: CallTarget) -> CallLabels:
-    """Return the labels of an operation. Pages and labelled documents in a result add theirs when read."""
+    """Return the labels of an operation. Pages and labeled documents in a result add theirs when read."""
     return NO_LABELS.with_labels(OWN_LABELS.get(target.name, 0), "built-in")

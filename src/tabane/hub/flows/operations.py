@@ -13,7 +13,7 @@ from tabane.access.flows.flow_reasons import flow_reason
 from tabane.access.flows.flow_rule import FlowRule
 from tabane.access.flows.labels import CallLabels, label_names
 from tabane.access.flows.trails import SPILLED, Trail, TrailKey
-from tabane.errors import StoreError
+from tabane.errors import BadArguments, StoreError
 from tabane.hub.flows.labels import TargetLabels
 from tabane.hub.flows.pair_file import PairFile
 from tabane.hub.flows.parameters import (
@@ -109,10 +109,25 @@ class FlowOperations:
             ) from None
 
     async def allow(self, caller: Caller, params: FlowPair) -> dict[str, Any]:
+        _check_pair(params.pair)
         return {"pair": params.pair, "changed": self._flows.pairs.allow(params.holder, params.pair)}
 
     async def disallow(self, caller: Caller, params: FlowPair) -> dict[str, Any]:
         return {"pair": params.pair, "changed": self._flows.pairs.disallow(params.holder, params.pair)}
+
+
+def _check_pair(pair: str) -> None:
+    """Raise BadArguments if a text is no pair."""
+    read, arrow, called = pair.partition(">")
+    if not (read and arrow and called) or ">" in called:
+        raise BadArguments(
+            say(
+                "pair: {pair} is not a pair. Write what was read, > and what may be called, such as "
+                "mail>slack. List pairs with: tabane policy trails",
+                pair=pair,
+            ),
+            "pair",
+        )
 
 
 def explanation_messages(found: dict[str, Any]) -> list[Message]:
@@ -125,7 +140,7 @@ def label_messages(row: dict[str, Any]) -> list[Message]:
     if not row["labels"]:
         return [say("{tool} has no labels.", tool=row["tool"])]
     labels = ", ".join(f"{each['label']} ({each['from']})" for each in row["labels"])
-    found = [say("{tool} is labelled {labels}.", tool=row["tool"], labels=labels)]
+    found = [say("{tool} is labeled {labels}.", tool=row["tool"], labels=labels)]
     if row.get("if_given"):
         names = ", ".join(row["if_given"])
         found.append(say("It is external only if one of these is given: {names}.", names=names))

@@ -16,7 +16,6 @@ Pair = Annotated[
     Meta(
         min_length=3,
         max_length=512,
-        pattern="^[^>]+>[^>]+$",
         description="What was read, and what may be called after it, such as web>mail.",
     ),
 ]
