@@ -90,7 +90,10 @@ def test_a_keeper_that_fails_takes_everything_with_it(tmp_path: Path) -> None:
         link = KeeperLink(asyncio.get_running_loop(), reports.put_nowait, lost.set)
         (child_in, hub_in), (hub_out, child_out) = os.pipe(), os.pipe()
         argv = [os.fsencode(part) for part in (sys.executable, CHILD, *flags)]
-        request = {"do": "spawn", "key": 7, "argv": argv, "env": {}, "cwd": None, "marker": b"X=1\0"}
+        request = {
+            **{"do": "spawn", "key": 7, "argv": argv, "env": {}, "cwd": None, "cage": None},
+            "marker": b"X=1\0",
+        }
         link.send(request, [child_in, child_out, os.dup(2)])
         started = await asyncio.wait_for(reports.get(), SOON)
         assert (started["is"], started["key"]) == ("spawned", 7)

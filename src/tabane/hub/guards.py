@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -123,8 +124,9 @@ class HubGuards:
         return self._desk
 
     def definition(self, target: CallTarget) -> str:
+        """Return a digest of a tool's definition: as its server gave it, and as an override shows it."""
         tool = self._gateway.catalogue.find(target.name) if target.kind == "tool" else None
-        return tool.digest if tool is not None else ""
+        return "" if tool is None else hashlib.sha256(tool.digest.encode() + tool.definition).hexdigest()
 
     def shown(self, arguments: bytes) -> tuple[bytes, int]:
         return self._shown.without_secrets(arguments)
