@@ -75,7 +75,7 @@ def test_bash_completes_a_command_and_a_server(home: Home, tmp_path: Path) -> No
 
 def test_commands_and_options_are_completed(home: Home) -> None:
     assert completed(home, "st") == ["start", "stop", "status"]
-    assert completed(home, "servers", "re") == ["remove", "restart"]
+    assert completed(home, "servers", "re") == ["reject", "remove", "restart"]
     assert "--dry-run" in completed(home, "servers", "import", "--")
     assert completed(home, "servers", "import", "cu") == ["cursor"]
     assert completed(home, "docs", "put", "note", "--fi") == ["--file-type"]

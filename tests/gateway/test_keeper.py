@@ -91,7 +91,12 @@ def test_a_keeper_that_fails_takes_everything_with_it(tmp_path: Path) -> None:
         (child_in, hub_in), (hub_out, child_out) = os.pipe(), os.pipe()
         argv = [os.fsencode(part) for part in (sys.executable, CHILD, *flags)]
         request = {
-            **{"do": "spawn", "key": 7, "argv": argv, "env": {}, "cwd": None, "cage": None},
+            "do": "spawn",
+            "key": 7,
+            "argv": argv,
+            "env": {},
+            "cwd": None,
+            "cage": None,
             "marker": b"X=1\0",
         }
         link.send(request, [child_in, child_out, os.dup(2)])
