@@ -22,9 +22,6 @@ LONGEST_REASON = 200
 """Characters that are recorded of the reason of a failure."""
 
 
-_ANSWERED = frozenset({"ok", "failed"})
-"""Outcomes with which the caller gets something of what was called. A cancelled call gives nothing."""
-
 Count = Callable[[CallTarget, str, Outcome, float, int, int, str], None]
 """Counts a call: target, holder, outcome, seconds, bytes of the result, tokens saved, reason of a failure."""
 
@@ -113,7 +110,8 @@ class HubMeter:
         seconds = time.perf_counter() - call.started
         if self._count is not None:
             self._count(call.target, call.caller.access.holder, outcome, seconds, size, saved, reason)
-        if self.answered is not None and outcome in _ANSWERED:
+        if self.answered is not None and (outcome == "ok" or (outcome == "failed" and call.target.server)):
+            # The text of an error is its server's. One of the hub's own shows nothing of what was to be read.
             self.answered(call.caller, call.target)
         if self.used is not None and outcome == "ok":
             self.used(call.target, call.caller.access.holder)

@@ -175,6 +175,8 @@ def test_a_page_a_note_and_another_page(tmp_path: Path, site: Site) -> None:
             url = site.url("/article")
             await line.call("put_document", filepath="note.md", text="The code of the safe is 4711.")
             assert (await line.call("read_url_content", url=url))["isError"] is False
+            # What is not there was not read.
+            assert (await line.call("get_document", filepath="none.md"))["isError"] is True
             assert (await line.call("read_url_content", url=url))["isError"] is False
             await line.call("get_document", filepath="note.md")
             stopped = await line.call("read_url_content", url=f"{url}?code=4711")
