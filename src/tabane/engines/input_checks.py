@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
-import numpy as np
 
 from tabane.errors import BadArguments
 from tabane.messages import say
@@ -70,6 +69,8 @@ def checked_vector(vector: bytes, space: EmbeddingSpace) -> bytes:
     may be very small or very large, and the slower check decides.
     """
     if len(vector) == 4 * space.dimension:
+        import numpy as np  # a store without vectors does without it
+
         numbers = np.frombuffer(vector, dtype="<f4")
         with np.errstate(over="ignore", invalid="ignore"):
             squares = np.dot(numbers, numbers)

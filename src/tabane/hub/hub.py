@@ -217,7 +217,7 @@ class Hub:
                     "tools": self.tools.source(),
                     "docs": ManualSource(self.stores, self.models, self.embedding),
                 },
-                self.flows.found,
+                self.flows,
             ).table(),
             *of_source("docs", documentation_table()),
             *self.access.table(),

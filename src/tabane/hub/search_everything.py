@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from msgspec import Meta, Struct
 
@@ -75,18 +75,27 @@ class _Asked(NamedTuple):
     error: TabaneError | None = None
 
 
-class EverythingSearch:
-    """The operation search_everything over sources by kind.
+class ReadFlows(Protocol):
+    """Follows what callers read."""
 
-    ``found`` is told of labels that the caller gets with the hits, of which source, and with which tool.
-    """
+    def found(self, caller: Caller, labels: int, source: str, tool: str) -> None:
+        """Note labels that a caller gets with the hits, of which source, and with which tool."""
+        ...
+
+    def offered(self, caller: Caller, addresses: Iterable[str]) -> None:
+        """Note that a result holds the addresses of pages."""
+        ...
+
+
+class EverythingSearch:
+    """The operation search_everything over sources by kind. ``flows`` is told of the pages that are found."""
 
     def __init__(
         self,
         sources: Mapping[SearchKind, SearchSource[Any]],
-        found: Callable[[Caller, int, str, str], None],
+        flows: ReadFlows,
     ) -> None:
-        self._sources, self._found = sources, found
+        self._sources, self._flows = sources, flows
 
     def table(self) -> list[Operation]:
         return [
@@ -123,8 +132,9 @@ class EverythingSearch:
             raise failed[0]
         entries = await _entries(params, answers)
         found: dict[str, Any] = {"results": [_row(entry, caller.face) for entry in entries[: params.top_k]]}
-        if any(row["kind"] == "pages" for row in found["results"]):
-            self._found(caller, UNTRUSTED, "pages", "search_everything")
+        if pages := _addresses(entries[: params.top_k]):
+            self._flows.found(caller, UNTRUSTED, "pages", "search_everything")
+            self._flows.offered(caller, pages)
         if params.explain:
             _explain(found["results"], places(answers))
         told = [*(answer.warning for answer in answers), *(error.message for error in failed)]
@@ -162,6 +172,12 @@ def _row(entry: ThingEntry, face: Face) -> dict[str, Any]:
     if entry.also:
         row["also"] = [{"kind": other.kind, "open": _opens(other, face)} for other in entry.also]
     return row if hit.cosine is None else {**row, "cosine": round(hit.cosine, 4)}
+
+
+def _addresses(entries: Iterable[ThingEntry]) -> list[str]:
+    """Return the addresses of pages among the hits, as an assistant opens them."""
+    things = (thing for entry in entries for thing in (entry.thing, *entry.also))
+    return [_opens(thing, Face.MCP)["arguments"]["url"] for thing in things if thing.kind == "pages"]
 
 
 def _opens(thing: FoundThing, face: Face) -> dict[str, Any]:

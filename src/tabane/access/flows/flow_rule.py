@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
 from tabane.access.flows.flow_reasons import flow_reason
 from tabane.access.flows.labels import EXTERNAL, READ_LABELS, SINK_LABELS, CallLabels
+from tabane.access.flows.own_labels import FETCHING
 from tabane.access.flows.rules import FlowFinding, FlowPolicy, find_flow
 from tabane.access.flows.trails import LONGEST_KEY, Trail, TrailKey, Trails
 from tabane.operations import Caller, CallTarget, Face
 from tabane.operations.guarding import CallVerdict
 
 RULE = "flow"
+LONGEST_ADDRESS = 1 << 13
+"""Bytes of arguments with an address that is remembered."""
+
 LONGEST_ARGUMENTS = 1 << 18
 """Bytes of arguments that are read to see whether a recipient is given. In longer ones there is one."""
 
@@ -43,12 +47,25 @@ class FlowRule:
         trails = self._counting(trail_key(caller))
         finding = self._find(trails, labels, caller.access.holder, target, arguments)
         if finding is None:
+            self._know(caller, target, arguments)
             return None
         if finding.action == "ask":
             for trail in trails[:1]:
                 trail.asked.update(finding.pairs)
         reason = flow_reason(finding, target.name)
         return CallVerdict(finding.action, RULE, reason, finding.pairs[0])
+
+    def found(self, caller: Caller, addresses: Iterable[str]) -> None:
+        """Note that a caller was given the addresses of pages, which it may then read."""
+        if caller.face is not Face.WEB:
+            trail = self.trails.use(trail_key(caller))
+            for address in addresses:
+                trail.know(address)
+
+    def _know(self, caller: Caller, target: CallTarget, arguments: bytes) -> None:
+        address = _address(target, arguments)
+        if address:
+            self.trails.use(trail_key(caller)).know(address)
 
     def answered(self, caller: Caller, target: CallTarget) -> None:
         source = source_of(target)
@@ -101,6 +118,8 @@ class FlowRule:
             return None
         if labels.if_given and arguments and not _gives(arguments, labels.if_given):
             bits &= ~EXTERNAL
+        if bits & EXTERNAL and _address(target, arguments) in trails[0].addresses:
+            bits &= ~EXTERNAL
         return find_flow(self.policy, trails, bits, source_of(target), self._allowed(holder))
 
     def _counting(self, key: TrailKey) -> tuple[Trail, ...]:
@@ -128,6 +147,18 @@ def _judges(caller: Caller, target: CallTarget) -> bool:
     if caller.face is Face.WEB:
         return False
     return bool(target.server) or caller.face is Face.MCP
+
+
+def _address(target: CallTarget, arguments: bytes) -> str:
+    """Return the address of the page that a call reads; empty if it reads none."""
+    if target.server or target.name not in FETCHING or len(arguments) > LONGEST_ADDRESS:
+        return ""
+    try:
+        given = msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return ""
+    address = given.get("url") if isinstance(given, dict) else None
+    return address if isinstance(address, str) else ""
 
 
 def _gives(arguments: bytes, names: tuple[str, ...]) -> bool:

@@ -24,7 +24,9 @@ _PRIVATE = (
     "search_documents", "get_document", "get_documents_by_prefix", "list_documents", "list_document_folders",
     "search_everything", "query_audit_logs", "list_live_calls", "show_live_call", "server_logs", "put_file",
 )  # fmt: skip
-_FETCHING = ("read_url_content", "remember_url")
+FETCHING = ("read_url_content", "remember_url")
+"""Operations that read the page at ``url``."""
+
 _PAGES = ("list_pages",)
 _DESTRUCTIVE = (
     "delete_document", "remove_server", "add_server", "change_server", "enable_server", "keep_server",
@@ -36,7 +38,7 @@ _DESTRUCTIVE = (
 
 OWN_LABELS = {
     **dict.fromkeys(_PRIVATE, PRIVATE),
-    **dict.fromkeys(_FETCHING, UNTRUSTED | EXTERNAL),
+    **dict.fromkeys(FETCHING, UNTRUSTED | EXTERNAL),
     **dict.fromkeys(_PAGES, UNTRUSTED),
     **dict.fromkeys(_DESTRUCTIVE, DESTRUCTIVE),
 }

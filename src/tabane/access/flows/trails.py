@@ -27,6 +27,9 @@ LONGEST_KEY = 512
 
 OTHERS = "…"
 
+MOST_ADDRESSES = 256
+"""Addresses of pages that a trail knows. The oldest makes room."""
+
 
 class TrailKey(NamedTuple):
     """Whose trail it is: the holder, the name of the client, and its working folder."""
@@ -45,7 +48,8 @@ class Trail:
     """What one conversation has read. Its sources name what brought a label: server, and first tool of it.
 
     ``asked`` are pairs that a person was asked about, and ``passed`` those that one has let pass. ``used`` is
-    the time of its last call in seconds since 1970, ``kept`` the one that is on disk.
+    the time of its last call in seconds since 1970, ``kept`` the one that is on disk. ``addresses`` are those
+    of pages that were read or found: to read them again carries nothing new away. They end with the hub.
     """
 
     key: TrailKey
@@ -54,6 +58,7 @@ class Trail:
     untrusted: dict[str, str] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     passed: set[str] = field(default_factory=set)
+    addresses: dict[str, None] = field(default_factory=dict)
     used: float = 0.0
     kept: float = 0.0
 
@@ -66,6 +71,13 @@ class Trail:
             news = _note(self.untrusted, source, tool) or news
         self.labels |= labels & READ_LABELS
         return news
+
+    def know(self, address: str) -> None:
+        """Add the address of a page."""
+        self.addresses.pop(address, None)
+        self.addresses[address] = None
+        if len(self.addresses) > MOST_ADDRESSES:
+            del self.addresses[next(iter(self.addresses))]
 
     def take(self, other: Trail) -> None:
         """Add all that another trail has read. What a person let pass there is not taken."""

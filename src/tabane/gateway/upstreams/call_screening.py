@@ -94,6 +94,7 @@ class CallScreening:
         answer: Callable[[UpstreamReply], None],
         reply: UpstreamReply,
     ) -> None:
+        call.on_reply = answer  # so that the call holds no reference to itself any more
         result = reply.result
         if result is None:
             answer(reply)

@@ -101,6 +101,11 @@ class HubFlows:
         if labels and self.rule is not None:
             self.rule.note(caller, labels, source, tool)
 
+    def offered(self, caller: Caller, addresses: Iterable[str]) -> None:
+        """Note that a result holds the addresses of pages."""
+        if self.rule is not None:
+            self.rule.found(caller, addresses)
+
     def forget(self, fits: Callable[[TrailKey], bool]) -> int:
         """Remove trails. Return their number. Raises OSError if they cannot be removed from the disk."""
         if self.rule is None or self._file is None:
