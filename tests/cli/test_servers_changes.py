@@ -60,7 +60,10 @@ def test_a_held_change_is_listed_shown_and_accepted(holding: ChangingUser) -> No
     assert "No definition of a server has to be reviewed." in holding.run("servers", "changes").err
     holding.change(AFTER, tool("other"))
     assert tools_of(holding) == ["lookup__other"]
-    assert holding.run("servers", "changes").rows == [["lookup", "tool", "look", "changed", "held back", ""]]
+    found = "hidden-text, exfiltration"
+    assert holding.run("servers", "changes").rows == [
+        ["lookup", "tool", "look", "changed", "held back", found]
+    ]
     assert "1 definition is held back" in holding.run("servers", "list").out
     assert "tabane servers diff lookup" in holding.run("servers", "show", "lookup").out
     assert "1 definition of lookup is held back" in holding.run("doctor", "--quick").out

@@ -56,6 +56,9 @@ from tabane.operations import LOCAL, Access, Caller
 from tabane.text.nearest_names import nearest
 from tabane.wire.extensions import SKILLS, Extension
 
+LONG_INSTRUCTIONS = 1 << 14
+"""Characters of instructions above which their digest is made in a thread."""
+
 HOLDS = 60.0
 """Seconds for which a list may be cached if no server says less. Servers also announce changes."""
 
@@ -650,7 +653,12 @@ class Gateway:
         return self.hold._replace(changes=server.changes == "hold")
 
     async def _take_instructions(self, source: Upstream, server: Server, peer: Peer) -> None:
-        seen = (instructions_definition(peer.instructions),) if peer.instructions else ()
+        text = peer.instructions
+        seen: tuple[SeenDefinition, ...] = ()
+        if len(text) > LONG_INSTRUCTIONS:  # a server may send megabytes
+            seen = (await asyncio.to_thread(instructions_definition, text),)
+        elif text:
+            seen = (instructions_definition(text),)
         scans = await self._scan(server.name, seen)
         if server.name in self.servers:
             self.review.take(server.name, server.fingerprint, "instructions", seen, source, scans)

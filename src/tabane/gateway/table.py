@@ -305,7 +305,7 @@ def _scan_operation(gateway: Gateway) -> Operation:
     return Operation(
         "scan_servers", "Scan what servers listed last for orders to the model, hidden text, and imitated "
         "names. No server is started.",
-        given.ScanServers, lambda c, p: scans().scan(c, p), PERSON, Privilege.ADMIN, read_only=True,
+        given.ScanServers, lambda c, p: scans().scan(c, p), PERSON, Privilege.READ, read_only=True,
     )  # fmt: skip
 
 

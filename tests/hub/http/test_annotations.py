@@ -83,6 +83,7 @@ def samples(url: str, job: str) -> dict[str, dict[str, Any]]:
         "list_models": {},
         "list_questions": {},
         "list_definition_changes": {},
+        "scan_servers": {},
         "show_definition_change": {"server": "up"},
         "list_approvals": {},
         "passphrase_state": {},
