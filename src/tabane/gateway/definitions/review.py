@@ -64,6 +64,10 @@ class ReviewWatch(NamedTuple):
     news: Callable[[DefinitionNews], None] = lambda news: None
 
 
+MOST_SCANNED = 256 << 10
+"""Bytes of a definition that are scanned. A longer text would hold the event loop while it is searched."""
+
+
 class DefinitionReview:
     """Pins of all servers, in memory and in a file that a thread of its own writes.
 
@@ -138,7 +142,9 @@ class DefinitionReview:
         until = time.perf_counter() + SLICE
         for key, _, body in seen:
             try:
-                found[key] = kept_findings(judge.scan(server, key.kind, key.name, bytes(body), others))
+                found[key] = kept_findings(
+                    judge.scan(server, key.kind, key.name, bytes(memoryview(body)[:MOST_SCANNED]), others)
+                )
             except Exception:
                 log.exception("%s: the definition of %s could not be scanned", server, key.name)
             if time.perf_counter() > until:
