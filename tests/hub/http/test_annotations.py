@@ -32,7 +32,7 @@ CALLS_WHAT_READS = {"call_readonly_tool"}
 UNANSWERED = {
     *("read_resource", "get_prompt", "read_app_resource"),
     *("embed_text", "test_model", "vector_search", "get_related_posts", "read_more", "show_task"),
-    *("explain_policy", "keys_show", "find_servers"),
+    *("explain_policy", "keys_show", "find_servers", "show_definition_change"),
 }
 """Those that may fail in a hub without a model, without a long result, without keys or a registry."""
 
