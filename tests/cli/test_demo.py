@@ -110,7 +110,7 @@ def test_documents_that_are_not_there_and_pages_that_nobody_fetched_are_no_steps
 def home(tmp_path: Path) -> Home:
     """Settings as the demo's, and a hub without servers that finds by words."""
     home = Home(tmp_path)
-    home.environment |= {"TABANE_MODEL": "none"}
+    home.environment |= {"TABANE_MODEL": "none", "TABANE_FLOW_POLICY": "off"}
     return home
 
 

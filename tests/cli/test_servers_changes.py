@@ -66,7 +66,7 @@ def test_a_held_change_is_listed_shown_and_accepted(holding: ChangingUser) -> No
     ]
     assert "1 definition is held back" in holding.run("servers", "list").out
     assert "tabane servers diff lookup" in holding.run("servers", "show", "lookup").out
-    assert "1 definition of lookup is held back" in holding.run("doctor", "--quick").out
+    assert "Definitions of lookup look like an attack" in holding.run("doctor", "--quick").out
     refused = holding.run("tools", "call", "lookup__look")
     assert refused.status != 0
     assert "tabane servers accept lookup look" in refused.err + refused.out

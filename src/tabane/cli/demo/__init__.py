@@ -121,7 +121,9 @@ class Demo:
     def _allow(self, site: DemoSite) -> None:
         """Write the settings of the demo's hub, which may read the private address of the demo's site."""
         settings = Path(self._environ["TABANE_CONFIG"])
-        settings.write_text(f'reader_allow = ["{site.allowed}"]\n', encoding="utf-8")
+        # The demo's assistant reads documents and pages in turns, and nobody is there to approve a call.
+        text = f'reader_allow = ["{site.allowed}"]\nflow_policy = "off"\n'
+        settings.write_text(text, encoding="utf-8")
 
     def _connect(self, servers: list[str], site: DemoSite) -> None:
         self._page.chapter(say("One hub, started by the first assistant that connects"))
