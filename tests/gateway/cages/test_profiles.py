@@ -135,9 +135,9 @@ def test_paths_of_a_sandbox_are_expanded_and_absolute(tmp_path: Path) -> None:
 def test_the_folder_of_the_client_can_be_written_to(tmp_path: Path) -> None:
     definition = {"command": "x", "sandbox": {"write": ["${workspaceFolder}/out"]}}
     (server,) = servers(tmp_path, {"mcpServers": {"a": definition}})
-    placed = server.in_folder("/work/here")
+    placed = server.in_folder("/project/here")
     assert placed.sandbox is not None
-    assert placed.sandbox.writes == ("/work/here/out",)
+    assert placed.sandbox.writes == ("/project/here/out",)
 
 
 def test_a_changed_sandbox_restarts_the_server(tmp_path: Path) -> None:
