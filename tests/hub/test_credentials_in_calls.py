@@ -11,6 +11,7 @@ import pytest
 
 from tests.harness.patience import run
 from tests.harness.running_hub import child, running_hub
+from tests.hub.questions.asking import FORM_STEP, answered, answers_to, asked_once, asking, call_of
 
 TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC2"
 
@@ -54,3 +55,16 @@ def test_nothing_is_scanned_if_it_is_off(tmp_path: Path, caplog: pytest.LogCaptu
 
 def test_a_server_can_have_a_setting_of_its_own(tmp_path: Path) -> None:
     assert TOKEN in echoed(tmp_path, TOKEN, {"credentials": "off"}, credentials_in_calls="redact")
+
+
+def test_the_answer_to_a_call_that_was_parked_is_screened_too(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_hub(tmp_path, {"up": asking()}, credentials_in_calls="redact") as here:
+            client = await here.connect("2026-07-28")
+            request = call_of(FORM_STEP)
+            asked = await asked_once(client, request)
+            given = {"action": "accept", "content": {"name": TOKEN}}
+            done = await client.result("tools/call", request | answers_to(asked, given))
+            assert answered(done) == [[{"action": "accept", "content": {"name": "[redacted:github-token]"}}]]
+
+    run(scenario)

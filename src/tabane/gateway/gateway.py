@@ -302,7 +302,9 @@ class Gateway:
         if configured is None or configured.disabled or configured.fingerprint != fingerprint:
             raise UpstreamUnavailable(say("{server!n} was changed or removed.", server=server))
         connection = await self._connect(configured, lambda method, params: None, lambda why: None)
-        adopted = AdoptedCall(configured, connection, lambda: self._adopted.discard(adopted))
+        adopted = AdoptedCall(
+            configured, connection, self.screening.screen, lambda: self._adopted.discard(adopted)
+        )
         self._adopted.add(adopted)
         return adopted
 

@@ -15,7 +15,8 @@ MOST_MENTIONS = 64
 
 _AROUND = 160
 
-_NAMES = re.compile(r"[a-z][a-z0-9]*(?:[_-]{1,2}[a-z0-9]+)+")
+# Begins only where a word begins, and never gives back: a long word without "_" would take quadratic time.
+_NAMES = re.compile(r"(?<![a-z0-9])[a-z][a-z0-9]*+(?:[_-]{1,2}[a-z0-9]++)++")
 _STEERING = re.compile(
     r"\b(?:deprecated|broken|compromised|insecure|unsafe|malicious|obsolete|unreliable|disabled|switched off|stolen|retired|replacement for"
     r"|replaces|supersedes|takes (?:its|the) place|leaks?|no longer|bcc|blind|recipient|must (?:use|be|have|set|first)|has to|have to|is to be|are to be"

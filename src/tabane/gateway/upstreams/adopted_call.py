@@ -35,11 +35,20 @@ class CallHolder(Protocol):
 
 
 class AdoptedCall:
-    """A connection for one call of an earlier hub. It ends with the call, and the session with it."""
+    """A connection for one call of an earlier hub. It ends with the call, and the session with it.
 
-    def __init__(self, server: Server, connection: UpstreamConnection, on_over: Callable[[], None]) -> None:
+    ``screen`` has the answer to the call looked at for credentials.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        connection: UpstreamConnection,
+        screen: Callable[[Server, Call], None],
+        on_over: Callable[[], None],
+    ) -> None:
         self.server, self.connection = server, connection
-        self._on_over = on_over
+        self._screen, self._on_over = screen, on_over
         self._loop = asyncio.get_running_loop()
         self._watching: asyncio.Task[None] | None = None
 
@@ -47,6 +56,7 @@ class AdoptedCall:
         """Go on with the call: read the rest of its stream."""
         from tabane.gateway.upstreams.http_transport import StreamableHttpTransport
 
+        self._screen(self.server, call)
         conversation = self.connection.conversation
         conversation.adopt(call, position.number, position.version)
         assert isinstance(conversation.transport, StreamableHttpTransport)  # the only one with positions

@@ -175,6 +175,7 @@ class Call:
         "owner",
         "params",
         "safe",
+        "screen",
         "session",
         "taken",
         "timeout",
@@ -210,6 +211,8 @@ class Call:
         self.done = self.taken = False
         self.lacking: Features = NOTHING
         self.owner: CallOwner | None = None
+        self.screen: Callable[[Call, UpstreamReply], None] | None = None
+        """Looks at the reply and hands it to ``on_reply``, at once or later; None if nobody does."""
 
     @property
     def over(self) -> bool:
@@ -222,7 +225,10 @@ class Call:
             self.done = True
             if self.marks is not None:
                 self.marks.answered(_body(reply))
-            self.on_reply(reply)
+            if self.screen is None:
+                self.on_reply(reply)
+            else:
+                self.screen(self, reply)
             if self.owner is not None:
                 self.owner.freed(reply)
 

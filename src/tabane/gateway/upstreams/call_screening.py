@@ -60,7 +60,7 @@ class CallScreening:
         if mode == "off" or call.method not in _RESULTS:
             go(call)
             return
-        call.on_reply = partial(self._answered, server, call, mode, call.on_reply)
+        self.screen(server, call)
         member = _ARGUMENTS.get(call.method)
         arguments = call.params.get(member) if member is not None else None
         if arguments is None or len(arguments) <= 2:
@@ -69,6 +69,12 @@ class CallScreening:
             self._sent(server, call, mode, self._finder.find(bytes(arguments)), go)
         else:
             self._in_thread(arguments, lambda found: self._sent(server, call, mode, found, go))
+
+    def screen(self, server: Server, call: Call) -> None:
+        """Screen the answer to a call, whoever takes it: a call that is parked gets another taker."""
+        mode = server.credentials or self.mode
+        if mode != "off" and call.method in _RESULTS:
+            call.screen = partial(self._answered, server, mode)
 
     def _sent(
         self,
@@ -86,25 +92,19 @@ class CallScreening:
             call.params = {**call.params, "arguments": Raw(without_credentials(given, found))}
         go(call)
 
-    def _answered(
-        self,
-        server: Server,
-        call: Call,
-        mode: CredentialMode,
-        answer: Callable[[UpstreamReply], None],
-        reply: UpstreamReply,
-    ) -> None:
-        call.on_reply = answer  # so that the call holds no reference to itself any more
+    def _answered(self, server: Server, mode: CredentialMode, call: Call, reply: UpstreamReply) -> None:
         result = reply.result
         if result is None:
-            answer(reply)
+            call.on_reply(reply)
         elif mode == "warn" and len(result) > AT_ONCE:
-            answer(reply)  # which need not wait
+            call.on_reply(reply)  # which need not wait
             self._in_thread(result, lambda found: self._noted(server, call, "result", found))
         elif len(result) <= AT_ONCE:
-            answer(self._screened(server, call, mode, reply, self._finder.find(bytes(result))))
+            call.on_reply(self._screened(server, call, mode, reply, self._finder.find(bytes(result))))
         else:
-            self._in_thread(result, lambda found: answer(self._screened(server, call, mode, reply, found)))
+            self._in_thread(
+                result, lambda found: call.on_reply(self._screened(server, call, mode, reply, found))
+            )
 
     def _screened(
         self,
