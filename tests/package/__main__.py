@@ -22,7 +22,7 @@ from pathlib import Path
 from tabane import __version__
 
 ROOT = Path(__file__).parents[2]
-OLDEST, MOST_MB = (3, 11), 190
+OLDEST, MOST_MB = (3, 11), 200
 INSTALLED = {
     "brotli": "brotli",
     "images": "PIL.Image",

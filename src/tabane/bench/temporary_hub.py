@@ -55,7 +55,8 @@ class TemporaryHub:
         self._servers = list(definitions)
         self._assistants: list[Assistant] = []
         self._client: HubClient | None = None
-        _write_private(folder / "tabane.toml", "list_wait = 60\n")
+        # One assistant does all tasks in a row, as nobody does, and nobody is there to approve a call.
+        _write_private(folder / "tabane.toml", 'list_wait = 60\nflow_policy = "off"\n')
         marked_servers = {name: self._with_mark(each) for name, each in definitions.items()}
         text = json.dumps({"mcpServers": marked_servers}, ensure_ascii=False)
         _write_private(folder / "mcp-servers.json", text)
