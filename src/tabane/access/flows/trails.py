@@ -45,7 +45,7 @@ SPILLED = TrailKey("", "", "")
 
 @dataclass(slots=True)
 class Trail:
-    """What one conversation has read. Its sources name what brought a label: server, and first tool of it.
+    """The labels that one conversation has read. Its sources name the server and tool that brought a label.
 
     ``asked`` are pairs that a person was asked about, and ``passed`` those that one has let pass. ``used`` is
     the time of its last call in seconds since 1970, ``kept`` the one that is on disk. ``addresses`` are those
