@@ -38,6 +38,10 @@ class ApprovalParts(Protocol):
         """Return for how many seconds a call waits for a person before its caller gets an error."""
         ...
 
+    def tell(self, caller: Caller, approval: Approval) -> bool:
+        """Tell a caller that watches what its call waits for. Return whether a person is asked there."""
+        ...
+
     def check(self, caller: Caller, target: CallTarget, arguments: bytes) -> None:
         """Raise Forbidden if a rule refuses the call by now."""
         ...
@@ -66,7 +70,8 @@ class GuardedApproval:
         if used is None:
             asked = await desk.ask(await self._wanted(digest))
             if asked.state == "open" and not self._asked_by_session:
-                asked = await desk.decided(asked.id, self._parts.wait())
+                here = self._parts.tell(self._caller, asked)
+                asked = await desk.decided(asked.id, LIFE if here else self._parts.wait())
             if asked.state == "open":
                 raise approval_required(asked)
             used = await desk.claim(self._binding(digest))
