@@ -50,7 +50,7 @@ class ApprovalParts(Protocol):
 class GuardedApproval:
     """A call that a person has to approve. Nobody is asked before :meth:`decided` is awaited."""
 
-    __slots__ = ("_arguments", "_caller", "_parts", "_request", "_target", "verdicts")
+    __slots__ = ("_arguments", "_caller", "_parts", "_request", "_target", "_used", "verdicts")
 
     def __init__(
         self, parts: ApprovalParts, verdicts: tuple[CallVerdict, ...], caller: Caller, target: CallTarget,
@@ -58,6 +58,7 @@ class GuardedApproval:
     ) -> None:  # fmt: skip
         self._parts, self.verdicts = parts, verdicts
         self._caller, self._target, self._arguments, self._request = caller, target, arguments, request
+        self._used: Approval | None = None
 
     async def decided(self) -> str:
         """Return what the audit log says of the approval, which is used up then.
@@ -78,7 +79,13 @@ class GuardedApproval:
             if used is None:
                 raise refusal((await desk.approvals()).find(asked.id))
         self._parts.check(self._caller, self._target, self._arguments)
+        self._used = used
         return used.note
+
+    def give_back(self) -> None:
+        if self._used is not None:
+            self._parts.desk().give_back(self._used)
+            self._used = None
 
     @property
     def _asked_by_session(self) -> bool:
