@@ -13,6 +13,7 @@ from tabane.build import this_build
 from tabane.cli.definition_words import KIND_WORDS
 from tabane.cli.options import json_option, option
 from tabane.cli.output import Command, Terminal, examples, lang, text
+from tabane.cli.passphrase_check import check_passphrase
 from tabane.cli.registry_servers import GivenValues, KeepSecret, choose
 from tabane.cli.secret_offers import accepted, naming_of, plain_option, report_kept, store_of, with_values
 from tabane.cli.servers_file import ServersFile, file_option
@@ -175,6 +176,7 @@ def add(
         wanted = definition(**given)
     # report a file that cannot be changed before asking and before starting the server
     check_addable(place.path, {name: wanted})
+    check_passphrase(terminal, place.settings.home)
     wanted = _without_secrets(terminal, place, name, wanted, kept, plain, agreed=registry["agreed"])
     result: dict[str, Any] = {"name": name, "path": str(place.path), "status": "added"}
     if not untried and not given["disabled"]:

@@ -15,6 +15,7 @@ from tabane.cli.assistant_setup import machine
 from tabane.cli.import_inputs import InputAnswers, report_missing
 from tabane.cli.options import json_option, option
 from tabane.cli.output import Command, Terminal, examples, lang, text
+from tabane.cli.passphrase_check import check_passphrase
 from tabane.cli.secret_offers import (
     accepted,
     kept_values,
@@ -105,6 +106,7 @@ def import_(
     if not planned.taken or dry_run or not _may(terminal, preview, agreed):
         terminal.show(preview.result("unchanged"), lambda: preview.tell(terminal, done=False))
         return
+    check_passphrase(terminal, place.settings.home)
     if not accepted(terminal, moves, place.settings, agreed=agreed):
         moves = SecretMoves(planned.definitions)
     answers = InputAnswers(terminal, naming, plain=plain)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from tabane.gateway.confirmation import ConfirmRule
 from tabane.gateway.gateway import Gateway
 from tabane.hub.approvals.operations import APPROVING, ApprovalOperations
+from tabane.hub.approvals.passphrase_file import PASSPHRASE
 from tabane.hub.approvals.passphrase_operations import PassphraseOperations
 from tabane.hub.flows.hub_flows import HubFlows
 from tabane.hub.guarding import HubGuard
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from tabane.operations import Caller
     from tabane.operations.guarding import CallRule, CallVerdict, OpenApproval
 
-
-PASSPHRASE = "passphrase.json"
-"""The file of the passphrase, under the home."""
 
 class ShownArguments(Protocol):
     """Knows what of arguments is secret, and who watches the hub."""

@@ -70,8 +70,8 @@ class ApprovalOperations:
             Operation(
                 "next_approval",
                 "Wait until a call of this connection has to be approved by a person, and return what "
-                "list_approvals has of it, and whether this caller may approve it (may_approve). For programs "
-                "with a connection that stays.",
+                "list_approvals has of it, and whether this caller may approve it (may_approve). For "
+                "programs with a connection that stays.",
                 NextApproval, self._next, _FACES, Privilege.READ, read_only=True, source="hub", relays=True,
             ),
             Operation(
