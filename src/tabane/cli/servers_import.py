@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from tabane.cli.secret_offers import (
     store_of,
     with_values,
 )
+from tabane.cli.server_trials import ScannedServers, scan_added
 from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option
 from tabane.errors import BadArguments, ConfigurationError
 from tabane.gateway.assistants.client_inputs import input_ids, with_inputs
@@ -51,7 +52,8 @@ _NAMES = [client.name for client in CLIENTS]
     help=say(
         "Import the servers of other programs, such as Claude Code, Cursor, VS Code, Codex or goose, from "
         "your user settings and from the current folder. tabane install --list names them all. The servers "
-        "are shown first, with secrets hidden. Keys and passwords in them are kept as secrets, and what VS "
+        "are shown first, with secrets hidden. Once they are imported, each is started, and what it lists is "
+        "scanned for attacks. Keys and passwords in them are kept as secrets, and what VS "
         "Code would ask for is asked for. The files of those programs are not changed."
     ),
     epilog=examples(
@@ -72,6 +74,7 @@ _NAMES = [client.name for client in CLIENTS]
 @option("--dry-run", is_flag=True, help=say("Show what would be imported, without changing anything."))
 @option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask for confirmation."))
 @plain_option
+@option("--no-try", "untried", is_flag=True, help=say("Do not start them to scan what they list."))
 @option("--force", "forced", is_flag=True, help=say("Also import servers whose tools are built into Tabane."))
 @file_option
 @json_option
@@ -83,6 +86,7 @@ def import_(
     dry_run: bool,
     agreed: bool,
     plain: bool,
+    untried: bool,
     forced: bool,
     file: str | None,
 ) -> None:
@@ -115,7 +119,10 @@ def import_(
     with keeping(store, values):
         add_servers(place.path, wanted)
     preview = ImportPreview(place, found_sources, planned, wanted, values)
-    terminal.show(preview.result("imported"), lambda: preview.tell(terminal, done=True))
+    scanned = ScannedServers() if untried else scan_added(terminal, place, wanted)
+    result = preview.result("imported") | asdict(scanned)
+    terminal.show(result, lambda: preview.tell(terminal, done=True))
+    scanned.tell(terminal)
     report_kept(terminal, place.settings, values, plain=bool(moves.moves))
     report_missing(terminal, answers.missing)
 
