@@ -16,7 +16,7 @@ from tests.harness.patience import wait_until
 from tests.harness.user import User
 
 KIND = Kind("legacy", "stdio")
-FORMS = {"elicitation": {}}
+FORMS: dict[str, Any] = {"elicitation": {}}
 
 
 class Confirmed(User):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
-from tabane.errors import Forbidden
+from tabane.errors import CallerError
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Face, Operation, Privilege
 
@@ -91,7 +91,7 @@ class ApprovalOperations:
 
     async def _next(self, caller: Caller, params: NextApproval) -> dict[str, Any]:
         if not caller.connected:
-            raise Forbidden(say("This needs a connection that stays: use a WebSocket."))
+            raise CallerError(say("This needs a connection that stays: use a WebSocket."))
         asked = await self._watches().next(caller.session, asks=params.asks)
         return row(asked, caller.lang) | {"may_approve": caller.access.allows(APPROVING)}
 
