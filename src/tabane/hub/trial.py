@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Raw, Struct
 
-from tabane.errors import UpstreamError, UpstreamUnavailable
+from tabane.errors import UpstreamError, UpstreamTimeout, UpstreamUnavailable
 from tabane.gateway.definitions.findings import Judges
 from tabane.gateway.definitions.listing_scan import suspicious_definitions
 from tabane.gateway.processes.processes import ChildProcesses
@@ -29,6 +29,7 @@ from tabane.gateway.upstreams.lists import LISTS
 from tabane.gateway.upstreams.upstream import Upstream
 from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
 from tabane.gateway.upstreams.upstream_state import UpstreamState
+from tabane.hub.definition_scanner import definition_scanner
 from tabane.hub.servers import limits_of, variables_of, with_inherited
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face
@@ -117,18 +118,30 @@ class Trials:
 
 
 def try_alone(
-    settings: Settings, environment: Mapping[str, str], caller: Caller, params: TryServer
+    settings: Settings,
+    environment: Mapping[str, str],
+    caller: Caller,
+    params: TryServer,
+    limit: float | None = None,
 ) -> dict[str, Any]:
-    """Try a server within this process if no hub runs. Blocks; raises as :meth:`Trials.run`."""
+    """Try a server within this process if no hub runs. Blocks; raises as :meth:`Trials.run`.
+
+    ``limit`` is in seconds, after which it raises UpstreamTimeout; None is no limit.
+    """
 
     listings: list[ServerListing] = []
 
     async def run() -> dict[str, Any]:
         processes = ChildProcesses()
         loop = asyncio.get_running_loop()
-        trials = Trials(lambda: settings, environment, loop, LineBatch(), processes, listings.append)
+        keep = listings.append
+        trials = Trials(lambda: settings, environment, loop, LineBatch(), processes, keep, definition_scanner)
         try:
-            return await trials.run(caller, params)
+            async with asyncio.timeout(limit):
+                return await trials.run(caller, params)
+        except TimeoutError:
+            why = say("{server!n} did not start in time.", server=params.name)
+            raise UpstreamTimeout(why) from None
         finally:
             await processes.close()
 
