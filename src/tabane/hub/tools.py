@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from msgspec import Raw
 
 from tabane.errors import TabaneError
+from tabane.gateway.definitions.definition_scans import DefinitionScans
 from tabane.gateway.definitions.findings import DefinitionJudge
 from tabane.gateway.definitions.pins import HoldPolicy
 from tabane.gateway.gateway import Gateway
@@ -18,6 +19,7 @@ from tabane.gateway.logins.fetching import LoginNetwork
 from tabane.gateway.logins.logins import ServerLogins
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.processes.processes import ChildProcesses
+from tabane.gateway.scanning.scan_pool import ScanPool
 from tabane.gateway.servers.configuration import ServersConfiguration
 from tabane.gateway.servers.server import Server
 from tabane.gateway.table import gateway_table
@@ -128,7 +130,7 @@ def gateway_of(
         extensions=carried(settings.extensions),
         chain=chain,
         logins=logins,
-        judges=_scanner,
+        scans=DefinitionScans(_scanner, ScanPool(environment, errors=2)),
         hold=hold_of(settings),
     )
     _screen(gateway, settings, servers)

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Raw, Struct
 
 from tabane.errors import UpstreamError, UpstreamUnavailable
-from tabane.gateway.definitions.findings import Judges
+from tabane.gateway.definitions.definition_scans import DefinitionScans
 from tabane.gateway.definitions.listing_scan import suspicious_definitions
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.servers.configuration import configuration_of, why_disabled
@@ -71,11 +71,11 @@ class Trials:
         batch: LineBatch,
         processes: ChildProcesses,
         keep: Keep,
-        judges: Judges | None = None,
+        scans: DefinitionScans | None = None,
     ) -> None:
         """Keep the arguments. ``keep`` gets the listing of a server that works."""
         self._settings, self._environment, self._keep = settings, environment, keep
-        self._judges = judges
+        self._scans = scans
         self._loop, self._batch, self._processes = loop, batch, processes
 
     async def run(self, caller: Caller, params: TryServer) -> dict[str, Any]:
@@ -98,9 +98,7 @@ class Trials:
             for listing in kept:
                 self._keep(listing)
             lists = kept[-1].lists if kept else {}
-            suspicious = await asyncio.to_thread(
-                suspicious_definitions, server.name, lists, self._judges, caller.lang
-            )
+            suspicious = await suspicious_definitions(server.name, lists, self._scans, caller.lang)
             return found | {"suspicious": suspicious}
 
     def _connector(self, logs: Path, settings: Settings) -> Connector:

@@ -5,12 +5,12 @@ Gaps are counted in words and have a limit, so that each expression takes linear
 
 from __future__ import annotations
 
-from tabane.gateway.scanning.signals import Sign, Signal, any_of, signal
+from tabane.gateway.scanning.signals import MAIL, Sign, Signal, any_of, signal
 
 
 def _gap(most: int) -> str:
     """Return an expression for up to so many words of one sentence."""
-    return rf"(?:[^\s.!?]+[.,:;]? ){{0,{most}}}?"
+    return rf"(?:[^\s.!?]{{1,40}}+[.,:;]? ){{0,{most}}}?"
 
 
 _NOT = (
@@ -127,7 +127,7 @@ ENGLISH: tuple[Signal, ...] = (
     ),
     signal(
         Sign.OVERRIDE, 5,
-        r"\b(?:ignore|disregard|forget|neglect|overrule|discard|override|bypass|do not follow|disable|circumvent)\b (?:all |any |of |the |your |these )*"
+        r"\b(?:ignore|disregard|forget|neglect|overrule|discard|override|bypass|do not follow|disable|circumvent)\b (?:all |any |of |the |your |these ){0,6}"
         r"(?:previous|prior|above|earlier|preceding|your|safety|security|built-in|existing safety|system) "
         r"(?:\w+ )?(?:rules?|commands?|constraints?|polic(?:y|ies)|restrictions?|context|filters?|protections?|limits|limitations|checks|measures|controls)\b"
         r"|\bforget (?:everything|all)\b|\b(?:ignore|disregard) (?:everything|all|anything) (?:above|before|else|previous|prior|that)",
@@ -157,18 +157,18 @@ ENGLISH: tuple[Signal, ...] = (
     signal(
         Sign.REDIRECT, 4,
         rf"\b(?:add|include|put|set|insert|append|also|always|blind[- ]copy|carbon copy|copy)\b {_gap(6)}(?:bcc|blind copy|hidden recipient|additional recipient|extra recipient)\b"
-        rf"|\b(?:bcc|cc|blind[- ]copy)\b {_gap(4)}[\w.+-]{1,64}@[\w-]{1,64}\.",
+        rf"|\b(?:bcc|cc|blind[- ]copy)\b {_gap(4)}{MAIL}",
         "bcc cc copy blind-copy recipient blind",
     ),
     signal(
         Sign.REDIRECT, 4,
         rf"\b(?:change|replace|set|redirect|modify|alter|substitute|swap|rewrite|switch|override|overwrite|send|route|direct|reroute|changed|replaced|modified|substituted|rewritten|redirected)\b {_gap(4)}(?:recipients?|wallet|payee|beneficiary|destination|iban|receiver|bank account|account number|phone number|to address|e-?mail address|deposit address|"
-        rf"recipient's \w+|payment address|amount|reply-to|branch|remote|repository)\b {_gap(5)}(?:to|with|by|instead|into)\b [\"'(]?(?:[\w.+-]{1,64}@|\+?\d|0x|https?:|[\w.-]+\.\w+|the (?:attacker|following|address)|this|attacker|our|my|[a-z]{{2}}\d{{2}}|bc1)",
+        rf"recipient's \w+|payment address|amount|reply-to|branch|remote|repository)\b {_gap(5)}(?:to|with|by|instead|into)\b [\"'(]?(?:[\w.+-]{{1,64}}+@|\+?\d|0x|https?:|[\w.-]{{1,64}}\.\w|the (?:attacker|following|address)|this|attacker|our|my|[a-z]{{2}}\d{{2}}|bc1)",
         "change replace set redirect modify alter substitute swap rewrite switch override overwrite send route direct reroute changed replaced modified substituted rewritten redirected",
     ),
     signal(
         Sign.REDIRECT, 3,
-        r"\b(?:all|any|every|each|outgoing|outbound) (?:\w+ ){0,2}(?:e-?mails?|messages?|payments?|transfers?|transactions?|requests?|files?|data|results?|outputs?|responses?|quer(?:y|ies)|credentials) (?:must|should|need to|have to|shall|will) (?:also |first |be |always )*(?:be )?(?:sent|go|forwarded|directed|routed|copied|redirected|proxied|bcc'd|cc'd|posted|uploaded|pass|include)\b"
+        r"\b(?:all|any|every|each|outgoing|outbound) (?:\w+ ){0,2}(?:e-?mails?|messages?|payments?|transfers?|transactions?|requests?|files?|data|results?|outputs?|responses?|quer(?:y|ies)|credentials) (?:must|should|need to|have to|shall|will) (?:also |first |be |always ){0,4}(?:be )?(?:sent|go|forwarded|directed|routed|copied|redirected|proxied|bcc'd|cc'd|posted|uploaded|pass|include)\b"
         r"|\b(?:real|actual|intended) (?:recipient|destination|address)\b",
         "all any every each outgoing outbound real actual intended",
     ),

@@ -9,11 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tabane.gateway.scanning.findings import Finding, excerpt_of
+from tabane.gateway.scanning.findings import HIDDEN, Finding, excerpt_of
 from tabane.messages import Message, say
 from tabane.text.invisible_characters import cleaned, has_unseen
-
-HIDDEN = "hidden-text"
 
 MOST_HIDDEN = 2_000
 """Invisible characters up to which each is judged by the text around it; more are hidden text in any case."""

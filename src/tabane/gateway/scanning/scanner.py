@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator
 from tabane.gateway.scanning.definition_texts import DefinitionTexts, definition_texts
 from tabane.gateway.scanning.encoded_payloads import decoded_payloads
 from tabane.gateway.scanning.evidence import HIGH, MEDIUM, Passage, heaviest, hits_of, stuffed, words_of
-from tabane.gateway.scanning.findings import SEVERITIES, Finding, Kind, Severity, excerpt_of
-from tabane.gateway.scanning.hidden_characters import HIDDEN, visible
+from tabane.gateway.scanning.findings import HIDDEN, SEVERITIES, Finding, Kind, Severity, excerpt_of
+from tabane.gateway.scanning.hidden_characters import visible
 from tabane.gateway.scanning.languages import signals_for
 from tabane.gateway.scanning.lookalikes import KnownNames, lookalike
 from tabane.gateway.scanning.shadowing import SHADOWING, shadowing

@@ -51,7 +51,7 @@ _MIXED = re.compile(
 _LEET = str.maketrans("013457@$!|", "oieastasil")
 _DIGIT_INSIDE = re.compile(r"[a-z][013457@$!|]+[a-z]")
 _WRITTEN_LEET = re.compile(
-    r"(?<![\w@$])(?=[\w@$!|]*[a-z])(?=[\w@$!|]*[0134@$5!|])[a-z0134@$57!|]{4,24}(?![\w@$])"
+    r"(?<![\w@$])(?=[\w@$!|]{0,40}[a-z])(?=[\w@$!|]{0,40}[0134@$5!|])[a-z0134@$57!|]{4,24}(?![\w@$])"
 )
 _SPACED = re.compile(r"(?<![^\W_])(?:[^\W_][ .*_-]{1,2}){7,}[^\W_](?![^\W_])")
 _ORDERS = re.compile(
