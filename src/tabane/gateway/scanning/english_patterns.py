@@ -21,11 +21,12 @@ _USER = (
     r"(?:the |this |that |your |any |our |end[- ])?"
     r"(?:users?|humans?|operators?|persons?|people|anyone|anybody|customers?|owners?|them|him|her|reviewers?|reader)\b"
 )
-_TELL = any_of(
+_TELLING = (
     "tell telling mention mentioning inform informing notify notifying alert alerting warn warning inform "
     "disclose disclosing reveal revealing acknowledge acknowledging announce announcing explain explaining "
     "discuss discussing report reporting let letting bother bothering disturb alarm alarming"
 )
+_TELL = any_of(_TELLING)
 _ACT = any_of(
     "read send include forward append copy upload attach collect call invoke transmit pass add bcc execute run "
     "fetch post open extract gather insert replace change redirect record harvest exfiltrate log leak embed use"
@@ -59,7 +60,7 @@ ENGLISH: tuple[Signal, ...] = (
         rf"{_NOT} (?:\w+ ){{0,2}}?{_TELL} (?:to )?(?:{_gap(3)}(?:this|it|these|that|about|anything|any of|the (?:step|file|action|call|"
         rf"process|check|instruction|operation|read|access|transfer|change|fact|existence|content|detail|reason|note|copy|bcc|forward)\w*)"
         rf"{_gap(5)})?(?:(?:to|with) )?{_USER}(?! (?:to|for|if|when|how|which|what|where|whether)\b)",
-        _SECRECY_WORDS, _PEOPLE,
+        _SECRECY_WORDS, _PEOPLE, _TELLING,
     ),
     signal(
         Sign.SECRECY, 4,
@@ -146,13 +147,18 @@ ENGLISH: tuple[Signal, ...] = (
         r"|\b(?:developer|debug|maintenance|admin|administrator|god|dan|unrestricted|jailbreak|root|sudo|diagnostic) mode (?:is )?(?:now )?(?:enabled|activated|active|on\b|unlocked)"
         r"|\b(?:enter|entering|switch to|activate|enable|assume) (?:developer|god|dan|unrestricted|jailbreak|root|sudo) (?:mode|access)\b"
         r"|\byour (?:new|real|true|actual|only) (?:role|task|goal|objective|purpose|instructions?|job|mission|directive)\b",
-        "now mode your point moment access",
+        anchors=(
+            "you are now", "from now on", "from this point", "from this moment", " mode", " access", "your new ", "your real ",
+            "your true ", "your actual ", "your only ",
+        ),
     ),
     signal(
         Sign.EXCLUSIVE, 3,
         r"\b(?:do not|don't|never|stop|avoid|cease|must not|should not) (?:ever )?(?:use|call|using|calling|invoke|trust|select|rely on|relying on|consider|choose) (?:any |the |all )?(?:other|alternative|similar|competing|native|official|original|previous|existing)(?: \w+){0,2}? (?:tools?|servers?|functions?|mcp|search|one|ones|version)\b"
         r"|\b(?:all|any|every) other (?:\w+ )?(?:tools?|servers?) (?:are|is|have|has|should|must)\b|\b(?:highest|top|absolute|maximum|first) priority\b.{0,60}\b(?:tool|call|use)\b|\bthe only (?:\w+ )?(?:tool|server|function) (?:you|that (?:should|must|may))",
         "do don't never stop avoid cease not all any every priority only",
+        "other alternative similar competing native official original previous existing priority only",
+        "tool tools server servers function functions mcp search one ones version call use",
     ),
     signal(
         Sign.REDIRECT, 4,
@@ -165,17 +171,26 @@ ENGLISH: tuple[Signal, ...] = (
         rf"\b(?:change|replace|set|redirect|modify|alter|substitute|swap|rewrite|switch|override|overwrite|send|route|direct|reroute|changed|replaced|modified|substituted|rewritten|redirected)\b {_gap(4)}(?:recipients?|wallet|payee|beneficiary|destination|iban|receiver|bank account|account number|phone number|to address|e-?mail address|deposit address|"
         rf"recipient's \w+|payment address|amount|reply-to|branch|remote|repository)\b {_gap(5)}(?:to|with|by|instead|into)\b [\"'(]?(?:[\w.+-]{{1,64}}+@|\+?\d|0x|https?:|[\w.-]{{1,64}}\.\w|the (?:attacker|following|address)|this|attacker|our|my|[a-z]{{2}}\d{{2}}|bc1)",
         "change replace set redirect modify alter substitute swap rewrite switch override overwrite send route direct reroute changed replaced modified substituted rewritten redirected",
+        "recipient recipients recipient's wallet payee beneficiary destination iban receiver account number address amount "
+        "reply-to branch remote repository",
     ),
     signal(
         Sign.REDIRECT, 3,
         r"\b(?:all|any|every|each|outgoing|outbound) (?:\w+ ){0,2}(?:e-?mails?|messages?|payments?|transfers?|transactions?|requests?|files?|data|results?|outputs?|responses?|quer(?:y|ies)|credentials) (?:must|should|need to|have to|shall|will) (?:also |first |be |always ){0,4}(?:be )?(?:sent|go|forwarded|directed|routed|copied|redirected|proxied|bcc'd|cc'd|posted|uploaded|pass|include)\b"
         r"|\b(?:real|actual|intended) (?:recipient|destination|address)\b",
         "all any every each outgoing outbound real actual intended",
+        "sent go forwarded directed routed copied redirected proxied bcc'd cc'd posted uploaded pass include recipient "
+        "destination address",
     ),
     signal(
         Sign.PERSISTENCE, 3,
         rf"\b(?:add|write|append|modify|update|create|insert|save|edit|store|persist|inject|install)\b {_gap(10)}(?:to|into|in|the|of)? ?(?:~/\.(?:bashrc|zshrc|profile|bash_profile)|\.bashrc|\.zshrc|crontab|authorized_keys|claude\.md|agents\.md|\.cursorrules|mcp\.json|claude_desktop_config\S*|startup (?:scripts?|folder)|/etc/hosts|git hooks?|pre-commit hook|your (?:long-term )?memory|system prompt|launchagents|systemd|sudoers)\b",
         "add write append modify update create insert save edit store persist inject install",
+        anchors=(
+            "bashrc", "zshrc", "~/.profile", "bash_profile", "crontab", "authorized_keys", "claude.md", "agents.md", ".cursorrules",
+            "mcp.json", "claude_desktop_config", "startup", "/etc/hosts", "git hook", "pre-commit", "memory", "system prompt",
+            "launchagents", "systemd", "sudoers",
+        ),
     ),
     signal(
         Sign.OUTPUT, 3,

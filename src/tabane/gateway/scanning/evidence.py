@@ -21,7 +21,7 @@ PASSAGE = 450
 
 _MOST_HITS = 200
 
-_WORDS = re.compile(r"\w[\w'/-]*")
+_WORDS = re.compile(r"\w[\w'-]*")
 _NEGATED = re.compile(
     r"\b(?:not|never|don't|avoid|without|cannot|must not|nor|refuses? to|rather than|no|stop|prevents?|against) (?:\S+ ){0,4}$"
 )

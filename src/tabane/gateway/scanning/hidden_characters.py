@@ -45,10 +45,11 @@ class VisibleText(NamedTuple):
 
 def visible(text: str) -> VisibleText:
     """Return a text without invisible characters, with what they spell and the findings about them."""
-    if len(text) < 30 and text.isascii() and text.isprintable():
+    plain = text.isascii() and text.isprintable()
+    if plain and len(text) < 30:
         return VisibleText(text, (), ())  # most names and values
     findings = list(_unshown(text))
-    if not has_unseen(text):
+    if plain or not has_unseen(text):
         return VisibleText(text, (), tuple(findings))
     decoded = tuple(hidden for hidden in (_tagged(text), _selected(text)) if hidden)
     findings.extend(_characters(text, decoded))
@@ -97,10 +98,14 @@ def _unshown(text: str) -> Iterator[Finding]:
 
 def _may_be_pushed(text: str) -> bool:
     """Return whether a text has blanks in a row: the expression looks at each character, tried last."""
-    return len(text) >= _FEW and (text.count("\n") >= 20 or any(two in text for two in _TWO_BLANKS))
+    if len(text) < _FEW:
+        return False
+    blanks = _TWO_BLANKS_OF_ASCII if text.isascii() else _TWO_BLANKS
+    return text.count("\n") >= 20 or any(two in text for two in blanks)
 
 
 _FEW = 20
+_TWO_BLANKS_OF_ASCII = ("  ", " \t", "\t ", "\t\t")
 _TWO_BLANKS = tuple(one + other for one in " \t\u3000\u00a0" for other in " \t\u3000\u00a0")
 
 

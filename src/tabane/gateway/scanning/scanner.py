@@ -24,7 +24,6 @@ ORDERS, EXFILTRATION = "orders", "exfiltration"
 _ENCODED = 2
 """Weight of a passage that was encoded from which it is a finding: nobody encodes what harms nobody."""
 
-_BLANKS = re.compile(r"\s+")
 _MARKS = str.maketrans({"*": None, "`": None, "\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"'})
 _JOINTS = re.compile(r"[_\-.]+|(?<=[a-z])(?=[A-Z])")
 
@@ -91,14 +90,16 @@ class _ReadDefinition:
         return heaviest(text, [*hits, *stuffed(hits, self._asked)])
 
     def _seen(self, text: str) -> str:
+        if text.isidentifier() and text.isascii():
+            return text  # most names and values
         seen = visible(text)
         self._found.extend(seen.findings)
         self._hidden.extend(seen.decoded)
         if seen.text.isascii():
-            return _BLANKS.sub(" ", seen.text.translate(_MARKS))
+            return _in_a_line(seen.text.replace("*", "").replace("`", ""))
         plain = unicodedata.normalize("NFKC", seen.text)
         self._disguised.extend(disguised_words(plain))
-        return _BLANKS.sub(" ", undisguised(plain).translate(_MARKS))
+        return _in_a_line(undisguised(plain).translate(_MARKS))
 
     def findings(self) -> Iterator[Finding]:
         yield from self._found
@@ -115,7 +116,7 @@ class _ReadDefinition:
 
     def _encoded(self, plain: int) -> Iterator[Finding]:
         for text in (*self._hidden, *decoded_payloads(self._whole, self._words)):
-            if self._weight(_BLANKS.sub(" ", text).lower()).weight >= _ENCODED:
+            if self._weight(_in_a_line(text).lower()).weight >= _ENCODED:
                 yield Finding(
                     HIDDEN, "high", say("It contains encoded orders to the model."), excerpt_of(text)
                 )
@@ -126,6 +127,10 @@ class _ReadDefinition:
             yield Finding(
                 HIDDEN, "high", say("It spells orders to the model in a disguise."), excerpt_of(disguised)
             )
+
+
+def _in_a_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _sentence(name: str) -> str:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import NamedTuple
 
 from tabane.gateway.scanning.english_words import WordMeaning, meanings
 from tabane.gateway.scanning.signals import Hit, Sign
@@ -17,9 +16,12 @@ LONGEST_SENTENCE = 80
 """Words after which a sentence ends in any case."""
 
 _TOKENS = re.compile(
-    r"[\w$~%](?:[\w$~%/@'\\+-]|[.:=](?=[\w/\\~]))*|\.[/\w](?:[\w/~$-]|\.(?=\w))*|[.!?;](?=[\s\"')\]]|$)|\n|/\w(?:[\w/~$-]|\.(?=\w))*"
+    r"[\w$~%][\w$~%/@'\\+-]*+(?:[.:=](?=[\w/\\~])[\w$~%/@'\\+-]*+)*+|\.[/\w][\w/~$-]*+(?:\.(?=\w)[\w/~$-]*+)*+"
+    r"|[.!?;](?=[\s\"')\]]|$)|\n|/\w[\w/~$-]*+(?:\.(?=\w)[\w/~$-]*+)*+"
 )
-_ENDS = frozenset(".!?;\n")
+_END = -1
+"""Stands for the end of a sentence among the meanings of its words."""
+
 _PATH = re.compile(
     r"(?:~|\$home|%userprofile%|/home/|/root|/users/).{0,80}/\.\w|^\.?ssh[/\\]|id_(?:rsa|ed25519|ecdsa|dsa)|authorized_keys|(?:^|[~/\\])\.aws(?:/|$)|/etc/(?:passwd|shadow|sudoers)"
     r"|mcp\.json|claude_desktop_config|(?:^|/)\.env$|(?:^|/)\.env\.\w+$|\.netrc|\.npmrc|\.pypirc|\.git-credentials|\.git/config|\.kube/|kubeconfig|\.docker/config|keychain|wallet\.dat|cookies\.sqlite"
@@ -150,94 +152,104 @@ RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 
-class Word(NamedTuple):
-    """A word with a meaning: its place among the words of its text, and its place in the text."""
-
-    place: int
-    start: int
-    end: int
-    means: int
-
-
-class WordReader:
-    """Reads the words of a text that mean something to the rules, sentence by sentence.
+def word_hits(text: str, own: str, names: Collection[str]) -> list[Hit]:
+    """Return what the rules find in a text, in small letters.
 
     ``own`` is the name of the tool itself; ``names`` are those of its parameters, in small letters.
     """
-
-    def __init__(self, own: str, names: Collection[str]) -> None:
-        self._own, self._names = own.lower(), names
-
-    def sentences(self, text: str) -> Iterator[list[Word]]:
-        """Yield the words of each sentence that has any."""
-        known, pairs = _known(), _pairs()
-        words: list[Word] = []
-        place = begun = 0
-        before = ""
-        for found in _TOKENS.finditer(text):
-            token = found[0]
-            ends = token in _ENDS
-            if ends or place - begun > LONGEST_SENTENCE:
-                if words:
-                    yield words
-                words, begun, before = [], place, ""
-                if ends:
-                    continue
-            if token[-1] == "'":
-                token = token.rstrip("'")
-            place += 1
-            means = known.get(token) or self._unknown(token)
-            if token in pairs:
-                means |= pairs[token].get(before, 0)
-            before = token
-            if means:
-                words.append(Word(place, found.start(), found.end(), means))
-        if words:
-            yield words
-
-    def _unknown(self, token: str) -> int:
-        if token == self._own:
-            return int(M.SELF)
-        if token in self._names:
-            return int(M.FIELD)
-        if token.isalpha():
-            return 0
-        if _SERVICE.search(token):
-            return int(M.SERVICE)
-        if _PATH.search(token):
-            return int(M.PATH | M.KEY_FILE if _KEY_FILE.search(token) else M.PATH)
-        if _KEY_NAME.search(token):
-            return int(M.SECRET | M.KEY_NAME)
-        return int(M.TOOL_NAME) if _TOOL_NAME.search(token) else 0
-
-
-def word_hits(text: str, own: str, names: Collection[str]) -> list[Hit]:
-    """Return what the rules find in a text, in small letters."""
-    hits: list[Hit] = []
-    for words in WordReader(own, names).sentences(text):
+    found: list[tuple[Rule, int, int]] = []
+    for sentence in _sentences(_meanings_in(_TOKENS.findall(text), own.lower(), names)):
         present = 0
-        for word in words:
-            present |= word.means
+        for _, means in sentence:
+            present |= means
         for one in _possible(present):
-            hits.extend(_matches(one, words))
-    return hits
+            found.extend((one, first, last) for first, last in _matches(one, sentence))
+    if not found:
+        return []
+    spans = [token.span() for token in _TOKENS.finditer(text)]
+    return [Hit(spans[first][0], spans[last][1], one.sign, one.weight) for one, first, last in found]
 
 
-def _matches(one: Rule, words: Sequence[Word]) -> Iterator[Hit]:
-    """Yield where the words of a rule are, in one pass: the latest beginning is the nearest."""
+def _meanings_in(tokens: Sequence[str], own: str, names: Collection[str]) -> list[int]:
+    """Return what each word of a text means, 0 for nothing."""
+    known, pairs, words = _Meanings.of_all_texts(), _pairs(), _words()
+    means = list(map(known.__getitem__, tokens))
+    for at, token in enumerate(tokens):
+        if token in names or token == own:
+            if token not in words:
+                means[at] = int(M.SELF if token == own else M.FIELD)
+        elif token in pairs and at:
+            means[at] |= pairs[token].get(tokens[at - 1], 0)
+    return means
+
+
+def _sentences(means: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
+    """Yield the words of each sentence that mean something: the place of each, and its meaning."""
+    begun, words = 0, list[tuple[int, int]]()
+    for place, each in enumerate(means):
+        if not each:
+            continue
+        if each == _END or place - begun > LONGEST_SENTENCE:
+            if words:
+                yield words
+                words = []
+            begun = place + 1 if each == _END else place
+        if each != _END:
+            words.append((place, each))
+    if words:
+        yield words
+
+
+class _Meanings(dict[str, int]):
+    """What words mean by themselves, the ends of sentences, and what else words mean by their form.
+
+    Words that no list has are remembered, so that each is looked at once.
+    """
+
+    @staticmethod
+    @cache
+    def of_all_texts() -> _Meanings:
+        return _Meanings(_words() | dict.fromkeys(".!?;\n", _END))
+
+    def __missing__(self, token: str) -> int:
+        word = token.rstrip("'")
+        means = self[word] if word != token and word in self else _by_form(word)
+        if len(self) < MOST_REMEMBERED and len(token) <= _LONGEST_REMEMBERED:
+            self[token] = means
+        return means
+
+
+MOST_REMEMBERED, _LONGEST_REMEMBERED = 16_384, 40
+"""Words whose meaning is remembered, and letters of each."""
+
+
+def _by_form(token: str) -> int:
+    if token.isalpha():
+        return 0
+    if _SERVICE.search(token):
+        return int(M.SERVICE)
+    if _PATH.search(token):
+        return int(M.PATH | M.KEY_FILE if _KEY_FILE.search(token) else M.PATH)
+    if _KEY_NAME.search(token):
+        return int(M.SECRET | M.KEY_NAME)
+    return int(M.TOOL_NAME) if _TOOL_NAME.search(token) else 0
+
+
+def _matches(one: Rule, words: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the places of the first and the last word of a rule. The latest beginning is the nearest."""
     last: list[tuple[int, int] | None] = [None] * len(one.steps)
     final = len(one.steps) - 1
-    for word in words:
+    for place, means in words:
         for at in range(final, -1, -1):
             meaning, gap = one.steps[at]
-            if not word.means & meaning:
+            if not means & meaning:
                 continue
-            before = last[at - 1] if at else (word.place - gap, word.start)
-            if before is None or word.place - before[0] > gap or (at and word.place == before[0]):
+            before = last[at - 1] if at else (place - gap, place)
+            if before is None or place - before[0] > gap or (at and place == before[0]):
                 continue
-            last[at] = (word.place, before[1])
+            last[at] = (place, before[1])
             if at == final:
-                yield Hit(before[1], word.end, one.sign, one.weight)
+                yield before[1], place
                 break
 
 
@@ -257,5 +269,5 @@ def _pairs() -> dict[str, dict[str, int]]:
 
 
 @cache
-def _known() -> dict[str, int]:
+def _words() -> dict[str, int]:
     return meanings()
