@@ -154,11 +154,15 @@ ENGLISH: tuple[Signal, ...] = (
     ),
     signal(
         Sign.EXCLUSIVE, 3,
-        r"\b(?:do not|don't|never|stop|avoid|cease|must not|should not) (?:ever )?(?:use|call|using|calling|invoke|trust|select|rely on|relying on|consider|choose) (?:any |the |all )?(?:other|alternative|similar|competing|native|official|original|previous|existing)(?: \w+){0,2}? (?:tools?|servers?|functions?|mcp|search|one|ones|version)\b"
-        r"|\b(?:all|any|every) other (?:\w+ )?(?:tools?|servers?) (?:are|is|have|has|should|must)\b|\b(?:highest|top|absolute|maximum|first) priority\b.{0,60}\b(?:tool|call|use)\b|\bthe only (?:\w+ )?(?:tool|server|function) (?:you|that (?:should|must|may))",
-        "do don't never stop avoid cease not all any every priority only",
-        "other alternative similar competing native official original previous existing priority only",
-        "tool tools server servers function functions mcp search one ones version call use",
+        r"\b(?:do not|don't|never|stop|avoid|cease|must not|should not) (?:ever )?(?:use|call|using|calling|invoke|trust|select|rely on|relying on|consider|choose) (?:any |the |all )?(?:other|alternative|similar|competing|native|official|original|previous|existing)(?: \w+){0,2}? (?:tools?|servers?|functions?|mcp|search|one|ones|version)\b",
+        "do don't never stop avoid cease not", "use call using calling invoke trust select rely relying consider choose",
+        "other alternative similar competing native official original previous existing",
+        "tool tools server servers function functions mcp search one ones version",
+    ),
+    signal(
+        Sign.EXCLUSIVE, 3,
+        r"\b(?:all|any|every) other (?:\w+ )?(?:tools?|servers?) (?:are|is|have|has|should|must)\b|\b(?:highest|top|absolute|maximum|first) priority\b.{0,60}\b(?:tool|call|use)\b|\bthe only (?:\w+ )?(?:tool|server|function) (?:you|that (?:should|must|may))",
+        "other priority only", "tool tools server servers function call use",
     ),
     signal(
         Sign.REDIRECT, 4,

@@ -94,9 +94,7 @@ def compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def signal(
-    sign: Sign, weight: int, pattern: str, *needs: str, anchors: tuple[str, ...] = ()
-) -> Signal:
+def signal(sign: Sign, weight: int, pattern: str, *needs: str, anchors: tuple[str, ...] = ()) -> Signal:
     """Return a signal. Each of ``needs`` is a set of words with blanks between them."""
     words = tuple(frozenset(needed.split()) for needed in needs)
     return Signal(sign, weight, compiled(pattern), words, anchors)

@@ -166,20 +166,23 @@ def word_hits(text: str, own: str, names: Collection[str]) -> list[Hit]:
             found.extend((one, first, last) for first, last in _matches(one, sentence))
     if not found:
         return []
-    spans = [token.span() for token in _TOKENS.finditer(text)]
-    return [Hit(spans[first][0], spans[last][1], one.sign, one.weight) for one, first, last in found]
+    tokens = list(_TOKENS.finditer(text))
+    return [
+        Hit(tokens[first].start(), tokens[last].end(), one.sign, one.weight) for one, first, last in found
+    ]
 
 
 def _meanings_in(tokens: Sequence[str], own: str, names: Collection[str]) -> list[int]:
     """Return what each word of a text means, 0 for nothing."""
-    known, pairs, words = _Meanings.of_all_texts(), _pairs(), _words()
-    means = list(map(known.__getitem__, tokens))
-    for at, token in enumerate(tokens):
-        if token in names or token == own:
-            if token not in words:
-                means[at] = int(M.SELF if token == own else M.FIELD)
-        elif token in pairs and at:
-            means[at] |= pairs[token].get(tokens[at - 1], 0)
+    pairs, words = _pairs(), _words()
+    means = list(map(_Meanings.of_all_texts().__getitem__, tokens))
+    special = {own, *names}.difference(words).union(pairs)
+    for at in [at for at, token in enumerate(tokens) if token in special]:
+        token = tokens[at]
+        if token in pairs:
+            means[at] |= pairs[token].get(tokens[at - 1], 0) if at else 0
+        else:
+            means[at] = int(M.SELF if token == own else M.FIELD)
     return means
 
 
