@@ -176,13 +176,14 @@ def _meanings_in(tokens: Sequence[str], own: str, names: Collection[str]) -> lis
     """Return what each word of a text means, 0 for nothing."""
     pairs, words = _pairs(), _words()
     means = list(map(_Meanings.of_all_texts().__getitem__, tokens))
-    special = {own, *names}.difference(words).union(pairs)
+    own_words = {own, *names}.difference(words)
+    special = own_words.union(pairs)
     for at in [at for at, token in enumerate(tokens) if token in special]:
         token = tokens[at]
-        if token in pairs:
-            means[at] |= pairs[token].get(tokens[at - 1], 0) if at else 0
-        else:
+        if token in own_words:
             means[at] = int(M.SELF if token == own else M.FIELD)
+        if token in pairs and at:
+            means[at] |= pairs[token].get(tokens[at - 1], 0)
     return means
 
 
