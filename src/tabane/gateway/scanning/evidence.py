@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from tabane.gateway.scanning.signals import Hit, Sign, Signal
@@ -37,6 +37,7 @@ _WANTED = frozenset({Sign.SECRETS, Sign.CONVERSATION})
 _WAYS = frozenset({Sign.STUFFING, Sign.CHANNEL, Sign.REDIRECT})
 
 
+_STUFFED, _MUCH_WANTED = 2, 3
 _COMMON = frozenset({Sign.ORDER, Sign.PRESSURE, Sign.ADDRESS, Sign.EXCLUSIVE, Sign.OTHER_TOOL, Sign.STUFFING})
 _MUCH = 9
 """Weight of common signs alone that is evidence all the same."""
@@ -134,10 +135,16 @@ def weigh(signals: Iterable[tuple[Sign, int]]) -> int:
     return grave + common + (1 if complete else 0)
 
 
+def highest_weight(signals: Collection[tuple[Sign, int]]) -> int:
+    """Return the weight that no passage exceeds, of a text in which these signals are."""
+    wanted = any(sign in _WANTED and weight >= _MUCH_WANTED for sign, weight in signals)
+    return weigh([*signals, (Sign.STUFFING, _STUFFED)] if wanted else signals)
+
+
 def stuffed(hits: Iterable[Hit], start: int) -> list[Hit]:
     """Return that the parameters, whose texts begin at ``start``, take what they ask for."""
     return [
-        Hit(hit.start, hit.end, Sign.STUFFING, 2)
+        Hit(hit.start, hit.end, Sign.STUFFING, _STUFFED)
         for hit in hits
-        if hit.start >= start and hit.sign in _WANTED and hit.weight >= 3
+        if hit.start >= start and hit.sign in _WANTED and hit.weight >= _MUCH_WANTED
     ]

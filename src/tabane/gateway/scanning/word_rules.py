@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 from tabane.gateway.scanning.english_words import WordMeaning, meanings
 from tabane.gateway.scanning.signals import Hit, Sign
@@ -152,23 +153,36 @@ RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 
-def word_hits(text: str, own: str, names: Collection[str]) -> list[Hit]:
-    """Return what the rules find in a text, in small letters.
+class MatchedRule(NamedTuple):
+    """A rule, and the numbers of the first and the last word of the text that it matches."""
+
+    rule: Rule
+    first: int
+    last: int
+
+
+def matched_rules(text: str, own: str, names: Collection[str]) -> list[MatchedRule]:
+    """Return the rules that a text, in small letters, matches.
 
     ``own`` is the name of the tool itself; ``names`` are those of its parameters, in small letters.
     """
-    found: list[tuple[Rule, int, int]] = []
+    found: list[MatchedRule] = []
     for sentence in _sentences(_meanings_in(_TOKENS.findall(text), own.lower(), names)):
         present = 0
         for _, means in sentence:
             present |= means
         for one in _possible(present):
-            found.extend((one, first, last) for first, last in _matches(one, sentence))
-    if not found:
+            found.extend(MatchedRule(one, first, last) for first, last in _matches(one, sentence))
+    return found
+
+
+def word_hits(text: str, matched: Sequence[MatchedRule]) -> list[Hit]:
+    """Return where in the text the rules match."""
+    if not matched:
         return []
     tokens = list(_TOKENS.finditer(text))
     return [
-        Hit(tokens[first].start(), tokens[last].end(), one.sign, one.weight) for one, first, last in found
+        Hit(tokens[first].start(), tokens[last].end(), one.sign, one.weight) for one, first, last in matched
     ]
 
 
