@@ -59,9 +59,24 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(_WORDS.findall(text))
 
 
-def hits_of(text: str, words: frozenset[str], signals: Iterable[Signal]) -> list[Hit]:
-    """Return what the signals find in a text, at most 200 times each."""
-    return [hit for signal in signals if signal.may_be_in(text, words) for hit in _found(text, signal)]
+def hits_of(
+    text: str, candidates: Collection[Signal], known: Collection[tuple[Sign, int]], least: int
+) -> list[Hit] | None:
+    """Return what the candidates find, at most 200 times each; None if all of it weighs less than ``least``.
+
+    ``known`` are signs and weights that were found already. The search ends when it cannot become enough.
+    """
+    hits: list[Hit] = []
+    found = set(known)
+    ordered = sorted(candidates, key=lambda one: one.weight, reverse=True)
+    for number, one in enumerate(ordered):
+        if highest_weight(found.union((left.sign, left.weight) for left in ordered[number:])) < least:
+            return None
+        new = list(_found(text, one))
+        if new:
+            hits += new
+            found.add((one.sign, one.weight))
+    return hits if highest_weight(found) >= least else None
 
 
 def _found(text: str, signal: Signal) -> Iterable[Hit]:

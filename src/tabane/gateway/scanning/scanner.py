@@ -14,7 +14,6 @@ from tabane.gateway.scanning.evidence import (
     NO_PASSAGE,
     Passage,
     heaviest,
-    highest_weight,
     hits_of,
     stuffed,
     words_of,
@@ -98,11 +97,11 @@ class _ReadDefinition:
         """Return the passage with the most evidence; none if all signals weigh less than ``least``."""
         words = words_of(text) if words is None else words
         matched = matched_rules(text, self._name, self._names)
-        hits = hits_of(text, words, signals_for(text, words))
-        signs = {(one.rule.sign, one.rule.weight) for one in matched} | {(h.sign, h.weight) for h in hits}
-        if highest_weight(signs) < least:
+        candidates = [one for one in signals_for(text, words) if one.may_be_in(text, words)]
+        found = hits_of(text, candidates, {(one.rule.sign, one.rule.weight) for one in matched}, least)
+        if found is None:
             return NO_PASSAGE
-        hits = [*word_hits(text, matched), *hits]
+        hits = [*word_hits(text, matched), *found]
         return heaviest(text, [*hits, *stuffed(hits, self._asked)])
 
     def _seen(self, text: str) -> str:
