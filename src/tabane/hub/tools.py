@@ -29,7 +29,7 @@ from tabane.hub.cages import cages_of
 from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_tools
 from tabane.hub.clients.task_calls import TaskParts
 from tabane.hub.clients.tool_calls import as_failure, as_result
-from tabane.hub.definition_scanner import definition_scanner
+from tabane.hub.definition_scanning import definition_scans
 from tabane.hub.own_tools import CallerLimits, KeptDomains, held, idle
 from tabane.hub.questions.questions import HubQuestions
 from tabane.hub.servers import FileFollower, limits_of
@@ -128,7 +128,7 @@ def gateway_of(
         extensions=carried(settings.extensions),
         chain=chain,
         logins=logins,
-        judges=definition_scanner,
+        scans=definition_scans(environment, errors=2),
         hold=hold_of(settings),
     )
     _screen(gateway, settings, servers)
