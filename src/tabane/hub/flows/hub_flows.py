@@ -74,6 +74,9 @@ class HubFlows:
             self._pairs = PairFile(self.home)
         return self._pairs
 
+    def has_server(self, name: str) -> bool:
+        return self._gateway.servers.get(name) is not None
+
     def allow(self, holder: str, pair: str) -> None:
         """Allow a pair for all later calls of a holder. Raises StoreError."""
         self.pairs.allow(holder, pair)
