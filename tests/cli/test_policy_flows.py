@@ -1,4 +1,4 @@
-"""`tabane policy` on a real hub: what an assistant has read, what is asked about, and how a person decides."""
+"""`tabane policy` on a real hub: what an assistant has read, what is asked about, and what a person says."""
 
 from __future__ import annotations
 
@@ -159,6 +159,41 @@ def test_an_allowed_pair_is_remembered_and_taken_back(user: PolicyUser) -> None:
     assert (again.status, again.out) == (1, "pages>mail was not allowed.\n")
     with user.connected() as line:
         assert held(line, "mail__send_email", **BODY) != ""
+
+
+def test_documents_keep_their_labels_in_a_backup_and_so_do_pairs(
+    user: PolicyUser, site: Site, tmp_path: Path
+) -> None:
+    with user.connected() as line:
+        line.text("put_document", filepath="own.md", text="My own words about cats.")
+        line.text("read_url_content", url=user.page)
+        line.text("put_document", filepath="copied.md", text="Words about dogs from a page.")
+    assert user.policy("allow", "documents>mail").succeeded
+    archive = str(tmp_path / "backup.tar.gz")
+    assert user.run("backup", archive).succeeded
+    (tmp_path / "other").mkdir()
+    other = PolicyUser(tmp_path / "other", site)
+    other.servers.unlink()
+    try:
+        assert other.run("restore", archive).succeeded
+        other.begin()
+        assert other.json("policy", "trails")["results"] == []  # what was read there, not here
+        with other.connected() as line:
+            line.text("get_document", filepath="own.md")
+            assert held(line, "files__delete_file", path="x") == ""
+            line.text("search_everything", query="dogs from a page")
+            assert "copied.md" in held(line, "files__delete_file", path="x")
+            assert held(line, "mail__send_email", **BODY) == ""
+        [row] = other.json("policy", "trails")["results"]
+        assert row["untrusted"] == {"documents": "document copied.md"}
+        assert other.policy("forget").succeeded
+        with other.connected() as line:
+            line.text("put_document", filepath="copied.md", text="Words about dogs from a page.")
+            line.text("get_document", filepath="copied.md")
+            assert held(line, "files__delete_file", path="x") != ""
+    finally:
+        other.run("stop")
+        other.close()
 
 
 def test_pairs_of_a_key_hold_for_the_key_alone(user: PolicyUser) -> None:
