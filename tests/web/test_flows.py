@@ -160,6 +160,23 @@ def test_a_policy_that_is_off_or_strict_says_so(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_with_a_passphrase_nothing_is_forgotten_before_the_page_is_unlocked(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with web_hub(tmp_path, servers(tmp_path), approval_wait=0) as here:
+            person = await signed_in(here)
+            line = await reader(here, "claude")
+            await operate(here, "set_passphrase", passphrase="correct horse")
+            for path in ("forget", "forget-all"):
+                locked = await post(person, f"/flows/-/{path}", holder="local", client="claude", cwd="/work")
+                assert locked.status == 403
+                assert "passphrase" in text(locked)
+            assert await is_held(line)
+            assert (await post(person, "/approvals/-/unlock", passphrase="correct horse")).status < 400
+            assert "1 client forgotten." in text(await post(person, "/flows/-/forget-all"))
+
+    run(scenario)
+
+
 def test_a_key_without_administration_has_no_such_page(tmp_path: Path) -> None:
     async def scenario() -> None:
         access = GivenAccess("key:k", "mail__*")
