@@ -149,6 +149,7 @@ def _print_cage(terminal: Terminal, name: str, found: dict[str, Any] | None) -> 
 def _rows(found: dict[str, Any]) -> list[tuple[Message, Any]]:
     return [
         (say("image"), found["image"]),
+        (say("preset"), found["preset"]),
         (say("enforced by"), ", ".join(found["mechanism"])),
         (say("may change"), found["write"]),
         (say("may read"), found["read"]),
