@@ -209,7 +209,8 @@ def test_a_changed_list_is_announced_and_is_another(
 def test_long_lists_come_in_pages_that_survive_a_change(tmp_path: Path, version: Client) -> None:
     async def scenario() -> None:
         uris = [f"memo://{number}" for number in range(2500)]
-        async with running_hub(tmp_path, {"up": offering("legacy", "--uris", ",".join(uris))}) as here:
+        server = offering("legacy", "--uris", ",".join(uris))
+        async with running_hub(tmp_path, {"up": server}, list_wait=60) as here:
             line = await here.connect(version)
             seen: list[str] = []
             cursor: Json = {}
