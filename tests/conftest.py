@@ -13,7 +13,9 @@ from hypothesis import HealthCheck, settings
 # A machine that is busy with other things is no fault of what is tested, and the contract of the engine is
 # meant to be run by several classes.
 FINE = [HealthCheck.too_slow, HealthCheck.differing_executors]
-settings.register_profile("tabane", deadline=None, suppress_health_check=FINE)
+# The examples of a commit are always the same. TABANE_EXAMPLES=1000 looks further, before a release.
+EXAMPLES = int(os.environ.get("TABANE_EXAMPLES", "40"))
+settings.register_profile("tabane", deadline=None, max_examples=EXAMPLES, suppress_health_check=FINE)
 settings.load_profile("tabane")
 
 # A suite that was started with `nohup … &` ignores SIGINT and SIGHUP, and every process that a test starts

@@ -152,8 +152,11 @@ def test_a_silent_server_delays_only_itself(tmp_path: Path, silence: tuple[str, 
         limits = {"start_timeout": LONG, "probe_timeout": 0.2, "list_wait": 0.5, "restart_first": 0.05}
         async with running_hub(tmp_path, servers, **limits) as here:
             line = await here.connect()
-            found = await line.call("search_tools", query="echo", limit=20)
-            assert "other__echo" in text(found)
+
+            async def is_found() -> bool:
+                return "other__echo" in text(await line.call("search_tools", query="echo", limit=20))
+
+            await until(is_found, "the other server is listed")
             assert (await line.call("other__echo", n=1))["structuredContent"] == {"n": 1}
             if "--silent" not in silence:
                 await until(lambda: here.hub.gateway.catalogue.has("up"), "it was spoken to in its own era")
