@@ -73,7 +73,7 @@ filters = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(entries(), filters, st.integers(1, 20), st.integers(0, 30))
 def test_pages_are_those_of_a_scan(
     written: list[AuditEntry], wanted: EntryFilter, limit: int, offset: int
@@ -130,7 +130,7 @@ def test_counts_are_those_of_a_scan(written: list[AuditEntry], wanted: EntryFilt
         assert (found["earliest"] is None) == (not times)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(entries(), st.sampled_from(["tool", "server", "key", "client"]), st.sampled_from(["", "git", "*"]))
 def test_usage_is_that_of_a_scan(written: list[AuditEntry], by: str, server: str) -> None:
     with tempfile.TemporaryDirectory() as path:
@@ -207,7 +207,7 @@ class Story:
 STEPS = ("call", "call", "call", "rotate", "remove", "junk", "tear", "read", "lose_index", "begin_again")
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.sampled_from(STEPS), max_size=30))
 def test_whatever_happens_to_the_log_nothing_is_lost_or_doubled(steps: list[str]) -> None:
     with tempfile.TemporaryDirectory() as path:

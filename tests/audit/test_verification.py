@@ -196,7 +196,7 @@ def test_bytes_without_a_line_end_are_no_entry(home: Path) -> None:
     assert (report.intact, report.torn) == (True, 13)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=60)
 @given(data=st.data())
 def test_no_change_of_a_byte_goes_unnoticed(home: Path, data: st.DataObject) -> None:
     whole = files(home)[0].read_bytes()

@@ -130,7 +130,7 @@ def _ordered(operator: str, one: Any, other: Any) -> bool:
     return bool({"gt": one > other, "gte": one >= other, "lt": one < other, "lte": one <= other}[operator])
 
 
-@settings(max_examples=400)
+@settings(max_examples=120)
 @given(documents(), FILTERS)
 def test_a_filter_means_what_it_says(case: tuple[Document, Own], filters: Mapping[str, Any]) -> None:
     document, own = case

@@ -149,7 +149,7 @@ def _json(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
-Bridging.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+Bridging.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestBridging = Bridging.TestCase
 
 

@@ -399,7 +399,7 @@ def test_streams_and_persons_operations_are_no_tools() -> None:
 _DAYS = st.dates()
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(_DAYS, st.sampled_from(["{0}", "{0.year:04}{0.month:02}{0.day:02}", "{0.year:04}-{0.month}-{0.day}"]))
 def test_a_day_is_its_begin_or_its_end(day: Any, form: str) -> None:
     text = form.format(day)

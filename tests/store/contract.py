@@ -224,7 +224,7 @@ class RecordsContract:
 
         self.with_one(work)
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=60, deadline=None)
     @given(st.lists(RECORDS, max_size=20), st.lists(FILTERS, min_size=1, max_size=6))
     def test_filters_counts_and_facets_mean_what_they_say(
         self, records: list[Record], wheres: list[Filter]

@@ -134,7 +134,7 @@ class ExchangeContract:
 
         self.with_one(work, shape)
 
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=40, deadline=None)
     @given(st.lists(st.tuples(st.lists(RECORDS, max_size=10), _KEYS), max_size=5), st.booleans())
     def test_exchanges_leave_what_a_dict_would_hold(
         self, steps: list[tuple[list[Record], list[str]]], reopen: bool

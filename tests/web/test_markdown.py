@@ -99,7 +99,7 @@ PIECES = some.sampled_from([
 ])  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(some.lists(PIECES | some.text(max_size=8), max_size=40).map("".join), some.integers(2, 4))
 def test_only_listed_elements_and_attributes_occur_whatever_the_text(text: str, top: int) -> None:
     checked(text, top)

@@ -165,7 +165,7 @@ FORM_VALUES = st.dictionaries(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(JUNK, FORM_VALUES, JUNK)
 def test_no_schema_and_no_values_make_a_form_fail(schema: Any, values: Any, arguments: Any) -> None:
     form = read_schema(schema)
@@ -262,7 +262,7 @@ def _typed(schema: Json) -> st.SearchStrategy[Any]:
             )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_valid_arguments_pass_through_the_form_of_their_schema(data: st.DataObject) -> None:
     schema = data.draw(_object(SCHEMAS))

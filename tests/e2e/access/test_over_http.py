@@ -207,7 +207,7 @@ async def from_anywhere(world: World) -> HttpClient:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a network of addresses for this machine")
 @settings(
-    max_examples=150,
+    max_examples=60,
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

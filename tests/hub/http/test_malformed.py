@@ -25,7 +25,7 @@ PARAMS = (400, -32602)
 MISMATCH = (400, -32020)
 
 relaxed = settings(
-    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

@@ -44,7 +44,7 @@ def elements(draw: st.DrawFn, depth: int = 4) -> html.HtmlElement:
     return element
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(elements(), min_size=1, max_size=3), st.booleans())
 def test_every_tree_converts(trees: list[html.HtmlElement], links: bool) -> None:
     text = markdown(trees, "https://example.org/", links=links)
@@ -71,7 +71,7 @@ def worded(draw: st.DrawFn, depth: int = 4) -> html.HtmlElement:
     return element
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(worded())
 def test_no_word_is_lost_or_said_twice(tree: html.HtmlElement) -> None:
     # Parsed again, as a page would be: a browser's rules say where a word in a table stands.
@@ -82,7 +82,7 @@ def test_no_word_is_lost_or_said_twice(tree: html.HtmlElement) -> None:
     assert sorted(re.findall(r"w\d+x", text)) == words, (source, text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @example("<<p>*")
 @given(st.text(max_size=60))
 def test_text_comes_back_as_it_was(text: str) -> None:

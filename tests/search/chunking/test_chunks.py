@@ -106,7 +106,7 @@ PIECES = st.sampled_from(
 DOCUMENTS = st.lists(st.one_of(PIECES, st.text(max_size=12)), max_size=30).map("".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(DOCUMENTS, st.sampled_from(KINDS), st.integers(1, 80), st.sampled_from([Words, Characters]))
 def test_chunks_cover_the_text_and_hold_the_capacity(text: str, kind: Kind, capacity: int, kin: Any) -> None:
     measure = kin(capacity)

@@ -107,7 +107,7 @@ def agrees(text: str) -> None:
     assert outline.paths == paths(expected)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(LINES, max_size=12))
 @example(["- a", "", "# b"])
 @example(["> a", "==="])

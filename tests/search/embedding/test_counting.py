@@ -175,7 +175,7 @@ def test_the_estimate_is_neither_far_too_low_nor_far_too_high(tokenizer: Tokeniz
     assert 0.7 * count <= tokens <= 1.15 * count + 5
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(TABLES)
 def test_no_table_has_twice_as_many_tokens_as_estimated(tokenizer: Tokenizer, table: str) -> None:
     (tokens,) = expected(tokenizer, [table])

@@ -72,7 +72,7 @@ MATCHES: list[Match] = [
 ]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(TEXTS, TEXTS, st.sets(st.integers(1, 16), max_size=6), st.booleans())
 def test_tokens_as_numbers_are_found_as_tokens_are(
     first: list[str], second: list[str], gone: set[int], asked_before: bool

@@ -67,7 +67,7 @@ class VectorsContract:
 
         self.with_one(work)
 
-    @settings(max_examples=120, deadline=None)
+    @settings(max_examples=50, deadline=None)
     @given(st.lists(RECORDS, max_size=25), st.lists(QUERIES, min_size=1, max_size=4), st.integers(1, 8))
     def test_the_nearest_are_the_nearest(
         self, records: list[Record], queries: list[VectorQuery], limit: int
