@@ -18,7 +18,7 @@ from tests.store.dying import Nursery
 from tests.store.lexical.homes import embedded
 from tests.store.vectors.oracle import packed
 
-ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "200"))
+ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "60"))
 _PER_HOME = 25  # deaths that one store lives through
 
 

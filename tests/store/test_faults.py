@@ -29,7 +29,7 @@ from tests.store.shapes import SHAPE
 
 # How many processes are killed while writing; a quarter as many while migrating.
 NOW = len(MIGRATIONS)  # the version that is out
-ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "200"))
+ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "60"))
 _PER_HOME = 40  # deaths that one store lives through
 
 

@@ -23,7 +23,7 @@ from tests.store.lexical.homes import BODY, bodies, embedded, found, lexical
 from tests.store.model import all_of
 from tests.store.shapes import SHAPE
 
-ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "200")) // 2
+ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "60")) // 2
 _PER_HOME = 20
 
 

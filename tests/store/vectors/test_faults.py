@@ -31,7 +31,7 @@ from tests.store.vectors.lanes import BARE, RECORDS, SHAPE, of_generation, space
 from tests.store.vectors.oracle import SHAPE as OTHER
 from tests.store.vectors.oracle import packed
 
-ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "200")) // 2
+ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "60")) // 2
 _PER_HOME = 25
 
 
