@@ -126,8 +126,8 @@ def approval_required(approval: Approval) -> ApprovalRequired:
     """Return the error of a call that nobody has approved yet: who has to do what, and until when."""
     text = say(
         "{tool} was not called: a person has to approve this call first. {reason} Ask the user to approve it "
-        "on the web page (tabane open /approvals) or with: tabane approve {id}. Then call again with the same "
-        "arguments, within {minutes} {minutes:minute|minutes}.",
+        "on the web page (tabane open /approvals) or with: tabane approve {id}. Then call again with the "
+        "same arguments, within {minutes} {minutes:minute|minutes}.",
         tool=approval.binding.tool,
         reason=_joined([reason.message for reason in approval.reasons]),
         id=approval.id,
