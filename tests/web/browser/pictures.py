@@ -100,6 +100,7 @@ def write_docs(browsers: WebBrowsers) -> None:
     """Write the pictures of the documents, while an assistant is at work."""
     IMAGES.mkdir(exist_ok=True)
     show(browsers.page(), "/activity")  # from now on, calls are recorded for the page
+    browsers.home.must("policy", "allow", "chat>chat")  # the assistant reads messages and sends some
     with assistant(browsers.home) as someone:
         for _ in range(MINUTE):
             filled.work(someone)
