@@ -107,13 +107,13 @@ def shrunk(png: bytes) -> bytes:
 def write_docs(browsers: WebBrowsers) -> None:
     """Write the pictures of the documents, while an assistant is at work."""
     IMAGES.mkdir(exist_ok=True)
+    wait_until(lambda: is_searched_by_meaning(browsers.home), "everything has its vectors")
     show(browsers.page(), "/activity")  # from now on, calls are recorded for the page
     browsers.home.must("policy", "allow", "chat>chat")  # the assistant reads messages and sends some
     with assistant(browsers.home) as someone:
         for _ in range(MINUTE):
             filled.work(someone)
             time.sleep(1)
-        wait_until(lambda: is_searched_by_meaning(browsers.home), "everything has its vectors")
         for picture in DOCS:
             page = browsers.page(
                 lang=picture.lang, theme=picture.theme, width=picture.width, height=picture.height
