@@ -84,6 +84,31 @@ def test_on_a_terminal_the_list_is_a_table_whose_wide_characters_line_up(home: H
     assert columns == {_width(lines[0][: lines[0].index("command")])}
 
 
+def test_the_list_has_a_column_for_the_sandbox_only_if_a_server_has_one(home: Home) -> None:
+    plain = {"command": "uvx", "args": ["a-server-with-a-long-name", "--folder", "/home/someone/notes"]}
+    home.write_servers({"plain": plain})
+    assert len(home.run("servers", "list").rows[0]) == 5
+    home.write_servers(
+        {
+            "plain": plain,
+            "files": {**plain, "sandbox": "files"},
+            "web": {**plain, "sandbox": {"preset": "network"}},
+            "open": {**plain, "sandbox": "none"},
+            "boxed": {"image": "mcp/fetch"},
+        }
+    )
+    listed = home.run("servers", "list")
+    assert [row[5] for row in listed.rows] == ["", "files", "network", "", "container"]
+    assert listed.rows[4][3] == "mcp/fetch"
+    assert [row["sandboxed"] for row in home.run("servers", "list", "--json").json["results"]] == [
+        False, True, True, False, True,
+    ]  # fmt: skip
+    on_terminal = home.run_on_terminal("servers", "list", columns=80)
+    lines = [ANSI.sub("", line) for line in on_terminal.out.splitlines()]
+    assert lines[0].split() == ["name", "state", "tools", "command", "remark", "sandbox"]
+    assert max(map(_width, lines)) <= 80
+
+
 def _width(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 

@@ -127,4 +127,5 @@ def test_without_a_terminal_the_command_says_what_it_waits_for(home: Home) -> No
     assert process.returncode == 0, err
     assert out.split() == [b"1"]
     assert f"tabane approve {row['id']}" in err.decode()
+    assert "tabane open /approvals" in err.decode()
     assert "Ctrl+C cancels it" in err.decode()

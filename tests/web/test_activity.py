@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.harness.http_hub import HttpHub
 from tests.harness.patience import run, until
 from tests.harness.running_hub import child
@@ -106,5 +108,70 @@ def test_events_reach_a_browser_that_follows_and_one_that_comes_back(tmp_path: P
                 if found.event == "calls":
                     numbers.add(json.loads(found.data)["number"])
             assert numbers == {2}
+
+    run(scenario)
+
+
+TOKEN = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC2"
+MARK = re.compile(r'<span class="badge warn" data-f="credentials"[^>]*>', re.DOTALL)
+
+
+def mark(row: str) -> str:
+    """The mark of a call with credentials."""
+    found = MARK.search(row)
+    assert found, row
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("mode", "lang", "sentences"),
+    [
+        ("warn", "en", ("The arguments contain credentials (github-token).", "The result contains")),
+        ("redact", "en", ("The arguments contained credentials (github-token). Tabane replaced them.",)),
+        ("warn", "ja", ("引数に認証情報が含まれています(github-token)。", "結果に認証情報が含まれています")),
+        ("redact", "ja", ("引数に認証情報が含まれていました(github-token)。Tabane が置き換えました。",)),
+    ],
+)
+def test_a_call_with_credentials_has_a_mark_and_says_where_they_are(
+    tmp_path: Path, mode: str, lang: str, sentences: tuple[str, ...]
+) -> None:
+    async def scenario() -> None:
+        async with web_hub(tmp_path, {"a": child()}, credentials_in_calls=mode) as here:
+            page = await signed_in(here)
+            client = await here.running.connect()
+            await client.call("a__echo", text="harmless")
+            await client.call("a__echo", text=f"my {TOKEN}")
+            listed = text(await page.content("/activity", accept_language=lang))
+            marked, unmarked = map(mark, rows(listed))
+            assert "hidden" in unmarked
+            assert "hidden" not in marked
+            assert "github-token" in marked
+            shown = text(await page.content("/activity/calls/2", accept_language=lang))
+            for sentence in sentences:
+                assert sentence in shown
+            assert ("credentials_in_calls" in shown) == (mode == "warn")
+            assert "redentials" not in text(await page.content("/activity/calls/1"))
+            assert TOKEN not in listed + shown
+
+    run(scenario)
+
+
+def test_credentials_that_are_found_after_the_end_of_a_call_are_an_event(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with web_hub(tmp_path, {"a": child()}) as here:
+            page, other = await signed_in(here), await visitor(here)
+            other.cookie, other.page = page.cookie, page.page
+            client = await here.running.connect()
+            assert (await other.ask("GET", "/events", accept="text/event-stream")).streams
+            await client.call("a__echo", text="a " * 100_000 + TOKEN)  # too long for the event loop
+            places: set[str] = set()
+            while places != {"arguments", "result"}:
+                event = await other.client.event()
+                assert event is not None
+                assert TOKEN.encode() not in event.data
+                if event.event == "calls":
+                    found = json.loads(event.data)["credentials"]
+                    assert all(each["kinds"] == ["github-token"] and not each["replaced"] for each in found)
+                    places = {each["where"] for each in found}
 
     run(scenario)

@@ -82,7 +82,8 @@ def _tell(terminal: Terminal, row: Mapping[str, Any]) -> None:
     _show(terminal, row)
     terminal.note(
         say(
-            "The call waits. Approve it on the web page or with: tabane approve {id}. Ctrl+C cancels it.",
+            "The call waits. Approve it on the web page (tabane open /approvals) or with: tabane approve "
+            "{id}. Ctrl+C cancels it.",
             id=row["id"],
         )
     )

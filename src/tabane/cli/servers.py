@@ -248,13 +248,15 @@ def _changed(terminal: Terminal, place: ServersFile, name: str, done: str, what:
 
 def _print_rows(terminal: Terminal, rows: Sequence[dict[str, Any]], book: ServersFileContent) -> None:
     headers = [say("name"), say("state"), say("tools"), say("command"), say("remark")]
-    terminal.table(
-        headers,
-        (
-            (row["name"], TableState(row["state"]), row.get("tools"), row["command"], _remark(book, row))
-            for row in rows
-        ),
-    )
+    shown: list[tuple[object, ...]] = [
+        (row["name"], TableState(row["state"]), row.get("tools"), row["command"], _remark(book, row))
+        for row in rows
+    ]
+    sandboxes = [book.sandbox(row) for row in rows]
+    if any(sandboxes):  # last, so that the columns before it stay where they are
+        headers.append(say("sandbox"))
+        shown = [(*cells, sandbox) for cells, sandbox in zip(shown, sandboxes, strict=True)]
+    terminal.table(headers, shown)
 
 
 def _remark(book: ServersFileContent, row: dict[str, Any]) -> Shown | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.cli.options import combined, keep, option
-from tabane.cli.output import Terminal, lang
+from tabane.cli.output import Shown, Terminal, lang
 from tabane.errors import CallerError, ConfigurationError, HubError, UnknownName
 from tabane.gateway.servers.configuration import (
     ServersConfiguration,
@@ -147,6 +147,13 @@ class ServersFileContent:
             return str(download["note"])
         return why.render(lang()) if why else row["error"]
 
+    def sandbox(self, row: Mapping[str, Any]) -> Shown | None:
+        """Return the sandbox of a row's server as one word; None if it has none."""
+        server = self.configuration.get(row["name"])
+        if server is None or not server.sandboxed:
+            return None
+        return say("container") if server.image or server.sandbox is None else server.sandbox.preset
+
     def warnings(self, name: str) -> list[str]:
         """Return the warnings about a server."""
         found = self.configuration.warnings
@@ -174,6 +181,7 @@ class ServersFileContent:
             "tools": None,
             "transport": server.transport,
             "command": self._command(server),
+            "sandboxed": server.sandboxed,
             "error": server.disabled.render(lang()) if server.disabled else None,
         }
         live = (self.live or {}).get(server.name)
@@ -191,8 +199,8 @@ class ServersFileContent:
         if server.transport != "stdio":
             parts = [given.get("url") or given.get("serverUrl") or given.get("httpUrl") or ""]
         else:
-            parts = [given.get("command") or "", *(given.get("args") or ())]
-        return " ".join(masked_text(part, redactor) for part in parts if isinstance(part, str))
+            parts = [given.get("image"), given.get("command"), *(given.get("args") or ())]
+        return " ".join(masked_text(part, redactor) for part in parts if part and isinstance(part, str))
 
     def _unknown(self, name: str) -> CallerError:
         known = [server.name for server in self.configuration.servers]

@@ -54,7 +54,7 @@ def server_row(
         "description": server.description,
         "tags": list(server.tags),
         "switched_off": server.switched_off,
-        "sandboxed": server.sandbox is not None or bool(server.image),
+        "sandboxed": server.sandboxed,
         "reason": _reason(server, lang),
         "warnings": _override_warnings(server, listing, lang),
         "login": _login(gateway, server, lang),

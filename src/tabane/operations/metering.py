@@ -58,7 +58,7 @@ def failure_reason(error: TabaneError) -> FailureReason:
 
 
 class CallMarks(Protocol):
-    """Takes the times of a call that is watched, and the beginning of its result."""
+    """Takes the times of a call that is watched, the beginning of its result, and what was found in it."""
 
     def admitted(self) -> None:
         """Note that no limit holds the call back any more."""
@@ -74,6 +74,13 @@ class CallMarks(Protocol):
 
     def answered(self, result: bytes | memoryview | None) -> None:
         """Note the answer: a result or an error, None if there is neither."""
+        ...
+
+    def credentials(self, where: str, kinds: tuple[str, ...], replaced: bool) -> None:
+        """Note that there are credentials in the ``arguments`` or the ``result``, also after the end.
+
+        ``replaced``: they were not passed on.
+        """
         ...
 
 

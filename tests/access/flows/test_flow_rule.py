@@ -19,6 +19,7 @@ from tabane.access.flows.labels import (
 from tabane.access.flows.rules import FlowPolicy, broken_rule
 from tabane.access.flows.trails import Trails
 from tabane.operations import Caller, CallTarget, Face
+from tests.harness.identities import GivenAccess
 
 CALLER = Caller("local", Face.MCP, "1", client="claude", cwd="/work")
 APPROVED = replace(CALLER, approval="a person")
@@ -175,4 +176,16 @@ def test_the_reason_names_what_was_read_and_how_to_allow_it() -> None:
     text = str(verdict.reason)
     assert "web__fetch" in text
     assert "files__read" in text
-    assert "tabane policy allow 'web>mail'" in text
+    assert text.endswith("tabane policy allow 'web>mail'.")
+
+
+def test_the_reason_of_a_key_allows_the_pair_for_that_key() -> None:
+    policy = Policy()
+    caller = replace(CALLER, access=GivenAccess("key:a1b2"))
+    policy.read("files__read", "web__fetch", caller=caller)
+    for action in ("mail__send", "files__delete"):
+        verdict = policy.rule.verdict(caller, target(action), b"{}")
+        assert verdict is not None
+        for lang in ("en", "ja"):
+            said = verdict.reason.render(lang)
+            assert f"tabane policy allow '{verdict.pair}' --holder key:a1b2" in said, said

@@ -9,8 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from tabane.access.approvals.approval import Approval, ApprovalBinding, ApprovalReason
 from tabane.errors import ApprovalRequired, Forbidden
+from tabane.hub.approvals.guarded_approval import approval_required
+from tabane.messages import Lang, say
 from tabane.operations import Caller, Face
+from tabane.operations.guarding import CallVerdict
 from tests.harness.patience import run, until
 from tests.harness.running_hub import SOON, Json, running_hub, text
 from tests.hub.approvals.confirmed import COUNT, FORMS, confirming, counted, person, refusal, waiting
@@ -204,6 +208,7 @@ def test_a_client_that_cannot_be_asked_is_told_what_to_do_and_calls_again(
             said = refusal(await line.result("tools/call", params))
             [row] = await waiting(here)
             assert f"tabane approve {row['id']}" in said
+            assert "tabane open /approvals" in said
             assert "10 minutes" in said
             assert f"tabane approve {row['id']}" in refusal(await line.result("tools/call", params))
             assert len(await waiting(here)) == 1  # the same one
@@ -213,6 +218,23 @@ def test_a_client_that_cannot_be_asked_is_told_what_to_do_and_calls_again(
             assert await counted(here) == 1
 
     run(scenario)
+
+
+@pytest.mark.parametrize("lang", ["en", "ja"])
+def test_what_to_do_names_each_reason_and_its_pair(lang: Lang) -> None:
+    pair = say("Runs: tabane policy allow {pair!c}.", pair="web>mail")
+    verdicts = (
+        CallVerdict("ask", "confirm", say("It is said so.")),
+        CallVerdict("ask", "flow", pair, "web>mail"),
+    )
+    reasons = tuple(map(ApprovalReason.of, verdicts))
+    approval = Approval("a1", ApprovalBinding("local", "mail__send"), 0.0, 600.0, reasons)
+    said = approval_required(approval).message.render(lang)
+    for part in (
+        "mail__send", "It is said so. Runs: tabane policy allow 'web>mail'.", "tabane approve a1",
+        "tabane open /approvals",
+    ):  # fmt: skip
+        assert part in said
 
 
 def test_a_call_waits_as_long_as_the_setting_says(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tabane.operations import Caller, Face
 from tests.harness.http_hub import call, http_hub, modern, request
 from tests.harness.identities import GivenAccess, GivenKeys, identities
 from tests.harness.patience import run
-from tests.harness.running_hub import Json, RunningHub, child, text
+from tests.harness.running_hub import Client, Json, RunningHub, child, text
 from tests.hub.approvals.confirmed import COUNT, FORMS, confirming, person, refusal, waiting
 from tests.hub.questions.asking import able
 
@@ -71,11 +71,11 @@ def test_with_a_passphrase_a_call_is_approved_only_by_who_has_shown_it(tmp_path:
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
-def test_with_a_passphrase_no_dialog_of_a_client_approves(tmp_path: Path, version: str) -> None:
+def test_with_a_passphrase_no_dialog_of_a_client_approves(tmp_path: Path, version: Client) -> None:
     async def scenario() -> None:
         async with confirming(tmp_path) as here:
             await person(here, "set_passphrase", passphrase=WORDS)
-            line = await here.connect(version, mode="full", capabilities=FORMS)  # type: ignore[arg-type]
+            line = await here.connect(version, mode="full", capabilities=FORMS)
             params: Json = {**COUNT, "_meta": able(**FORMS)} if line.modern else COUNT
             assert "tabane approve" in refusal(await line.result("tools/call", params))
             assert line.questions == []

@@ -18,11 +18,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, cast
+from urllib.parse import quote_plus
 
 from PIL import Image
 from playwright.sync_api import Page, expect, sync_playwright
 
 from tests.conftest import ROOT
+from tests.harness.patience import wait_until
 from tests.harness.user import assistant
 from tests.reader.site import running
 from tests.search.embedding import tiny
@@ -32,6 +34,7 @@ from tests.web.browser.hub import WIDTHS, Language, Theme, WebBrowsers, WebHome,
 
 IMAGES = ROOT / "docs" / "images"
 MOST_BYTES = 150_000
+QUERY = "read messages"
 MINUTE = 60
 """Rounds of work, one each second, that the charts show."""
 
@@ -51,7 +54,7 @@ DOCS = (
     Picture("home-light", "/"),
     Picture("home-light-ja", "/", "ja"),
     Picture("activity-dark", "/activity", theme="dark"),
-    Picture("search-light", "/search?q=read+messages"),
+    Picture("search-light", f"/search?q={quote_plus(QUERY)}"),
     Picture("servers-dark", "/servers", theme="dark"),
 )
 
@@ -85,6 +88,11 @@ def settled(page: Page) -> None:
     page.wait_for_timeout(600)  # charts draw with the next frame, fonts of a new language load
 
 
+def is_searched_by_meaning(home: WebHome) -> bool:
+    """Return whether no result is missing because its vectors are not there yet."""
+    return "warning" not in home.rpc("search_everything", query=QUERY)
+
+
 def shrunk(png: bytes) -> bytes:
     """Return a picture as a PNG with a palette, which is a third as large."""
     image = Image.open(io.BytesIO(png)).convert("RGB")
@@ -99,7 +107,9 @@ def shrunk(png: bytes) -> bytes:
 def write_docs(browsers: WebBrowsers) -> None:
     """Write the pictures of the documents, while an assistant is at work."""
     IMAGES.mkdir(exist_ok=True)
+    wait_until(lambda: is_searched_by_meaning(browsers.home), "everything has its vectors")
     show(browsers.page(), "/activity")  # from now on, calls are recorded for the page
+    browsers.home.must("policy", "allow", "chat>chat")  # the assistant reads messages and sends some
     with assistant(browsers.home) as someone:
         for _ in range(MINUTE):
             filled.work(someone)

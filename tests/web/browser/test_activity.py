@@ -84,6 +84,21 @@ def test_a_call_appears_by_itself_and_opens_without_its_secrets(
     expect(row.get_by_role("button")).to_be_focused()
 
 
+def test_a_call_with_credentials_gets_a_mark(browsers: WebBrowsers, call: Call, accessibility: Axe) -> None:
+    page = browsers.page("/activity", width=1600)
+    call("c__echo", text="harmless")
+    call("c__echo", text="ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC2")
+    mark = rows(page).first.get_by_text("credentials", exact=True)
+    expect(mark).to_have_attribute("title", "Arguments: github-token; Result: github-token")
+    expect(rows(page).nth(1).get_by_text("credentials", exact=True)).to_be_hidden()
+    rows(page).first.get_by_role("button").press("Enter")
+    panel = page.get_by_role("complementary", name="The selected call")
+    expect(panel).to_contain_text(
+        "The result contains credentials (github-token). Tabane did not replace them."
+    )
+    assert accessibility.serious(page) == []
+
+
 def test_charts_and_sums_follow(browsers: WebBrowsers, call: Call, home: WebHome) -> None:
     page = browsers.page("/activity")
     expect(page.locator(".chart canvas")).to_have_count(2)

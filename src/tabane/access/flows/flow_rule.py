@@ -52,7 +52,7 @@ class FlowRule:
         if finding.action == "ask":
             for trail in trails[:1]:
                 trail.asked.update(finding.pairs)
-        reason = flow_reason(finding, target.name)
+        reason = flow_reason(finding, target.name, caller.access.holder)
         return CallVerdict(finding.action, RULE, reason, finding.pairs[0])
 
     def found(self, caller: Caller, addresses: Iterable[str]) -> None:

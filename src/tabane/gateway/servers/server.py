@@ -115,6 +115,11 @@ class Server:
         return self.name if self.prefix is None else self.prefix
 
     @property
+    def sandboxed(self) -> bool:
+        """Return whether its process runs in a cage or in a container."""
+        return self.sandbox is not None or bool(self.image)
+
+    @property
     def may_login(self) -> bool:
         """Return whether Tabane may log in there: a server at a URL, without credentials set by hand."""
         if self.transport == "stdio" or self.oauth is False:

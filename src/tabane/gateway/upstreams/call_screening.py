@@ -86,7 +86,7 @@ class CallScreening:
     ) -> None:
         if call.done:
             return
-        self._noted(server, call, "arguments", found)
+        self._noted(server, call, "arguments", found, mode)
         if found and mode == "redact":
             given = bytes(call.params["arguments"])
             call.params = {**call.params, "arguments": Raw(without_credentials(given, found))}
@@ -98,7 +98,7 @@ class CallScreening:
             call.on_reply(reply)
         elif mode == "warn" and len(result) > AT_ONCE:
             call.on_reply(reply)  # which need not wait
-            self._in_thread(result, lambda found: self._noted(server, call, "result", found))
+            self._in_thread(result, lambda found: self._noted(server, call, "result", found, mode))
         elif len(result) <= AT_ONCE:
             call.on_reply(self._screened(server, call, mode, reply, self._finder.find(bytes(result))))
         else:
@@ -116,12 +116,14 @@ class CallScreening:
     ) -> UpstreamReply:
         if not found or reply.result is None:
             return reply
-        self._noted(server, call, "result", found)
+        self._noted(server, call, "result", found, mode)
         if mode != "redact":
             return reply
         return replace(reply, result=Raw(without_credentials(bytes(reply.result), found)))
 
-    def _noted(self, server: Server, call: Call, where: str, found: list[FoundCredential]) -> None:
+    def _noted(
+        self, server: Server, call: Call, where: str, found: list[FoundCredential], mode: CredentialMode
+    ) -> None:
         if not found:
             return
         kinds = kinds_of(found)
@@ -132,6 +134,8 @@ class CallScreening:
             server.name, where, name, ", ".join(kinds), extra={"server": server.name},
         )  # fmt: skip
         self.note(server.name, name, where, kinds, call.holder)
+        if call.marks is not None:
+            call.marks.credentials(where, kinds, mode == "redact")
 
     def _in_thread(self, text: Raw, then: Callable[[list[FoundCredential]], None]) -> None:
         if len(text) > MOST_SCREENED:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 from typing import Protocol
 
 from tabane.access.approvals.approval import Approval, ApprovalBinding, ApprovalReason
 from tabane.access.approvals.approvals import LIFE, refusal
 from tabane.errors import ApprovalRequired
 from tabane.hub.approvals.desk import ApprovalDesk
-from tabane.messages import say
+from tabane.messages import Message, say
 from tabane.operations import Caller, CallTarget, Face
 from tabane.operations.guarding import CallVerdict
 from tabane.wire.argument_digest import argument_digest
@@ -125,11 +126,17 @@ def approval_required(approval: Approval) -> ApprovalRequired:
     """Return the error of a call that nobody has approved yet: who has to do what, and until when."""
     text = say(
         "{tool} was not called: a person has to approve this call first. {reason} Ask the user to approve it "
-        "on the web page or with: tabane approve {id}. Then call again with the same arguments, within "
-        "{minutes} {minutes:minute|minutes}.",
+        "on the web page (tabane open /approvals) or with: tabane approve {id}. Then call again with the "
+        "same arguments, within {minutes} {minutes:minute|minutes}.",
         tool=approval.binding.tool,
-        reason=approval.reasons[0].message if approval.reasons else "",
+        reason=_joined([reason.message for reason in approval.reasons]),
         id=approval.id,
         minutes=int(LIFE // 60),
     )
     return ApprovalRequired(text, approval.id)
+
+
+def _joined(reasons: Sequence[Message]) -> Message:
+    """Return all reasons as one text."""
+    fields = {f"reason{number}": reason for number, reason in enumerate(reasons)}
+    return Message(" ".join(f"{{{name}}}" for name in fields), **fields)

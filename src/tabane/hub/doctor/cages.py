@@ -11,7 +11,7 @@ from tabane.messages import say
 
 def cages(installation: Installation) -> Iterator[DoctorFinding]:
     """Report the cage of each server that has one. Nothing is tried for servers without one."""
-    servers = [s for s in installation.enabled if s.sandbox is not None or s.image]
+    servers = [s for s in installation.enabled if s.sandboxed]
     if not servers:
         return
     builder = cages_of(installation.settings, installation.children)()

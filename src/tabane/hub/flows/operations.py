@@ -78,7 +78,7 @@ class FlowOperations:
         row = None if trail is None else _trail_row(trail)
         if finding is None:
             return {**found, "outcome": "allow", "trail": row}
-        reason = flow_reason(finding, target.name).render(caller.lang)
+        reason = flow_reason(finding, target.name, key.holder).render(caller.lang)
         why = {"rule": finding.rule, "pairs": list(finding.pairs), "reason": reason}
         return {**found, "outcome": finding.action, "trail": row, **why}
 

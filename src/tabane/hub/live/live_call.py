@@ -33,13 +33,14 @@ class WatchedText:
 class LiveCall:
     """A call that runs or has ended. It takes the time of each step that it is told of.
 
-    ``on_end`` is called once, when it has ended. Times are in seconds: ``began`` since 1970.
+    ``on_end`` is called once, when it has ended. ``on_find`` is called when credentials were found in it,
+    also after that. Times are in seconds: ``began`` since 1970.
     """
 
     __slots__ = (
-        "_admitted", "_answered", "_on_end", "_over", "_sent", "_started", "_submitted", "arguments", "began",
-        "client", "face", "holder", "kind", "label", "number", "outcome", "reason", "request", "result",
-        "saved", "script", "server", "size", "tool",
+        "_admitted", "_answered", "_found", "_on_end", "_on_find", "_over", "_sent", "_started", "_submitted",
+        "arguments", "began", "client", "face", "holder", "kind", "label", "number", "outcome", "reason",
+        "request", "result", "saved", "script", "server", "size", "tool",
     )  # fmt: skip
 
     def __init__(
@@ -50,8 +51,9 @@ class LiveCall:
         arguments: bytes,
         request: str,
         on_end: Callable[[LiveCall], None],
+        on_find: Callable[[LiveCall], None],
     ) -> None:
-        self.number, self._on_end = number, on_end
+        self.number, self._on_end, self._on_find = number, on_end, on_find
         self.began, self._started = time.time(), time.perf_counter()
         self._admitted = self._submitted = self._sent = self._answered = self._over = _NOT_YET
         access = caller.access
@@ -62,6 +64,7 @@ class LiveCall:
         self.result: WatchedText | None = None
         self.outcome: Outcome | None = None
         self.reason, self.size, self.saved = "", 0, 0
+        self._found: dict[str, tuple[tuple[str, ...], bool]] = {}
 
     # -- steps -----------------------------------------------------------------------------------
 
@@ -82,6 +85,11 @@ class LiveCall:
         self._answered = time.perf_counter()
         if result is not None:
             self.result = WatchedText(result)
+
+    def credentials(self, where: str, kinds: tuple[str, ...], replaced: bool) -> None:
+        """Note which kinds of credentials are in its ``arguments`` or its ``result``."""
+        self._found[where] = kinds, replaced
+        self._on_find(self)
 
     def ended(self, outcome: Outcome, size: int, saved: int, reason: str) -> None:
         """Note how the call ended."""
@@ -121,6 +129,10 @@ class LiveCall:
             "ms": round(self.seconds * 1000, 3),
             "bytes": self.size,
             "saved": self.saved,
+            "credentials": [
+                {"where": where, "kinds": kinds, "replaced": replaced}
+                for where, (kinds, replaced) in self._found.items()
+            ],
         }
 
     def steps(self) -> list[dict[str, Any]]:

@@ -21,11 +21,18 @@ _OWN = frozenset({"list_live_calls", "show_live_call", "get_activity"})
 class RecentCalls:
     """Calls, numbered in the order of their beginning. ``on_begin`` and ``on_end`` are called with each.
 
+    ``on_find`` is called with those in which credentials were found.
+
     What the web page only reads is left out: a page that is open would fill the list with itself.
     """
 
-    def __init__(self, on_begin: Callable[[LiveCall], None], on_end: Callable[[LiveCall], None]) -> None:
-        self._on_begin, self._on_end = on_begin, on_end
+    def __init__(
+        self,
+        on_begin: Callable[[LiveCall], None],
+        on_end: Callable[[LiveCall], None],
+        on_find: Callable[[LiveCall], None],
+    ) -> None:
+        self._on_begin, self._on_end, self._on_find = on_begin, on_end, on_find
         self._running: dict[int, LiveCall] = {}
         self._ended: deque[LiveCall] = deque()
         self._texts: deque[LiveCall] = deque()
@@ -37,7 +44,7 @@ class RecentCalls:
         if target.name in _OWN or (caller.face.value == "web" and _only_reads(target)):
             return None
         self.last += 1
-        call = LiveCall(self.last, caller, target, arguments, request, self._over)
+        call = LiveCall(self.last, caller, target, arguments, request, self._over, self._on_find)
         if len(self._running) < MOST_RUNNING:
             self._running[call.number] = call
         self._on_begin(call)

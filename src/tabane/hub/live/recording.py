@@ -36,10 +36,10 @@ class LiveRecording:
     ) -> None:
         self._loop, self._gateway = loop, gateway
         self.feed = EventFeed(loop, self._gather)
-        self.calls = RecentCalls(self._began, self._ended)
+        self.calls = RecentCalls(self._began, self._ended, self._credentials_found)
         self.seconds = CallSeconds(self._second_over)
         self._begun: list[LiveCall] = []
-        self._over: list[LiveCall] = []
+        self._news: list[LiveCall] = []
         self._skipped = 0
         self._servers: set[str] = set()
         self._lists: set[str] = set()
@@ -106,12 +106,19 @@ class LiveRecording:
         self.seconds.count(call.outcome, call.seconds)
         if self._second is None:
             self._second = self._loop.call_later(self.seconds.close() + 0.001, self._close_second)
-        if len(self._over) < MOST_CALLS:
-            self._over.append(call)
+        if len(self._news) < MOST_CALLS:
+            self._news.append(call)
         else:
             self._skipped += 1
         if call.outcome == "ok" and call.kind == "operation" and (topic := topic_of(call.tool)):
             self._topics[topic] = call.tool
+        self.feed.deliver_soon()
+
+    def _credentials_found(self, call: LiveCall) -> None:
+        """Tell of a call again, unless the next delivery tells of it anyway."""
+        if call in self._begun or call in self._news or len(self._news) >= MOST_CALLS:
+            return
+        self._news.append(call)
         self.feed.deliver_soon()
 
     # -- delivery --------------------------------------------------------------------------------
@@ -127,11 +134,11 @@ class LiveRecording:
 
     def _gather_calls(self) -> None:
         begun, self._begun = self._begun, []
-        over, self._over = self._over, []
+        news, self._news = self._news, []
         for call in begun:
             if call.outcome is None:
                 self.feed.add("calls", call.row())
-        for call in over:
+        for call in news:
             self.feed.add("calls", call.row())
         if self._skipped:
             self.feed.add("calls", {"skipped": self._skipped})

@@ -80,6 +80,7 @@ async def call(request: PageRequest) -> Fragment:
         "texts": _texts(found["result"]),
         "outcomes": OUTCOMES,
         "faces": FACES,
+        "credentials": [_credentials(each) for each in found["credentials"]],
     }
     return Fragment("activity/call.html", context)
 
@@ -100,6 +101,18 @@ def _filters(request: PageRequest) -> dict[str, str]:
     if given["outcome"] not in OUTCOMES:
         given["outcome"] = ""
     return given
+
+
+def _credentials(found: Mapping[str, Any]) -> Message:
+    """Return what is said of credentials in a call: where they are, their kinds, what was done."""
+    kinds = ", ".join(found["kinds"])
+    if found["where"] == "arguments":
+        if found["replaced"]:
+            return say("The arguments contained credentials ({kinds}). Tabane replaced them.", kinds=kinds)
+        return say("The arguments contain credentials ({kinds}). Tabane did not replace them.", kinds=kinds)
+    if found["replaced"]:
+        return say("The result contained credentials ({kinds}). Tabane replaced them.", kinds=kinds)
+    return say("The result contains credentials ({kinds}). Tabane did not replace them.", kinds=kinds)
 
 
 def _texts(result: Any) -> list[str]:

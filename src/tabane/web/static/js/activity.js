@@ -88,6 +88,9 @@ class Calls {
     const shown = row.querySelector("[data-f=outcome]");
     shown.className = badge.className;
     shown.textContent = badge.textContent;
+    const mark = row.querySelector("[data-f=credentials]");
+    mark.hidden = !call.credentials.length;
+    mark.title = call.credentials.map((found) => `${mark.dataset[found.where]}: ${found.kinds.join(", ")}`).join("; ");
     return row;
   }
 
