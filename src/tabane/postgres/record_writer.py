@@ -132,6 +132,14 @@ class RecordWriter:
     def _insert(
         self, connection: psycopg.Connection, state: CollectionRow, records: Sequence[Record]
     ) -> CollectionRow:
+        loaded = self.load(connection, state, records)
+        numbered = list(enumerate(records, state.next))
+        return replace(loaded, lexical=self._postings.add(connection, state.lexical, numbered))
+
+    def load(
+        self, connection: psycopg.Connection, state: CollectionRow, records: Sequence[Record]
+    ) -> CollectionRow:
+        """Insert records with their vectors, but not into the lexical index. Return the state after it."""
         numbered = list(enumerate(records, state.next))
         for first in range(0, len(numbered), _TOGETHER):
             self._records.insert(connection, numbered[first : first + _TOGETHER])
@@ -142,8 +150,7 @@ class RecordWriter:
             for first in range(0, len(vectors), _TOGETHER):
                 self.vectors(each).insert(connection, vectors[first : first + _TOGETHER])
             more[each.number] = len(vectors)
-        lexical = self._postings.add(connection, state.lexical, numbered)
-        return replace(state.counted(more), next=state.next + len(records), lexical=lexical)
+        return replace(state.counted(more), next=state.next + len(records))
 
     def _take_out(
         self, connection: psycopg.Connection, state: CollectionRow, keys: Sequence[str]

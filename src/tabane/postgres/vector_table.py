@@ -7,7 +7,7 @@ its length, the server has the unit vector, and the given one beside it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import psycopg
@@ -65,6 +65,16 @@ class VectorTable:
         )
         found = connection.execute(query.format(self.table), (list(rows),))
         return {row: copy_format.numbers_of(vector) if sent else vector for row, vector, sent in found}
+
+    def between(self, connection: psycopg.Connection, after: int, last: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the vectors of the rows behind ``after`` up to ``last``, as they were given."""
+        query = sql.SQL(
+            "SELECT row, coalesce(given, vector_send(vec)), given IS NULL FROM {} "
+            "WHERE row > %s AND row <= %s"
+        )
+        with connection.cursor(binary=True) as cursor:
+            for row, vector, sent in cursor.execute(query.format(self.table), (after, last)):
+                yield row, copy_format.numbers_of(vector) if sent else vector
 
     def _cells(self, row: int, vector: bytes) -> list[Cell]:
         numbers = np.frombuffer(vector, dtype="<f4").astype(np.float64)
