@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from benchmarks.postgres.migration import MigrationRates
 from benchmarks.report import Goal, goals, machine, quantile, table
 
 _NAMES = {
@@ -39,6 +40,8 @@ class Measured:
     disk: float = 0.0
     bare: list[float] = field(default_factory=list)
     queries: dict[str, list[float]] = field(default_factory=dict)
+    there: MigrationRates | None = None
+    back: MigrationRates | None = None
 
 
 def page(several: Sequence[Measured], dimension: int) -> list[str]:
@@ -52,7 +55,19 @@ def page(several: Sequence[Measured], dimension: int) -> list[str]:
             Goal(f"p50 over bare psycopg, {each.size:,} records", _overhead(each), 1.2, " ×", 2)
             for each in several
         ),
+        *_migrations(several),
     ]
+
+
+def _migrations(several: Sequence[Measured]) -> list[str]:
+    rows = [
+        (f"{name}, {each.size:,} records", f"{rates.copied:,.0f}", f"{rates.whole:,.0f}", f"{rates.cpu:.2f}")
+        for each in several
+        for name, rates in (("to PostgreSQL", each.there), ("back", each.back))
+        if rates is not None
+    ]
+    head = ("`tabane migrate`", "copied with vectors, /s", "with keyword index, /s", "own CPU, ms a record")
+    return [table(head, rows)] if rows else []
 
 
 def _overhead(found: Measured) -> float:
