@@ -116,7 +116,8 @@ class PostingTable:
         if rows:
             command = sql.SQL("COPY {} (token, part, entries, places) FROM STDIN (FORMAT BINARY)")
             with connection.cursor().copy(command.format(table)) as copy:
-                copy.write(copy_format.encoded(rows))
+                for block in copy_format.encoded(rows):
+                    copy.write(block)
         return bool(rows)
 
     def join(self, connection: psycopg.Connection, state: LexicalState) -> LexicalState:
@@ -193,7 +194,8 @@ class PostingTable:
         command = sql.SQL("COPY {} (token, part, entries, places) FROM STDIN (FORMAT BINARY)").format(table)
         with connection.cursor().copy(command) as copy:
             rows = ((token.encode(), copy_format.int8(part), *rest) for token, part, *rest in kept)
-            copy.write(copy_format.encoded(rows))
+            for block in copy_format.encoded(rows):
+                copy.write(block)
 
     # Reading
 

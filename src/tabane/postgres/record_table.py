@@ -130,7 +130,8 @@ class RecordColumns:
         command = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(self.table, columns)
         rows = (self._cells(row, record) for row, record in records)
         with connection.cursor().copy(command) as copy:
-            copy.write(copy_format.encoded(rows))
+            for block in copy_format.encoded(rows):
+                copy.write(block)
 
     def delete(self, connection: psycopg.Connection, rows: Sequence[int]) -> None:
         connection.execute(sql.SQL("DELETE FROM {} WHERE row = ANY(%s)").format(self.table), (list(rows),))

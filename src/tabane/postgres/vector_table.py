@@ -51,7 +51,8 @@ class VectorTable:
     def insert(self, connection: psycopg.Connection, vectors: Iterable[tuple[int, bytes]]) -> None:
         command = sql.SQL("COPY {} (row, digest, vec, given) FROM STDIN (FORMAT BINARY)").format(self.table)
         with connection.cursor().copy(command) as copy:
-            copy.write(copy_format.encoded(self._cells(row, vector) for row, vector in vectors))
+            for block in copy_format.encoded(self._cells(row, vector) for row, vector in vectors):
+                copy.write(block)
 
     def delete(self, connection: psycopg.Connection, rows: Sequence[int]) -> int:
         """Delete the vectors of rows. Return how many there were."""
