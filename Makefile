@@ -22,6 +22,9 @@ WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 PYTEST  := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 CATALOGUES   := $(wildcard src/tabane/messages/locales/*/LC_MESSAGES/*.po)
 
+# Thousands of processes are started by the tests. Each would compile what it imports if nothing kept it.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help env node demo test systems conformance package check format bench lock clean
 
@@ -103,7 +106,8 @@ env: $(ENV_READY)
 
 $(ENV_READY): pyproject.toml uv.lock hatch_build.py $(CATALOGUES) | $(BIN)/uv
 	@echo "env: packages of uv.lock into $(VENV)"
-	@$(UV) sync --frozen --quiet
+	@$(UV) sync --frozen --quiet --compile-bytecode
+	@$(BIN)/python -m compileall -q -j 0 src tests benchmarks
 	@touch $@
 
 $(BIN)/uv: | $(BIN)/python

@@ -28,7 +28,7 @@ from tabane.operations import Caller, CallTarget, Face
 
 COMMAND = "python -m benchmarks.access.flows"
 CALLS = 1_000
-FILES = {"suites.toml": "for development", "held_out.toml": "held out"}
+FILES = {"suites.toml": "for development", "held_out.toml": "second set"}
 
 
 def main(arguments: Sequence[str]) -> None:

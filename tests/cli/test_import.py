@@ -43,7 +43,7 @@ class Desk(Home):
         return path
 
     def imported(self, *arguments: str) -> Any:
-        done = self.run("servers", "import", "--yes", "--json", *arguments, cwd=self.project)
+        done = self.run("servers", "import", "--no-try", "--yes", "--json", *arguments, cwd=self.project)
         assert done.status == 0, done.err
         assert done.json["status"] == ("imported" if done.json["servers"] else "unchanged")
         return done.json
@@ -203,7 +203,7 @@ def test_comments_in_the_source_are_read_and_the_source_is_left_as_it_was(desk: 
 def test_a_broken_source_is_named_and_the_others_go_on(desk: Desk) -> None:
     broken = desk.has("cursor", '{"mcpServers": {\n "a": }}')
     desk.has("windsurf", {"b": {"command": "y"}})
-    done = desk.run("servers", "import", "--yes")
+    done = desk.run("servers", "import", "--no-try", "--yes")
     assert done.status == 0
     assert f"Cursor: {broken}:2:7: expected a value" in done.err
     assert list(desk.read_servers()) == ["b"]
@@ -282,7 +282,7 @@ def test_a_dry_run_changes_nothing(desk: Desk) -> None:
 
 def test_without_a_terminal_it_wants_yes_and_changes_nothing(desk: Desk) -> None:
     desk.has("cursor", {"time": TIME})
-    failed = desk.run("servers", "import")
+    failed = desk.run("servers", "import", "--no-try")
     assert failed.status == 2
     assert "--yes" in failed.err
     assert not desk.servers.exists()
@@ -291,7 +291,7 @@ def test_without_a_terminal_it_wants_yes_and_changes_nothing(desk: Desk) -> None
 @pytest.mark.parametrize(("typed", "taken"), [("y\n", True), ("\n", True), ("n\n", False)])
 def test_on_a_terminal_it_asks(desk: Desk, typed: str, taken: bool) -> None:
     desk.has("cursor", {"time": TIME})
-    done = desk.converse("servers", "import", typed=typed)
+    done = desk.converse("servers", "import", "--no-try", typed=typed)
     assert done.status == 0
     assert f"Add these servers to {desk.servers}?" in done.out
     assert desk.servers.exists() == taken
@@ -310,7 +310,7 @@ def test_a_named_file_that_is_none_is_an_error(desk: Desk, tmp_path: Path, text:
     given = tmp_path / "given.json"
     if text is not None:
         given.write_text(text)
-    failed = desk.run("servers", "import", "--yes", "--from", str(given))
+    failed = desk.run("servers", "import", "--no-try", "--yes", "--from", str(given))
     assert failed.status == 1
     assert str(given) in failed.err
 
@@ -328,6 +328,6 @@ def test_our_file_is_backed_up_and_keeps_what_it_had(desk: Desk) -> None:
 
 
 def test_where_nothing_is_found_it_says_what_to_do(desk: Desk) -> None:
-    done = desk.run("servers", "import")
+    done = desk.run("servers", "import", "--no-try")
     assert done.status == 0
     assert "--from FILE" in done.out

@@ -28,7 +28,7 @@ def test_keys_of_every_program_are_kept_and_the_servers_get_them(desk: Desk) -> 
     desk.has("cursor", {"one": {**desk.child(), "env": {"API_KEY": KEY, "LEVEL": "debug"}}})
     desk.has("windsurf", {"two": {**desk.child("--name", "two"), "env": {"API_KEY": "k-567890"}}})
     desk.has("claude-code", {"three": REMOTE})
-    done = desk.run("servers", "import", "--yes", cwd=desk.project).succeeded
+    done = desk.run("servers", "import", "--no-try", "--yes", cwd=desk.project).succeeded
     written = desk.read_servers()
     assert written["one"]["env"] == {"API_KEY": "${API_KEY}", "LEVEL": "debug"}
     assert written["two"]["env"] == {"API_KEY": "${API_KEY_TWO}"}
@@ -65,7 +65,7 @@ def test_a_second_import_recognizes_a_server_whose_key_was_kept(desk: Desk) -> N
 
 def test_with_plain_values_stay_as_they_are(desk: Desk) -> None:
     desk.has("claude-code", {"docs": REMOTE})
-    done = desk.run("servers", "import", "--yes", "--plain", cwd=desk.project).succeeded
+    done = desk.run("servers", "import", "--no-try", "--yes", "--plain", cwd=desk.project).succeeded
     assert desk.read_servers() == {"docs": REMOTE}
     assert secrets(desk) == {}
     assert KEY not in done.out + done.err
@@ -76,7 +76,7 @@ def test_on_a_terminal_keeping_is_a_question_of_its_own(
     desk: Desk, typed: str, kept: dict[str, str] | None
 ) -> None:
     desk.has("claude-code", {"docs": REMOTE})
-    done = desk.converse("servers", "import", typed=typed)
+    done = desk.converse("servers", "import", "--no-try", typed=typed)
     assert done.status == 0, done.out
     assert KEY not in done.out
     assert secrets(desk) == (kept or {})
@@ -118,7 +118,7 @@ def with_inputs(desk: Desk) -> None:
 
 def test_each_input_is_asked_for_once_and_passwords_are_hidden(desk: Desk) -> None:
     with_inputs(desk)
-    with on_terminal(desk, "servers", "import", "vscode") as terminal:
+    with on_terminal(desk, "servers", "import", "--no-try", "vscode") as terminal:
         for question, answer in (
             ("[Y/n]", ""),
             ("Key of the service (for local)", KEY),
@@ -148,7 +148,7 @@ def test_each_input_is_asked_for_once_and_passwords_are_hidden(desk: Desk) -> No
 
 def test_without_a_terminal_each_missing_input_is_named_with_its_command(desk: Desk) -> None:
     with_inputs(desk)
-    done = desk.run("servers", "import", "--yes").succeeded
+    done = desk.run("servers", "import", "--no-try", "--yes").succeeded
     env = desk.read_servers()["local"]["env"]
     assert env == {"ACME_KEY": "${ACME_KEY}", "REGION": "eu", "WHO": "blue/${LOCAL_ACCOUNT}"}
     assert desk.read_servers()["remote"]["headers"] == {"Authorization": "Bearer ${ACME_KEY}"}
@@ -166,7 +166,7 @@ def test_without_a_terminal_each_missing_input_is_named_with_its_command(desk: D
 def test_an_input_without_a_terminal_never_gets_the_key_of_another_server(desk: Desk) -> None:
     desk.run("secrets", "set", "ACME_KEY", stdin="of another")
     with_inputs(desk)
-    done = desk.run("servers", "import", "--yes").succeeded
+    done = desk.run("servers", "import", "--no-try", "--yes").succeeded
     assert "tabane secrets set ACME_KEY_LOCAL" in done.err
     assert desk.read_servers()["local"]["env"]["ACME_KEY"] == "${ACME_KEY_LOCAL}"
 
@@ -175,7 +175,7 @@ def test_an_answer_that_looks_like_a_key_is_kept_and_others_are_escaped(desk: De
     inputs = [{"type": "promptString", "id": "a"}, {"type": "promptString", "id": "b"}]
     server = {"command": "x", "args": ["${input:a}", "${input:b}", "${input:undeclared}"]}
     desk.has("vscode", json.dumps({"inputs": inputs, "servers": {"s": server}}))
-    with on_terminal(desk, "servers", "import", "vscode", "--yes") as terminal:
+    with on_terminal(desk, "servers", "import", "--no-try", "vscode", "--yes") as terminal:
         for question, answer in (("a (for s)", "${X}"), ("b (for s)", KEY), ("undeclared (for s)", "")):
             terminal.read_until(question, LONG)
             os.write(terminal.fd, f"{answer}\n".encode())

@@ -163,7 +163,7 @@ def test_servers_of_each_format_are_imported(home: Home, project: Path) -> None:
     for path, text in files.items():
         (home.folder / path).parent.mkdir(parents=True, exist_ok=True)
         (home.folder / path).write_text(text)
-    found = home.run("servers", "import", "--yes", "--json", cwd=project).succeeded.json
+    found = home.run("servers", "import", "--no-try", "--yes", "--json", cwd=project).succeeded.json
     assert {row["name"]: row["from"] for row in found["servers"]} == {
         "time": ["Codex"],
         "git": ["goose"],
@@ -190,7 +190,7 @@ def test_a_named_file_of_any_program_is_read(home: Home, name: str) -> None:
         "settings.json": '{"context_servers": {"a": {"command": "x"}}}',
     }
     (home.folder / name).write_text(texts[name])
-    home.run("servers", "import", "--yes", "--from", name).succeeded  # noqa: B018
+    home.run("servers", "import", "--no-try", "--yes", "--from", name).succeeded  # noqa: B018
     assert home.read_servers()["a"]["command"] == "x"
 
 

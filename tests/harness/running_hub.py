@@ -147,6 +147,8 @@ class SocketClient:
     async def _read(self) -> None:
         while line := await self._reader.readline():
             message = json.loads(line)
+            if "tabane" in message:  # it is for a bridge
+                continue
             waiting = self._waiting.pop(message.get("id"), None) if "method" not in message else None
             if waiting and not waiting.done():
                 waiting.set_result(message)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tabane.hub.bridge.ledger import KEPT, Ledger
-from tabane.hub.local.handshake import DRAIN
+from tabane.hub.local.handshake import BEGUN, DRAIN, HELD
 from tests.harness.bridge import INITIALIZE, answer, request
 
 
@@ -25,6 +25,7 @@ class Bridging(RuleBasedStateMachine):
         self.outbox: list[bytes] = []
         self.at_hub: list[dict[str, Any]] = []
         self.began: set[int] = set()
+        self.held: set[int] = set()
         self.shaken: bool | None = None
         self.session: list[str] = []
 
@@ -51,7 +52,7 @@ class Bridging(RuleBasedStateMachine):
     @rule()
     def hub_arrives(self) -> None:
         self.outbox = list(self.ledger.arrived())
-        self.at_hub = []
+        self.at_hub, self.held = [], set()
         lines = [json.loads(line) for line in self.outbox]
         if self.shaken and lines:
             assert lines[0]["method"] == "initialize"
@@ -61,11 +62,20 @@ class Bridging(RuleBasedStateMachine):
     def hub_reads(self) -> None:
         self.at_hub.append(json.loads(self.outbox.pop(0)))
 
+    @precondition(lambda self: any(self._is_call(message) for message in self.at_hub))
+    @rule(held=st.booleans(), data=st.data())
+    def hub_holds_or_begins(self, held: bool, data: st.DataObject) -> None:
+        calls = [message["id"] for message in self.at_hub if self._is_call(message)]
+        number = data.draw(st.sampled_from(calls))
+        (self.held.add if held else self.held.discard)(number)
+        assert self.ledger.from_hub((HELD if held else BEGUN) + b"%d}" % number) is None
+
     @precondition(lambda self: any("id" in message for message in self.at_hub))
     @rule(refuse=st.booleans(), data=st.data())
     def hub_answers(self, refuse: bool, data: st.DataObject) -> None:
         message = data.draw(st.sampled_from([message for message in self.at_hub if "id" in message]))
         self.at_hub.remove(message)
+        self.held.discard(message["id"])
         if refuse and self.ledger.draining:
             error = {"code": -32603, "message": "", "data": {"reason": "draining"}}
             line = b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (_json(message["id"]), _json(error))
@@ -87,8 +97,11 @@ class Bridging(RuleBasedStateMachine):
         lost = self.ledger.lost(self.outbox)
         # What no hub was given a byte of is not lost: only what was read is owed an error.
         assert {json.loads(name) for name in lost.owed} <= {message.get("id") for message in self.at_hub}
+        # What the hub held goes to the next one, unless it is too long to be kept.
+        assert not {json.loads(name) for name in lost.owed} & self.held
+        assert {json.loads(name) for name in lost.unsent} <= self.held
         self.outbox, self.at_hub = [], []
-        for name in lost.owed:
+        for name in (*lost.owed, *lost.unsent):
             self.answers.append(json.loads(name))
 
     @precondition(lambda self: not self.ledger.present)
@@ -121,6 +134,9 @@ class Bridging(RuleBasedStateMachine):
                 if passed is not None:
                     self.answers.append(message["id"])
         assert sorted(self.answers) == sorted(self.asked)
+
+    def _is_call(self, message: dict[str, Any]) -> bool:
+        return message.get("method") == "tools/call"
 
     def _from_client(self, line: bytes) -> None:
         passed = self.ledger.from_client(line)
@@ -195,3 +211,30 @@ def test_a_waiting_request_can_be_cancelled() -> None:
     note = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}'
     assert ledger.from_client(note) is None
     assert [json.loads(line)["id"] for line in ledger.arrived()] == [2]
+
+
+def test_a_request_that_was_held_goes_to_the_next_hub_and_one_that_was_begun_does_not() -> None:
+    ledger = settled()
+    for number in (1, 2):
+        ledger.from_client(request(number))
+        assert ledger.from_hub(HELD + b"%d}" % number) is None
+    ledger.from_hub(BEGUN + b"2}")
+    assert ledger.lost([]).owed == [b"2"]
+    assert ledger.arrived() == [request(1)]
+
+
+def test_a_batch_that_was_held_is_not_sent_again_because_of_its_other_requests() -> None:
+    ledger = settled()
+    batch = b"[" + request(1) + b"," + request(2) + b"]"
+    ledger.from_client(batch)
+    ledger.from_hub(HELD + b"1}")
+    lost = ledger.lost([])
+    assert (lost.owed, lost.unsent) == ([b"2"], [b"1"])
+    assert ledger.arrived() == []
+
+
+def test_a_line_for_the_bridge_that_it_does_not_know_is_ignored() -> None:
+    ledger = settled()
+    for line in (b'{"tabane":"other"}', HELD + b"}", HELD + b"9}", BEGUN + b'"x"}'):
+        assert ledger.from_hub(line) is None
+    assert ledger.lost([]) == ([], [], [])

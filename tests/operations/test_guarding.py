@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tabane.errors import Forbidden
+from tabane.errors import Forbidden, LoginRequired, TabaneError, UpstreamDied
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Door, Face, NoMeter, OpenCall, OperationTable, ended
 from tabane.operations.access import LocalAccess
 from tabane.operations.guarding import CallVerdict
+from tabane.operations.metering import failure_reason
 from tests.operations.test_door import HERE, Works
 
 TOOL = CallTarget("files__delete", "files")
@@ -34,9 +35,13 @@ class Paper:
 
     def __init__(self) -> None:
         self.answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.given_back = 0
 
     def decided(self) -> Awaitable[str]:
         return self.answer
+
+    def give_back(self) -> None:
+        self.given_back += 1
 
 
 @dataclass
@@ -133,6 +138,21 @@ def test_the_permission_is_checked_again_after_the_approval() -> None:
         with pytest.raises(Forbidden, match="not allowed to use files__delete"):
             await call
         assert (meter.begun, len(meter.refused)) == ([], 1)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("error", [LoginRequired(say("log in"), "files"), UpstreamDied(say("it died"))])
+def test_an_approval_is_given_back_once_if_the_server_wants_a_login_first(error: TabaneError) -> None:
+    async def run() -> None:
+        guard = Guard()
+        opened = door(guard, Meter()).admit(HERE, TOOL)
+        guard.papers[0].answer.set_result("approved")
+        assert opened.waits is not None
+        await opened.waits
+        for _ in range(2):
+            opened.end("failed", reason=failure_reason(error))
+        assert guard.papers[0].given_back == int(isinstance(error, LoginRequired))
 
     asyncio.run(run())
 

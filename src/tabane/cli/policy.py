@@ -150,12 +150,15 @@ def trails(terminal: Terminal, client: str | None, cwd: str | None) -> None:
 
 
 def _trail_message(row: dict[str, Any]) -> Message:
+    from datetime import datetime
+
     read = "; ".join(f"{label}: {', '.join(row[label].values())}" for label in row["labels"]) or "-"
     return say(
-        "{holder}, {client}, {cwd}: {read}",
+        "{holder}, {client}, {cwd}, since {since}: {read}",
         holder=row["holder"] or "*",
         client=row["client"] or "-",
         cwd=row["cwd"] or "-",
+        since=datetime.fromisoformat(row["since"]).astimezone().strftime("%H:%M"),
         read=read,
     )
 

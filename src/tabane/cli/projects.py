@@ -11,6 +11,7 @@ import click
 
 from tabane.cli.options import json_option, option
 from tabane.cli.output import Group, TableState, Terminal, examples
+from tabane.cli.passphrase_check import check_passphrase
 from tabane.cli.servers_file import running_hub
 from tabane.cli.terminal_text import clean
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
@@ -101,6 +102,8 @@ def trust(terminal: Terminal, folder: str | None, agreed: bool) -> None:
             _show(terminal, file, known.get((file.folder, file.name)))
     if new and not agreed and not _agrees(terminal, place):
         return
+    if new:
+        check_passphrase(terminal, load_settings({"config": terminal.config}, os.environ).home)
     store.add(new)
     servers = sum(len(definitions_in(file)) for file in files)
     result = {

@@ -16,6 +16,7 @@ from tabane.cli.backup import byte_progress, described, not_usable, opened
 from tabane.cli.hub_process import end_hub
 from tabane.cli.options import json_option, keep, option
 from tabane.cli.output import Command, Terminal, examples, lang, text
+from tabane.cli.passphrase_check import check_passphrase
 from tabane.errors import HubError, TabaneError
 from tabane.messages import Message, say
 
@@ -74,6 +75,7 @@ def restore(terminal: Terminal, archive: str, forced: bool, stopping: bool, file
     with opened(archive) as stream:
         private_folder(endpoint.home)
         refuse_downgrade(endpoint.home)
+        check_passphrase(terminal, Path(endpoint.home))
         with _locked(endpoint, stopping=stopping):
             complete_restore(endpoint.home)
             target = RestoreTarget(

@@ -12,6 +12,7 @@ import click
 
 from tabane.cli.options import json_option, option
 from tabane.cli.output import Group, Terminal, examples
+from tabane.cli.passphrase_check import check_passphrase
 from tabane.cli.secret_offers import place_name, store_of
 from tabane.cli.secrets_adopt import adopt
 from tabane.cli.servers_file import ServersFile, file_option
@@ -54,7 +55,9 @@ def _secret_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
 @click.pass_obj
 def set_(terminal: Terminal, name: str, piped: bool) -> None:
     check_name(name)
-    store = store_of(load_settings({"config": terminal.config}, os.environ))
+    settings = load_settings({"config": terminal.config}, os.environ)
+    check_passphrase(terminal, settings.home)
+    store = store_of(settings)
     place = store.keep(name, _value(terminal, name, piped))
     terminal.show(
         {"name": name, "place": place, "status": "kept"},
@@ -109,6 +112,7 @@ def remove(terminal: Terminal, name: str, agreed: bool, file: str | None) -> Non
         terminal.note(say("{name} is used by: {users}.", name=name, users=", ".join(users)))
         if terminal.asks and not agreed and not terminal.agreed(say("Remove it?")):
             return
+    check_passphrase(terminal, place.settings.home)
     store.forget(name)
     terminal.show(
         {"name": name, "status": "removed", "used_by": users},

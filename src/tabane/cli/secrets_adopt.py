@@ -8,6 +8,7 @@ import click
 
 from tabane.cli.options import json_option, option
 from tabane.cli.output import Command, Terminal, examples
+from tabane.cli.passphrase_check import check_passphrase
 from tabane.cli.secret_offers import naming_of, report_kept, store_of
 from tabane.cli.servers_file import ServersFile, file_option, server_names
 from tabane.errors import UnknownName
@@ -48,6 +49,7 @@ def adopt(terminal: Terminal, servers: Sequence[str], dry_run: bool, agreed: boo
         _show(terminal, moves)
     done = bool(moves.moves) and not dry_run and _may(terminal, agreed)
     if done:
+        check_passphrase(terminal, place.settings.home)
         changed = {name: moves.definitions[name] for name in dict.fromkeys(m.server for m in moves.moves)}
         with keeping(store_of(place.settings), moves.values):
             change_servers(place.path, chosen, changed)

@@ -13,6 +13,7 @@ from tabane.cli.log_files import show_server_log
 from tabane.cli.login_words import login_words
 from tabane.cli.options import hub_options, json_option, option
 from tabane.cli.output import Group, Shown, TableState, Terminal, examples, state_word
+from tabane.cli.passphrase_check import check_passphrase
 from tabane.cli.servers_add import add
 from tabane.cli.servers_changes import accept, changes, diff, reject
 from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option, server_names
@@ -101,6 +102,7 @@ def show(terminal: Terminal, name: str, file: str | None, reveal: bool) -> None:
 @click.pass_obj
 def remove(terminal: Terminal, name: str, file: str | None) -> None:
     place = ServersFile.found(terminal, file)
+    check_passphrase(terminal, place.settings.home)
     remove_server(place.path, name)
     _changed(
         terminal, place, name, "removed", say("Removed {name!n} from {path}.", name=name, path=place.path)
@@ -116,6 +118,7 @@ def remove(terminal: Terminal, name: str, file: str | None) -> None:
 @click.pass_obj
 def enable(terminal: Terminal, name: str, file: str | None) -> None:
     place = ServersFile.found(terminal, file)
+    check_passphrase(terminal, place.settings.home)
     enable_server(place.path, name, True)
     _changed(terminal, place, name, "enabled", say("{name!n} is now enabled.", name=name))
 
@@ -130,6 +133,7 @@ def enable(terminal: Terminal, name: str, file: str | None) -> None:
 @click.pass_obj
 def disable(terminal: Terminal, name: str, file: str | None) -> None:
     place = ServersFile.found(terminal, file)
+    check_passphrase(terminal, place.settings.home)
     enable_server(place.path, name, False)
     _changed(terminal, place, name, "disabled", say("{name!n} is now disabled.", name=name))
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.build import this_build
-from tabane.cli.definition_words import KIND_WORDS
 from tabane.cli.options import json_option, option
-from tabane.cli.output import Command, Terminal, examples, lang, text
+from tabane.cli.output import Command, Terminal, examples, text
+from tabane.cli.passphrase_check import check_passphrase
 from tabane.cli.registry_servers import GivenValues, KeepSecret, choose
-from tabane.cli.secret_offers import accepted, naming_of, plain_option, report_kept, store_of, with_values
+from tabane.cli.secret_offers import accepted, naming_of, plain_option, report_kept, store_of
+from tabane.cli.server_trials import tried, warn_of_findings
 from tabane.cli.servers_file import ServersFile, file_option
 from tabane.errors import BadArguments, TabaneError
 from tabane.gateway.servers.editing import add_server, check_addable
 from tabane.gateway.servers.kept_secrets import SecretNaming, keeping, moves_of
-from tabane.gateway.servers.variables import each_text
 from tabane.messages import say
 
 if TYPE_CHECKING:
@@ -175,6 +173,7 @@ def add(
         wanted = definition(**given)
     # report a file that cannot be changed before asking and before starting the server
     check_addable(place.path, {name: wanted})
+    check_passphrase(terminal, place.settings.home)
     wanted = _without_secrets(terminal, place, name, wanted, kept, plain, agreed=registry["agreed"])
     result: dict[str, Any] = {"name": name, "path": str(place.path), "status": "added"}
     if not untried and not given["disabled"]:
@@ -280,33 +279,13 @@ def _try(
 ) -> dict[str, Any]:
     try:
         with terminal.working(say("Testing {name!n}", name=name)):
-            found = _tried(place, name, wanted, secrets)
+            found = tried(place, name, wanted, secrets)
     except TabaneError as error:
         if not force:
             raise ServerTrialFailed(error, name) from None
         terminal.warn(error)
         return {"works": False}
     return {"works": True, **{key: found.get(key) for key in ("version", "about", "tools", "suspicious")}}
-
-
-def _tried(
-    place: ServersFile, name: str, wanted: dict[str, Any], secrets: Mapping[str, str]
-) -> dict[str, Any]:
-    """Try the definition with the secrets that are not kept yet."""
-    params: dict[str, Any] = {"name": name, "definition": wanted}
-    if place.hub and secrets and place.hub.welcome.version != this_build().name:
-        # A hub of an earlier version takes no secrets: it gets the values where they belong.
-        params["definition"] = each_text(wanted, partial(with_values, values=secrets))
-    elif secrets:
-        params["secrets"] = dict(secrets)
-    if place.hub:
-        found: dict[str, Any] = place.hub.call("try_server", params)
-        return found
-    from tabane.hub.trial import TryServer, try_alone
-    from tabane.operations import Caller, Face
-
-    caller = Caller("local", Face.CLI, "", lang(), "tabane", os.getcwd())
-    return try_alone(place.settings, os.environ, caller, TryServer(name, wanted, secrets=dict(secrets)))
 
 
 def _show_tools(terminal: Terminal, result: dict[str, Any]) -> None:
@@ -320,16 +299,7 @@ def _show_tools(terminal: Terminal, result: dict[str, Any]) -> None:
         terminal.say(f"  {signature}")
     if len(tools) > NAMED_TOOLS:
         terminal.say(say("  … and {count} more", count=len(tools) - NAMED_TOOLS))
-    for row in result.get("suspicious") or ():
-        for finding in row["findings"]:
-            terminal.note(
-                say(
-                    "Warning: the {kind} {name} looks like an attack: {message}",
-                    kind=KIND_WORDS.get(row["kind"], row["kind"]),
-                    name=row["name"],
-                    message=finding["message"],
-                )
-            )
+    warn_of_findings(terminal, result["name"], result.get("suspicious") or ())
 
 
 def _added(place: ServersFile, result: dict[str, Any]) -> Message:

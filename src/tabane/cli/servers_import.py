@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from tabane.cli.assistant_setup import machine
 from tabane.cli.import_inputs import InputAnswers, report_missing
 from tabane.cli.options import json_option, option
 from tabane.cli.output import Command, Terminal, examples, lang, text
+from tabane.cli.passphrase_check import check_passphrase
 from tabane.cli.secret_offers import (
     accepted,
     kept_values,
@@ -24,6 +25,7 @@ from tabane.cli.secret_offers import (
     store_of,
     with_values,
 )
+from tabane.cli.server_trials import ScannedServers, scan_added
 from tabane.cli.servers_file import ServersFile, ServersFileContent, file_option
 from tabane.errors import BadArguments, ConfigurationError
 from tabane.gateway.assistants.client_inputs import input_ids, with_inputs
@@ -50,7 +52,8 @@ _NAMES = [client.name for client in CLIENTS]
     help=say(
         "Import the servers of other programs, such as Claude Code, Cursor, VS Code, Codex or goose, from "
         "your user settings and from the current folder. tabane install --list names them all. The servers "
-        "are shown first, with secrets hidden. Keys and passwords in them are kept as secrets, and what VS "
+        "are shown first, with secrets hidden. Once they are imported, each is started, and what it lists is "
+        "scanned for attacks. Keys and passwords in them are kept as secrets, and what VS "
         "Code would ask for is asked for. The files of those programs are not changed."
     ),
     epilog=examples(
@@ -71,6 +74,7 @@ _NAMES = [client.name for client in CLIENTS]
 @option("--dry-run", is_flag=True, help=say("Show what would be imported, without changing anything."))
 @option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask for confirmation."))
 @plain_option
+@option("--no-try", "untried", is_flag=True, help=say("Do not start them to scan what they list."))
 @option("--force", "forced", is_flag=True, help=say("Also import servers whose tools are built into Tabane."))
 @file_option
 @json_option
@@ -82,6 +86,7 @@ def import_(
     dry_run: bool,
     agreed: bool,
     plain: bool,
+    untried: bool,
     forced: bool,
     file: str | None,
 ) -> None:
@@ -105,6 +110,7 @@ def import_(
     if not planned.taken or dry_run or not _may(terminal, preview, agreed):
         terminal.show(preview.result("unchanged"), lambda: preview.tell(terminal, done=False))
         return
+    check_passphrase(terminal, place.settings.home)
     if not accepted(terminal, moves, place.settings, agreed=agreed):
         moves = SecretMoves(planned.definitions)
     answers = InputAnswers(terminal, naming, plain=plain)
@@ -113,7 +119,10 @@ def import_(
     with keeping(store, values):
         add_servers(place.path, wanted)
     preview = ImportPreview(place, found_sources, planned, wanted, values)
-    terminal.show(preview.result("imported"), lambda: preview.tell(terminal, done=True))
+    scanned = ScannedServers() if untried else scan_added(terminal, place, wanted)
+    result = preview.result("imported") | asdict(scanned)
+    terminal.show(result, lambda: preview.tell(terminal, done=True))
+    scanned.tell(terminal)
     report_kept(terminal, place.settings, values, plain=bool(moves.moves))
     report_missing(terminal, answers.missing)
 

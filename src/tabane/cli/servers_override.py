@@ -11,6 +11,7 @@ import click
 from tabane.cli.arguments import read_pairs
 from tabane.cli.options import json_option, option
 from tabane.cli.output import Command, Terminal, examples
+from tabane.cli.passphrase_check import check_passphrase
 from tabane.cli.servers_file import ServersFile, file_option, server_names
 from tabane.errors import TabaneError
 from tabane.gateway.servers.editing import change_server
@@ -96,6 +97,7 @@ def override(
     written = place.read().definition(server, reveal=True)
     secrets = next(each.secrets for each in place.read().configuration.servers if each.name == server)
     shown = masked(edit.apply(written, tool), secrets)
+    check_passphrase(terminal, place.settings.home)
     change_server(place.path, server, lambda definition: edit.apply(definition, tool), shown)
     _show(terminal, place, server, tool)
 

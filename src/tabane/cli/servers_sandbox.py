@@ -11,6 +11,7 @@ import click
 
 from tabane.cli.options import hub_options, option
 from tabane.cli.output import Command, Terminal, examples
+from tabane.cli.passphrase_check import check_passphrase
 from tabane.cli.servers_file import ServersFile, file_option, server_names
 from tabane.errors import BadArguments
 from tabane.gateway.servers.editing import change_server
@@ -114,7 +115,9 @@ def _write(terminal: Terminal, name: str, file: str | None, value: object) -> No
         definition.pop("sandboxEnabled", None)
         return {**definition, "sandbox": value}
 
-    change_server(ServersFile.found(terminal, file).path, name, edit, {"sandbox": value})
+    place = ServersFile.found(terminal, file)
+    check_passphrase(terminal, place.settings.home)
+    change_server(place.path, name, edit, {"sandbox": value})
 
 
 def _written(name: str, preset: str) -> Message:
@@ -146,6 +149,7 @@ def _print_cage(terminal: Terminal, name: str, found: dict[str, Any] | None) -> 
 def _rows(found: dict[str, Any]) -> list[tuple[Message, Any]]:
     return [
         (say("image"), found["image"]),
+        (say("preset"), found["preset"]),
         (say("enforced by"), ", ".join(found["mechanism"])),
         (say("may change"), found["write"]),
         (say("may read"), found["read"]),

@@ -54,13 +54,12 @@ def _of_hub(terminal: Terminal, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _of_file(path: Path) -> dict[str, Any]:
-    from tabane.gateway.scan_operations import report_of
-    from tabane.gateway.scanning.listing_scan import MOST_FILE, definitions_of_file, scanned
+    from tabane.gateway.scan_operations import report_of_file
+    from tabane.gateway.scanning.listing_scan import MOST_FILE
 
     if path.stat().st_size > MOST_FILE:
         raise BadArguments(say("The file is larger than {most} MiB.", most=MOST_FILE >> 20), "file")
-    results = list(scanned(definitions_of_file(path.stem, path.read_bytes())))
-    return report_of(results, [path.stem] if not results else [], lang())
+    return report_of_file(path.stem, path.read_bytes(), lang())
 
 
 def _print(terminal: Terminal, found: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tabane.cli.approval_prompt import approved_call
 from tabane.cli.arguments import read_object, read_pairs
 from tabane.cli.completion import COMPLETION_LIMIT
 from tabane.cli.options import given, hub_options, option, parameter_option
@@ -21,7 +22,7 @@ from tabane.gateway.servers.configuration import written_definitions
 from tabane.messages import Message, say
 from tabane.search.snippets import first_sentence
 from tabane.settings import load_settings
-from tabane.wire.json import decode, encode
+from tabane.wire.json import decode
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
@@ -214,7 +215,7 @@ def call(terminal: Terminal, name: str, pairs: Sequence[str], whole: str | None)
         whole = "-"
     hub = terminal.hub()
     arguments = _whole(whole) | (read_pairs(named, _schema(hub, name)) if named else {})
-    raw = hub.call_raw("call_tool", encode({"name": name, "arguments": arguments}))
+    raw = approved_call(terminal, "call_tool", {"name": name, "arguments": arguments})
     result = decode(raw)
     failed = isinstance(result, dict) and result.get("isError") is True
     if terminal.json:

@@ -19,7 +19,7 @@ from tabane.gateway.definitions.definition import (
     SeenDefinition,
     instructions_definition,
 )
-from tabane.gateway.definitions.findings import Judges
+from tabane.gateway.definitions.definition_scans import DefinitionScans
 from tabane.gateway.definitions.held_calls import HeldCalls
 from tabane.gateway.definitions.pins import HoldPolicy
 from tabane.gateway.definitions.review import DefinitionReview, ReviewedList, ReviewWatch, Scans
@@ -143,12 +143,12 @@ class Gateway:
         extensions: tuple[Extension, ...] = (),
         chain: HubChain | None = None,
         logins: ServerLogins | None = None,
-        judges: Judges | None = None,
+        scans: DefinitionScans | None = None,
         hold: HoldPolicy | None = None,
     ) -> None:
         """Keep the arguments. ``logins`` are those at servers with OAuth; None if there are to be none.
 
-        ``judges`` has the scanner that looks for attacks in definitions; None if nobody does. ``hold`` is
+        ``scans`` looks for attacks in definitions; None if nobody does. ``hold`` is
         what is held back of servers that say nothing else.
         """
         self.chain = chain or HubChain()
@@ -171,7 +171,7 @@ class Gateway:
         self.projects = ClientProjects()
         self._starts = asyncio.Semaphore(STARTS)
         self.hold = hold or HoldPolicy()
-        self.review = DefinitionReview(folder, loop, self._held_of, judges)
+        self.review = DefinitionReview(folder, loop, self._held_of, scans)
         self.review.watch = ReviewWatch(self._review_changed)
         self._catalogs = ServerCatalogs(folder, loop, reserved, self.review, embedding)
         self.catalogue = self._catalogs.tools
@@ -670,11 +670,11 @@ class Gateway:
         if not unscanned:
             return None
         others = tuple(tool.name for tool in self.catalogue.tools if tool.server != server)
-        return await asyncio.to_thread(self.review.scan, server, unscanned, others)
+        return await self.review.scan(server, unscanned, others)
 
     async def _scan_known(self) -> None:
         """Scan what earlier versions of Tabane have listed, and nobody has scanned yet."""
-        for server in self.enabled() if self.review.judges is not None else ():
+        for server in self.enabled() if self.review.scans is not None else ():
             listing = self._catalogs.listing(server.name)
             for name, items in listing.lists.items() if listing is not None else ():
                 seen = await asyncio.to_thread(self.review.read, server.name, KINDS[name], items)

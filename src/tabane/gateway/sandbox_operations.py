@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tabane.gateway.cages.learning import MOST_BYTES, LearnedProfile, propose, r
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.parameters import LearnSandbox, NameParams
 from tabane.gateway.servers.sandbox_keys import written
+from tabane.gateway.servers.server import Server
 from tabane.messages import say
 from tabane.operations import Caller
 
@@ -23,23 +25,47 @@ _LOOK = 1.0
 
 @dataclass
 class LearningSession:
-    """A server that is being traced: where to, and the task that ends it in time."""
+    """A server that is being traced: where to, the task that ends it in time, and when that is."""
 
     file: Path
     limit: asyncio.Task[None]
+    until: float
 
 
 class SandboxOperations:
-    """Learns the profiles of cages. A server is learned by one caller at a time."""
+    """Learns the profiles of cages. A server has one trace at a time."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._sessions: dict[str, LearningSession] = {}
+        self._starting: set[str] = set()
 
     async def start(self, caller: Caller, params: LearnSandbox) -> dict[str, Any]:
-        """Restart a server under a tracer, without its cage, and list its tools."""
-        name, cages = params.name, self._gateway.cages
+        """Restart a server under a tracer, without its cage, and list its tools.
+
+        A trace that runs already goes on, so that a caller can end one whose caller is gone.
+        """
+        name = params.name
         server = self._gateway.server(name)
+        session = self._sessions.get(name)
+        if session is not None and not session.limit.done():
+            return self._begun(name, params.seconds)
+        if name in self._starting:
+            raise BadArguments(say("What {name!n} uses is being learned already.", name=name), "name")
+        self._starting.add(name)
+        try:
+            await self._trace(server, params.seconds)
+        finally:
+            self._starting.discard(name)
+        return self._begun(name, params.seconds)
+
+    def _begun(self, name: str, seconds: int) -> dict[str, Any]:
+        left = ceil(self._sessions[name].until - self._gateway.loop.time())
+        tools = len(self._gateway.catalogue.of_server(name))
+        return {"name": name, "seconds": max(1, min(left, seconds)), "tools": tools}
+
+    async def _trace(self, server: Server, seconds: int) -> None:
+        name, cages = server.name, self._gateway.cages
         if cages is None or server.transport != "stdio" or server.image:
             raise BadArguments(
                 say(
@@ -47,24 +73,20 @@ class SandboxOperations:
                 ),
                 "name",
             )
-        if name in self._sessions:
-            raise BadArguments(say("What {name!n} uses is being learned already.", name=name), "name")
         file = await asyncio.to_thread(cages.trace, server)
-        limit = self._gateway.loop.create_task(self._limited(name, file, params.seconds))
-        self._sessions[name] = LearningSession(file, limit)
+        until = self._gateway.loop.time() + seconds
+        limit = self._gateway.loop.create_task(self._limited(name, file, until))
+        self._sessions[name] = LearningSession(file, limit, until)
         try:
             await self._gateway.stop(name)
             await self._gateway.start(name)
         except BaseException:
             await self._end(name)
             raise
-        tools = len(self._gateway.catalogue.of_server(name))
-        return {"name": name, "seconds": params.seconds, "tools": tools}
 
     async def finish(self, caller: Caller, params: NameParams) -> dict[str, Any]:
         """End the trace, start the server as before, and return the profile for what was seen."""
         name = params.name
-        server = self._gateway.server(name)
         if name not in self._sessions:
             raise BadArguments(
                 say(
@@ -76,6 +98,7 @@ class SandboxOperations:
             )
         file = await self._end(name, keep=True)
         try:
+            server = self._gateway.server(name)
             found = await asyncio.to_thread(_learned, file, server.cwd or os.getcwd(), self._private(name))
         finally:
             await asyncio.to_thread(_remove, file)
@@ -89,9 +112,8 @@ class SandboxOperations:
         cages = self._gateway.cages
         return str(cages.private_folder(name)) if cages is not None else ""
 
-    async def _limited(self, name: str, file: Path, seconds: int) -> None:
+    async def _limited(self, name: str, file: Path, until: float) -> None:
         """End the trace when its time is over, or when it has become too large."""
-        until = self._gateway.loop.time() + seconds
         while (  # noqa: ASYNC110  the size of a file sends no event
             self._gateway.loop.time() < until and await asyncio.to_thread(_size, file) < MOST_BYTES
         ):

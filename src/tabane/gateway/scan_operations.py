@@ -3,14 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any, NamedTuple
 
+from tabane.gateway.definitions.definition import Kind
+from tabane.gateway.definitions.definition_scans import DefinitionScans
+from tabane.gateway.definitions.findings import DefinitionFinding
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.parameters import ScanServers
-from tabane.gateway.scanning.findings import SEVERITIES, Finding
-from tabane.gateway.scanning.listing_scan import ListedDefinition, ScannedDefinition, listed, scanned
+from tabane.gateway.scanning.findings import SEVERITIES, unfinished
+from tabane.gateway.scanning.listing_scan import (
+    ListedDefinition,
+    by_server,
+    definitions_of_file,
+    listed,
+    scanned,
+)
+from tabane.gateway.scanning.scanner import DefinitionScanner
 from tabane.messages import Lang
 from tabane.operations import Caller
+
+
+class ReportedDefinition(NamedTuple):
+    """A definition of a server, and what was found in it."""
+
+    server: str
+    kind: Kind
+    name: str
+    findings: Sequence[DefinitionFinding]
 
 
 class ScanOperations:
@@ -30,11 +50,22 @@ class ScanOperations:
         for name in every:
             listing = self._gateway.listing(name)
             definitions.extend(listed(name, listing.lists) if listing else ())
-        results = await asyncio.to_thread(lambda: list(scanned(definitions, names)))
+        results = [each async for each in self._scanned(definitions, names)]
         return report_of(results, names, caller.lang)
 
+    async def _scanned(
+        self, definitions: list[ListedDefinition], names: list[str]
+    ) -> AsyncIterator[ReportedDefinition]:
+        scans = self._gateway.review.scans or DefinitionScans(DefinitionScanner)
+        for server, texts, others in await asyncio.to_thread(lambda: list(by_server(definitions, names))):
+            found = await scans.scan(server, texts, others)
+            for one, findings in zip(texts, found, strict=True):
+                yield ReportedDefinition(
+                    server, one.kind, one.name, (unfinished(),) if findings is None else findings
+                )
 
-def report_of(results: list[ScannedDefinition], names: list[str], lang: Lang) -> dict[str, Any]:
+
+def report_of(results: Sequence[ReportedDefinition], names: Iterable[str], lang: Lang) -> dict[str, Any]:
     """Return the answer: ``{scanned, highest, results, unknown}``."""
     rows = [_row(one, finding, lang) for one in results for finding in one.findings]
     rows.sort(key=lambda row: SEVERITIES.index(row["severity"]))
@@ -47,7 +78,13 @@ def report_of(results: list[ScannedDefinition], names: list[str], lang: Lang) ->
     }
 
 
-def _row(one: ScannedDefinition, finding: Finding, lang: Lang) -> dict[str, Any]:
+def report_of_file(server: str, content: bytes, lang: Lang) -> dict[str, Any]:
+    """Return the answer about the definitions in a file. Raises BadArguments if it holds none."""
+    results = [ReportedDefinition(*one) for one in scanned(definitions_of_file(server, content))]
+    return report_of(results, () if results else (server,), lang)
+
+
+def _row(one: ReportedDefinition, finding: DefinitionFinding, lang: Lang) -> dict[str, Any]:
     return {
         "server": one.server,
         "kind": one.kind,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from tabane.gateway.confirmation import ConfirmRule
 from tabane.gateway.gateway import Gateway
-from tabane.hub.approvals.operations import ApprovalOperations
+from tabane.hub.approvals.operations import APPROVING, ApprovalOperations
+from tabane.hub.approvals.passphrase_file import PASSPHRASE
 from tabane.hub.approvals.passphrase_operations import PassphraseOperations
 from tabane.hub.flows.hub_flows import HubFlows
 from tabane.hub.guarding import HubGuard
@@ -19,17 +20,11 @@ from tabane.settings import Settings
 if TYPE_CHECKING:
     from tabane.access.approvals.approval import Approval
     from tabane.gateway.servers.configuration import ServersConfiguration
+    from tabane.hub.approvals.connection_watches import ConnectionWatches
     from tabane.hub.approvals.desk import ApprovalDesk
     from tabane.hub.approvals.passphrase import HubPassphrase
     from tabane.operations import Caller
     from tabane.operations.guarding import CallRule, CallVerdict, OpenApproval
-
-
-PASSPHRASE = "passphrase.json"
-"""The file of the passphrase, under the home."""
-
-APPROVING = CallTarget("approve_call", source="admin", kind="operation")
-"""What somebody must be allowed to use to approve calls."""
 
 
 class ShownArguments(Protocol):
@@ -60,6 +55,7 @@ class HubGuards:
     ) -> None:
         self._gateway, self._settings, self._loop, self._shown = gateway, settings, loop, shown
         self._desk: ApprovalDesk | None = None
+        self._watches: ConnectionWatches | None = None
         self._passphrase: HubPassphrase | None = None
         self._configuration: ServersConfiguration | None = None
         self._flows, self.allow = flows, flows.allow
@@ -93,7 +89,7 @@ class HubGuards:
 
     def table(self) -> list[Operation]:
         return [
-            *ApprovalOperations(self.desk).table(),
+            *ApprovalOperations(self.desk, self._watched).table(),
             *PassphraseOperations(self.passphrase, self._passphrase_changed).table(),
         ]
 
@@ -122,6 +118,17 @@ class HubGuards:
             home = self._settings().home
             self._desk = ApprovalDesk(home, self._loop, self._shown.approvals_changed, self._decided)
         return self._desk
+
+    def _watched(self) -> ConnectionWatches:
+        if self._watches is None:
+            from tabane.hub.approvals.connection_watches import ConnectionWatches
+
+            self._watches = ConnectionWatches(self._loop)
+        return self._watches
+
+    def tell(self, caller: Caller, approval: Approval) -> bool:
+        """Tell a caller that watches what its call waits for. Return whether a person is asked there."""
+        return self._watches is not None and self._watches.tell(caller.session, approval)
 
     def definition(self, target: CallTarget) -> str:
         """Return a digest of a tool's definition: as its server gave it, and as an override shows it."""

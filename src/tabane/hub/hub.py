@@ -85,7 +85,7 @@ class Hub:
             settings.home, self.stores, self.models, self.embedding, self.jobs,
             lambda: self.settings.posts_zone,
         )  # fmt: skip
-        self.flows = HubFlows(lambda: self.settings, self.gateway)
+        self.flows = HubFlows(lambda: self.settings, self.gateway, lambda: self.audit.live.flows_changed())
         self.documents = DocumentStore(
             settings.home, self.stores, self.models, self.embedding, lambda: self.settings,
             self._model_is_named,

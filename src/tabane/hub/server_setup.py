@@ -190,7 +190,7 @@ class ServerSetup:
         """Keep the arguments. ``starting`` is what servers that are tried are started with."""
         self._settings, self._environment = settings, environment
         self._gateway, self._reloader = gateway, reloader
-        self._trials = Trials(settings, environment, *starting, gateway.remember, gateway.review.judges)
+        self._trials = Trials(settings, environment, *starting, gateway.remember, gateway.review.scans)
         self._finding = ServerFinding(settings, environment)
 
     def table(self) -> list[Operation]:

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from msgspec import Raw
 
 from tabane.errors import TabaneError
-from tabane.gateway.definitions.findings import DefinitionJudge
 from tabane.gateway.definitions.pins import HoldPolicy
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.logins.fetching import LoginNetwork
@@ -30,6 +29,7 @@ from tabane.hub.cages import cages_of
 from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_tools
 from tabane.hub.clients.task_calls import TaskParts
 from tabane.hub.clients.tool_calls import as_failure, as_result
+from tabane.hub.definition_scanning import definition_scans
 from tabane.hub.own_tools import CallerLimits, KeptDomains, held, idle
 from tabane.hub.questions.questions import HubQuestions
 from tabane.hub.servers import FileFollower, limits_of
@@ -128,18 +128,11 @@ def gateway_of(
         extensions=carried(settings.extensions),
         chain=chain,
         logins=logins,
-        judges=_scanner,
+        scans=definition_scans(environment, errors=2),
         hold=hold_of(settings),
     )
     _screen(gateway, settings, servers)
     return gateway
-
-
-def _scanner() -> DefinitionJudge:
-    """Return the scanner of definitions. It is imported here, in a thread: it has many rules."""
-    from tabane.gateway.scanning.scanner import DefinitionScanner
-
-    return DefinitionScanner()
 
 
 def _screen(gateway: Gateway, settings: Settings, servers: tuple[Server, ...]) -> None:

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Raw, Struct
 
-from tabane.errors import UpstreamError, UpstreamUnavailable
-from tabane.gateway.definitions.findings import Judges
+from tabane.errors import UpstreamError, UpstreamTimeout, UpstreamUnavailable
+from tabane.gateway.definitions.definition_scans import DefinitionScans
 from tabane.gateway.definitions.listing_scan import suspicious_definitions
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.gateway.servers.configuration import configuration_of, why_disabled
@@ -29,6 +29,7 @@ from tabane.gateway.upstreams.lists import LISTS
 from tabane.gateway.upstreams.upstream import Upstream
 from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
 from tabane.gateway.upstreams.upstream_state import UpstreamState
+from tabane.hub.definition_scanning import definition_scans
 from tabane.hub.servers import limits_of, variables_of, with_inherited
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face
@@ -71,11 +72,11 @@ class Trials:
         batch: LineBatch,
         processes: ChildProcesses,
         keep: Keep,
-        judges: Judges | None = None,
+        scans: DefinitionScans | None = None,
     ) -> None:
         """Keep the arguments. ``keep`` gets the listing of a server that works."""
         self._settings, self._environment, self._keep = settings, environment, keep
-        self._judges = judges
+        self._scans = scans
         self._loop, self._batch, self._processes = loop, batch, processes
 
     async def run(self, caller: Caller, params: TryServer) -> dict[str, Any]:
@@ -98,9 +99,7 @@ class Trials:
             for listing in kept:
                 self._keep(listing)
             lists = kept[-1].lists if kept else {}
-            suspicious = await asyncio.to_thread(
-                suspicious_definitions, server.name, lists, self._judges, caller.lang
-            )
+            suspicious = await suspicious_definitions(server.name, lists, self._scans, caller.lang)
             return found | {"suspicious": suspicious}
 
     def _connector(self, logs: Path, settings: Settings) -> Connector:
@@ -117,19 +116,32 @@ class Trials:
 
 
 def try_alone(
-    settings: Settings, environment: Mapping[str, str], caller: Caller, params: TryServer
+    settings: Settings,
+    environment: Mapping[str, str],
+    caller: Caller,
+    params: TryServer,
+    limit: float | None = None,
 ) -> dict[str, Any]:
-    """Try a server within this process if no hub runs. Blocks; raises as :meth:`Trials.run`."""
+    """Try a server within this process if no hub runs. Blocks; raises as :meth:`Trials.run`.
+
+    ``limit`` is in seconds, after which it raises UpstreamTimeout; None is no limit.
+    """
 
     listings: list[ServerListing] = []
 
     async def run() -> dict[str, Any]:
         processes = ChildProcesses()
         loop = asyncio.get_running_loop()
-        trials = Trials(lambda: settings, environment, loop, LineBatch(), processes, listings.append)
+        scans = definition_scans(environment)
+        trials = Trials(lambda: settings, environment, loop, LineBatch(), processes, listings.append, scans)
         try:
-            return await trials.run(caller, params)
+            async with asyncio.timeout(limit):
+                return await trials.run(caller, params)
+        except TimeoutError:
+            why = say("{server!n} did not start in time.", server=params.name)
+            raise UpstreamTimeout(why) from None
         finally:
+            await scans.close()
             await processes.close()
 
     # What goes wrong is raised; standard error belongs to the command.

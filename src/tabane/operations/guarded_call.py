@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 from tabane.errors import Forbidden
+from tabane.operations.metering import FailureReason
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -21,13 +22,14 @@ class GuardedCall:
     RateLimited. ``refused`` records a call that may not begin.
     """
 
-    __slots__ = ("_approval", "_begin", "_opened", "_refused")
+    __slots__ = ("_approval", "_begin", "_ended", "_opened", "_refused")
 
     def __init__(
         self, approval: OpenApproval, begin: Callable[[str], OpenCall], refused: Callable[[Forbidden], None]
     ) -> None:
         self._approval, self._begin, self._refused = approval, begin, refused
         self._opened: OpenCall | None = None
+        self._ended = False
 
     @property
     def waits(self) -> Awaitable[None] | None:
@@ -62,7 +64,14 @@ class GuardedCall:
     def end(
         self, outcome: Outcome, size: int = 0, *, saved: int = 0, reason: str = ""
     ) -> Awaitable[None] | None:
-        """End the call. One that has not begun has no end: its refusal is recorded, or there was none."""
+        """End the call. One that has not begun has no end: its refusal is recorded, or there was none.
+
+        If its server has not begun it, its approval holds for the next attempt.
+        """
         if self._opened is None:
             return None
+        if not self._ended:
+            self._ended = True
+            if isinstance(reason, FailureReason) and reason.unmade:
+                self._approval.give_back()
         return self._opened.end(outcome, size, saved=saved, reason=reason)

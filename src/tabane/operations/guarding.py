@@ -57,6 +57,13 @@ class OpenApproval(Protocol):
         """
         ...
 
+    def give_back(self) -> None:
+        """Make the approval valid once more: its call was not made, because its server wants a login first.
+
+        The same call can use it then. Does nothing before the call was approved.
+        """
+        ...
+
 
 class CallGuard(Protocol):
     """Judges calls before they begin, and sees that they were answered.

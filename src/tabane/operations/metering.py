@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from tabane.errors import (
+    LoginRequired,
     TabaneError,
     UpstreamDied,
     UpstreamError,
@@ -29,14 +30,18 @@ not run, or anything else."""
 
 
 class FailureReason(str):
-    """The reason of a failure in a few words, and its kind."""
+    """The reason of a failure in a few words, and its kind.
 
-    __slots__ = ("kind",)
+    ``unmade``: the server has refused to begin the call, so it can be made again with the same approval.
+    """
+
+    __slots__ = ("kind", "unmade")
     kind: FailureKind
+    unmade: bool
 
-    def __new__(cls, text: str, kind: FailureKind) -> FailureReason:
+    def __new__(cls, text: str, kind: FailureKind, unmade: bool = False) -> FailureReason:
         made = super().__new__(cls, text)
-        made.kind = kind
+        made.kind, made.unmade = kind, unmade
         return made
 
 
@@ -49,7 +54,7 @@ def failure_reason(error: TabaneError) -> FailureReason:
         kind = "unavailable"
     elif isinstance(error, UpstreamError):
         kind = "protocol_error"
-    return FailureReason(str(error), kind)
+    return FailureReason(str(error), kind, isinstance(error, LoginRequired))
 
 
 class CallMarks(Protocol):

@@ -28,6 +28,7 @@ ENTRIES = (
     NavigationEntry("/activity", say("Activity"), "activity", "list_live_calls", "hub"),
     NavigationEntry("/questions", say("Questions"), "question", "list_questions", "hub", "questions"),
     NavigationEntry("/approvals", say("Approvals"), "check", "list_approvals", "hub", "approvals"),
+    NavigationEntry("/flows", say("Flow policy"), "filter", "list_flow_trails", "hub"),
     NavigationEntry("/servers", say("Servers"), "servers", "list_servers", "hub"),
     NavigationEntry("/changes", say("Changes"), "changes", "list_definition_changes", "hub", "definitions"),
     NavigationEntry("/tools", say("Tools"), "tools", "search_tools", "hub"),

@@ -8,8 +8,8 @@ EVENTS = "/events"
 
 AREAS = frozenset(
     {
-        "", "activity", "approvals", "audit", "documents", "health", "home", "jobs", "keys", "palette",
-        "posts", "preferences", "profiles", "models", "questions", "reader", "search", "servers",
+        "", "activity", "approvals", "audit", "documents", "flows", "health", "home", "jobs", "keys",
+        "palette", "posts", "preferences", "profiles", "models", "questions", "reader", "search", "servers",
         "settings", "changes", "tools", "usage",
     }
 )  # fmt: skip

@@ -64,6 +64,7 @@ SOURCES: dict[str, str] = {
     **dict.fromkeys(("accept_definitions", "reject_definitions"), ADMIN),
     **dict.fromkeys(("list_questions", "answer_question"), HUB),  # those of one's own calls
     **dict.fromkeys(("list_approvals", "approve_call", "refuse_call"), ADMIN),  # not one's own calls
+    "next_approval": HUB,  # of one's own calls
     **dict.fromkeys(("passphrase_state", "unlock", "set_passphrase", "remove_passphrase"), ADMIN),
     **dict.fromkeys(("list_tasks", "show_task", "cancel_task"), HUB),  # one's own alone
     **dict.fromkeys(("profiles_list", "get_usage_stats"), HUB),  # what one may use, and has used
@@ -88,7 +89,7 @@ READING = frozenset(
         "list_live_calls", "show_live_call", "get_activity",
         "explain_flow", "list_flow_labels", "list_flow_trails",
         "list_hidden_tools", "list_questions", "list_definition_changes", "show_definition_change",
-        "list_approvals", "passphrase_state", "scan_servers",
+        "list_approvals", "next_approval", "passphrase_state", "scan_servers",
         "read_app_resource", "call_app_tool",
         "list_tasks", "show_task",
     }

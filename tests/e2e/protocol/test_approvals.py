@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 
 from tests.e2e.protocol.grid.person import Person
 from tests.harness.official_client import Era, GridHub, Kind, grid_hub, over_http, over_stdio, run, text
@@ -120,4 +121,27 @@ def test_an_approval_outlives_the_hub_and_is_used_once(tmp_path: Path) -> None:
 
     with grid_hub(tmp_path, (KIND,), confirm=["marks"]) as here:
         assert here.home.run("settings", "set", "approval_wait", "0").status == 0
+        run(lambda: scenario(here))
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_a_call_that_its_user_approved_is_not_sent_again_when_the_hub_is_killed(
+    tmp_path: Path, era: Era
+) -> None:
+    async def scenario(here: GridHub) -> None:
+        name, token, user = f"{KIND.name}__hangs", uuid4().hex[:8], Person()
+        async with over_stdio(here, era, elicitation_callback=user.elicit) as line:
+            call = asyncio.ensure_future(line.call_tool(name, {"token": token}))
+            await until(lambda: sent(here, f"begun {token}") == 1, "the server got the call")
+            os.kill(here.pid, signal.SIGKILL)
+            with contextlib.suppress(MCPError):
+                assert (await call).is_error
+            user.action = "decline"
+            again = await line.call_tool(name, {"token": token})
+            assert again.is_error
+            assert "A person refused this call" in text(again)
+        assert len(user.asked) == 2  # the first answer approves nothing more
+        assert sent(here, f"begun {token}") == 1
+
+    with grid_hub(tmp_path, (KIND,), confirm=["hangs"]) as here:
         run(lambda: scenario(here))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tabane.errors import Conflict, UnknownName
+from tabane.gateway.definitions.definition_scans import DefinitionScans
 from tabane.gateway.definitions.findings import KeptFinding
 from tabane.messages import Message
 from tests.gateway.definitions.redefined import (
@@ -424,7 +425,7 @@ class Found:
 
 
 def scanning(here: RunningHub, scanner: Suspicious) -> Suspicious:
-    here.hub.gateway.review.judges = lambda: scanner
+    here.hub.gateway.review.scans = DefinitionScans(lambda: scanner)
     return scanner
 
 

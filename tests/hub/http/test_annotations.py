@@ -30,6 +30,7 @@ ADMINISTRATIVE_READS = {"list_watched"}
 CALLS_WHAT_READS = {"call_readonly_tool"}
 
 UNANSWERED = {
+    "next_approval",
     *("read_resource", "get_prompt", "read_app_resource"),
     *("embed_text", "test_model", "vector_search", "get_related_posts", "read_more", "show_task"),
     *("explain_policy", "keys_show", "find_servers", "show_definition_change"),
@@ -86,6 +87,7 @@ def samples(url: str, job: str) -> dict[str, dict[str, Any]]:
         "scan_servers": {},
         "show_definition_change": {"server": "up"},
         "list_approvals": {},
+        "next_approval": {},
         "passphrase_state": {},
         "show_live_call": {"number": 1},
         "get_activity": {},

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tabane.hub.local import lock
 from tests.harness.bridge import INITIALIZE, BridgeClient
 from tests.harness.patience import LONG, wait_until
 from tests.harness.running_hub import child
@@ -131,3 +134,38 @@ def test_a_page_that_is_locked_asks_for_the_passphrase_first(tmp_path: Path, bro
     finally:
         web.close()
         home.run("stop")
+
+
+def test_an_approval_of_the_page_outlives_a_killed_hub_and_is_used_once(
+    tmp_path: Path, browser: Browser
+) -> None:
+    home = WebHome(tmp_path, approval_wait="0")
+    home.write_servers({"up": child(confirm="count")})
+    home.start()
+    web = WebBrowsers(browser, home)
+    try:
+        wait_until(lambda: "up__count" in home.run("tools", "list").out, "the server is known")
+        with calling(home, once=True) as call:
+            assert call.result["isError"] is True  # nobody waits for an answer
+        page = web.page("/approvals")
+        page.get_by_role("button", name="Approve once").click()
+        expect(page.get_by_text("Approved, and not used yet")).to_be_visible()
+        web.permit("ERR_")
+        for made in (True, False):
+            killed(home)
+            home.start()
+            with calling(home, once=True) as call:
+                result = call.result
+                assert result.get("isError", False) is not made, result
+        assert "tabane approve" in result["content"][0]["text"]
+    finally:
+        web.close()
+        home.run("stop")
+
+
+def killed(home: WebHome) -> None:
+    """Kill the hub, and wait until it is gone."""
+    holder = lock.read_holder(str(home.tabane / "hub.lock"))
+    assert holder is not None
+    os.kill(holder.pid, signal.SIGKILL)
+    wait_until(lambda: not lock.held(str(home.tabane / "hub.lock")), "the hub is gone")

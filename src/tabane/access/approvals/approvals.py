@@ -102,6 +102,14 @@ class Approvals:
         found = self._current.get(binding)
         return self._end(found, "used") if found is not None and found.state == "approved" else None
 
+    def give_back(self, used: Approval) -> Approval | None:
+        """Make an approval valid again whose call was not made; None if the same call waits meanwhile."""
+        if used.binding in self._current or self._ended.pop(used.id, None) is None:
+            return None
+        again = replace(used, state="approved", expires=self._clock() + LIFE)
+        self._current[used.binding] = again
+        return again
+
     def withdraw(self, id: str) -> Approval | None:
         """Drop an approval that nobody has decided about, because nobody wants the call any more."""
         found = next((one for one in self._current.values() if one.id == id), None)

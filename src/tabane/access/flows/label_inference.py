@@ -80,10 +80,10 @@ def _words_of(text: str) -> list[str]:
 
 
 _TELLING = frozenset({"send", "share", "pay", "delete", "execute", "control"})
-"""What a description tells more exactly than a name such as ``make_offer`` does."""
+"""Effects for which the description counts too, because names such as ``make_offer`` hide them."""
 
 
-# -- what it does -----------------------------------------------------------------------------------
+# -- effects ---------------------------------------------------------------------------------------
 
 
 def _deeds(name: str, named: list[str], sentence: str) -> Iterator[Deed]:

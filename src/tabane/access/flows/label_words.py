@@ -7,7 +7,7 @@ from typing import Literal
 Deed = Literal[
     "read", "fetch", "send", "share", "upload", "delete", "pay", "execute", "control", "update", "create"
 ]
-"""What a tool does. ``fetch`` reads an address that the caller chooses, ``share`` gives others access,
+"""Effects of a tool. ``fetch`` reads an address that the caller chooses, ``share`` gives others access,
 ``control`` moves something in the world, and ``pay`` spends or moves money or goods."""
 
 
@@ -100,7 +100,7 @@ UNTRUSTED_OBJECTS = _words(
     "transaction transactions shared guestbook letter letters fax paper papers package packages snippet "
     "snippets profile profiles bio biography"
 )
-"""What strangers can write."""
+"""Nouns for content that strangers can write."""
 
 PRIVATE_OBJECTS = _words(
     "revenue earnings income expense expenses budget budgets finance finances contract contracts sales "
@@ -121,7 +121,7 @@ PRIVATE_OBJECTS = _words(
     "env environment config household home vehicle grade grades student students logbook preferences "
     "membership ticket tickets page pages wiki entity entities node nodes graph schedule schedules"
 )
-"""What is the user's own."""
+"""Nouns for content of the user."""
 
 PUBLIC_OBJECTS = _words(
     "web website websites webpage webpages url urls internet online public news rss article articles "
@@ -131,7 +131,7 @@ PUBLIC_OBJECTS = _words(
     "movie movies book books rating ratings review reviews listing listings property properties podcast "
     "podcasts song songs music map maps place places geocode"
 )
-"""What everybody can read: it makes a result public unless the tool speaks of the user."""
+"""Nouns for content that everybody can read: the result is public unless the tool speaks of the user."""
 
 CONTAINERS = _words(
     "file files document documents folder folders directory note notes record records history private "
@@ -158,7 +158,7 @@ GUARDED_OBJECTS = _words(
     "collaborator visibility privacy mfa 2fa will traffic signal emergency valve pump vehicle robot "
     "thermostat oven heater vote ownership filter autoreply insurance"
 )
-"""What nobody may change on a stranger's word."""
+"""Nouns for settings and objects whose change a stranger must not cause."""
 
 SPOKEN_OBJECTS = _words(
     "message messages email emails mail comment comments reply replies post posts tweet tweets issue "
@@ -166,10 +166,10 @@ SPOKEN_OBJECTS = _words(
     "invite notification newsletter campaign release advertisement petition webpage article feedback "
     "complaint"
 )
-"""What others read once it is created."""
+"""Nouns for content that others read once it is created."""
 
 PUBLISHED_OBJECTS = _words("pull pr issue issues ticket discussion merge")
-"""What is opened by writing it."""
+"""Nouns whose creation publishes them: "open an issue"."""
 
 DRAFTS = _words("draft drafts template templates note notes")
 
@@ -186,7 +186,7 @@ PROGRAM_OBJECTS = _words(
     "command commands shell script scripts bash terminal code python javascript js program sql statement "
     "process powershell"
 )
-"""What runs with the rights of the user."""
+"""Nouns for programs, which run with the rights of the user."""
 
 OPENED_OBJECTS = _words("door doors garage lock gate valve safe blinds")
 
@@ -194,7 +194,7 @@ TRIVIAL_OBJECTS = _words(
     "background label labels tag tags highlight selection cache cart reaction star breakpoint draft "
     "drafts bookmark marker overlay"
 )
-"""What may be deleted without harm."""
+"""Nouns for objects that can be deleted without harm."""
 
 STRANGERS = (
     "other others people guest guests customer customers visitor visitors buyer buyers user users applicant "

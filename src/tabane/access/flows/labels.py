@@ -16,7 +16,7 @@ UNTRUSTED = 2
 """Strangers can write what the result says."""
 
 EXTERNAL = 4
-"""What the call is given leaves the machine, to a place that others can read."""
+"""The arguments leave the machine, to a place that others can read."""
 
 DESTRUCTIVE = 8
 """The call deletes, spends, sends in the user's name, or does something else that cannot be undone."""

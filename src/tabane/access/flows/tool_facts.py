@@ -1,4 +1,4 @@
-"""What is known of a tool and its server when its labels are decided."""
+"""Facts about a tool and its server from which its labels are decided."""
 
 from __future__ import annotations
 

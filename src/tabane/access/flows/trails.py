@@ -45,11 +45,12 @@ SPILLED = TrailKey("", "", "")
 
 @dataclass(slots=True)
 class Trail:
-    """What one conversation has read. Its sources name what brought a label: server, and first tool of it.
+    """The labels that one conversation has read. Its sources name the server and tool that brought a label.
 
-    ``asked`` are pairs that a person was asked about, and ``passed`` those that one has let pass. ``used`` is
-    the time of its last call in seconds since 1970, ``kept`` the one that is on disk. ``addresses`` are those
-    of pages that were read or found: to read them again carries nothing new away. They end with the hub.
+    ``asked`` are pairs that a person was asked about, and ``passed`` those that one has let pass. Times are
+    in seconds since 1970: ``since`` of the first label (0: it has none), ``used`` of the last call, ``kept``
+    of the last call that is on disk. ``addresses`` are those of pages that were read or found: to read them
+    again carries nothing new away. They end with the hub.
     """
 
     key: TrailKey
@@ -59,6 +60,7 @@ class Trail:
     asked: set[str] = field(default_factory=set)
     passed: set[str] = field(default_factory=set)
     addresses: dict[str, None] = field(default_factory=dict)
+    since: float = 0.0
     used: float = 0.0
     kept: float = 0.0
 
@@ -70,6 +72,8 @@ class Trail:
         if labels & UNTRUSTED:
             news = _note(self.untrusted, source, tool) or news
         self.labels |= labels & READ_LABELS
+        if self.labels and not self.since:
+            self.since = self.used
         return news
 
     def know(self, address: str) -> None:
@@ -85,6 +89,7 @@ class Trail:
         for sources, others in ((self.private, other.private), (self.untrusted, other.untrusted)):
             for source, tool in others.items():
                 _note(sources, source, tool)
+        self.since = min(self.since or other.since, other.since or self.since)
         self.used = max(self.used, other.used)
 
     @property
@@ -144,11 +149,10 @@ class Trails:
             self._trails[trail.key] = trail
 
     def forget(self, fits: Callable[[TrailKey], bool]) -> int:
-        """Remove the trails that fit. Return their number."""
-        gone = [key for key in self._trails if fits(key)]
-        for key in gone:
-            del self._trails[key]
-        return len(gone)
+        """Remove the trails that fit. Return the number of those that had labels and had not ended."""
+        now = self._clock()
+        gone = [self._trails.pop(key) for key in list(self._trails) if fits(key)]
+        return sum(1 for trail in gone if trail.labels and not trail.over(now))
 
     def _make_room(self, now: float) -> None:
         while len(self._trails) >= self._most:

@@ -90,10 +90,13 @@ def find_tracer(environment: Mapping[str, str]) -> str:
 
 
 def traced(program: str, file: str, argv: Sequence[str]) -> list[str]:
-    """Return the command that runs ``argv`` and writes its system calls to ``file``."""
+    """Return the command that runs ``argv`` and appends its system calls to ``file``.
+
+    A server that ends and is started again, or that runs once for each client, has one file.
+    """
     calls = ",".join(f"?{name}" for name in _CALLS)
     options = ["-f", "-qq", "-y", "-xx", "-s", "512", "-e", f"trace={calls}", "-e", "signal=none"]
-    return [program, *options, "-o", file, "--", *argv]
+    return [program, *options, "-A", "-o", file, "--", *argv]
 
 
 def read_trace(lines: Iterable[str], cwd: str) -> SeenUse:

@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Raw
 
 from tabane.gateway.definitions.definition import KINDS, read_definitions
-from tabane.gateway.definitions.findings import Judges, kept_findings
+from tabane.gateway.definitions.definition_scans import DefinitionScans
+from tabane.gateway.definitions.findings import kept_findings
+from tabane.gateway.scanning.findings import ScannedText, unfinished
 from tabane.messages import Lang
 
 
-def suspicious_definitions(
-    server: str,
-    lists: Mapping[str, Sequence[Raw]],
-    judges: Judges | None,
-    lang: Lang,
-    others: Collection[str] = (),
+async def suspicious_definitions(
+    server: str, lists: Mapping[str, Sequence[Raw]], scans: DefinitionScans | None, lang: Lang
 ) -> list[dict[str, Any]]:
-    """Return the definitions in which something is found, for a thread; none if nobody scans."""
-    return [] if judges is None else list(_found(server, lists, judges, lang, others))
+    """Return the definitions in which something is found; none if nobody scans."""
+    if scans is None:
+        return []
+    seen = await asyncio.to_thread(_texts, lists)
+    found = await scans.scan(server, seen, ())
+    return [
+        {
+            "kind": one.kind,
+            "name": one.name,
+            "findings": [finding.row(lang) for finding in kept_findings(findings or (unfinished(),))],
+        }
+        for one, findings in zip(seen, found, strict=True)
+        if findings is None or findings
+    ]
 
 
-def _found(
-    server: str, lists: Mapping[str, Sequence[Raw]], judges: Judges, lang: Lang, others: Collection[str]
-) -> Iterator[dict[str, Any]]:
-    judge = judges()
-    for name, items in lists.items():
-        for key, _, body in read_definitions(KINDS[name], items, lambda kind, item: b""):
-            found = kept_findings(judge.scan(server, key.kind, key.name, bytes(body), others))
-            if found:
-                rows = [finding.row(lang) for finding in found]
-                yield {"kind": key.kind, "name": key.name, "findings": rows}
+def _texts(lists: Mapping[str, Sequence[Raw]]) -> list[ScannedText]:
+    return [
+        ScannedText(key.kind, key.name, body)
+        for name, items in lists.items()
+        for key, _, body in read_definitions(KINDS[name], items, lambda kind, item: b"")
+    ]

@@ -15,8 +15,9 @@ from msgspec import Raw
 from tabane.errors import Conflict, UnknownName
 from tabane.gateway.definitions.changes import DefinitionChange, DefinitionHeld
 from tabane.gateway.definitions.definition import KINDS, ChosenDefinition, DefinitionKey, Kind, SeenDefinition
+from tabane.gateway.definitions.definition_scans import DefinitionScans
 from tabane.gateway.definitions.digest_cache import DigestCache
-from tabane.gateway.definitions.findings import Judges, KeptFinding, kept_findings
+from tabane.gateway.definitions.findings import KeptFinding, kept_findings
 from tabane.gateway.definitions.news import DefinitionNews, log_news
 from tabane.gateway.definitions.pin_file import PINS_FILE, PinFile, PinWrites
 from tabane.gateway.definitions.pins import (
@@ -33,6 +34,7 @@ from tabane.gateway.definitions.pins import (
     scanned,
 )
 from tabane.gateway.definitions.shown import ListingSource, ShownDefinitions
+from tabane.gateway.scanning.findings import ScannedText
 from tabane.gateway.time_slices import TimeSlices
 from tabane.messages import say
 
@@ -45,9 +47,6 @@ Scans = Mapping[DefinitionKey, tuple[KeptFinding, ...]]
 
 PART = 100
 """Definitions that are compared at once."""
-
-SLICE, REST = 0.004, 0.001
-"""Seconds for which a thread scans, and for which it rests then, so that the event loop gets its turn."""
 
 
 class ReviewedList(NamedTuple):
@@ -64,14 +63,10 @@ class ReviewWatch(NamedTuple):
     news: Callable[[DefinitionNews], None] = lambda news: None
 
 
-MOST_SCANNED = 256 << 10
-"""Bytes of a definition that are scanned. A longer text would hold the event loop while it is searched."""
-
-
 class DefinitionReview:
     """Pins of all servers, in memory and in a file that a thread of its own writes.
 
-    ``policy`` returns what is held back of a server. ``judges`` has the scanner, which looks at definitions
+    ``policy`` returns what is held back of a server. ``scans`` looks for attacks in definitions
     that are new; None if nobody does.
     """
 
@@ -80,10 +75,10 @@ class DefinitionReview:
         folder: Path,
         loop: asyncio.AbstractEventLoop,
         policy: Callable[[str], HoldPolicy] = lambda server: HoldPolicy(),
-        judges: Judges | None = None,
+        scans: DefinitionScans | None = None,
     ) -> None:
         self._folder, self._loop, self._policy = folder, loop, policy
-        self.judges = judges
+        self.scans = scans
         self.watch = ReviewWatch()
         self._pins: dict[str, ServerPins] = {}
         self._digests = DigestCache()
@@ -104,7 +99,9 @@ class DefinitionReview:
             self.withdraw(name)
 
     async def close(self) -> None:
-        """Write what is pending, and close the file."""
+        """Give up scans, write what is pending, and close the file."""
+        if self.scans is not None:
+            await self.scans.close()
         if self._file is not None:
             await self._loop.run_in_executor(self._writer, self._file.close)
         self._writer.shutdown()
@@ -127,30 +124,23 @@ class DefinitionReview:
 
     def unscanned(self, server: str, seen: Sequence[SeenDefinition]) -> list[SeenDefinition]:
         """Return the definitions that were never scanned."""
-        if self.judges is None:
+        if self.scans is None:
             return []
         pins = self._pins.get(server) or ServerPins()
         found = ((each, pins.get(each.key, each.digest)) for each in seen)
         return [each for each, pin in found if pin is None or pin.findings is None]
 
-    def scan(self, server: str, seen: Iterable[SeenDefinition], others: Collection[str]) -> Scans:
-        """Scan definitions, for a thread. It rests now and then. A scan that fails finds nothing."""
-        found: dict[DefinitionKey, tuple[KeptFinding, ...]] = {}
-        if self.judges is None:
-            return found
-        judge = self.judges()
-        until = time.perf_counter() + SLICE
-        for key, _, body in seen:
-            try:
-                found[key] = kept_findings(
-                    judge.scan(server, key.kind, key.name, bytes(memoryview(body)[:MOST_SCANNED]), others)
-                )
-            except Exception:
-                log.exception("%s: the definition of %s could not be scanned", server, key.name)
-            if time.perf_counter() > until:
-                time.sleep(REST)
-                until = time.perf_counter() + SLICE
-        return found
+    async def scan(self, server: str, seen: Sequence[SeenDefinition], others: Collection[str]) -> Scans:
+        """Scan definitions. One whose scan fails is not among the results."""
+        if self.scans is None:
+            return {}
+        texts = [ScannedText(key.kind, key.name, body) for key, _, body in seen]
+        found = await self.scans.scan(server, texts, others)
+        return {
+            each.key: kept_findings(findings)
+            for each, findings in zip(seen, found, strict=True)
+            if findings is not None
+        }
 
     def take(
         self,

@@ -14,14 +14,16 @@ MOST_PAYLOADS = 16
 """Encoded parts of a text that are decoded."""
 
 _MOST_LENGTH = 16_384
+_SHORTEST_BASE64 = 24
 
 _BASE64 = re.compile(r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{24,}+={0,2}")
-_HEX = re.compile(r"(?<![0-9A-Fa-f])(?:0x)?(?:[0-9A-Fa-f]{2}[ :,]?){16,}+")
-_PERCENT = re.compile(r"(?:%[0-9A-Fa-f]{2}|[\w.+-]){0,200}?(?:%[0-9A-Fa-f]{2}[\w.+-]{0,20}){5,}")
+_HEX = re.compile(r"[0-9A-Fa-f](?<![0-9A-Fa-f]{2})[0-9A-Fa-f][ :,]?(?:[0-9A-Fa-f]{2}[ :,]?){15,}+")
+_PERCENT = re.compile(r"(?<![\w.+-])(?:[\w.+-]++|%[0-9A-Fa-f]{2})++")
+_PERCENTS = re.compile(r"%[0-9A-Fa-f]{2}")
+_FEW_PERCENTS = 5
 _ESCAPES = re.compile(r"(?:\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|[0-7]{3})){6,}+")
 _ENTITIES = re.compile(r"(?:&#(?:x[0-9A-Fa-f]{2,5}|[0-9]{2,6});?){6,}+")
-_BINARY = re.compile(r"(?<![01])(?:[01]{8}[ ,]?){8,}+")
-_MORSE = re.compile(r"(?:[.-]{1,5}[ /]{1,3}){12,}")
+_BINARY = re.compile(r"[01](?<![01]{2})[01]{7}[ ,]?(?:[01]{8}[ ,]?){7,}+")
 _ROT13_WORDS = frozenset(
     {"gur", "naq", "lbh", "lbhe", "guvf", "vafgehpgvbaf", "vtaber", "hfre", "svyr", "ernq"}
 )
@@ -47,13 +49,13 @@ def decoded_payloads(text: str, words: Collection[str]) -> Iterator[str]:
 
 
 def _decoded(text: str) -> Iterator[str]:
-    for found in _BASE64.finditer(text):
-        yield _from_base64(found[0][:_MOST_LENGTH])
+    if max(map(len, text.split()), default=0) >= _SHORTEST_BASE64:
+        for found in _BASE64.finditer(text):
+            yield _from_base64(found[0][:_MOST_LENGTH])
     for found in _HEX.finditer(text):
         yield _from_hex(found[0][:_MOST_LENGTH])
     if "%" in text:
-        for found in _PERCENT.finditer(text):
-            yield unquote(found[0], errors="replace").replace("+", " ")
+        yield from _from_percents(text)
     if "\\" in text:
         for found in _ESCAPES.finditer(text):
             yield codecs.decode(found[0][:_MOST_LENGTH], "unicode_escape", "replace")
@@ -63,6 +65,13 @@ def _decoded(text: str) -> Iterator[str]:
     for found in _BINARY.finditer(text):
         digits = re.sub("[ ,]", "", found[0])[:_MOST_LENGTH]
         yield "".join(chr(int(digits[at : at + 8], 2)) for at in range(0, len(digits) - 7, 8))
+
+
+def _from_percents(text: str) -> Iterator[str]:
+    for found in _PERCENT.finditer(text):
+        written = found[0][:_MOST_LENGTH]
+        if len(_PERCENTS.findall(written)) >= _FEW_PERCENTS:
+            yield unquote(written, errors="replace").replace("+", " ")
 
 
 def _from_base64(written: str) -> str:
@@ -78,7 +87,7 @@ def _from_base64(written: str) -> str:
 
 
 def _from_hex(written: str) -> str:
-    digits = re.sub("[ :,]", "", written.removeprefix("0x"))
+    digits = re.sub("[ :,]", "", written)
     return bytes.fromhex(digits[: len(digits) // 2 * 2]).decode("utf-8", "replace")
 
 

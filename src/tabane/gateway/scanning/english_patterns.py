@@ -5,12 +5,12 @@ Gaps are counted in words and have a limit, so that each expression takes linear
 
 from __future__ import annotations
 
-from tabane.gateway.scanning.signals import Sign, Signal, any_of, signal
+from tabane.gateway.scanning.signals import MAIL, Sign, Signal, any_of, signal
 
 
 def _gap(most: int) -> str:
     """Return an expression for up to so many words of one sentence."""
-    return rf"(?:[^\s.!?]+[.,:;]? ){{0,{most}}}?"
+    return rf"(?:[^\s.!?]{{1,40}}+[.,:;]? ){{0,{most}}}?"
 
 
 _NOT = (
@@ -21,11 +21,12 @@ _USER = (
     r"(?:the |this |that |your |any |our |end[- ])?"
     r"(?:users?|humans?|operators?|persons?|people|anyone|anybody|customers?|owners?|them|him|her|reviewers?|reader)\b"
 )
-_TELL = any_of(
+_TELLING = (
     "tell telling mention mentioning inform informing notify notifying alert alerting warn warning inform "
     "disclose disclosing reveal revealing acknowledge acknowledging announce announcing explain explaining "
     "discuss discussing report reporting let letting bother bothering disturb alarm alarming"
 )
+_TELL = any_of(_TELLING)
 _ACT = any_of(
     "read send include forward append copy upload attach collect call invoke transmit pass add bcc execute run "
     "fetch post open extract gather insert replace change redirect record harvest exfiltrate log leak embed use"
@@ -59,7 +60,7 @@ ENGLISH: tuple[Signal, ...] = (
         rf"{_NOT} (?:\w+ ){{0,2}}?{_TELL} (?:to )?(?:{_gap(3)}(?:this|it|these|that|about|anything|any of|the (?:step|file|action|call|"
         rf"process|check|instruction|operation|read|access|transfer|change|fact|existence|content|detail|reason|note|copy|bcc|forward)\w*)"
         rf"{_gap(5)})?(?:(?:to|with) )?{_USER}(?! (?:to|for|if|when|how|which|what|where|whether)\b)",
-        _SECRECY_WORDS, _PEOPLE,
+        _SECRECY_WORDS, _PEOPLE, _TELLING,
     ),
     signal(
         Sign.SECRECY, 4,
@@ -127,7 +128,7 @@ ENGLISH: tuple[Signal, ...] = (
     ),
     signal(
         Sign.OVERRIDE, 5,
-        r"\b(?:ignore|disregard|forget|neglect|overrule|discard|override|bypass|do not follow|disable|circumvent)\b (?:all |any |of |the |your |these )*"
+        r"\b(?:ignore|disregard|forget|neglect|overrule|discard|override|bypass|do not follow|disable|circumvent)\b (?:all |any |of |the |your |these ){0,6}"
         r"(?:previous|prior|above|earlier|preceding|your|safety|security|built-in|existing safety|system) "
         r"(?:\w+ )?(?:rules?|commands?|constraints?|polic(?:y|ies)|restrictions?|context|filters?|protections?|limits|limitations|checks|measures|controls)\b"
         r"|\bforget (?:everything|all)\b|\b(?:ignore|disregard) (?:everything|all|anything) (?:above|before|else|previous|prior|that)",
@@ -146,36 +147,54 @@ ENGLISH: tuple[Signal, ...] = (
         r"|\b(?:developer|debug|maintenance|admin|administrator|god|dan|unrestricted|jailbreak|root|sudo|diagnostic) mode (?:is )?(?:now )?(?:enabled|activated|active|on\b|unlocked)"
         r"|\b(?:enter|entering|switch to|activate|enable|assume) (?:developer|god|dan|unrestricted|jailbreak|root|sudo) (?:mode|access)\b"
         r"|\byour (?:new|real|true|actual|only) (?:role|task|goal|objective|purpose|instructions?|job|mission|directive)\b",
-        "now mode your point moment access",
+        anchors=(
+            "you are now", "from now on", "from this point", "from this moment", " mode", " access", "your new ", "your real ",
+            "your true ", "your actual ", "your only ",
+        ),
     ),
     signal(
         Sign.EXCLUSIVE, 3,
-        r"\b(?:do not|don't|never|stop|avoid|cease|must not|should not) (?:ever )?(?:use|call|using|calling|invoke|trust|select|rely on|relying on|consider|choose) (?:any |the |all )?(?:other|alternative|similar|competing|native|official|original|previous|existing)(?: \w+){0,2}? (?:tools?|servers?|functions?|mcp|search|one|ones|version)\b"
-        r"|\b(?:all|any|every) other (?:\w+ )?(?:tools?|servers?) (?:are|is|have|has|should|must)\b|\b(?:highest|top|absolute|maximum|first) priority\b.{0,60}\b(?:tool|call|use)\b|\bthe only (?:\w+ )?(?:tool|server|function) (?:you|that (?:should|must|may))",
-        "do don't never stop avoid cease not all any every priority only",
+        r"\b(?:do not|don't|never|stop|avoid|cease|must not|should not) (?:ever )?(?:use|call|using|calling|invoke|trust|select|rely on|relying on|consider|choose) (?:any |the |all )?(?:other|alternative|similar|competing|native|official|original|previous|existing)(?: \w+){0,2}? (?:tools?|servers?|functions?|mcp|search|one|ones|version)\b",
+        "do don't never stop avoid cease not", "use call using calling invoke trust select rely relying consider choose",
+        "other alternative similar competing native official original previous existing",
+        "tool tools server servers function functions mcp search one ones version",
+    ),
+    signal(
+        Sign.EXCLUSIVE, 3,
+        r"\b(?:all|any|every) other (?:\w+ )?(?:tools?|servers?) (?:are|is|have|has|should|must)\b|\b(?:highest|top|absolute|maximum|first) priority\b.{0,60}\b(?:tool|call|use)\b|\bthe only (?:\w+ )?(?:tool|server|function) (?:you|that (?:should|must|may))",
+        "other priority only", "tool tools server servers function call use",
     ),
     signal(
         Sign.REDIRECT, 4,
         rf"\b(?:add|include|put|set|insert|append|also|always|blind[- ]copy|carbon copy|copy)\b {_gap(6)}(?:bcc|blind copy|hidden recipient|additional recipient|extra recipient)\b"
-        rf"|\b(?:bcc|cc|blind[- ]copy)\b {_gap(4)}[\w.+-]{1,64}@[\w-]{1,64}\.",
+        rf"|\b(?:bcc|cc|blind[- ]copy)\b {_gap(4)}{MAIL}",
         "bcc cc copy blind-copy recipient blind",
     ),
     signal(
         Sign.REDIRECT, 4,
         rf"\b(?:change|replace|set|redirect|modify|alter|substitute|swap|rewrite|switch|override|overwrite|send|route|direct|reroute|changed|replaced|modified|substituted|rewritten|redirected)\b {_gap(4)}(?:recipients?|wallet|payee|beneficiary|destination|iban|receiver|bank account|account number|phone number|to address|e-?mail address|deposit address|"
-        rf"recipient's \w+|payment address|amount|reply-to|branch|remote|repository)\b {_gap(5)}(?:to|with|by|instead|into)\b [\"'(]?(?:[\w.+-]{1,64}@|\+?\d|0x|https?:|[\w.-]+\.\w+|the (?:attacker|following|address)|this|attacker|our|my|[a-z]{{2}}\d{{2}}|bc1)",
+        rf"recipient's \w+|payment address|amount|reply-to|branch|remote|repository)\b {_gap(5)}(?:to|with|by|instead|into)\b [\"'(]?(?:[\w.+-]{{1,64}}+@|\+?\d|0x|https?:|[\w.-]{{1,64}}\.\w|the (?:attacker|following|address)|this|attacker|our|my|[a-z]{{2}}\d{{2}}|bc1)",
         "change replace set redirect modify alter substitute swap rewrite switch override overwrite send route direct reroute changed replaced modified substituted rewritten redirected",
+        "recipient recipients recipient's wallet payee beneficiary destination iban receiver account number address amount "
+        "reply-to branch remote repository",
     ),
     signal(
         Sign.REDIRECT, 3,
-        r"\b(?:all|any|every|each|outgoing|outbound) (?:\w+ ){0,2}(?:e-?mails?|messages?|payments?|transfers?|transactions?|requests?|files?|data|results?|outputs?|responses?|quer(?:y|ies)|credentials) (?:must|should|need to|have to|shall|will) (?:also |first |be |always )*(?:be )?(?:sent|go|forwarded|directed|routed|copied|redirected|proxied|bcc'd|cc'd|posted|uploaded|pass|include)\b"
+        r"\b(?:all|any|every|each|outgoing|outbound) (?:\w+ ){0,2}(?:e-?mails?|messages?|payments?|transfers?|transactions?|requests?|files?|data|results?|outputs?|responses?|quer(?:y|ies)|credentials) (?:must|should|need to|have to|shall|will) (?:also |first |be |always ){0,4}(?:be )?(?:sent|go|forwarded|directed|routed|copied|redirected|proxied|bcc'd|cc'd|posted|uploaded|pass|include)\b"
         r"|\b(?:real|actual|intended) (?:recipient|destination|address)\b",
         "all any every each outgoing outbound real actual intended",
+        "sent go forwarded directed routed copied redirected proxied bcc'd cc'd posted uploaded pass include recipient "
+        "destination address",
     ),
     signal(
         Sign.PERSISTENCE, 3,
         rf"\b(?:add|write|append|modify|update|create|insert|save|edit|store|persist|inject|install)\b {_gap(10)}(?:to|into|in|the|of)? ?(?:~/\.(?:bashrc|zshrc|profile|bash_profile)|\.bashrc|\.zshrc|crontab|authorized_keys|claude\.md|agents\.md|\.cursorrules|mcp\.json|claude_desktop_config\S*|startup (?:scripts?|folder)|/etc/hosts|git hooks?|pre-commit hook|your (?:long-term )?memory|system prompt|launchagents|systemd|sudoers)\b",
         "add write append modify update create insert save edit store persist inject install",
+        anchors=(
+            "bashrc", "zshrc", "~/.profile", "bash_profile", "crontab", "authorized_keys", "claude.md", "agents.md", ".cursorrules",
+            "mcp.json", "claude_desktop_config", "startup", "/etc/hosts", "git hook", "pre-commit", "memory", "system prompt",
+            "launchagents", "systemd", "sudoers",
+        ),
     ),
     signal(
         Sign.OUTPUT, 3,

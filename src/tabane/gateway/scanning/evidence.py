@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from tabane.gateway.scanning.signals import Hit, Sign, Signal
@@ -21,7 +21,7 @@ PASSAGE = 450
 
 _MOST_HITS = 200
 
-_WORDS = re.compile(r"\w[\w'/-]*")
+_WORDS = re.compile(r"\w[\w'-]*")
 _NEGATED = re.compile(
     r"\b(?:not|never|don't|avoid|without|cannot|must not|nor|refuses? to|rather than|no|stop|prevents?|against) (?:\S+ ){0,4}$"
 )
@@ -37,6 +37,7 @@ _WANTED = frozenset({Sign.SECRETS, Sign.CONVERSATION})
 _WAYS = frozenset({Sign.STUFFING, Sign.CHANNEL, Sign.REDIRECT})
 
 
+_STUFFED, _MUCH_WANTED = 2, 3
 _COMMON = frozenset({Sign.ORDER, Sign.PRESSURE, Sign.ADDRESS, Sign.EXCLUSIVE, Sign.OTHER_TOOL, Sign.STUFFING})
 _MUCH = 9
 """Weight of common signs alone that is evidence all the same."""
@@ -58,9 +59,24 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(_WORDS.findall(text))
 
 
-def hits_of(text: str, words: frozenset[str], signals: Iterable[Signal]) -> list[Hit]:
-    """Return what the signals find in a text, at most 200 times each."""
-    return [hit for signal in signals if signal.may_be_in(text, words) for hit in _found(text, signal)]
+def hits_of(
+    text: str, candidates: Collection[Signal], known: Collection[tuple[Sign, int]], least: int
+) -> list[Hit] | None:
+    """Return what the candidates find, at most 200 times each; None if all of it weighs less than ``least``.
+
+    ``known`` are signs and weights that were found already. The search ends when it cannot become enough.
+    """
+    hits: list[Hit] = []
+    found = set(known)
+    ordered = sorted(candidates, key=lambda one: one.weight, reverse=True)
+    for number, one in enumerate(ordered):
+        if highest_weight(found.union((left.sign, left.weight) for left in ordered[number:])) < least:
+            return None
+        new = list(_found(text, one))
+        if new:
+            hits += new
+            found.add((one.sign, one.weight))
+    return hits if highest_weight(found) >= least else None
 
 
 def _found(text: str, signal: Signal) -> Iterable[Hit]:
@@ -134,10 +150,16 @@ def weigh(signals: Iterable[tuple[Sign, int]]) -> int:
     return grave + common + (1 if complete else 0)
 
 
+def highest_weight(signals: Collection[tuple[Sign, int]]) -> int:
+    """Return the weight that no passage exceeds, of a text in which these signals are."""
+    wanted = any(sign in _WANTED and weight >= _MUCH_WANTED for sign, weight in signals)
+    return weigh([*signals, (Sign.STUFFING, _STUFFED)] if wanted else signals)
+
+
 def stuffed(hits: Iterable[Hit], start: int) -> list[Hit]:
     """Return that the parameters, whose texts begin at ``start``, take what they ask for."""
     return [
-        Hit(hit.start, hit.end, Sign.STUFFING, 2)
+        Hit(hit.start, hit.end, Sign.STUFFING, _STUFFED)
         for hit in hits
-        if hit.start >= start and hit.sign in _WANTED and hit.weight >= 3
+        if hit.start >= start and hit.sign in _WANTED and hit.weight >= _MUCH_WANTED
     ]

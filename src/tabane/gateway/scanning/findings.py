@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from tabane.messages import Message
+from msgspec import Raw
+
+from tabane.messages import Message, say
 
 Severity = Literal["high", "medium", "low"]
 Kind = Literal["tool", "prompt", "resource", "template", "skill", "instructions"]
+
+HIDDEN = "hidden-text"
+"""The rule about what a person does not see, or what could not be scanned."""
 
 MOST_EXCERPT = 160
 """Characters of an excerpt before its invisible characters are written as numbers."""
@@ -18,6 +23,14 @@ _UNREADABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e01ef]"
 )
+
+
+class ScannedText(NamedTuple):
+    """A definition as a server gave it, to be scanned."""
+
+    kind: Kind
+    name: str
+    body: bytes | Raw
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +66,8 @@ def worst(findings: tuple[Finding, ...]) -> Severity | None:
 
 SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low")
 """All severities, the worst first."""
+
+
+def unfinished() -> Finding:
+    """Return the finding about a definition whose scan did not end."""
+    return Finding(HIDDEN, "medium", say("It could not be scanned in time. Read it before you use it."))

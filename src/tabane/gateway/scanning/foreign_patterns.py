@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tabane.gateway.scanning.signals import Sign, Signal, signal
+from tabane.gateway.scanning.signals import MAIL, Sign, Signal, signal
 
 _HAN = r"[^。!!??\n]"
 _LINE = r"[^.!?\n]"
@@ -17,13 +17,13 @@ CHINESE: tuple[Signal, ...] = (
     signal(Sign.PRESSURE, 1, r"否则|(?:安全|合规|审计|验证|认证)(?:检查|要求|目的|策略|规定|需要)|重要[::!!]|紧急|强制"),
     signal(Sign.SECRETS, 3, rf"(?:读取|打开|获取|收集|发送|上传|包含|传入|查找|复制|提供|粘贴|附上|读出|列出|查看|填入|导出){_HAN}{{0,20}}?(?:{_PATHS}|密钥|私钥|密码|口令|凭证|凭据|环境变量|令牌|token|api ?key|cookie|机密|助记词|证书)"),
     signal(Sign.CONVERSATION, 3, rf"(?:完整|全部|所有|整个|之前|全文){_HAN}{{0,6}}?(?:对话|聊天|会话|消息|交谈)(?:历史|记录|内容|上下文)?|(?:对话|聊天|会话)(?:历史|记录)|系统提示(?:词)?|系统指令|用户的(?:原话|原始消息|全部消息)"),
-    signal(Sign.STUFFING, 1, rf"(?:作为|放入|填入|传入|写入|放到|放在|包含在|附加到|加到|添加到|赋给|传给){_HAN}{{0,16}}?(?:参数|字段|变量|[a-z_]{{2,24}})|[a-z_]{{2,24}} ?(?:参数|字段)(?:中|里|传入)?"),
-    signal(Sign.CHANNEL, 3, rf"(?:发送|上传|转发|提交|发|传|邮寄|推送|同步)(?:到|至|给|往){_HAN}{{0,10}}?(?:https?://|[\w.+-]{1,64}@[\w-]{1,64}\.|外部|远程|服务器)"),
+    signal(Sign.STUFFING, 1, rf"(?:作为|放入|填入|传入|写入|放到|放在|包含在|附加到|加到|添加到|赋给|传给){_HAN}{{0,16}}?(?:参数|字段|变量|[a-z_]{{2,24}})|(?<![a-z_])[a-z_]{{2,64}}+ ?(?:参数|字段)(?:中|里|传入)?"),
+    signal(Sign.CHANNEL, 3, rf"(?:发送|上传|转发|提交|发|传|邮寄|推送|同步)(?:到|至|给|往){_HAN}{{0,10}}?(?:https?://|{MAIL}|外部|远程|服务器)"),
     signal(Sign.EXCLUSIVE, 3, rf"(?:必须|始终|总是|一律|务必|优先|首先|只能|都要){_HAN}{{0,6}}?(?:优先)?(?:使用|调用|选择)(?:本|此|这个|该)(?:工具|服务)|(?:不要|不得|切勿|禁止|不能){_HAN}{{0,6}}?(?:使用|调用|信任|选择){_HAN}{{0,4}}?(?:其他|其它|别的|任何其他|其余)"),
     signal(Sign.EXCLUSIVE, 4, rf"(?:无论用户|任何问题|所有问题|每次对话){_HAN}{{0,16}}?(?:使用|调用)(?:本|此|这个|该)(?:工具|服务)"),
     signal(Sign.EXCLUSIVE, 2, r"无论用户|任何(?:问题|请求|情况)|所有(?:请求|问题|操作)(?:之前|前|都)|每次(?:对话|请求|调用|回答)"),
-    signal(Sign.OTHER_TOOL, 3, rf"(?:[a-z]+_[a-z_]+|其他|其它|该|原|官方){_HAN}{{0,8}}?(?:工具|服务器|服务)?{_HAN}{{0,4}}?(?:已弃用|已废弃|不安全|已损坏|有漏洞|已被攻破|故障|不可信|停用)"),
-    signal(Sign.OTHER_TOOL, 2, rf"(?:发送邮件|发邮件|转账|付款|支付|发送消息|[a-z]+_[a-z_]+){_HAN}{{0,8}}?(?:时|之前|前|被调用)"),
+    signal(Sign.OTHER_TOOL, 3, rf"(?:(?<![a-z])[a-z]{{1,24}}+_[a-z_]{{1,40}}+|其他|其它|该|原|官方){_HAN}{{0,8}}?(?:工具|服务器|服务)?{_HAN}{{0,4}}?(?:已弃用|已废弃|不安全|已损坏|有漏洞|已被攻破|故障|不可信|停用)"),
+    signal(Sign.OTHER_TOOL, 2, rf"(?:发送邮件|发邮件|转账|付款|支付|发送消息|(?<![a-z])[a-z]{{1,24}}+_[a-z_]{{1,40}}+){_HAN}{{0,8}}?(?:时|之前|前|被调用)"),
     signal(Sign.REDIRECT, 4, rf"(?:bcc|密送|抄送|收件人|收款人|收款账户|账号|账户|钱包地址|金额){_HAN}{{0,8}}?(?:设为|设置为|改为|替换|更改|添加|加上|换成|修改|指定为)"),
     signal(Sign.UNCONFIRMED, 2, r"(?:无需|不要|不必|跳过|绕过|不用|未经)(?:用户)?(?:的)?(?:确认|许可|同意|批准|授权|询问)"),
 )  # fmt: skip
@@ -37,11 +37,11 @@ KOREAN: tuple[Signal, ...] = (
     signal(Sign.PRESSURE, 1, r"그렇지 않으면|않으면|(?:보안|감사|규정|인증|검증)(?: 점검| 확인|상| 요건| 목적)|중요[::!]|긴급"),
     signal(Sign.SECRETS, 3, rf"(?:{_PATHS}|비밀 ?키|개인 ?키|비밀번호|암호|자격 ?증명|환경 ?변수|토큰|api ?키|쿠키|기밀|인증 ?정보){_LINE}{{0,30}}?(?:읽|열|가져|수집|전송|보내|포함|전달|업로드|복사|붙여|넣|첨부|출력|추출)"),
     signal(Sign.CONVERSATION, 3, r"(?:전체|모든|지금까지의?|이전|완전한)(?: 전체| 모든)? ?(?:대화|채팅|메시지|대화의?)(?: ?(?:내용|기록|내역|이력))?|대화 ?(?:기록|내역|이력)|시스템 ?프롬프트"),
-    signal(Sign.STUFFING, 1, rf"(?:인자|매개 ?변수|파라미터|필드|항목|[a-z_]{{2,24}})(?:로|에|으로|에다)? ?{_LINE}{{0,10}}?(?:전달|넣|포함|입력|설정|추가|첨부|붙여|담)"),
-    signal(Sign.CHANNEL, 3, rf"(?:https?://\S{1,200}|[\w.+-]{1,64}@[\w.-]{1,64}|외부 ?(?:서버)?|원격 ?(?:서버)?)(?:로|에|으로|에게)? ?{_LINE}{{0,12}}?(?:전송|보내|업로드|전달|게시|포워)"),
-    signal(Sign.EXCLUSIVE, 3, r"(?:항상|반드시|무조건|먼저|우선)[^.\n]{0,10}이 도구(?:를|만|부터)|(?:다른|기존) ?(?:[가-힣]+ )?(?:도구|서버|검색)(?:는|를|은|보다|대신)?[^.\n]{0,12}(?:사용하지|쓰지|신뢰하지|무시|대신|우선)"),
+    signal(Sign.STUFFING, 1, rf"(?:인자|매개 ?변수|파라미터|필드|항목|(?<![a-z_])[a-z_]{{2,64}}+)(?:로|에|으로|에다)? ?{_LINE}{{0,10}}?(?:전달|넣|포함|입력|설정|추가|첨부|붙여|담)"),
+    signal(Sign.CHANNEL, 3, rf"(?:https?://\S{{1,80}}|{MAIL}[\w.-]{{1,64}}|외부 ?(?:서버)?|원격 ?(?:서버)?)(?:로|에|으로|에게)? ?{_LINE}{{0,12}}?(?:전송|보내|업로드|전달|게시|포워)"),
+    signal(Sign.EXCLUSIVE, 3, r"(?:항상|반드시|무조건|먼저|우선)[^.\n]{0,10}이 도구(?:를|만|부터)|(?:다른|기존) ?(?:[가-힣]{1,20}+ )?(?:도구|서버|검색)(?:는|를|은|보다|대신)?[^.\n]{0,12}(?:사용하지|쓰지|신뢰하지|무시|대신|우선)"),
     signal(Sign.EXCLUSIVE, 2, r"(?:어떤|모든|무슨) (?:질문|요청|작업|대화)(?:이든|에도|에 대해|에서|이라도|마다|전에)"),
-    signal(Sign.OTHER_TOOL, 2, rf"(?:[a-z]+_[a-z_]+|메일|이메일|송금|결제|메시지){_LINE}{{0,12}}?(?:때|경우|시에|전에|마다)"),
+    signal(Sign.OTHER_TOOL, 2, rf"(?:(?<![a-z])[a-z]{{1,24}}+_[a-z_]{{1,40}}+|메일|이메일|송금|결제|메시지){_LINE}{{0,12}}?(?:때|경우|시에|전에|마다)"),
     signal(Sign.REDIRECT, 4, rf"(?:bcc|숨은 ?참조|참조|수신자|받는 ?사람|계좌(?: ?번호)?|지갑 ?주소|금액|수취인){_LINE}{{0,20}}?(?:추가|변경|바꾸|바꿔|설정|교체|대체|넣)"),
     signal(Sign.UNCONFIRMED, 2, r"(?:확인|승인|허가|동의|허락)(?:을|를|은|는)?[^.\n]{0,4}(?:없이|구하지|묻지|생략|건너뛰|받지|요청하지)"),
 )  # fmt: skip
@@ -56,9 +56,9 @@ RUSSIAN: tuple[Signal, ...] = (
     signal(Sign.SECRETS, 3, rf"(?:прочитай|прочти|открой|получи|собери|отправь|скопируй|включи|передай|вставь|добавь|найди|приложи|содержим)\w*{_LINE}{{0,40}}?(?:{_PATHS}|ключ|парол|токен|учетн|учётн|секрет|переменн\w+ окружения|cookie|кук)"),
     signal(Sign.CONVERSATION, 3, r"(?:вс[юея]|полн\w+|цел\w+|предыдущ\w+) (?:\w+ )?(?:истори\w+|переписк\w+|диалог\w*|разговор\w*|бесед\w+|сообщени\w+)|истори\w+ (?:переписки|диалога|чата|разговора|сообщений|беседы)|системн\w+ (?:промпт|подсказк|инструкц)\w*"),
     signal(Sign.STUFFING, 1, rf"(?:передай|вставь|включи|добавь|помести|запиши|укажи|передать|скопируй)\w*{_LINE}{{0,50}}?(?:в (?:пол[ея]|параметр|аргумент)\w*|как \w+|в [a-z_]{{2,24}})"),
-    signal(Sign.CHANNEL, 3, rf"(?:отправ|перешли|загруз|переда|скопируй|пошли)\w*{_LINE}{{0,50}}?(?:https?://|[\w.+-]{1,64}@[\w-]{1,64}\.|внешн|удал[её]нн|на сервер)"),
+    signal(Sign.CHANNEL, 3, rf"(?:отправ|перешли|загруз|переда|скопируй|пошли)\w*{_LINE}{{0,50}}?(?:https?://|{MAIL}|внешн|удал[её]нн|на сервер)"),
     signal(Sign.EXCLUSIVE, 3, rf"(?:всегда|обязательно|сначала|только|в первую очередь) (?:\w+ )?(?:используй|вызывай|выбирай|применяй)\w*{_LINE}{{0,10}}?эт\w+ инструмент|не используй\w*{_LINE}{{0,12}}(?:друг|ины)\w+|вместо (?:всех )?(?:других|остальных|любых)"),
-    signal(Sign.OTHER_TOOL, 2, rf"(?:при|когда|перед){_LINE}{{0,24}}?(?:отправк|перевод|плат[её]ж|письм|сообщени|[a-z]+_[a-z_]+)"),
+    signal(Sign.OTHER_TOOL, 2, rf"(?:при|когда|перед){_LINE}{{0,24}}?(?:отправк|перевод|плат[её]ж|письм|сообщени|(?<![a-z])[a-z]{{1,24}}+_[a-z_]{{1,40}}+)"),
     signal(Sign.REDIRECT, 4, rf"(?:замени|измени|добавь|установи|подставь|поставь|укажи)\w*{_LINE}{{0,24}}?(?:получател|bcc|скрыт\w+ копи|кошел[её]к|счет|счёт|адрес|реквизит|сумм)"),
     signal(Sign.UNCONFIRMED, 2, r"(?:без|не (?:спрашивай|запрашивай|жди|проси)\w*|пропусти\w*) (?:\w+ )?(?:подтвержден|разрешен|одобрен|согласи)\w+"),
 )  # fmt: skip
@@ -72,7 +72,7 @@ SPANISH: tuple[Signal, ...] = (
     signal(Sign.SECRETS, 3, rf"\b(?:lee|leer|abre|abrir|obt[eé]n|recopila|env[ií]a|copia|incluye|pasa|adjunta|pega|busca|extrae|contenido de|añade)\b{_LINE}{{0,40}}?(?:{_PATHS}|contraseñas?|claves?|credenciales|tokens?|variables de entorno|secretos|llaves? privadas?|cookies)", "lee leer abre abrir recopila copia incluye pasa adjunta pega busca extrae contenido obt env envía obtén añade"),
     signal(Sign.CONVERSATION, 3, r"\b(?:toda la|el historial (?:completo )?de la|la) conversaci[oó]n (?:completa|entera|anterior|hasta)|\btoda la conversaci[oó]n|\bhistorial (?:completo )?(?:de|del) (?:la )?(?:conversaci[oó]n|chat|mensajes)|\b(?:prompt|instrucciones|mensaje) del? sistema\b", "conversaci conversación historial prompt instrucciones mensaje"),
     signal(Sign.STUFFING, 1, rf"\b(?:pasa|pasar|incluye|incluir|pon|poner|env[ií]a|a[ñn]ade|agrega|adjunta|inserta|coloca|p[aá]salo|copia)\w*{_LINE}{{0,60}}?\b(?:en|como|a|dentro de)\b (?:el |la |los )?(?:par[aá]metro|campo|argumento|\w+)", "en como a dentro"),
-    signal(Sign.CHANNEL, 3, rf"\b(?:env[ií]a|enviar|sube|subir|reenv[ií]a|publica|transmite|manda)\w*{_LINE}{{0,50}}?(?:https?://|[\w.+-]{1,64}@[\w-]{1,64}\.|servidor (?:externo|remoto))", "sube subir publica transmite manda enviar env envía reenvía reenv"),
+    signal(Sign.CHANNEL, 3, rf"\b(?:env[ií]a|enviar|sube|subir|reenv[ií]a|publica|transmite|manda)\w*{_LINE}{{0,50}}?(?:https?://|{MAIL}|servidor (?:externo|remoto))", "sube subir publica transmite manda enviar env envía reenvía reenv"),
     signal(Sign.EXCLUSIVE, 3, rf"\b(?:siempre|solo|únicamente|primero)\b{_LINE}{{0,16}}?(?:usa|utiliza|llama|elige|prefiere)\w*{_LINE}{{0,10}}?esta herramienta|\bno (?:uses|utilices|confíes en){_LINE}{{0,12}}?otras?\b|\ben (?:lugar|vez) de (?:cualquier otra|otras|las demás)", "siempre solo primero no lugar vez nicamente únicamente"),
     signal(Sign.REDIRECT, 4, rf"\b(?:cambia|reemplaza|sustituye|modifica|a[ñn]ade|agrega|pon|incluye|usa)\b{_LINE}{{0,24}}?(?:destinatario|cco|bcc|copia oculta|iban|cuenta|billetera|monedero|beneficiario|importe)", "cambia reemplaza sustituye modifica añade agrega pon incluye usa ade"),
     signal(Sign.UNCONFIRMED, 2, r"\bsin (?:pedir |solicitar |esperar )?(?:la |su )?(?:confirmaci[oó]n|permiso|aprobaci[oó]n|consentimiento|autorizaci[oó]n)", "sin"),
@@ -87,7 +87,7 @@ GERMAN: tuple[Signal, ...] = (
     signal(Sign.SECRETS, 3, rf"\b(?:lies|lese|lesen|öffne|hole|sammle|sende|schicke|kopiere|lade|übergib|gib|füge|suche|inhalt)\b{_LINE}{{0,50}}?(?:{_PATHS}|passw[oö]rt\w*|passwörter|zugangsdaten|schlüssel|api-?schlüssel|tokens?\b|umgebungsvariablen|geheimnisse|cookies)", "lies lese lesen ffne öffne hole sammle sende schicke kopiere lade bergib übergib gib f füge suche inhalt"),
     signal(Sign.CONVERSATION, 3, r"\b(?:gesamte[nr]?|vollständige[nr]?|ganze[nr]?|komplette[nr]?|bisherige[nr]?) (?:\w+ )?(?:unterhaltung|gespräch\w*|chat\w*|konversation|verlauf|gesprächsverlauf|nachrichten)\b|\b(?:gesprächs|chat|konversations|nachrichten)verlauf\b|\bsystem-?prompt\b|\bsystemanweisung", "unterhaltung gespr gespräch gesprächsverlauf konversation verlauf nachrichten chatverlauf chat system-prompt systemprompt systemanweisung systemanweisungen nachrichtenverlauf"),
     signal(Sign.STUFFING, 1, rf"\b(?:übergib|gib|füge|setze|schreibe|trage|packe|lege|kopiere|nimm|sende|übergeben)\b{_LINE}{{0,60}}?\b(?:als|in|im|ins|unter)\b (?:den |das |dem |die )?(?:parameter|feld|argument|\w+)", "als in im ins unter"),
-    signal(Sign.CHANNEL, 3, rf"\b(?:sende|schicke|lade|leite|übertrage|poste|maile|übermittle|senden)\b{_LINE}{{0,60}}?(?:https?://|[\w.+-]{1,64}@[\w-]{1,64}\.|externen? server|entfernten? server)", "sende schicke lade leite bertrage übertrage poste maile bermittle übermittle senden"),
+    signal(Sign.CHANNEL, 3, rf"\b(?:sende|schicke|lade|leite|übertrage|poste|maile|übermittle|senden)\b{_LINE}{{0,60}}?(?:https?://|{MAIL}|externen? server|entfernten? server)", "sende schicke lade leite bertrage übertrage poste maile bermittle übermittle senden"),
     signal(Sign.EXCLUSIVE, 3, rf"\b(?:immer|stets|ausschließlich|nur|zuerst)\b{_LINE}{{0,12}}?(?:dieses werkzeug|dieses tool)|\b(?:verwende|benutze|nutze|nimm)\b{_LINE}{{0,12}}?(?:kein|keine|nie) (?:andere|anderes)|\b(?:statt|anstelle) (?:aller |jedes )?andere", "immer stets ausschlie ausschließlich nur zuerst verwende benutze nutze nimm statt anstelle"),
     signal(Sign.REDIRECT, 4, rf"\b(?:ersetze|ändere|setze|füge|trage|tausche)\b{_LINE}{{0,30}}?(?:empfänger|bcc|blindkopie|iban|konto|wallet|betrag|zieladresse)", "ersetze ndere ändere setze f füge trage tausche"),
     signal(Sign.UNCONFIRMED, 2, r"\bohne (?:\w+ )?(?:bestätigung|rückfrage|nachfrage|zustimmung|genehmigung|erlaubnis|nachzufragen)", "ohne"),
@@ -102,7 +102,7 @@ FRENCH: tuple[Signal, ...] = (
     signal(Sign.SECRETS, 3, rf"\b(?:lis|lire|lisez|ouvre|récupère|collecte|envoie|copie|inclus|passe|joins|colle|cherche|ajoute|contenu d[eu])\b{_LINE}{{0,60}}?(?:{_PATHS}|mots? de passe|clés? (?:api|privées?|ssh|d'accès)|identifiants|jetons?|variables d'environnement|secrets|cookies)", "lis lire lisez ouvre r récupère collecte envoie copie inclus passe joins colle cherche ajoute contenu"),
     signal(Sign.CONVERSATION, 3, r"\b(?:toute la|l'intégralité de la|la totalité de la|l'ensemble de la) conversation\b|\bhistorique (?:complet )?(?:de la |du |des )?(?:conversation|chat|messages|discussion)|\bl'historique complet\b|\b(?:prompt|invite|message|instructions?) (?:du )?syst[eè]me\b", "conversation historique l'historique prompt invite message instructions instruction"),
     signal(Sign.STUFFING, 1, rf"\b(?:passe|passez|inclus|mets|ajoute|insère|place|envoie|transmets|copie|fournis)\b{_LINE}{{0,70}}?\b(?:dans|comme|en tant que|via)\b (?:le |la |l')?(?:paramètre|champ|argument|\w+)", "dans comme en via"),
-    signal(Sign.CHANNEL, 3, rf"\b(?:envoie|envoyer|envoyez|transfère|publie|téléverse|transmets|poste)\b{_LINE}{{0,60}}?(?:https?://|[\w.+-]{1,64}@[\w-]{1,64}\.|serveur (?:externe|distant))", "envoie envoyer envoyez publie transmets poste transf transfère t téléverse"),
+    signal(Sign.CHANNEL, 3, rf"\b(?:envoie|envoyer|envoyez|transfère|publie|téléverse|transmets|poste)\b{_LINE}{{0,60}}?(?:https?://|{MAIL}|serveur (?:externe|distant))", "envoie envoyer envoyez publie transmets poste transf transfère t téléverse"),
     signal(Sign.EXCLUSIVE, 3, rf"\b(?:toujours|uniquement|d'abord|systématiquement)\b{_LINE}{{0,16}}?cet outil|\b(?:utilise|appelle|choisis)\w* (?:toujours|uniquement) cet outil|\bn'(?:utilise|emploie)\w* (?:pas|jamais){_LINE}{{0,10}}?autre|\bau lieu (?:de tout autre|des autres)", "toujours uniquement d'abord syst systématiquement utilise utilisez n'utilise n'utilisez n'emploie au appelle choisis"),
     signal(Sign.REDIRECT, 4, rf"\b(?:remplace|change|modifie|ajoute|mets|substitue)\b{_LINE}{{0,30}}?(?:destinataire|cci|bcc|copie cachée|iban|compte|portefeuille|bénéficiaire|montant)", "remplace change modifie ajoute mets substitue"),
     signal(Sign.UNCONFIRMED, 2, r"\bsans (?:demander |attendre )?(?:de |la |son )?(?:confirmation|permission|autorisation|approbation|accord|consentement)", "sans"),

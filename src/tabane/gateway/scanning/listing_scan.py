@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec import Raw
 
 from tabane.errors import BadArguments
-from tabane.gateway.scanning.findings import Finding, Kind
+from tabane.gateway.scanning.findings import Finding, Kind, ScannedText
 from tabane.gateway.scanning.scanner import DefinitionScanner
 from tabane.messages import say
 from tabane.wire.json import InvalidJson, elements, fields, text
@@ -44,14 +44,18 @@ class ListedDefinition(NamedTuple):
     definition: bytes
 
 
-def scanned(
-    definitions: Sequence[ListedDefinition], wanted: Iterable[str] | None = None
-) -> Iterator[ScannedDefinition]:
-    """Yield what was found in the definitions of the ``wanted`` servers, all if it is None.
+class ListedServer(NamedTuple):
+    """The definitions of a server, and the names of the tools of others that a tool may imitate."""
 
-    The names of the tools of the others are those that a tool may imitate.
-    """
-    scanner = DefinitionScanner()
+    server: str
+    definitions: tuple[ScannedText, ...]
+    others: frozenset[str]
+
+
+def by_server(
+    definitions: Sequence[ListedDefinition], wanted: Iterable[str] | None = None
+) -> Iterator[ListedServer]:
+    """Yield the definitions of each of the ``wanted`` servers, all if it is None."""
     tools = {(one.server, one.name) for one in definitions if one.kind == "tool"}
     chosen = {one.server for one in definitions} if wanted is None else set(wanted)
     for server in dict.fromkeys(one.server for one in definitions if one.server in chosen):
@@ -62,14 +66,19 @@ def scanned(
             if owner != server and name not in own
             for part in (name, f"{owner}__{name}")
         )
-        for one in definitions:
-            if one.server == server:
-                yield ScannedDefinition(
-                    server,
-                    one.kind,
-                    one.name,
-                    scanner.scan(server, one.kind, one.name, one.definition, others),
-                )
+        texts = (
+            ScannedText(one.kind, one.name, one.definition) for one in definitions if one.server == server
+        )
+        yield ListedServer(server, tuple(texts), others)
+
+
+def scanned(definitions: Sequence[ListedDefinition]) -> Iterator[ScannedDefinition]:
+    """Yield what was found in the definitions of all servers, scanned at once."""
+    scanner = DefinitionScanner()
+    for server, texts, others in by_server(definitions):
+        for one in texts:
+            findings = scanner.scan(server, one.kind, one.name, bytes(one.body), others)
+            yield ScannedDefinition(server, one.kind, one.name, findings)
 
 
 def listed(server: str, lists: Mapping[str, Iterable[bytes | Raw]]) -> Iterator[ListedDefinition]:

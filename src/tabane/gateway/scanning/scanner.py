@@ -8,15 +8,24 @@ from collections.abc import Collection, Iterator
 
 from tabane.gateway.scanning.definition_texts import DefinitionTexts, definition_texts
 from tabane.gateway.scanning.encoded_payloads import decoded_payloads
-from tabane.gateway.scanning.evidence import HIGH, MEDIUM, Passage, heaviest, hits_of, stuffed, words_of
-from tabane.gateway.scanning.findings import SEVERITIES, Finding, Kind, Severity, excerpt_of
-from tabane.gateway.scanning.hidden_characters import HIDDEN, visible
+from tabane.gateway.scanning.evidence import (
+    HIGH,
+    MEDIUM,
+    NO_PASSAGE,
+    Passage,
+    heaviest,
+    hits_of,
+    stuffed,
+    words_of,
+)
+from tabane.gateway.scanning.findings import HIDDEN, SEVERITIES, Finding, Kind, Severity, excerpt_of
+from tabane.gateway.scanning.hidden_characters import visible
 from tabane.gateway.scanning.languages import signals_for
 from tabane.gateway.scanning.lookalikes import KnownNames, lookalike
 from tabane.gateway.scanning.shadowing import SHADOWING, shadowing
 from tabane.gateway.scanning.signals import Sign
 from tabane.gateway.scanning.skeletons import disguised_words, spaced_orders, undisguised, without_leet
-from tabane.gateway.scanning.word_rules import word_hits
+from tabane.gateway.scanning.word_rules import matched_rules, word_hits
 from tabane.messages import Message, say
 
 ORDERS, EXFILTRATION = "orders", "exfiltration"
@@ -24,7 +33,6 @@ ORDERS, EXFILTRATION = "orders", "exfiltration"
 _ENCODED = 2
 """Weight of a passage that was encoded from which it is a finding: nobody encodes what harms nobody."""
 
-_BLANKS = re.compile(r"\s+")
 _MARKS = str.maketrans({"*": None, "`": None, "\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"'})
 _JOINTS = re.compile(r"[_\-.]+|(?<=[a-z])(?=[A-Z])")
 
@@ -85,20 +93,28 @@ class _ReadDefinition:
         self._asked = len(said.lower()) + 1
         self._words = words_of(self.text)
 
-    def _weight(self, text: str, words: frozenset[str] | None = None) -> Passage:
+    def _weight(self, text: str, least: int, words: frozenset[str] | None = None) -> Passage:
+        """Return the passage with the most evidence; none if all signals weigh less than ``least``."""
         words = words_of(text) if words is None else words
-        hits = [*word_hits(text, self._name, self._names), *hits_of(text, words, signals_for(text, words))]
+        matched = matched_rules(text, self._name, self._names)
+        candidates = [one for one in signals_for(text, words) if one.may_be_in(text, words)]
+        found = hits_of(text, candidates, {(one.rule.sign, one.rule.weight) for one in matched}, least)
+        if found is None:
+            return NO_PASSAGE
+        hits = [*word_hits(text, matched), *found]
         return heaviest(text, [*hits, *stuffed(hits, self._asked)])
 
     def _seen(self, text: str) -> str:
+        if _is_plain(text):
+            return text
         seen = visible(text)
         self._found.extend(seen.findings)
         self._hidden.extend(seen.decoded)
         if seen.text.isascii():
-            return _BLANKS.sub(" ", seen.text.translate(_MARKS))
+            return _in_a_line(seen.text.replace("*", "").replace("`", ""))
         plain = unicodedata.normalize("NFKC", seen.text)
         self._disguised.extend(disguised_words(plain))
-        return _BLANKS.sub(" ", undisguised(plain).translate(_MARKS))
+        return _in_a_line(undisguised(plain).translate(_MARKS))
 
     def findings(self) -> Iterator[Finding]:
         yield from self._found
@@ -108,24 +124,37 @@ class _ReadDefinition:
             what = say("Words mix letters of several scripts that look the same.")
             severity: Severity = "high" if len(self._disguised) > 1 else "medium"
             yield Finding(HIDDEN, severity, what, excerpt_of(" ".join(self._disguised)))
-        passage = self._weight(self.text, self._words)
+        passage = self._weight(self.text, MEDIUM, self._words)
         if passage.weight >= MEDIUM:
             yield _finding(self.text, passage)
         yield from self._encoded(passage.weight)
 
     def _encoded(self, plain: int) -> Iterator[Finding]:
         for text in (*self._hidden, *decoded_payloads(self._whole, self._words)):
-            if self._weight(_BLANKS.sub(" ", text).lower()).weight >= _ENCODED:
+            if self._weight(_in_a_line(text).lower(), _ENCODED).weight >= _ENCODED:
                 yield Finding(
                     HIDDEN, "high", say("It contains encoded orders to the model."), excerpt_of(text)
                 )
         leet = without_leet(self.text)
-        if leet is not None and self._weight(leet).weight < max(MEDIUM, plain + 1):
+        least = max(MEDIUM, plain + 1)
+        if leet is not None and self._weight(leet, least).weight < least:
             leet = None
         if (disguised := leet or spaced_orders(self.text)) is not None:
             yield Finding(
                 HIDDEN, "high", say("It spells orders to the model in a disguise."), excerpt_of(disguised)
             )
+
+
+_MARKED = ("  ", "<", "*", "`")
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether nothing can be hidden in a text, and nothing in it has to be replaced: most are so."""
+    return text.isascii() and text.isprintable() and not any(map(text.__contains__, _MARKED))
+
+
+def _in_a_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _sentence(name: str) -> str:

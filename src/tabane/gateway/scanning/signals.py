@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from enum import Enum
 from typing import NamedTuple
 
@@ -48,24 +49,29 @@ class Sign(Enum):
     """It says what the user is to be told."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Signal:
     """An expression that finds a sign.
 
     It is tried on texts that have a word of each set of ``needs``, and one of ``anchors`` if there are any.
+    It is compiled when it is first tried: all of them together take as long as half the start of a hub.
     """
 
     sign: Sign
     weight: int
-    expression: re.Pattern[str]
+    pattern: str
     needs: tuple[frozenset[str], ...] = ()
     anchors: tuple[str, ...] = ()
 
+    @cached_property
+    def expression(self) -> re.Pattern[str]:
+        return _compiled(self.pattern)
+
     def may_be_in(self, text: str, words: frozenset[str]) -> bool:
         """Return whether the expression may find something: trying it costs more than this."""
-        if self.anchors and not any(anchor in text for anchor in self.anchors):
+        if any(map(words.isdisjoint, self.needs)):
             return False
-        return not any(needed.isdisjoint(words) for needed in self.needs)
+        return not self.anchors or any(map(text.__contains__, self.anchors))
 
 
 class Hit(NamedTuple):
@@ -77,9 +83,27 @@ class Hit(NamedTuple):
     weight: int
 
 
-def signal(sign: Sign, weight: int, pattern: str, *needs: str) -> Signal:
+MAIL = r"(?<![a-z0-9_.+-])[a-z0-9_.+-]{1,64}+@[a-z0-9-]{1,64}+\."
+"""The beginning of a mail address."""
+
+_BOUNDED = (
+    (r"\w*", r"\w{0,40}+"), (r"\w+", r"\w{1,40}+"),
+    (r"\S*", r"\S{0,80}"), (r"\S+", r"\S{1,80}"),
+)  # fmt: skip
+"""Repeats in patterns, and how they are compiled: without a limit, a long text takes quadratic time."""
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compile a pattern. Words have up to 40 letters in it, and are never given back in part."""
+    for repeat, bounded in _BOUNDED:
+        pattern = pattern.replace(repeat, bounded)
+    return re.compile(pattern)
+
+
+def signal(sign: Sign, weight: int, pattern: str, *needs: str, anchors: tuple[str, ...] = ()) -> Signal:
     """Return a signal. Each of ``needs`` is a set of words with blanks between them."""
-    return Signal(sign, weight, re.compile(pattern), tuple(frozenset(words.split()) for words in needs))
+    words = tuple(frozenset(needed.split()) for needed in needs)
+    return Signal(sign, weight, pattern, words, anchors)
 
 
 def any_of(words: Iterable[str] | str) -> str:
@@ -89,4 +113,4 @@ def any_of(words: Iterable[str] | str) -> str:
 
 def anchored(sign: Sign, weight: int, pattern: str, *anchors: str) -> Signal:
     """Return a signal that is tried on texts that contain one of ``anchors``."""
-    return Signal(sign, weight, re.compile(pattern), (), anchors)
+    return Signal(sign, weight, pattern, (), anchors)

@@ -49,11 +49,12 @@ _MIXED = re.compile(
     "|[\u0370-\u058f\u13a0-\u13ff\u2c80-\u2cff\ua4d0-\ua4ff][A-Za-z]"
 )
 _LEET = str.maketrans("013457@$!|", "oieastasil")
-_DIGIT_INSIDE = re.compile(r"[a-z][013457@$!|]+[a-z]")
+_DIGIT_INSIDE = re.compile(r"[013457@$!|](?<=[a-z].)[013457@$!|]*+[a-z]")
 _WRITTEN_LEET = re.compile(
-    r"(?<![\w@$])(?=[\w@$!|]*[a-z])(?=[\w@$!|]*[0134@$5!|])[a-z0134@$57!|]{4,24}(?![\w@$])"
+    r"(?<![\w@$])(?=[\w@$!|]{0,40}[a-z])(?=[\w@$!|]{0,40}[0134@$5!|])[a-z0134@$57!|]{4,24}(?![\w@$])"
 )
 _SPACED = re.compile(r"(?<![^\W_])(?:[^\W_][ .*_-]{1,2}){7,}[^\W_](?![^\W_])")
+_SPACED_LETTERS = re.compile(r"[ .*_-][^\W_][ .*_-]{1,2}[^\W_][ .*_-]{1,2}[^\W_][ .*_-]")
 _ORDERS = re.compile(
     "previousinstruction|priorinstruction|allinstruction|ignore(?:all|the|any|prev)|donottell|telltheuser|systemprompt|idrsa|ssh/|privatekey"
     "|password|credential|apikey|sendto|readthe|readfile|curl|conversation|theuser"
@@ -99,5 +100,7 @@ def without_leet(text: str) -> str | None:
 
 def spaced_orders(text: str) -> str | None:
     """Return the spaced letters (``i g n o r e``) of a text, joined, if they are an order; None otherwise."""
+    if _SPACED_LETTERS.search(text) is None:
+        return None
     joined = " ".join(re.sub("[ .*_-]", "", found[0]) for found in _SPACED.finditer(text))
     return joined if _ORDERS.search(joined) else None

@@ -17,13 +17,16 @@ LONGEST_SENTENCE = 80
 """Words after which a sentence ends in any case."""
 
 _TOKENS = re.compile(
-    r"[\w$~%](?:[\w$~%/@'\\+-]|[.:=](?=[\w/\\~]))*|\.[/\w](?:[\w/~$-]|\.(?=\w))*|[.!?;](?=[\s\"')\]]|$)|\n|/\w(?:[\w/~$-]|\.(?=\w))*"
+    r"[\w$~%][\w$~%/@'\\+-]*+(?:[.:=](?=[\w/\\~])[\w$~%/@'\\+-]*+)*+|\.[/\w][\w/~$-]*+(?:\.(?=\w)[\w/~$-]*+)*+"
+    r"|[.!?;](?=[\s\"')\]]|$)|\n|/\w[\w/~$-]*+(?:\.(?=\w)[\w/~$-]*+)*+"
 )
-_ENDS = frozenset(".!?;\n")
+_END = -1
+"""Stands for the end of a sentence among the meanings of its words."""
+
 _PATH = re.compile(
     r"(?:~|\$home|%userprofile%|/home/|/root|/users/).{0,80}/\.\w|^\.?ssh[/\\]|id_(?:rsa|ed25519|ecdsa|dsa)|authorized_keys|(?:^|[~/\\])\.aws(?:/|$)|/etc/(?:passwd|shadow|sudoers)"
     r"|mcp\.json|claude_desktop_config|(?:^|/)\.env$|(?:^|/)\.env\.\w+$|\.netrc|\.npmrc|\.pypirc|\.git-credentials|\.git/config|\.kube/|kubeconfig|\.docker/config|keychain|wallet\.dat|cookies\.sqlite"
-    r"|\.(?:bash|zsh)_history|\.gnupg|(?:^|[/_.-])credentials?(?:\.json|\.ya?ml|\.csv|$)|secrets?\.(?:ya?ml|json|toml|env)|service[-_]account\S*\.json|/proc/self/environ|/run/secrets|\.pem$|\.p12$|\.keystore$|\.ssh$|\.ssh/"
+    r"|\.(?:bash|zsh)_history|\.gnupg|(?:^|[/_.-])credentials?(?:\.json|\.ya?ml|\.csv|$)|secrets?\.(?:ya?ml|json|toml|env)|service[-_]account\S{0,80}\.json|/proc/self/environ|/run/secrets|\.pem$|\.p12$|\.keystore$|\.ssh$|\.ssh/"
 )
 _KEY_FILE = re.compile(
     r"ssh|id_|\.aws/|passwd|shadow|sudoers|netrc|git-credentials|keychain|wallet|cookies|history|gnupg|environ|\.pem|\.p12"
@@ -150,94 +153,121 @@ RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 
-class Word(NamedTuple):
-    """A word with a meaning: its place among the words of its text, and its place in the text."""
+class MatchedRule(NamedTuple):
+    """A rule, and the numbers of the first and the last word of the text that it matches."""
 
-    place: int
-    start: int
-    end: int
-    means: int
+    rule: Rule
+    first: int
+    last: int
 
 
-class WordReader:
-    """Reads the words of a text that mean something to the rules, sentence by sentence.
+def matched_rules(text: str, own: str, names: Collection[str]) -> list[MatchedRule]:
+    """Return the rules that a text, in small letters, matches.
 
     ``own`` is the name of the tool itself; ``names`` are those of its parameters, in small letters.
     """
-
-    def __init__(self, own: str, names: Collection[str]) -> None:
-        self._own, self._names = own.lower(), names
-
-    def sentences(self, text: str) -> Iterator[list[Word]]:
-        """Yield the words of each sentence that has any."""
-        known, pairs = _known(), _pairs()
-        words: list[Word] = []
-        place = begun = 0
-        before = ""
-        for found in _TOKENS.finditer(text):
-            token = found[0]
-            ends = token in _ENDS
-            if ends or place - begun > LONGEST_SENTENCE:
-                if words:
-                    yield words
-                words, begun, before = [], place, ""
-                if ends:
-                    continue
-            if token[-1] == "'":
-                token = token.rstrip("'")
-            place += 1
-            means = known.get(token) or self._unknown(token)
-            if token in pairs:
-                means |= pairs[token].get(before, 0)
-            before = token
-            if means:
-                words.append(Word(place, found.start(), found.end(), means))
-        if words:
-            yield words
-
-    def _unknown(self, token: str) -> int:
-        if token == self._own:
-            return int(M.SELF)
-        if token in self._names:
-            return int(M.FIELD)
-        if token.isalpha():
-            return 0
-        if _SERVICE.search(token):
-            return int(M.SERVICE)
-        if _PATH.search(token):
-            return int(M.PATH | M.KEY_FILE if _KEY_FILE.search(token) else M.PATH)
-        if _KEY_NAME.search(token):
-            return int(M.SECRET | M.KEY_NAME)
-        return int(M.TOOL_NAME) if _TOOL_NAME.search(token) else 0
-
-
-def word_hits(text: str, own: str, names: Collection[str]) -> list[Hit]:
-    """Return what the rules find in a text, in small letters."""
-    hits: list[Hit] = []
-    for words in WordReader(own, names).sentences(text):
+    found: list[MatchedRule] = []
+    for sentence in _sentences(_meanings_in(_TOKENS.findall(text), own.lower(), names)):
         present = 0
-        for word in words:
-            present |= word.means
+        for _, means in sentence:
+            present |= means
         for one in _possible(present):
-            hits.extend(_matches(one, words))
-    return hits
+            found.extend(MatchedRule(one, first, last) for first, last in _matches(one, sentence))
+    return found
 
 
-def _matches(one: Rule, words: Sequence[Word]) -> Iterator[Hit]:
-    """Yield where the words of a rule are, in one pass: the latest beginning is the nearest."""
+def word_hits(text: str, matched: Sequence[MatchedRule]) -> list[Hit]:
+    """Return where in the text the rules match."""
+    if not matched:
+        return []
+    tokens = list(_TOKENS.finditer(text))
+    return [
+        Hit(tokens[first].start(), tokens[last].end(), one.sign, one.weight) for one, first, last in matched
+    ]
+
+
+def _meanings_in(tokens: Sequence[str], own: str, names: Collection[str]) -> list[int]:
+    """Return what each word of a text means, 0 for nothing."""
+    pairs, words = _pairs(), _words()
+    means = list(map(_Meanings.of_all_texts().__getitem__, tokens))
+    own_words = {own, *names}.difference(words)
+    special = own_words.union(pairs)
+    for at in [at for at, token in enumerate(tokens) if token in special]:
+        token = tokens[at]
+        if token in own_words:
+            means[at] = int(M.SELF if token == own else M.FIELD)
+        if token in pairs and at:
+            means[at] |= pairs[token].get(tokens[at - 1], 0)
+    return means
+
+
+def _sentences(means: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
+    """Yield the words of each sentence that mean something: the place of each, and its meaning."""
+    begun, words = 0, list[tuple[int, int]]()
+    for place, each in enumerate(means):
+        if not each:
+            continue
+        if each == _END or place - begun > LONGEST_SENTENCE:
+            if words:
+                yield words
+                words = []
+            begun = place + 1 if each == _END else place
+        if each != _END:
+            words.append((place, each))
+    if words:
+        yield words
+
+
+class _Meanings(dict[str, int]):
+    """What words mean by themselves, the ends of sentences, and what else words mean by their form.
+
+    Words that no list has are remembered, so that each is looked at once.
+    """
+
+    @staticmethod
+    @cache
+    def of_all_texts() -> _Meanings:
+        return _Meanings(_words() | dict.fromkeys(".!?;\n", _END))
+
+    def __missing__(self, token: str) -> int:
+        word = token.rstrip("'")
+        means = self[word] if word != token and word in self else _by_form(word)
+        if len(self) < MOST_REMEMBERED and len(token) <= _LONGEST_REMEMBERED:
+            self[token] = means
+        return means
+
+
+MOST_REMEMBERED, _LONGEST_REMEMBERED = 16_384, 40
+"""Words whose meaning is remembered, and letters of each."""
+
+
+def _by_form(token: str) -> int:
+    if token.isalpha():
+        return 0
+    if _SERVICE.search(token):
+        return int(M.SERVICE)
+    if _PATH.search(token):
+        return int(M.PATH | M.KEY_FILE if _KEY_FILE.search(token) else M.PATH)
+    if _KEY_NAME.search(token):
+        return int(M.SECRET | M.KEY_NAME)
+    return int(M.TOOL_NAME) if _TOOL_NAME.search(token) else 0
+
+
+def _matches(one: Rule, words: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the places of the first and the last word of a rule. The latest beginning is the nearest."""
     last: list[tuple[int, int] | None] = [None] * len(one.steps)
     final = len(one.steps) - 1
-    for word in words:
+    for place, means in words:
         for at in range(final, -1, -1):
             meaning, gap = one.steps[at]
-            if not word.means & meaning:
+            if not means & meaning:
                 continue
-            before = last[at - 1] if at else (word.place - gap, word.start)
-            if before is None or word.place - before[0] > gap or (at and word.place == before[0]):
+            before = last[at - 1] if at else (place - gap, place)
+            if before is None or place - before[0] > gap or (at and place == before[0]):
                 continue
-            last[at] = (word.place, before[1])
+            last[at] = (place, before[1])
             if at == final:
-                yield Hit(before[1], word.end, one.sign, one.weight)
+                yield before[1], place
                 break
 
 
@@ -257,5 +287,5 @@ def _pairs() -> dict[str, dict[str, int]]:
 
 
 @cache
-def _known() -> dict[str, int]:
+def _words() -> dict[str, int]:
     return meanings()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
-from tabane.errors import TabaneError, UpstreamError, UpstreamUnavailable
+from tabane.errors import LoginRequired, TabaneError, UpstreamError, UpstreamUnavailable
 from tabane.gateway.upstreams.call import Call
 from tabane.gateway.upstreams.conversation import Conversation
 from tabane.gateway.upstreams.http_client import HttpConnectionBroken, HttpUnreachable, UpstreamHttpClient
@@ -276,6 +276,8 @@ class UpstreamHttpRequest:
             except (HttpUnreachable, HttpConnectionBroken):
                 failures += 1
                 continue
+            except LoginRequired:
+                return  # the call has begun, so it must not fail as one that can be made again after a login
             try:
                 if response.status not in (200, *BUSY):
                     return

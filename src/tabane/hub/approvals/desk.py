@@ -68,6 +68,12 @@ class ApprovalDesk:
             await self._on_disk_now()
         return used
 
+    def give_back(self, used: Approval) -> None:
+        """Make an approval valid again that :meth:`claim` has returned, because its call was not made."""
+        if self._approvals is not None and self._approvals.give_back(used) is not None:
+            self._changed(used.id)
+            self._begin_write()
+
     async def ask(self, wanted: Approval) -> Approval:
         """Ask for an approval, and return it; an earlier one if the same call waits already.
 

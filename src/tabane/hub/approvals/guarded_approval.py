@@ -38,6 +38,10 @@ class ApprovalParts(Protocol):
         """Return for how many seconds a call waits for a person before its caller gets an error."""
         ...
 
+    def tell(self, caller: Caller, approval: Approval) -> bool:
+        """Tell a caller that watches what its call waits for. Return whether a person is asked there."""
+        ...
+
     def check(self, caller: Caller, target: CallTarget, arguments: bytes) -> None:
         """Raise Forbidden if a rule refuses the call by now."""
         ...
@@ -46,7 +50,7 @@ class ApprovalParts(Protocol):
 class GuardedApproval:
     """A call that a person has to approve. Nobody is asked before :meth:`decided` is awaited."""
 
-    __slots__ = ("_arguments", "_caller", "_parts", "_request", "_target", "verdicts")
+    __slots__ = ("_arguments", "_caller", "_parts", "_request", "_target", "_used", "verdicts")
 
     def __init__(
         self, parts: ApprovalParts, verdicts: tuple[CallVerdict, ...], caller: Caller, target: CallTarget,
@@ -54,6 +58,7 @@ class GuardedApproval:
     ) -> None:  # fmt: skip
         self._parts, self.verdicts = parts, verdicts
         self._caller, self._target, self._arguments, self._request = caller, target, arguments, request
+        self._used: Approval | None = None
 
     async def decided(self) -> str:
         """Return what the audit log says of the approval, which is used up then.
@@ -66,14 +71,21 @@ class GuardedApproval:
         if used is None:
             asked = await desk.ask(await self._wanted(digest))
             if asked.state == "open" and not self._asked_by_session:
-                asked = await desk.decided(asked.id, self._parts.wait())
+                here = self._parts.tell(self._caller, asked)
+                asked = await desk.decided(asked.id, LIFE if here else self._parts.wait())
             if asked.state == "open":
                 raise approval_required(asked)
             used = await desk.claim(self._binding(digest))
             if used is None:
                 raise refusal((await desk.approvals()).find(asked.id))
         self._parts.check(self._caller, self._target, self._arguments)
+        self._used = used
         return used.note
+
+    def give_back(self) -> None:
+        if self._used is not None:
+            self._parts.desk().give_back(self._used)
+            self._used = None
 
     @property
     def _asked_by_session(self) -> bool:

@@ -7,20 +7,36 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
-from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.errors import CallerError
+from tabane.messages import say
+from tabane.operations import Caller, CallTarget, Face, Operation, Privilege
 
 if TYPE_CHECKING:
     from tabane.access.approvals.approval import Approval
+    from tabane.hub.approvals.connection_watches import ConnectionWatches
     from tabane.hub.approvals.desk import ApprovalDesk
     from tabane.messages import Lang
 
 _FACES = frozenset({Face.RPC, Face.CLI})
+
+APPROVING = CallTarget("approve_call", source="admin", kind="operation")
+"""What somebody must be allowed to use to approve calls."""
 
 _Id = Annotated[str, Meta(min_length=1, max_length=40, description="Id of the approval, as listed.")]
 
 
 class ListApprovals(Struct, frozen=True, forbid_unknown_fields=True):
     pass
+
+
+class NextApproval(Struct, frozen=True, forbid_unknown_fields=True):
+    asks: Annotated[
+        bool,
+        Meta(
+            description="A person is asked on this connection: the call waits for up to ten minutes, "
+            "whatever approval_wait says."
+        ),
+    ] = False
 
 
 class ApproveCall(Struct, frozen=True, forbid_unknown_fields=True):
@@ -36,10 +52,10 @@ class RefuseCall(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ApprovalOperations:
-    """Handlers over the approvals of a hub. Only administrators have them: nobody approves its own calls."""
+    """Handlers over the approvals of a hub. Only administrators decide: nobody approves its own calls."""
 
-    def __init__(self, desk: Callable[[], ApprovalDesk]) -> None:
-        self._desk = desk
+    def __init__(self, desk: Callable[[], ApprovalDesk], watches: Callable[[], ConnectionWatches]) -> None:
+        self._desk, self._watches = desk, watches
 
     def table(self) -> list[Operation]:
         return [
@@ -50,6 +66,13 @@ class ApprovalOperations:
                 "allowed for later calls too, who calls, state (open, approved), and when it was asked and "
                 "expires (seconds since 1970).",
                 ListApprovals, self._list, _FACES, Privilege.READ, read_only=True, source="admin",
+            ),
+            Operation(
+                "next_approval",
+                "Wait until a call of this connection has to be approved by a person, and return what "
+                "list_approvals has of it, and whether this caller may approve it (may_approve). For "
+                "programs with a connection that stays.",
+                NextApproval, self._next, _FACES, Privilege.READ, read_only=True, source="hub", relays=True,
             ),
             Operation(
                 "approve_call",
@@ -65,6 +88,12 @@ class ApprovalOperations:
 
     async def _list(self, caller: Caller, params: ListApprovals) -> dict[str, Any]:
         return {"results": [row(one, caller.lang) for one in (await self._desk().approvals()).listed()]}
+
+    async def _next(self, caller: Caller, params: NextApproval) -> dict[str, Any]:
+        if not caller.connected:
+            raise CallerError(say("This needs a connection that stays: use a WebSocket."))
+        asked = await self._watches().next(caller.session, asks=params.asks)
+        return row(asked, caller.lang) | {"may_approve": caller.access.allows(APPROVING)}
 
     async def _approve(self, caller: Caller, params: ApproveCall) -> dict[str, Any]:
         return await self._decide(caller, params.id, approved=True, remember=params.remember)

@@ -8,21 +8,20 @@ from pathlib import Path
 
 import msgspec
 
-from tabane.access.passphrase import PassphraseRecord, matches, record_of
-from tabane.errors import ConfigurationError, Forbidden, PassphraseRequired, RateLimited, StoreError
+from tabane.access.passphrase import matches, record_of
+from tabane.errors import Forbidden, PassphraseRequired, RateLimited, StoreError
+from tabane.hub.approvals.passphrase_file import PASSPHRASE, read_passphrase
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Face
 from tabane.operations.guarding import CallVerdict
-from tabane.settings.files import read_private, write_private
-
-NAME = "passphrase.json"
+from tabane.settings.files import write_private
 
 PROTECTED = frozenset(
     {
         "approve_call", "sign_in_link", "set_passphrase", "remove_passphrase",
         "keys_create", "keys_update", "keys_revoke", "save_profile", "remove_profile", "change_setting",
         "add_server", "change_server", "remove_server", "enable_server", "set_tool_visibility", "apply_fix",
-        "allow_flow", "forget_flow_trails", "accept_definitions",
+        "allow_flow", "forget_flow_trails", "accept_definitions", "start_learning_sandbox",
     }
 )  # fmt: skip
 """Operations that need the passphrase: they approve, sign in, or change what is allowed."""
@@ -45,7 +44,7 @@ class HubPassphrase:
     """The passphrase of a home, and who has shown it. Attempts are checked one after the other."""
 
     def __init__(self, home: Path, loop: asyncio.AbstractEventLoop) -> None:
-        self._path, self._loop = home / NAME, loop
+        self._path, self._loop = home / PASSPHRASE, loop
         self._unlocked: OrderedDict[str, float] = OrderedDict()
         self._turn = asyncio.Lock()
         self._waiting = 0
@@ -97,22 +96,10 @@ class HubPassphrase:
         await asyncio.to_thread(self._path.unlink, missing_ok=True)
 
     async def _check(self, passphrase: str) -> None:
-        record = await asyncio.to_thread(self._read)
+        record = await asyncio.to_thread(read_passphrase, self._path.parent)
         if not await asyncio.to_thread(matches, passphrase, record):
             self._wrong, self._since = self._counted() + 1, self._loop.time()
             raise Forbidden(say("This is not the passphrase."))
-
-    def _read(self) -> PassphraseRecord:
-        try:
-            return msgspec.json.decode(read_private(self._path), type=PassphraseRecord)
-        except FileNotFoundError:
-            raise ConfigurationError(
-                say("No passphrase is set. Set one with: tabane passphrase set")
-            ) from None
-        except msgspec.DecodeError:
-            raise ConfigurationError(
-                say("{path} is damaged. Delete it to remove the passphrase.", path=self._path)
-            ) from None
 
     def _delay(self) -> float:
         over = self._counted() - FREE

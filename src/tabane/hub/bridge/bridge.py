@@ -278,6 +278,10 @@ class Bridge:
             )
         if lost.owed:
             self._fail(lost.owed, self._lost_texts())
+        if lost.unsent:
+            self._fail(lost.unsent, say(
+                "The hub stopped while this call waited for an approval. The call was not sent. Call again."
+            ))  # fmt: skip
 
     def _lost_texts(self) -> Mapping[str, str]:
         """Return the error for requests that a lost hub leaves unanswered."""
@@ -344,7 +348,8 @@ class Bridge:
         return 1
 
     def _finish(self) -> None:
-        owed = [*self._ledger.lost([]).owed, *self._ledger.give_up()]
+        lost = self._ledger.lost([])
+        owed = [*lost.owed, *lost.unsent, *self._ledger.give_up()]
         if owed:
             self._fail(owed, say("The connection to the hub closed before this request was answered."))
         with contextlib.suppress(BridgeStopped):

@@ -1,18 +1,20 @@
 """Ledger of a client's requests: each is answered exactly once, even if the hub changes; pure.
 
 A request *waits* until it is sent to a hub, and is *in flight* until it is answered. When a hub is
-lost, waiting requests go to the next one, and each request in flight is owed an error. The bridge repeats
-the client's session state (handshake, log level, subscriptions) to the next hub.
+lost, waiting requests go to the next one, and each request in flight is owed an error. A request that the hub
+*holds* until a person approves it was sent nowhere, so it goes to the next hub too. The bridge repeats the
+client's session state (handshake, log level, subscriptions) to the next hub.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import deque
 from typing import NamedTuple
 
 from tabane.hub.bridge import message_heads
-from tabane.hub.local.handshake import DRAIN, DRAINING
+from tabane.hub.local.handshake import BEGUN, DRAIN, DRAINING, HELD
 
 KEPT = 64 << 10
 """Bytes of a request in flight that is kept, so that it can be sent to another hub. Longer ones are not."""
@@ -32,10 +34,14 @@ class _SentRequest(NamedTuple):
 
 
 class LostRequests(NamedTuple):
-    """Requests that a lost hub left open: those of the client, and the hub's own, which nobody awaits."""
+    """Requests that a lost hub left open: those of the client, and the hub's own, which nobody awaits.
+
+    ``unsent`` are those of the client that were sent nowhere, but cannot go to the next hub.
+    """
 
     owed: list[bytes]
     asked: list[bytes]
+    unsent: list[bytes]
 
 
 class Ledger:
@@ -49,6 +55,7 @@ class Ledger:
         self.waiting_bytes = 0
         self._waiting: deque[bytes] = deque()
         self._in_flight: dict[bytes, _SentRequest] = {}
+        self._held: set[bytes] = set()
         self._settled: dict[str, bytes] = {}
         self._initialized: bytes | None = None
         self._hub_requests: set[bytes] = set()
@@ -83,7 +90,7 @@ class Ledger:
     def from_hub(self, line: bytes) -> bytes | None:
         """Return the line to send to the client; None if it was meant for the bridge."""
         if line.startswith(b'{"tabane":'):
-            self.draining = self.draining or line + b"\n" == DRAIN
+            self._told(line)
             return None
         for answer in message_heads.of_hub(line):
             if answer.asks:
@@ -112,13 +119,16 @@ class Ledger:
         self.present = self.draining = False
         again = [line for line in unsent if self._taken_back(line)]
         handshake = [s.line for s in self._in_flight.values() if s.method == "initialize" and s.line]
-        owed = [name for name, s in self._in_flight.items() if s.line not in handshake]
-        self._await([*handshake, *again])
+        held = {name: s.line for name, s in self._in_flight.items() if name in self._held}
+        kept = {name: line for name, line in held.items() if line is not None and line[:1] != b"["}
+        owed = [name for name, s in self._in_flight.items() if s.line not in handshake and name not in held]
+        self._await([*handshake, *kept.values(), *again])
         asked = list(self._hub_requests)
+        self._held.clear()
         self._in_flight.clear()
         self._hub_requests.clear()
         self._swallow.clear()
-        return LostRequests(owed, asked)
+        return LostRequests(owed, asked, [name for name in held if name not in kept])
 
     def give_up(self) -> list[bytes]:
         """Drop the waiting requests, because no hub can be reached. Return their ids."""
@@ -126,6 +136,18 @@ class Ledger:
         self._waiting.clear()
         self.waiting_bytes = 0
         return [name for name in ids if name is not None]
+
+    def _told(self, line: bytes) -> None:
+        """Take a line of the hub that is for the bridge. One that is not understood is ignored."""
+        if line.startswith((HELD, BEGUN)):
+            with contextlib.suppress(ValueError, KeyError):
+                name = message_heads.canonical(json.loads(line)["id"])
+                if line.startswith(HELD) and name in self._in_flight:
+                    self._held.add(name)
+                else:
+                    self._held.discard(name)
+        elif line + b"\n" == DRAIN:
+            self.draining = True
 
     def _wait(self, line: bytes) -> bytes | None:
         self._waiting.append(line)
@@ -161,6 +183,7 @@ class Ledger:
         except (ValueError, RecursionError, KeyError, TypeError):
             return line if self.present else None
         if self._in_flight.pop(name, None):
+            self._held.discard(name)
             return line
         kept = [one for one in self._waiting if all(head.id != name for head in message_heads.of_client(one))]
         self._waiting, self.waiting_bytes = deque(kept), sum(map(len, kept))
@@ -169,6 +192,7 @@ class Ledger:
     def _settle(self, answer: message_heads.HubMessageHead, line: bytes) -> bool:
         """Close a request by its answer. Return False if another hub has to answer it instead."""
         sent = self._in_flight.pop(answer.id, None)
+        self._held.discard(answer.id)
         if sent is None or sent.line is None:
             return True
         if answer.failed and self.draining and message_heads.reason(line) == DRAINING:

@@ -77,6 +77,7 @@ class ApprovalRequests:
 
     async def _settle(self, request_id: Raw, kept: RepeatableRequest, error: ApprovalRequired) -> None:
         """Answer a request with a question or a text, or make it once it was approved."""
+        self._requests.hold(request_id)
         try:
             asked = await self._approve(bytes(request_id), kept, error)
         except TabaneError as refused:
@@ -85,6 +86,7 @@ class ApprovalRequests:
         if asked is not None:
             self._session.answer(request_id, bytes(asked))
             return
+        await self._requests.begin(request_id)
         self._requests.again(request_id, kept)
 
     async def _approve(self, key: bytes, kept: RepeatableRequest, error: ApprovalRequired) -> Raw | None:

@@ -49,6 +49,13 @@ class Outlet(Protocol):
         """Ask for no more requests, if the client understands that."""
         ...
 
+    def hold(self, request_id: bytes, *, held: bool) -> None:
+        """Tell a bridge that a request was not sent and waits (``held``), or that it is sent from now on.
+
+        Once ``unsent`` is 0, the bridge learns it, also if this process is killed. Other clients do not.
+        """
+        ...
+
     def close(self, why: str) -> None:
         """Send what is due, and end."""
         ...

@@ -17,6 +17,7 @@ from tabane.errors import TabaneError
 from tabane.gateway.tools.tool import tool_failure
 from tabane.gateway.upstreams.call import UpstreamReply
 from tabane.hub.clients.client_questions import CannotAsk, ClientQuestions, SessionClient
+from tabane.hub.clients.outlet import Outlet
 from tabane.hub.questions.handles import CallBinding, RepeatedAnswer, digest_of
 from tabane.hub.questions.parking import ParkedCalls
 from tabane.messages import Message
@@ -27,6 +28,9 @@ from tabane.wire.questions import Question
 
 REPEATABLE = frozenset({"tools/call", "prompts/get", "resources/read"})
 """Methods that are made again."""
+
+LOOK = 0.01
+"""Seconds between two looks whether a bridge has got all that was sent to it."""
 
 SIGN = 10.0
 """Seconds between two messages of progress."""
@@ -39,6 +43,7 @@ class RepeatingClient(SessionClient, Protocol):
     """The client of a session whose requests may be made again."""
 
     questions: ClientQuestions | None
+    outlet: Outlet
 
     def fail(self, request_id: Raw | bytes, error: TabaneError) -> None: ...
 
@@ -113,6 +118,17 @@ class RepeatableRequests:
         later = kept.again()
         if later is not None:
             self.session.run(request_id, later)
+
+    def hold(self, request_id: Raw) -> None:
+        """Note that a request waits for a person, and that a hub that is lost meanwhile has not sent it."""
+        self.session.outlet.hold(bytes(request_id), held=True)
+
+    async def begin(self, request_id: Raw) -> None:
+        """Note that a request is sent from now on. At the return, a bridge knows it, whatever happens."""
+        outlet = self.session.outlet
+        outlet.hold(bytes(request_id), held=False)
+        while outlet.unsent and not outlet.closed:  # noqa: ASYNC110  (a channel sends no notice)
+            await asyncio.sleep(LOOK)
 
     def fail(self, request_id: Raw | bytes, kept: RepeatableRequest, error: TabaneError) -> None:
         """Answer with a text: for a tool as its result, so that the model reads it."""

@@ -18,7 +18,7 @@ from tabane.hub.clients.project_access import ProjectAccess
 from tabane.hub.clients.project_offers import PresentProjects, ProjectOffers
 from tabane.hub.clients.server_access import ServerAccess
 from tabane.hub.clients.session import ClientMethods, Session
-from tabane.hub.local.handshake import DRAIN, Hello
+from tabane.hub.local.handshake import BEGUN, DRAIN, HELD, Hello
 from tabane.hub.questions.questions import HubQuestions
 from tabane.messages import language
 from tabane.operations import LOCAL, Access, Caller, Face
@@ -302,6 +302,11 @@ class LineOutlet:
 
     def drain(self) -> None:
         self._channel.send(DRAIN)
+
+    def hold(self, request_id: bytes, *, held: bool) -> None:
+        if not self._lingers:  # it is a bridge
+            self._channel.send((HELD if held else BEGUN) + request_id + b"}\n")
+            self._channel.flush()
 
     def close(self, why: str) -> None:
         self._channel.flush()

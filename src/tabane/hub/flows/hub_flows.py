@@ -15,7 +15,7 @@ from tabane.settings import Settings
 
 if TYPE_CHECKING:
     from tabane.access.flows.flow_rule import FlowRule
-    from tabane.access.flows.trails import TrailKey
+    from tabane.access.flows.trails import Trail, TrailKey, Trails
     from tabane.hub.flows.labels import TargetLabels
     from tabane.hub.flows.operations import FlowOperations
     from tabane.hub.flows.pair_file import PairFile
@@ -25,10 +25,15 @@ log = logging.getLogger(__name__)
 
 
 class HubFlows:
-    """Makes the rule of flows if the settings want one. Without it, nothing is imported or kept."""
+    """Makes the rule of flows if the settings want one. Without it, nothing is imported or kept.
 
-    def __init__(self, settings: Callable[[], Settings], gateway: Gateway) -> None:
-        self._settings, self._gateway = settings, gateway
+    ``changed`` is called when a trail or a pair has changed.
+    """
+
+    def __init__(
+        self, settings: Callable[[], Settings], gateway: Gateway, changed: Callable[[], None]
+    ) -> None:
+        self._settings, self._gateway, self._changed = settings, gateway, changed
         self._labels: TargetLabels | None = None
         self._pairs: PairFile | None = None
         self._file: TrailFile | None = None
@@ -74,9 +79,13 @@ class HubFlows:
             self._pairs = PairFile(self.home)
         return self._pairs
 
+    def has_server(self, name: str) -> bool:
+        return self._gateway.servers.get(name) is not None
+
     def allow(self, holder: str, pair: str) -> None:
         """Allow a pair for all later calls of a holder. Raises StoreError."""
         self.pairs.allow(holder, pair)
+        self._changed()
 
     def table(
         self,
@@ -143,8 +152,12 @@ class HubFlows:
             trails,
             self.labels,
             lambda holder: self.pairs.of(holder),
-            lambda trail: file.add(trail, trails),
+            lambda trail: self._grown(trail, file, trails),
         )
+
+    def _grown(self, trail: Trail, file: TrailFile, trails: Trails) -> None:
+        file.add(trail, trails)
+        self._changed()
 
     def _end(self) -> None:
         self.rule = None

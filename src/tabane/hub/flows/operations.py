@@ -25,6 +25,9 @@ from tabane.hub.flows.parameters import (
 from tabane.messages import Message, say
 from tabane.operations import Caller, CallTarget
 
+_AT_ONCE = 50
+"""Targets that are looked at before others have their turn."""
+
 
 class FlowState(Protocol):
     """The flow policy of a hub. ``rule`` is None if it is off."""
@@ -37,6 +40,8 @@ class FlowState(Protocol):
 
     @property
     def pairs(self) -> PairFile: ...
+
+    def has_server(self, name: str) -> bool: ...
 
     def forget(self, fits: Callable[[TrailKey], bool]) -> int:
         """Remove trails. Return their number. Raises OSError."""
@@ -79,24 +84,24 @@ class FlowOperations:
 
     async def labels(self, caller: Caller, params: ListFlowLabels) -> dict[str, Any]:
         rows: list[dict[str, Any]] = []
-        more = False
-        for target in self._known():
+        for count, target in enumerate(self._known()):
+            if count % _AT_ONCE == 0:
+                await asyncio.sleep(0)  # those of a large catalog take tens of milliseconds
             if params.name and params.name not in (target.name, target.server):
                 continue
             labels = self._flows.labels(target)
-            if not labels.bits and not params.name:
-                continue
-            if len(rows) == params.limit:
-                more = True
-                break
-            rows.append({"tool": target.name, "server": target.server, **_labels_row(labels)})
-            if len(rows) % 50 == 0:
-                await asyncio.sleep(0)  # those of a large catalog take tens of milliseconds
-        return {"results": rows, "more": more}
+            if labels.bits or params.name:
+                rows.append({"tool": target.name, "server": target.server, **_labels_row(labels)})
+            if len(rows) > params.limit:
+                return {"results": rows[: params.limit], "more": True}
+        if params.name and not rows and not self._flows.has_server(params.name):
+            await self._find(caller, params.name)  # raises UnknownName, with what is meant
+        return {"results": rows, "more": False}
 
     async def trails(self, caller: Caller, params: FlowTrails) -> dict[str, Any]:
         rule = self._flows.rule
-        rows = [] if rule is None else [_trail_row(trail) for trail in _fitting(rule, params)]
+        found = [] if rule is None else _fitting(rule, params)
+        rows = [_trail_row(trail) for trail in found if trail.labels]
         pairs = {holder: sorted(pairs) for holder, pairs in sorted(self._flows.pairs.all().items())}
         return {"policy": "off" if rule is None else rule.policy, "results": rows, "allowed": pairs}
 
@@ -183,8 +188,13 @@ def _trail_row(trail: Trail) -> dict[str, Any]:
         "private": dict(trail.private),
         "untrusted": dict(trail.untrusted),
         "passed": sorted(trail.passed),
-        "used": datetime.fromtimestamp(trail.used, UTC).isoformat(timespec="seconds"),
+        "since": _time(trail.since or trail.used),
+        "used": _time(trail.used),
     }
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _fits(key: TrailKey, wanted: FlowTrails) -> bool:

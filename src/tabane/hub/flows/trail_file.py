@@ -42,6 +42,7 @@ class TrailLine(msgspec.Struct, frozen=True, omit_defaults=True):
     private: dict[str, str] = {}
     untrusted: dict[str, str] = {}
     passed: list[str] = []
+    since: float = 0.0
 
     def trail(self) -> Trail:
         return Trail(
@@ -50,6 +51,7 @@ class TrailLine(msgspec.Struct, frozen=True, omit_defaults=True):
             dict(list(self.private.items())[: MOST_SOURCES + 1]),
             dict(list(self.untrusted.items())[: MOST_SOURCES + 1]),
             passed=set(self.passed),
+            since=self.since or self.used,
             used=self.used,
             kept=self.used,
         )
@@ -60,7 +62,7 @@ def line_of(trail: Trail) -> bytes:
     key = trail.key
     line = TrailLine(
         key.holder, key.client, key.folder, trail.labels, trail.used, trail.private, trail.untrusted,
-        sorted(trail.passed),
+        sorted(trail.passed), trail.since,
     )  # fmt: skip
     return msgspec.json.encode(line) + b"\n"
 

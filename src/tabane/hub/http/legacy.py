@@ -132,6 +132,9 @@ class ResumableSession:
     def drain(self) -> None:
         return
 
+    def hold(self, request_id: bytes, *, held: bool) -> None:
+        return
+
     def close(self, why: str) -> None:
         """End every response: those that have not begun, with an error."""
         self.end(refusal(503, why, (b"retry-after", b"1")).reply)

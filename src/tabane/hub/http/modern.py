@@ -160,6 +160,9 @@ class SingleOutlet:
     def drain(self) -> None:
         return
 
+    def hold(self, request_id: bytes, *, held: bool) -> None:
+        return
+
     def close(self, why: str, status: int = 503) -> None:
         if self._stream.begun:
             self._stream.finish()
@@ -179,6 +182,8 @@ class NoOutlet:
     def tell(self, line: bytes, about: bytes | None) -> None: ...
 
     def drain(self) -> None: ...
+
+    def hold(self, request_id: bytes, *, held: bool) -> None: ...
 
     def close(self, why: str) -> None: ...
 

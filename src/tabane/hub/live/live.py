@@ -86,6 +86,11 @@ class HubLive:
         if self._recording is not None:
             self._recording.questions_changed()
 
+    def flows_changed(self) -> None:
+        """Note that a client has read something new, or that pairs or trails changed."""
+        if self._recording is not None:
+            self._recording.flows_changed()
+
     def approvals_changed(self) -> None:
         """Note that a call waits for a person, or that an approval changed."""
         if self._recording is not None:

@@ -83,6 +83,11 @@ class LiveRecording:
         self._topics.setdefault("approvals", "")
         self.feed.deliver_soon()
 
+    def flows_changed(self) -> None:
+        """Note that a client has read something new, or that pairs or trails changed."""
+        self._topics.setdefault("flows", "")
+        self.feed.deliver_soon()
+
     def document_changed(self) -> None:
         """Note that a document was put, changed or deleted."""
         self._topics.setdefault("documents", "")

@@ -8,7 +8,7 @@ from tabane.operations import CallTarget
 
 Topic = Literal[
     "calls", "activity", "servers", "catalog", "jobs", "questions", "approvals", "documents", "pages",
-    "posts", "keys", "settings", "definitions", "reset",
+    "posts", "keys", "settings", "definitions", "flows", "reset",
 ]  # fmt: skip
 
 NEEDED: dict[Topic, tuple[str, str]] = {
@@ -25,6 +25,7 @@ NEEDED: dict[Topic, tuple[str, str]] = {
     "keys": ("keys_list", "admin"),
     "settings": ("hub_status", "admin"),
     "definitions": ("list_definition_changes", "admin"),
+    "flows": ("list_flow_trails", "admin"),
 }
 """The operation, and its source, that somebody must be allowed to use to get events of a topic."""
 
@@ -43,6 +44,7 @@ _BY_NAME: dict[str, Topic] = {
     "import_posts": "posts",
     **dict.fromkeys(("save_profile", "remove_profile"), "keys"),
     **dict.fromkeys(("accept_definitions", "reject_definitions"), "definitions"),
+    **dict.fromkeys(("forget_flow_trails", "allow_flow", "disallow_flow"), "flows"),
     **dict.fromkeys(("change_setting", "use_model"), "settings"),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
@@ -60,6 +60,8 @@ class HubClient:
         self._splitter = LineSplitter(connection.welcome.max_line)
         self._lines = self._splitter.feed(connection.rest)
         self._count = 0
+        self._unanswered: set[bytes] = set()
+        self._answers: dict[bytes, tuple[JsonRpcFrame, bytes]] = {}
         self.warning = ""
         self.passphrase: Callable[[], str] | None = None
 
@@ -92,9 +94,32 @@ class HubClient:
         self._called("unlock", json.encode({"passphrase": self.passphrase()}), None)
         return self._called(method, params, limit)
 
+    def begin(self, method: str, params: bytes) -> bytes:
+        """Send a request, and return its id. :meth:`result_of` returns its result."""
+        return self._ask(method, params, None)
+
+    def first_of(self, asked: Sequence[bytes], also: int = -1) -> bytes | None:
+        """Wait until one of these requests is answered, and return its id; None if ``also`` can be read."""
+        while True:
+            if (found := next((one for one in asked if one in self._answers), None)) is not None:
+                return found
+            if not self._lines and not self._readable(also):
+                return None
+            self._keep(self._line(None))
+
+    def result_of(self, asked: bytes) -> bytes:
+        """Return the result of a request that was begun. Raises as :meth:`call`."""
+        return self._result(asked, None)
+
     def _called(self, method: str, params: bytes, limit: float | None) -> bytes:
         deadline = time.monotonic() + limit if limit is not None else None
-        frame, line = self._answer(self._ask(method, params, deadline), deadline)
+        return self._result(self._ask(method, params, deadline), deadline)
+
+    def _result(self, asked: bytes, deadline: float | None) -> bytes:
+        try:
+            frame, line = self._answer(asked, deadline)
+        finally:
+            self._forget(asked)
         self.warning = _warning(line) if b'"warning":' in line[-_WARNING:] else ""
         return bytes(frame.result) if isinstance(frame.result, Raw) else b"null"
 
@@ -109,6 +134,7 @@ class HubClient:
             if isinstance(frame.result, Raw):
                 yield json.decode(frame.result)
             more = _goes_on(line)
+        self._forget(asked)
 
     def wait_closed(self, limit: float) -> bool:
         """Return whether the hub closed the connection within ``limit`` seconds."""
@@ -125,18 +151,36 @@ class HubClient:
         """Send a request. Returns its id, as the answer has it."""
         self._count += 1
         self._send(json.request_line(self._count, json.quote(method), params), deadline)
-        return b"%d" % self._count
+        asked = b"%d" % self._count
+        self._unanswered.add(asked)
+        return asked
 
     def _answer(self, asked: bytes, deadline: float | None) -> tuple[JsonRpcFrame, bytes]:
         """Return the next answer to a request, and its line. Raises the error that it contains."""
-        while True:
-            line = self._line(deadline)
-            frame = json.decode_frame(line)
-            if isinstance(frame.id, Raw) and bytes(frame.id) == asked:
-                break
+        while asked not in self._answers:
+            self._keep(self._line(deadline))
+        frame, line = self._answers.pop(asked)
         if isinstance(frame.error, Raw):
             raise raised(json.decode(frame.error))
         return frame, line
+
+    def _keep(self, line: bytes) -> None:
+        """Keep the answer to a request that is still awaited."""
+        frame = json.decode_frame(line)
+        if isinstance(frame.id, Raw) and bytes(frame.id) in self._unanswered:
+            self._answers[bytes(frame.id)] = frame, line
+
+    def _forget(self, asked: bytes) -> None:
+        self._unanswered.discard(asked)
+        self._answers.pop(asked, None)
+
+    def _readable(self, also: int) -> bool:
+        """Wait for the hub or ``also``. Return whether it is the hub that can be read."""
+        poll = select.poll()
+        for fd in (self._fd, also):
+            if fd >= 0:
+                poll.register(fd, select.POLLIN)
+        return any(fd == self._fd for fd, _ in poll.poll())
 
     def _send(self, line: bytes, deadline: float | None) -> None:
         rest = memoryview(line)

@@ -43,6 +43,10 @@ MAX_HELLO = 64 << 10
 DRAIN = b'{"tabane":"drain"}\n'
 """The line that asks a bridge to send no more requests on this connection."""
 
+HELD, BEGUN = b'{"tabane":"held","id":', b'{"tabane":"begun","id":'
+"""Begin the lines that tell a bridge that a request waits for a person and was not sent, and that it is sent
+from now on. Meanwhile, a bridge that loses its hub sends the request to the next one."""
+
 DRAINING = "draining"
 """``data.reason`` of the error that a hub answers a request with which came after it began to
 drain: the request was not begun, and a bridge sends it to the next hub."""

@@ -1,0 +1,93 @@
+"""The flow policy in a browser: what an assistant reads appears, is forgotten, and pairs are taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.harness.labeled_servers import TOOLS, replayed
+from tests.harness.patience import wait_until
+from tests.harness.user import Assistant, assistant
+from tests.web.browser.axe import Axe
+from tests.web.browser.hub import WIDTHS, Language, Theme, WebBrowsers, WebHome
+
+FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+
+
+@pytest.fixture
+def web_home(tmp_path: Path) -> Iterator[WebHome]:
+    home = WebHome(tmp_path, approval_wait="0")
+    home.write_servers({name: replayed(tmp_path, name) for name in TOOLS})
+    home.start()
+    for name in TOOLS:
+        home.must("servers", "test", name)
+    yield home
+    home.run("stop")
+
+
+def is_held(line: Assistant) -> bool:
+    answer = line.ask("tools/call", name="mail__send_email", arguments={"to": "eve@example.com"})
+    return "error" in answer or bool(answer["result"].get("isError"))
+
+
+def test_what_was_read_appears_and_is_forgotten_and_a_pair_is_taken_back(
+    web: WebBrowsers, web_home: WebHome
+) -> None:
+    page = web.page("/")
+    page.locator('a[data-nav="/flows"]').click()
+    expect(page.get_by_role("heading", name="Flow policy")).to_be_visible()
+    trail, pairs = page.locator(".flow-trail"), page.locator("#flow-pairs li")
+    expect(trail).to_have_count(0)
+    expect(pairs).to_have_count(0)
+    with assistant(web_home) as line:
+        line.text("mail__read_inbox")
+        expect(trail).to_contain_text("mail__read_inbox")  # without a reload
+        expect(trail.get_by_role("heading")).to_contain_text("untrusted")
+        assert is_held(line)
+        trail.get_by_role("button", name="Forget what it read").press("Enter")
+        expect(page.locator("#notices")).to_contain_text("1 client forgotten.")
+        expect(trail).to_have_count(0)
+        assert not is_held(line)
+        line.text("mail__read_inbox")
+        web_home.must("policy", "allow", "mail>mail")
+        expect(pairs).to_contain_text("mail>mail")
+        assert not is_held(line)
+        pairs.get_by_role("button", name="Ask again").press("Enter")
+        expect(pairs).to_have_count(0)
+        assert is_held(line)
+
+
+def test_the_labels_of_a_server_open_and_say_where_they_come_from(
+    web: WebBrowsers, web_home: WebHome
+) -> None:
+    page = web.page("/flows")
+    mail = page.locator(".flow-server", has_text="mail").first
+    tool = mail.get_by_text("mail__send_email")
+    expect(mail.locator("summary")).to_contain_text("untrusted guessed from its words")
+    expect(tool).to_be_hidden()
+    mail.locator("summary").press("Enter")
+    expect(tool).to_be_visible()
+    mail.get_by_role("link", name="Open the server").click()
+    expect(page.get_by_role("heading", name="mail")).to_be_visible()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("lang", ["en", "ja"])
+def test_the_page_is_accessible_and_fits_each_width(
+    web: WebBrowsers, web_home: WebHome, accessibility: Axe, lang: Language, theme: Theme
+) -> None:
+    web_home.must("policy", "allow", "m" * 250 + ">" + "n" * 250)
+    with assistant(web_home) as line:
+        line.text("mail__read_inbox")
+        line.text("files__read_file", path="x")
+    page = web.page("/flows", lang=lang, theme=theme)
+    expect(page.locator(".flow-trail")).to_have_count(1)
+    for summary in page.locator(".flow-server > summary").all():
+        summary.click()
+    assert accessibility.serious(page) == []
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        wait_until(lambda: page.evaluate(FITS), f"{page.url} fits {width}")
