@@ -1,5 +1,7 @@
 """The engine on PostgreSQL: ``python -m benchmarks.postgres [--sizes 10000 100000] [--write]``.
 
+``--approximate`` measures only the approximate index against the exact search.
+
 A real server of its own is started for it, with fsync, on this machine.
 """
 
@@ -14,6 +16,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
+from benchmarks.postgres.approximate import approximation_page, measured_approximation
 from benchmarks.postgres.migration import measured_migration
 from benchmarks.postgres.page import Measured, page
 from benchmarks.report import publish
@@ -45,10 +48,15 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--write", action="store_true", help="write docs/performance.md")
     parser.add_argument("--migration", action="store_true", help="measure only the migration")
+    parser.add_argument("--approximate", action="store_true", help="measure only the approximate index")
     options = parser.parse_args(arguments)
     with postgres_server() as server:
         server.stop()
         server.start(fsync="on", full_page_writes="on", shared_buffers="512MB")
+        if options.approximate:
+            several = [asyncio.run(measured_approximation(server, each, DIMENSION)) for each in options.sizes]
+            print("\n\n".join(approximation_page(several, DIMENSION)))
+            return
         found = [asyncio.run(measured(server, size, alone=options.migration)) for size in options.sizes]
     if options.migration:
         return

@@ -25,8 +25,8 @@ _METHOD = """
   through the collection, as the hub asks it.
 - Texts are those of `benchmarks/search`: half Japanese, half English, 150 characters on average. Vectors have
   {dimension} numbers, around 500 centers.
-- "Bare" is the same query of the 10 nearest by psycopg alone, asked in turns with ours: there is no
-  approximate index yet, so both compare all vectors.
+- "Bare" is the same query of the 10 nearest by psycopg alone, asked in turns with ours. Both compare all
+  vectors: the approximate index is measured by `--approximate`.
 """.strip()
 
 

@@ -83,7 +83,9 @@ def filled_address(address: str, settings: Settings, environment: Mapping[str, s
 
 def postgres_engine(settings: Settings, environment: Mapping[str, str]) -> PostgresEngine | None:
     """Return the database that the setting engine names; None if there is none."""
-    return PostgresEngine(lambda: engine_address(settings, environment)) if settings.engine else None
+    if not settings.engine:
+        return None
+    return PostgresEngine(lambda: engine_address(settings, environment), settings.vector_index_from or None)
 
 
 def secret_of(settings: Settings, environment: Mapping[str, str], name: str) -> str | None:

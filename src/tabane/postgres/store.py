@@ -15,6 +15,7 @@ from tabane.engines.text_spaces import RecordAnalyzer
 from tabane.postgres.collection import CollectionTables, PostgresCollection
 from tabane.postgres.collection_state import CollectionRow, StateTable
 from tabane.postgres.database import PostgresDatabase
+from tabane.postgres.index_builder import IndexBuilder
 from tabane.postgres.migrations import lock
 from tabane.postgres.posting_table import PostingTable
 from tabane.postgres.record_table import RecordColumns
@@ -30,11 +31,21 @@ _ADD = "INSERT INTO collection (domain, name) VALUES (%s, %s) RETURNING id"
 
 
 class PostgresStore:
-    """One domain's collections, each opened once. The database is the caller's, who also closes it."""
+    """One domain's collections, each opened once. The database is the caller's, who also closes it.
 
-    def __init__(self, database: PostgresDatabase, domain: str, dictionary: Japanese | None) -> None:
+    ``indexed_from``: number of vectors of a space from which it has an approximate index; None: it has none.
+    """
+
+    def __init__(
+        self,
+        database: PostgresDatabase,
+        domain: str,
+        dictionary: Japanese | None,
+        indexed_from: int | None = None,
+    ) -> None:
         self.database, self._domain, self._dictionary = database, domain, dictionary
         self._writing = CommitThread(database)
+        self._indexes = IndexBuilder(database, indexed_from, self._clear_spaces)
         self._collections: dict[str, PostgresCollection] = {}
         self._opening = asyncio.Lock()
 
@@ -55,7 +66,12 @@ class PostgresStore:
     async def _opened(self, shape: Shape) -> PostgresCollection:
         tables, state = await self._opened_tables(shape)
         self._writing.attempt(tables.writer.clear_spaces)
-        return PostgresCollection(self.database, self._writing, tables, shape, state)
+        return PostgresCollection(self.database, self._writing, tables, self._indexes, shape, state)
+
+    def _clear_spaces(self) -> None:
+        """Delete the vectors of spaces that were dropped while an index was built."""
+        for each in tuple(self._collections.values()):
+            each.clear_spaces()
 
     async def tables(self, shape: Shape) -> CollectionTables:
         """Open the tables of a collection without maintenance. New ones have no indexes."""
@@ -90,5 +106,6 @@ class PostgresStore:
         return CollectionTables(states, records, postings, writer, LexicalPlanner(shape, self._dictionary))
 
     async def close(self) -> None:
-        """Finish waiting writes. A second call does nothing."""
+        """Finish waiting writes, and cancel the build of an index. A second call does nothing."""
+        await asyncio.to_thread(self._indexes.close)
         await asyncio.to_thread(self._writing.close)
