@@ -92,14 +92,16 @@ FILTERS: dict[str, Filter] = {
 }
 
 
+@pytest.mark.parametrize("bare", [0, 1], ids=["all with vectors", "one without"])
 def test_hits_and_scores_are_those_of_the_exact_search_also_under_filters(
-    postgres: PostgresServer, tmp_path: Path
+    postgres: PostgresServer, tmp_path: Path, bare: int
 ) -> None:
     crowd = Crowd(6000)
     exact: dict[str, list[EngineHits]] = {}
 
     async def fill(collection: PostgresCollection) -> None:
         await collection.upsert(crowd.records())
+        await collection.upsert([Record(key="bare", fields={"author": "a2", "likes": 7})] * bare)
         for name, where in FILTERS.items():
             exact[name] = [await asked(collection, each, where) for each in crowd.questions]
 

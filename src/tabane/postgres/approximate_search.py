@@ -14,10 +14,10 @@ import psycopg
 from psycopg import sql
 
 from tabane.postgres import spelling
+from tabane.postgres.approximate_index import ApproximateIndex
 from tabane.postgres.database import WireVector
 from tabane.postgres.filter_conditions import SqlCondition
 from tabane.postgres.record_table import RecordColumns
-from tabane.postgres.vector_index import VectorIndex
 from tabane.search.engine import EngineHit
 
 DEEPEST = 500
@@ -39,18 +39,24 @@ class IndexProbe:
 
 
 class ApproximateSearch:
-    """Searches in a space with so many vectors. ``iterative``: the server can go on if few records match."""
+    """Searches in a space with so many vectors. ``whole``: every record has one."""
 
     def __init__(
-        self, connection: psycopg.Connection, index: VectorIndex, records: RecordColumns, vectors: int
+        self,
+        connection: psycopg.Connection,
+        index: ApproximateIndex,
+        records: RecordColumns,
+        vectors: int,
+        *,
+        whole: bool,
     ) -> None:
         self._connection, self._index = connection, index
-        self._records, self._vectors = records, vectors
+        self._records, self._vectors, self._whole = records, vectors, whole
 
     def probe(self, where: SqlCondition | None, wanted: int, *, iterative: bool) -> IndexProbe:
-        """Ask for the index and the number of matching records, and prepare the transaction for both.
+        """Ask for the index and the number of matching records, and prepare the transaction for a search.
 
-        One statement does all of it.
+        One statement does all of it. ``iterative``: the server can go on until enough records match.
         """
         candidates = _candidates(wanted)
         prepared = {"enable_sort": "off", "hnsw.ef_search": str(min(candidates, _MOST_LISTED))}
@@ -80,9 +86,10 @@ class ApproximateSearch:
     def _matching(self, where: SqlCondition | None) -> tuple[sql.Composable, tuple[Any, ...]]:
         if where is None:
             return sql.Literal(self._vectors), ()
-        count = sql.SQL("(SELECT count(*) FROM {} v JOIN {} r ON r.row = v.row WHERE {})").format(
-            self._index.table.table, self._records.table, where.text
-        )
+        source = sql.SQL("{} r").format(self._records.table)
+        if not self._whole:
+            source = sql.SQL("{} JOIN {} v ON v.row = r.row").format(source, self._index.table.table)
+        count = sql.SQL("(SELECT count(*) FROM {} WHERE {})").format(source, where.text)
         return count, where.values
 
     def nearest(

@@ -25,16 +25,16 @@ from tabane.engines.request_checks import (
     check_textual,
 )
 from tabane.engines.vector_request import checked_request
+from tabane.postgres.approximate_index import ApproximateIndex
 from tabane.postgres.collection_state import CollectionRow, StateTable
 from tabane.postgres.database import PostgresDatabase
 from tabane.postgres.filter_conditions import SqlCondition, condition
-from tabane.postgres.index_builder import IndexBuilder
+from tabane.postgres.index_builder import ApproximateIndexBuilder
 from tabane.postgres.lexical_search import LexicalPage, PostingSearch
 from tabane.postgres.posting_table import PostingTable
 from tabane.postgres.record_queries import RecordQueries
 from tabane.postgres.record_table import RecordColumns
 from tabane.postgres.record_writer import CollectionWrite, RecordWriter
-from tabane.postgres.vector_index import VectorIndex
 from tabane.postgres.vector_queries import SimilarityQueries
 from tabane.postgres.write_thread import CommitJob, CommitThread
 from tabane.search import filters
@@ -91,7 +91,7 @@ class PostgresCollection:
         database: PostgresDatabase,
         writing: CommitThread,
         tables: CollectionTables,
-        indexes: IndexBuilder,
+        indexes: ApproximateIndexBuilder,
         shape: Shape,
         state: CollectionRow,
     ) -> None:
@@ -214,7 +214,7 @@ class PostgresCollection:
     def _index(self, state: CollectionRow) -> None:
         """Have the approximate indexes of large spaces built in the background."""
         for each in state.spaces:
-            self._indexes.consider(VectorIndex(self._tables.writer.vectors(each)), each.vectors)
+            self._indexes.consider(ApproximateIndex(self._tables.writer.vectors(each)), each.vectors)
 
     def _learn(self, state: CollectionRow) -> None:
         """Remember a state, unless a newer one is known."""

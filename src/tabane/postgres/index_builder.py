@@ -17,8 +17,8 @@ from concurrent.futures import TimeoutError as FutureTimeout
 import psycopg
 from psycopg import errors
 
+from tabane.postgres.approximate_index import ApproximateIndex, IndexState
 from tabane.postgres.database import PostgresDatabase
-from tabane.postgres.vector_index import IndexState, VectorIndex
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _MOST_FAILURES = 10  # that are counted
 _CANCELED = 0.2  # seconds between two attempts to cancel
 
 
-class IndexBuilder:
+class ApproximateIndexBuilder:
     """Builds the indexes of spaces with at least ``least`` vectors; None: builds none.
 
     ``ended`` is called after each build, whether it succeeded or not.
@@ -57,11 +57,11 @@ class IndexBuilder:
     def has_iterative_scan(self) -> bool:
         return self._database.versions.has_iterative_scan
 
-    def wants(self, index: VectorIndex, vectors: int) -> bool:
+    def wants(self, index: ApproximateIndex, vectors: int) -> bool:
         """Return whether a space with so many vectors has an index, or will have one."""
         return self.least is not None and vectors >= self.least and index.is_possible
 
-    def consider(self, index: VectorIndex, vectors: int) -> None:
+    def consider(self, index: ApproximateIndex, vectors: int) -> None:
         """Have the index built if it is not there, unless a build failed a short time ago."""
         if not self.wants(index, vectors):
             return
@@ -72,7 +72,7 @@ class IndexBuilder:
             self._waiting.add(index.name)
             self._last = self._thread.submit(self._attempt, index, vectors)
 
-    def miss(self, index: VectorIndex, vectors: int) -> None:
+    def miss(self, index: ApproximateIndex, vectors: int) -> None:
         """Have the index built that a query did not find."""
         with self._gate:
             self._ready.discard(index.name)
@@ -94,7 +94,7 @@ class IndexBuilder:
             with contextlib.suppress(psycopg.Error):
                 connection.cancel()
 
-    def _attempt(self, index: VectorIndex, vectors: int) -> None:
+    def _attempt(self, index: ApproximateIndex, vectors: int) -> None:
         ready = failed = False
         try:
             ready = self._open and self._built(index, vectors)
@@ -108,7 +108,7 @@ class IndexBuilder:
         if self._open:
             self._ended()
 
-    def _note(self, index: VectorIndex, *, ready: bool, failed: bool) -> None:
+    def _note(self, index: ApproximateIndex, *, ready: bool, failed: bool) -> None:
         with self._gate:
             self._waiting.discard(index.name)
             if ready:
@@ -118,7 +118,7 @@ class IndexBuilder:
             self._rested = time.monotonic() + min(_REST * 2**self._failures, _LONGEST_REST)
             self._failures = min(self._failures + failed, _MOST_FAILURES)
 
-    def _built(self, index: VectorIndex, vectors: int) -> bool:
+    def _built(self, index: ApproximateIndex, vectors: int) -> bool:
         """Build the index. Return False if another hub builds one."""
         with contextlib.closing(self._database.connect()) as connection:
             connection.autocommit = True
@@ -133,7 +133,7 @@ class IndexBuilder:
                 self._build(connection, index, vectors)
             return True
 
-    def _build(self, connection: psycopg.Connection, index: VectorIndex, vectors: int) -> None:
+    def _build(self, connection: psycopg.Connection, index: ApproximateIndex, vectors: int) -> None:
         if self._failures:  # such as one because of little shared memory, which several workers need
             connection.execute(_ALONE)
         index.drop(connection)

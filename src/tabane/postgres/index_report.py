@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 
-from tabane.postgres.vector_index import VectorIndex
+from tabane.postgres.approximate_index import ApproximateIndex
 from tabane.postgres.vector_table import VectorTable
 
 _SPACES = (
@@ -20,7 +20,7 @@ def index_report(connection: psycopg.Connection, least: int) -> list[dict[str, A
     """Return each space with ``least`` vectors or more, and the state of its approximate index."""
     found, rows = [], connection.execute(_SPACES, (least,)).fetchall()
     for *table, domain, collection, space, vectors in rows:
-        index = VectorIndex(VectorTable(*table))
+        index = ApproximateIndex(VectorTable(*table))
         if index.is_possible:
             row = {"domain": domain, "collection": collection, "space": space, "vectors": vectors}
             found.append({**row, "state": index.state(connection).value})

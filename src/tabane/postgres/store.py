@@ -15,7 +15,7 @@ from tabane.engines.text_spaces import RecordAnalyzer
 from tabane.postgres.collection import CollectionTables, PostgresCollection
 from tabane.postgres.collection_state import CollectionRow, StateTable
 from tabane.postgres.database import PostgresDatabase
-from tabane.postgres.index_builder import IndexBuilder
+from tabane.postgres.index_builder import ApproximateIndexBuilder
 from tabane.postgres.migrations import lock
 from tabane.postgres.posting_table import PostingTable
 from tabane.postgres.record_table import RecordColumns
@@ -45,7 +45,7 @@ class PostgresStore:
     ) -> None:
         self.database, self._domain, self._dictionary = database, domain, dictionary
         self._writing = CommitThread(database)
-        self._indexes = IndexBuilder(database, indexed_from, self._clear_spaces)
+        self._indexes = ApproximateIndexBuilder(database, indexed_from, self._clear_spaces)
         self._collections: dict[str, PostgresCollection] = {}
         self._opening = asyncio.Lock()
 

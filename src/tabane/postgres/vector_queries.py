@@ -17,14 +17,14 @@ from psycopg import sql
 from tabane.engines.unit_vectors import Array
 from tabane.engines.vector_request import VectorRequest
 from tabane.postgres import spelling
+from tabane.postgres.approximate_index import ApproximateIndex
 from tabane.postgres.approximate_search import DEEPEST, ApproximateSearch
 from tabane.postgres.collection_state import CollectionRow
 from tabane.postgres.database import WireVector
 from tabane.postgres.filter_conditions import SqlCondition
-from tabane.postgres.index_builder import IndexBuilder
+from tabane.postgres.index_builder import ApproximateIndexBuilder
 from tabane.postgres.record_table import RecordColumns
 from tabane.postgres.record_writer import RecordWriter
-from tabane.postgres.vector_index import VectorIndex
 from tabane.search.engine import Combination, EngineHit, EngineHits
 from tabane.search.records import Shape
 
@@ -75,7 +75,7 @@ class SimilarityQueries:
         tables: RecordWriter,
         records: RecordColumns,
         shape: Shape,
-        indexes: IndexBuilder,
+        indexes: ApproximateIndexBuilder,
     ) -> None:
         self._connection, self._state, self._tables = connection, state, tables
         self._records, self._shape, self._indexes = records, shape, indexes
@@ -97,11 +97,13 @@ class SimilarityQueries:
             return None, None
         name, vector = next(iter(asked.vectors.items()))
         space = self._state.fitting(name, vector.tobytes(), self._shape)
-        index = VectorIndex(self._tables.vectors(space))
+        index = ApproximateIndex(self._tables.vectors(space))
         iterative = self._indexes.has_iterative_scan
         if not self._indexes.wants(index, space.vectors) or (where is not None and not iterative):
             return None, None
-        search = ApproximateSearch(self._connection, index, self._records, space.vectors)
+        search = ApproximateSearch(
+            self._connection, index, self._records, space.vectors, whole=self._state.is_whole(space)
+        )
         probe = search.probe(where, wanted, iterative=iterative)
         if not probe.ready:
             self._indexes.miss(index, space.vectors)

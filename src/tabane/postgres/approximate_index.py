@@ -35,7 +35,7 @@ class IndexState(StrEnum):
     MISSING = "missing"
 
 
-class VectorIndex:
+class ApproximateIndex:
     """The index of a table of vectors."""
 
     def __init__(self, table: VectorTable) -> None:
