@@ -105,7 +105,7 @@ class ApproximateSearch:
             source = sql.SQL("{} JOIN {} r ON r.row = v.row").format(source, self._records.table)
         query = sql.SQL(
             "WITH near AS MATERIALIZED (SELECT v.row, v.vec FROM {} WHERE {} ORDER BY {} <#> {} LIMIT %s) "
-            "SELECT r.row, r.key, 1 - (near.vec <=> %s::vector) FROM near JOIN {} r ON r.row = near.row"
+            "SELECT row, (SELECT r.key FROM {} r WHERE r.row = near.row), 1 - (vec <=> %s::vector) FROM near"
         ).format(
             source,
             where.text if where else sql.SQL("TRUE"),

@@ -127,8 +127,9 @@ class SimilarityQueries:
         query = sql.SQL(
             "WITH best AS MATERIALIZED (SELECT {rows} AS row, {similarity} AS similarity FROM {source} "
             "WHERE {conditions} ORDER BY 2 DESC {most}) "
-            "SELECT r.row, r.key, best.similarity FROM best JOIN {records} r ON r.row = best.row "
-            "ORDER BY best.similarity DESC, r.key"
+            # By a subquery, so that the server does not read all records for a join with few rows.
+            "SELECT row, (SELECT r.key FROM {records} r WHERE r.row = best.row) AS key, similarity FROM best "
+            "ORDER BY similarity DESC, key"
         ).format(
             rows=found.rows,
             similarity=found.expression,
