@@ -1,5 +1,7 @@
 """The engine on PostgreSQL: ``python -m benchmarks.postgres [--sizes 10000 100000] [--write]``.
 
+``--approximate`` measures only the approximate index against the exact search.
+
 A real server of its own is started for it, with fsync, on this machine.
 """
 
@@ -14,6 +16,8 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
+from benchmarks.postgres.approximate import approximation_page, measured_approximation
+from benchmarks.postgres.migration import measured_migration
 from benchmarks.postgres.page import Measured, page
 from benchmarks.report import publish
 from benchmarks.search.generator import Entry, Generator
@@ -43,11 +47,19 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.postgres")
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    parser.add_argument("--migration", action="store_true", help="measure only the migration")
+    parser.add_argument("--approximate", action="store_true", help="measure only the approximate index")
     options = parser.parse_args(arguments)
     with postgres_server() as server:
         server.stop()
         server.start(fsync="on", full_page_writes="on", shared_buffers="512MB")
-        found = [asyncio.run(measured(server, size)) for size in options.sizes]
+        if options.approximate:
+            several = [asyncio.run(measured_approximation(server, each, DIMENSION)) for each in options.sizes]
+            print("\n\n".join(approximation_page(several, DIMENSION)))
+            return
+        found = [asyncio.run(measured(server, size, alone=options.migration)) for size in options.sizes]
+    if options.migration:
+        return
     publish("postgres", page(found, DIMENSION), write=options.write)
 
 
@@ -84,10 +96,17 @@ class _Corpus:
         ]
 
 
-async def measured(server: PostgresServer, size: int) -> Measured:
-    """All figures for so many records."""
+async def measured(server: PostgresServer, size: int, *, alone: bool) -> Measured:
+    """All figures for so many records; ``alone``: only those of a migration."""
     _say(f"making {size:,} records")
     corpus, found = _Corpus(size), Measured(size)
+    _say("migration")
+    records = [each for first in range(0, size, _TOGETHER) for each in corpus.records(first)]
+    found.there, found.back = await measured_migration(server, _SHAPE, records)
+    for name, rates in (("to the database", found.there), ("back", found.back)):
+        _say(f"migration {name}: {rates}")
+    if alone:
+        return found
     database = await PostgresDatabase.open(parsed(server.url(f"bench_{size}")))
     store = PostgresStore(database, "bench", None)
     try:

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from benchmarks.postgres.migration import MigrationRates
 from benchmarks.report import Goal, goals, machine, quantile, table
 
 _NAMES = {
@@ -24,8 +25,8 @@ _METHOD = """
   through the collection, as the hub asks it.
 - Texts are those of `benchmarks/search`: half Japanese, half English, 150 characters on average. Vectors have
   {dimension} numbers, around 500 centers.
-- "Bare" is the same query of the 10 nearest by psycopg alone, asked in turns with ours: there is no
-  approximate index yet, so both compare all vectors.
+- "Bare" is the same query of the 10 nearest by psycopg alone, asked in turns with ours. Both compare all
+  vectors: the approximate index is measured by `--approximate`.
 """.strip()
 
 
@@ -39,6 +40,8 @@ class Measured:
     disk: float = 0.0
     bare: list[float] = field(default_factory=list)
     queries: dict[str, list[float]] = field(default_factory=dict)
+    there: MigrationRates | None = None
+    back: MigrationRates | None = None
 
 
 def page(several: Sequence[Measured], dimension: int) -> list[str]:
@@ -52,7 +55,19 @@ def page(several: Sequence[Measured], dimension: int) -> list[str]:
             Goal(f"p50 over bare psycopg, {each.size:,} records", _overhead(each), 1.2, " ×", 2)
             for each in several
         ),
+        *_migrations(several),
     ]
+
+
+def _migrations(several: Sequence[Measured]) -> list[str]:
+    rows = [
+        (f"{name}, {each.size:,} records", f"{rates.copied:,.0f}", f"{rates.whole:,.0f}", f"{rates.cpu:.2f}")
+        for each in several
+        for name, rates in (("to PostgreSQL", each.there), ("back", each.back))
+        if rates is not None
+    ]
+    head = ("`tabane migrate`", "copied with vectors, /s", "with keyword index, /s", "own CPU, ms a record")
+    return [table(head, rows)] if rows else []
 
 
 def _overhead(found: Measured) -> float:

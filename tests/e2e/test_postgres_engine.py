@@ -50,6 +50,22 @@ def test_documents_are_kept_and_found_in_the_database(home: Home) -> None:
     assert not (home.tabane / "store" / "documents.db").exists()
 
 
+def test_status_and_doctor_show_an_approximate_index_that_is_missing(
+    home: Home, server: PostgresServer
+) -> None:
+    (home.folder / "note.md").write_text("# Cats\n\nThe cat sleeps.\n")
+    schema = home.environment["TABANE_ENGINE"].rpartition("schema=")[2]
+    space = '[{"name": "text", "dimension": 8, "model": "", "number": 1, "vectors": 60000}]'
+    with running(home):
+        assert home.run("docs", "add", str(home.folder / "note.md")).status == 0
+        assert home.json("status")["engine"]["indexes"] == []
+        server.execute(f"UPDATE {schema}.collection SET spaces = '{space}' WHERE domain = 'documents'")
+        (index,) = home.json("status")["engine"]["indexes"]
+        assert (index["domain"], index["vectors"], index["state"]) == ("documents", 60_000, "missing")
+        assert "no approximate index yet" in home.run("status").succeeded.out
+        assert "no approximate index" in home.run("doctor").out
+
+
 def test_a_backup_says_that_the_database_is_not_in_it(home: Home) -> None:
     done = home.run("backup", str(home.folder / "backup.tar.gz")).succeeded
     assert "pg_dump" in done.err

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import psycopg
 
 from tests.harness.patience import wait_until
@@ -62,8 +63,16 @@ class PostgresServer:
     def kill(self) -> None:
         """Kill all its processes at once, as if the machine had stopped."""
         assert self._process is not None
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        main = psutil.Process(self._process.pid)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            main.suspend()  # so that it starts no others meanwhile
+            processes = [*main.children(), main]
+            for each in processes:  # a process that outlives another one might still finish its work
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    each.suspend()
+            for each in processes:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    each.kill()
         self._process.wait()
         wait_until(lambda: not self._answers())
 

@@ -21,13 +21,13 @@ def schema_of(home: Path) -> str:
     return f"t{hashlib.sha256(str(home).encode()).hexdigest()[:16]}"
 
 
-def opening(server: PostgresServer) -> OpenCollection:
+def opening(server: PostgresServer, indexed_from: int | None = None) -> OpenCollection:
     """Return a function that opens a collection in the schema of a home."""
 
     @asynccontextmanager
     async def opened(home: Path, shape: Shape) -> AsyncIterator[PostgresCollection]:
         database = await PostgresDatabase.open(parsed(server.url(schema_of(home))))
-        store = PostgresStore(database, "test", None)
+        store = PostgresStore(database, "test", None, indexed_from)
         try:
             yield await store.collection(shape)
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tabane.search.engine import Combination
 from tests.harness.postgres_server import PostgresServer
 from tests.postgres.collections import opening
 from tests.store.contract import RecordsContract
@@ -44,4 +45,23 @@ class TestExchanges(OnPostgres, ExchangeContract):
 
 
 class TestRankings(OnPostgres, RankingContract):
+    pass
+
+
+class OnIndexedPostgres:
+    """Opens collections whose vectors have an approximate index from the first one on."""
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _engine(cls, postgres: PostgresServer) -> None:
+        cls.engine = staticmethod(opening(postgres, 1))  # type: ignore[attr-defined]
+
+
+class TestIndexedVectors(OnIndexedPostgres, VectorsContract):
+    @pytest.mark.parametrize("combination", [Combination.AVERAGE])  # of several spaces: without the index
+    def test_many_are_searched_as_exactly_as_few(self, combination: Combination) -> None:
+        super().test_many_are_searched_as_exactly_as_few(combination)
+
+
+class TestIndexedSpaces(OnIndexedPostgres, SpacesContract):
     pass

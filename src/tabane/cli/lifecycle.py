@@ -280,11 +280,39 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
         )
 
 
-def _database(found: dict[str, str]) -> str:
-    """Return where the database is and its versions, or why it cannot be used."""
+def _database(found: dict[str, Any]) -> str:
+    """Return where the database is, its versions and indexes, or why it cannot be used."""
     if found["state"] != "ok":
-        return found["error"]
-    return f"{found['path']} ({found['server']}, pgvector {found['pgvector']})"
+        return str(found["error"])
+    place = f"{found['path']} ({found['server']}, pgvector {found['pgvector']})"
+    return "\n".join([place, *map(_index, found.get("indexes", ()))])
+
+
+def _index(found: dict[str, Any]) -> str:
+    """Return the state of one approximate index."""
+    template = {
+        "ready": say(
+            "{count} {count:vector|vectors} of {domain} ({space}): approximate index in use",
+            count=found["vectors"],
+            domain=found["domain"],
+            space=found["space"],
+        ),
+        "building": say(
+            "{count} {count:vector|vectors} of {domain} ({space}): approximate index is being built, "
+            "searches compare all vectors meanwhile",
+            count=found["vectors"],
+            domain=found["domain"],
+            space=found["space"],
+        ),
+    }
+    missing = say(
+        "{count} {count:vector|vectors} of {domain} ({space}): no approximate index yet, the next search or "
+        "change starts its build",
+        count=found["vectors"],
+        domain=found["domain"],
+        space=found["space"],
+    )
+    return text(template.get(found["state"], missing))
 
 
 def _offered(offer: dict[str, Any]) -> str:

@@ -82,6 +82,9 @@ COMMANDS = {
         "backup", "backup", say("Write the hub's data, settings and servers to one file.")
     ),
     "restore": CommandEntry("restore", "restore", say("Restore a backup, also of another machine.")),
+    "migrate": CommandEntry(
+        "migrate", "migrate", say("Copy all stored data to PostgreSQL, or from it to files.")
+    ),
     "jobs": CommandEntry("jobs", "jobs", say("List, follow and cancel long-running work of the hub.")),
     "approve": CommandEntry("approve", "approve", say("List and approve calls that wait for a person.")),
     "passphrase": CommandEntry(

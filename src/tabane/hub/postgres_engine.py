@@ -23,10 +23,13 @@ _PATIENCE = 5  # seconds that a report waits for a connection
 
 
 class PostgresEngine:
-    """The stores of one database. The modules are imported when it is opened."""
+    """The stores of one database. The modules are imported when it is opened.
 
-    def __init__(self, address: EngineAddress) -> None:
-        self._address = address
+    ``indexed_from``: number of vectors from which they have an approximate index; None: they have none.
+    """
+
+    def __init__(self, address: EngineAddress, indexed_from: int | None = None) -> None:
+        self._address, self._indexed_from = address, indexed_from
         self._database: PostgresDatabase | None = None
         self._stores: dict[str, PostgresStore] = {}
         self._opening = asyncio.Lock()
@@ -42,10 +45,15 @@ class PostgresEngine:
             return self._stores[domain]
 
     async def report(self) -> dict[str, Any]:
-        """Return the place and the versions of the database, or why it cannot be used; within seconds."""
+        """Return the place and the versions of the database, or why it cannot be used; within seconds.
+
+        ``indexes``: the approximate indexes of large collections.
+        """
         try:
-            async with asyncio.timeout(_PATIENCE), self._opening:
-                found = await self._connected()
+            async with asyncio.timeout(_PATIENCE):
+                async with self._opening:
+                    found = await self._connected()
+                indexes = await self._indexes(found)
         except TimeoutError:
             return {"state": "unreadable", "error": str(say("the database has not answered yet"))}
         except TabaneError as error:
@@ -56,7 +64,16 @@ class PostgresEngine:
             "path": found.place,
             "server": f"PostgreSQL {versions.server}",
             "pgvector": versions.pgvector,
+            "indexes": indexes,
         }
+
+    async def _indexes(self, database: PostgresDatabase) -> list[dict[str, Any]]:
+        if self._indexed_from is None:
+            return []
+        from tabane.postgres.index_report import index_report
+
+        least = self._indexed_from
+        return await database.read(lambda connection: index_report(connection, least))
 
     async def check(self) -> dict[str, Any]:
         """Return the report after a question to the server."""
@@ -74,7 +91,7 @@ class PostgresEngine:
         from tabane.postgres.store import PostgresStore
         from tabane.search.japanese import japanese
 
-        return PostgresStore(database, domain, japanese())
+        return PostgresStore(database, domain, japanese(), self._indexed_from)
 
     async def _connected(self) -> PostgresDatabase:
         if self._database is None:

@@ -60,8 +60,13 @@ def variables_of(settings: Settings, environment: Mapping[str, str]) -> Variable
 
 def engine_address(settings: Settings, environment: Mapping[str, str]) -> str:
     """Return the setting engine with the values of its variables. Raises ConfigurationError."""
+    return filled_address(settings.engine, settings, environment)
+
+
+def filled_address(address: str, settings: Settings, environment: Mapping[str, str]) -> str:
+    """Return the URL of a database with the values of its variables. Raises ConfigurationError."""
     variables = variables_of(settings, environment)
-    whole = settings.engine.startswith("${")
+    whole = address.startswith("${")
 
     def filled(found: re.Match[str]) -> str:
         value = variables.get(found[1])
@@ -73,12 +78,14 @@ def engine_address(settings: Settings, environment: Mapping[str, str]) -> str:
             raise ConfigurationError(message)
         return value if whole else quote(value, safe="")
 
-    return _VARIABLE.sub(filled, settings.engine)
+    return _VARIABLE.sub(filled, address)
 
 
 def postgres_engine(settings: Settings, environment: Mapping[str, str]) -> PostgresEngine | None:
     """Return the database that the setting engine names; None if there is none."""
-    return PostgresEngine(lambda: engine_address(settings, environment)) if settings.engine else None
+    if not settings.engine:
+        return None
+    return PostgresEngine(lambda: engine_address(settings, environment), settings.vector_index_from or None)
 
 
 def secret_of(settings: Settings, environment: Mapping[str, str], name: str) -> str | None:

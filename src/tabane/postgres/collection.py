@@ -25,9 +25,11 @@ from tabane.engines.request_checks import (
     check_textual,
 )
 from tabane.engines.vector_request import checked_request
+from tabane.postgres.approximate_index import ApproximateIndex
 from tabane.postgres.collection_state import CollectionRow, StateTable
 from tabane.postgres.database import PostgresDatabase
 from tabane.postgres.filter_conditions import SqlCondition, condition
+from tabane.postgres.index_builder import ApproximateIndexBuilder
 from tabane.postgres.lexical_search import LexicalPage, PostingSearch
 from tabane.postgres.posting_table import PostingTable
 from tabane.postgres.record_queries import RecordQueries
@@ -89,12 +91,15 @@ class PostgresCollection:
         database: PostgresDatabase,
         writing: CommitThread,
         tables: CollectionTables,
+        indexes: ApproximateIndexBuilder,
         shape: Shape,
         state: CollectionRow,
     ) -> None:
         self._database, self._writing, self._tables = database, writing, tables
+        self._indexes = indexes
         self._shape = shape
         self._state = state
+        self._index(state)
 
     @property
     def shape(self) -> Shape:
@@ -122,15 +127,15 @@ class PostgresCollection:
     async def drop_space(self, name: str) -> None:
         if any(space.name == name for space in self.spaces):
             await self._write(lambda connection: self._tables.writer.drop_space(connection, name), ALONE)
-            await self._clear_spaces()
+            self.clear_spaces()
 
     async def succeed(self, name: str, by: str) -> None:
         checked_space(replace(self.shape.space(by), name=name))
         await self._write(lambda connection: self._tables.writer.succeed(connection, name, by), ALONE)
-        await self._clear_spaces()
+        self.clear_spaces()
 
-    async def _clear_spaces(self) -> None:
-        """Delete the vectors of dropped spaces in the background; later, if readers still use them."""
+    def clear_spaces(self) -> None:
+        """Delete the vectors of dropped spaces in the background; later, if they are still used."""
         self._writing.attempt(lambda connection: self._tables.writer.clear_spaces(connection))
 
     # Writing
@@ -197,6 +202,7 @@ class PostgresCollection:
             self._learn(written.state)
             if self._tables.writer.is_untidy(written.state):
                 self._writing.attempt(self._tidy)
+            self._index(written.state)
 
         answer = self._writing.submit(CommitJob(work, rows, committed))
         written: CollectionWrite = await asyncio.shield(asyncio.wrap_future(answer))
@@ -204,6 +210,11 @@ class PostgresCollection:
 
     def _tidy(self, connection: psycopg.Connection) -> None:
         self._tables.writer.tidy(connection)
+
+    def _index(self, state: CollectionRow) -> None:
+        """Have the approximate indexes of large spaces built in the background."""
+        for each in state.spaces:
+            self._indexes.consider(ApproximateIndex(self._tables.writer.vectors(each)), each.vectors)
 
     def _learn(self, state: CollectionRow) -> None:
         """Remember a state, unless a newer one is known."""
@@ -382,7 +393,9 @@ class PostgresCollection:
         tables = self._tables
         return await self._read(
             lambda connection, state: work(
-                SimilarityQueries(connection, state, tables.writer, tables.records, self._shape)
+                SimilarityQueries(
+                    connection, state, tables.writer, tables.records, self._shape, self._indexes
+                )
             )
         )
 

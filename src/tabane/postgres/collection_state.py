@@ -62,6 +62,10 @@ class CollectionRow:
     def get(self, name: str) -> StoredSpace | None:
         return next((each for each in self.spaces if each.space.name == name), None)
 
+    def is_whole(self, space: StoredSpace) -> bool:
+        """Return whether every record has a vector of the space."""
+        return self.lexical.records - self.lexical.dead == space.vectors
+
     def fitting(self, name: str, vector: bytes, shape: Shape) -> StoredSpace:
         """Return the space if it takes this vector. Raises BadArguments."""
         found = self.named(name, shape)

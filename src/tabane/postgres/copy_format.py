@@ -7,12 +7,13 @@ as text for vectors and arrays, and exact for floats.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 _HEADER = b"PGCOPY\n\xff\r\n\0" + struct.pack(">ii", 0, 0)
 _END = struct.pack(">h", -1)
+_BLOCK = 100_000  # bytes
 _NULL = struct.pack(">i", -1)
 _COUNT = struct.Struct(">h")
 _LENGTH = struct.Struct(">i")
@@ -22,9 +23,9 @@ _OID_OF_INT4, _OID_OF_TEXT = 23, 25
 Cell = bytes | None
 
 
-def encoded(rows: Iterable[Sequence[Cell]]) -> bytes:
-    """Return rows of encoded cells as one stream."""
-    parts = [_HEADER]
+def encoded(rows: Iterable[Sequence[Cell]]) -> Iterator[bytes]:
+    """Yield rows of encoded cells as one stream, in blocks: the server reads one while the next is made."""
+    parts, size = [_HEADER], 0
     for row in rows:
         parts.append(_COUNT.pack(len(row)))
         for cell in row:
@@ -32,8 +33,12 @@ def encoded(rows: Iterable[Sequence[Cell]]) -> bytes:
                 parts.append(_NULL)
             else:
                 parts += (_LENGTH.pack(len(cell)), cell)
+                size += len(cell)
+        if size >= _BLOCK:
+            yield b"".join(parts)
+            parts, size = [], 0
     parts.append(_END)
-    return b"".join(parts)
+    yield b"".join(parts)
 
 
 def int8(value: int) -> bytes:

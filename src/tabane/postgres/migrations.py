@@ -14,6 +14,7 @@ from tabane.postgres import failures
 
 OLDEST_SERVER = 150000  # PostgreSQL 15
 OLDEST_PGVECTOR = (0, 7)  # halfvec, and casts in indexes
+_ITERATIVE = (0, 8)  # hnsw.iterative_scan
 
 MIGRATIONS: Sequence[str] = (
     """
@@ -40,6 +41,11 @@ class ServerVersions:
     server: str
     pgvector: str
     extension_schema: str
+
+    @property
+    def has_iterative_scan(self) -> bool:
+        """Return whether an approximate index goes on until enough records match a filter."""
+        return _numbers(self.pgvector) >= _ITERATIVE
 
 
 def prepared(connection: psycopg.Connection, schema: str, place: str) -> ServerVersions:
@@ -98,8 +104,7 @@ def _extension(connection: psycopg.Connection, place: str) -> None:
     found = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
     if found is None:
         found = _installed(connection, place)
-    version = tuple(int(part) for part in found[0].split(".")[:2] if part.isdecimal())
-    if version < OLDEST_PGVECTOR:
+    if _numbers(found[0]) < OLDEST_PGVECTOR:
         problem = say(
             "pgvector {found} is too old; {least} or newer is needed. Run in that database: ALTER EXTENSION "
             "vector UPDATE",
@@ -142,6 +147,10 @@ def _migrate(connection: psycopg.Connection, place: str) -> None:
     if version < len(MIGRATIONS):
         connection.execute("DELETE FROM format")
         connection.execute("INSERT INTO format (version) VALUES (%s)", (len(MIGRATIONS),))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
 
 
 def _signed(number: int) -> int:

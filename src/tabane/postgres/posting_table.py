@@ -8,9 +8,8 @@ of the token for phrases. Entries of deleted records remain until they are a qua
 
 from __future__ import annotations
 
-import struct
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,13 +19,11 @@ from psycopg import sql
 from tabane.engines.query_plans import PAIRS
 from tabane.engines.text_spaces import RecordAnalyzer
 from tabane.engines.unit_vectors import Array
-from tabane.postgres import copy_format, spelling
+from tabane.postgres import copy_format
 from tabane.postgres.collection_state import LexicalState
-from tabane.search.analysis import GAP, is_cjk
+from tabane.postgres.posting_batch import ENTRY, PostingBatch
 from tabane.search.records import Record
 
-ENTRY = np.dtype([("row", "<u8"), ("count", "<u4"), ("length", "<u4")])
-_ENTRY = struct.Struct("<QII")
 LEVELS = 3
 _MOST_PARTS = 32  # of a level, before they are joined
 _LISTED = 500  # tokens of a prefix that are counted
@@ -59,13 +56,13 @@ class PostingTable:
 
     def __init__(self, number: int, analyzer: RecordAnalyzer) -> None:
         self._analyzer = analyzer
-        self._tables = [sql.Identifier(f"posting_{number}_{level}") for level in range(LEVELS)]
+        self.tables = [sql.Identifier(f"posting_{number}_{level}") for level in range(LEVELS)]
         self._all = sql.SQL(" UNION ALL ").join(
-            sql.SQL("SELECT token, part, entries, places FROM {}").format(table) for table in self._tables
+            sql.SQL("SELECT token, part, entries, places FROM {}").format(table) for table in self.tables
         )
 
     def create(self, connection: psycopg.Connection) -> None:
-        for table in self._tables:
+        for table in self.tables:
             create = sql.SQL(
                 'CREATE TABLE IF NOT EXISTS {} (token text COLLATE "C", part bigint, entries bytea NOT NULL, '
                 "places bytea NOT NULL, PRIMARY KEY (token, part))"
@@ -78,19 +75,31 @@ class PostingTable:
         self, connection: psycopg.Connection, state: LexicalState, records: Sequence[tuple[int, Record]]
     ) -> LexicalState:
         """Add the texts of new records, in order of rows. Return the state after it."""
-        tokens: dict[str, _Gathered] = defaultdict(_Gathered)
-        lengths = dict(state.lengths)
-        for row, record in records:
-            for space, found in self._analysis(record):
-                length = sum(token != GAP for token in found)
-                lengths[space] = lengths.get(space, 0) + length
-                _gather(tokens, space, row, found, length)
+        return self._added(connection, state, records, level=0)
+
+    def add_many(
+        self, connection: psycopg.Connection, state: LexicalState, records: Sequence[tuple[int, Record]]
+    ) -> LexicalState:
+        """Add the texts of thousands of records as one part that need not be joined."""
+        return self._added(connection, state, records, level=LEVELS - 1)
+
+    def _added(
+        self,
+        connection: psycopg.Connection,
+        state: LexicalState,
+        records: Sequence[tuple[int, Record]],
+        *,
+        level: int,
+    ) -> LexicalState:
         if not records:
             return state
-        if tokens:
-            self._insert(connection, records[0][0], tokens)
-        parts = (state.parts[0] + 1, *state.parts[1:]) if tokens else state.parts
-        return replace(state, records=state.records + len(records), lengths=lengths, parts=parts)
+        batch, lengths = PostingBatch(), dict(state.lengths)
+        for row, record in records:
+            for space, found in self._analysis(record):
+                lengths[space] = lengths.get(space, 0) + batch.add(space, row, found)
+        parts = list(state.parts)
+        parts[level] += self._insert(connection, self.tables[level], records[0][0], batch)
+        return replace(state, records=state.records + len(records), lengths=lengths, parts=tuple(parts))
 
     def _analysis(self, record: Record) -> Iterator[tuple[str, list[str]]]:
         yield from self._analyzer.analysis(record.texts).items()
@@ -98,12 +107,18 @@ class PostingTable:
             if not text.isascii():  # only pairs that begin with a character of CJK are searched for
                 yield f"{PAIRS}_{name}", self._analyzer.pairs(text)
 
-    def _insert(self, connection: psycopg.Connection, part: int, tokens: Mapping[str, _Gathered]) -> None:
-        command = sql.SQL("COPY {} (token, part, entries, places) FROM STDIN (FORMAT BINARY)")
+    def _insert(
+        self, connection: psycopg.Connection, table: sql.Identifier, part: int, batch: PostingBatch
+    ) -> bool:
+        """Insert the parts of tokens. Return whether there is any."""
         number = copy_format.int8(part)
-        rows = ((token.encode(), number, *each.packed()) for token, each in sorted(tokens.items()))
-        with connection.cursor().copy(command.format(self._tables[0])) as copy:
-            copy.write(copy_format.encoded(rows))
+        rows = [(token.encode(), number, entries, places) for token, entries, places in batch.parts()]
+        if rows:
+            command = sql.SQL("COPY {} (token, part, entries, places) FROM STDIN (FORMAT BINARY)")
+            with connection.cursor().copy(command.format(table)) as copy:
+                for block in copy_format.encoded(rows):
+                    copy.write(block)
+        return bool(rows)
 
     def join(self, connection: psycopg.Connection, state: LexicalState) -> LexicalState:
         """Join the parts of the first level that has too many. Return the state after it."""
@@ -125,7 +140,7 @@ class PostingTable:
             "SELECT token, min(part), string_agg(entries, ''::bytea ORDER BY part), "
             "string_agg(places, ''::bytea ORDER BY part) FROM old GROUP BY token"
         )
-        connection.execute(command.format(self._tables[level], self._tables[level + 1]))
+        connection.execute(command.format(self.tables[level], self.tables[level + 1]))
 
     # Deleted records
 
@@ -141,7 +156,7 @@ class PostingTable:
         All rows from ``before`` on count as live: they are newer.
         """
         gone: dict[str, dict[int, int]] = defaultdict(dict)
-        for table in self._tables:
+        for table in self.tables:
             after = ""
             while part := self._parts(connection, table, after):
                 changed = [each for each in (_cleaned(*row, live, before, gone) for row in part) if each]
@@ -179,7 +194,8 @@ class PostingTable:
         command = sql.SQL("COPY {} (token, part, entries, places) FROM STDIN (FORMAT BINARY)").format(table)
         with connection.cursor().copy(command) as copy:
             rows = ((token.encode(), copy_format.int8(part), *rest) for token, part, *rest in kept)
-            copy.write(copy_format.encoded(rows))
+            for block in copy_format.encoded(rows):
+                copy.write(block)
 
     # Reading
 
@@ -213,35 +229,6 @@ class PostingTable:
         ).format(sql.Literal(ENTRY.itemsize), self._all)
         found = connection.execute(query, (start, start + "\U0010ffff"))
         return [(token, int(count)) for token, count in found]
-
-
-class _Gathered:
-    """The occurrences of one token in the records of a write, packed."""
-
-    __slots__ = ("entries", "places")
-
-    def __init__(self) -> None:
-        self.entries: list[bytes] = []
-        self.places: list[int] = []
-
-    def packed(self) -> tuple[bytes, bytes]:
-        return b"".join(self.entries), struct.pack(f"<{len(self.places)}I", *self.places)
-
-
-def _gather(tokens: dict[str, _Gathered], space: str, row: int, found: Sequence[str], length: int) -> None:
-    places: dict[str, list[int]] = {}
-    for place, token in enumerate(found):
-        if token in places:
-            places[token].append(place)
-        elif token != GAP:
-            places[token] = [place]
-    only_cjk = space.startswith(f"{PAIRS}_")  # no other pairs are searched for
-    for token, of_token in places.items():
-        if only_cjk and (token.isascii() or not is_cjk(token)):
-            continue
-        each = tokens[spelling.token_key(space, token)]
-        each.entries.append(_ENTRY.pack(row, len(of_token), length))
-        each.places += of_token
 
 
 def _cleaned(

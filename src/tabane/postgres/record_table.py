@@ -8,7 +8,7 @@ number for each pair of characters and each string of a field, so that one index
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import psycopg
@@ -49,8 +49,11 @@ class RecordColumns:
             *self.texts.values(),
         )
 
-    def create(self, connection: psycopg.Connection) -> None:
-        """Create the table with the columns of the shape, and those that an existing one lacks."""
+    def create(self, connection: psycopg.Connection, *, indexed: bool = True) -> None:
+        """Create the table with the columns of the shape, and those that an existing one lacks.
+
+        ``indexed``: also the indexes that filters and orders use.
+        """
         connection.execute(
             sql.SQL(
                 "CREATE TABLE IF NOT EXISTS {} (row bigint PRIMARY KEY, "
@@ -58,15 +61,33 @@ class RecordColumns:
                 "fields bytea NOT NULL, payload bytea NOT NULL, marks integer[] NOT NULL)"
             ).format(self.table)
         )
-        marks = sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING gin (marks)")
-        connection.execute(marks.format(self._index("marks"), self.table))
         there = self._existing(connection)
-        added = [column for column in self.columns if column not in there]
-        for column, kind in self._types().items():
-            if column in added:
-                self._add(connection, column, kind)
+        added = {column: kind for column, kind in self._types().items() if column not in there}
+        for column, kind in added.items():
+            add = sql.SQL("ALTER TABLE {} ADD COLUMN {} {}")
+            connection.execute(add.format(self.table, sql.Identifier(column), sql.SQL(kind)))
         if added:
             self._backfill(connection)
+        if indexed:
+            self.create_indexes(connection)
+
+    def create_indexes(self, connection: psycopg.Connection) -> None:
+        """Create the indexes that do not exist."""
+        for name, definition in self._indexes():
+            create = sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} {}")
+            connection.execute(create.format(name, self.table, definition))
+
+    def drop_indexes(self, connection: psycopg.Connection) -> None:
+        """Drop the indexes, so that many records can be inserted fast."""
+        for name, _ in self._indexes():
+            connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(name))
+
+    def _indexes(self) -> Iterator[tuple[sql.Identifier, sql.Composable]]:
+        yield self._index("marks"), sql.SQL("USING gin (marks)")
+        for field, column in self.fields.values():
+            for suffix, order in (("", ""), ("_down", " DESC NULLS LAST")) if field.kind.numeric else ():
+                definition = sql.SQL("({}{})").format(sql.Identifier(column), sql.SQL(order))
+                yield self._index(column + suffix), definition
 
     def _existing(self, connection: psycopg.Connection) -> set[str]:
         query = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0"
@@ -75,16 +96,6 @@ class RecordColumns:
     def _types(self) -> dict[str, str]:
         fields = {column: _TYPES[field.kind] for field, column in self.fields.values()}
         return fields | dict.fromkeys(self.texts.values(), 'text COLLATE "C"')
-
-    def _add(self, connection: psycopg.Connection, column: str, kind: str) -> None:
-        add = sql.SQL("ALTER TABLE {} ADD COLUMN {} {}")
-        connection.execute(add.format(self.table, sql.Identifier(column), sql.SQL(kind)))
-        if kind == _TYPES[Kind.NUMBER]:
-            for suffix, order in (("", ""), ("_down", " DESC NULLS LAST")):
-                index = sql.SQL("CREATE INDEX {} ON {} ({}{})").format(
-                    self._index(column + suffix), self.table, sql.Identifier(column), sql.SQL(order)
-                )
-                connection.execute(index)
 
     def _index(self, suffix: str) -> sql.Identifier:
         return sql.Identifier(f"i{self.number}_{suffix}")
@@ -119,7 +130,8 @@ class RecordColumns:
         command = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(self.table, columns)
         rows = (self._cells(row, record) for row, record in records)
         with connection.cursor().copy(command) as copy:
-            copy.write(copy_format.encoded(rows))
+            for block in copy_format.encoded(rows):
+                copy.write(block)
 
     def delete(self, connection: psycopg.Connection, rows: Sequence[int]) -> None:
         connection.execute(sql.SQL("DELETE FROM {} WHERE row = ANY(%s)").format(self.table), (list(rows),))
@@ -163,7 +175,7 @@ class RecordColumns:
             text = record.texts.get(name)
             columns[column] = None if text is None else spelling.spelt(text)
             marks |= spelling.pair_marks(spelling.spelt(text)) if text else set()
-        return {"marks": sorted(marks), **columns}
+        return {"marks": list(marks), **columns}
 
 
 def field_column(field: Field) -> str:

@@ -20,8 +20,6 @@ from tabane.postgres.record_table import RecordColumns, digest_of, record_digest
 from tabane.postgres.vector_table import VectorTable
 from tabane.search.records import EmbeddingSpace, Record, Shape
 
-_TOGETHER = 200  # records that are encoded together
-
 
 @dataclass(slots=True)
 class StoredVersion:
@@ -132,18 +130,25 @@ class RecordWriter:
     def _insert(
         self, connection: psycopg.Connection, state: CollectionRow, records: Sequence[Record]
     ) -> CollectionRow:
+        loaded = self.load(connection, state, records)
         numbered = list(enumerate(records, state.next))
-        for first in range(0, len(numbered), _TOGETHER):
-            self._records.insert(connection, numbered[first : first + _TOGETHER])
+        return replace(loaded, lexical=self._postings.add(connection, state.lexical, numbered))
+
+    def load(
+        self, connection: psycopg.Connection, state: CollectionRow, records: Sequence[Record]
+    ) -> CollectionRow:
+        """Insert records with their vectors, but not into the lexical index. Return the state after it."""
+        numbered = list(enumerate(records, state.next))
+        if numbered:
+            self._records.insert(connection, numbered)
         more: dict[int, int] = {}
         for each in state.spaces:
             name = each.space.name
             vectors = [(row, record.vectors[name]) for row, record in numbered if name in record.vectors]
-            for first in range(0, len(vectors), _TOGETHER):
-                self.vectors(each).insert(connection, vectors[first : first + _TOGETHER])
+            if vectors:
+                self.vectors(each).insert(connection, vectors)
             more[each.number] = len(vectors)
-        lexical = self._postings.add(connection, state.lexical, numbered)
-        return replace(state.counted(more), next=state.next + len(records), lexical=lexical)
+        return replace(state.counted(more), next=state.next + len(records))
 
     def _take_out(
         self, connection: psycopg.Connection, state: CollectionRow, keys: Sequence[str]

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
-from functools import lru_cache
 
+import numpy as np
+
+from tabane.engines.unit_vectors import Array
 from tabane.search.analysis import normalise
 
 _NULL_INSIDE = "\U0002fffe"  # no character: it stands for the null character where order does not matter
 _LONGEST_TOKEN = 200  # characters: longer ones would not fit into an index
 MOST_MARKS = 64  # of a needle
+_FIRST, _SECOND = np.uint32(0x9E3779B1), np.uint32(0x85EBCA6B)  # odd: each pair is mixed into all bits
 
 
 def stored(text: str) -> str:
@@ -41,7 +44,11 @@ def token_key(space: str, token: str) -> str:
 
 def pair_marks(spelling: str) -> set[int]:
     """Return the marks of a spelt text: one for each pair of neighboring characters."""
-    return set(map(_mark, map(str.__add__, spelling, spelling[1:])))
+    codes: Array = np.frombuffer(spelling.encode("utf-32-le"), dtype="<u4")
+    mixed: Array = codes[:-1] * _FIRST + codes[1:] * _SECOND  # modulo 2**32
+    mixed ^= mixed >> np.uint32(15)
+    marks: list[int] = (mixed * _FIRST).view("<i4").tolist()
+    return set(marks)
 
 
 def value_mark(field: str, value: str) -> int:
@@ -51,11 +58,6 @@ def value_mark(field: str, value: str) -> int:
 
 def value_marks(field: str, values: Iterable[str]) -> set[int]:
     return {value_mark(field, value) for value in values}
-
-
-@lru_cache(maxsize=65536)
-def _mark(pair: str) -> int:
-    return _signed(zlib.crc32(pair.encode()))
 
 
 def _signed(number: int) -> int:

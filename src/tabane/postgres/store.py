@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 import psycopg
 
+from tabane.engines.input_checks import ALONE
 from tabane.engines.query_plans import LexicalPlanner
 from tabane.engines.text_spaces import RecordAnalyzer
 from tabane.postgres.collection import CollectionTables, PostgresCollection
 from tabane.postgres.collection_state import CollectionRow, StateTable
 from tabane.postgres.database import PostgresDatabase
+from tabane.postgres.index_builder import ApproximateIndexBuilder
 from tabane.postgres.migrations import lock
 from tabane.postgres.posting_table import PostingTable
 from tabane.postgres.record_table import RecordColumns
@@ -20,16 +24,28 @@ from tabane.postgres.write_thread import CommitJob, CommitThread
 from tabane.search.japanese import Japanese
 from tabane.search.records import Shape
 
+T = TypeVar("T")
+
 _FIND = "SELECT id FROM collection WHERE domain = %s AND name = %s"
 _ADD = "INSERT INTO collection (domain, name) VALUES (%s, %s) RETURNING id"
 
 
 class PostgresStore:
-    """One domain's collections, each opened once. The database is the caller's, who also closes it."""
+    """One domain's collections, each opened once. The database is the caller's, who also closes it.
 
-    def __init__(self, database: PostgresDatabase, domain: str, dictionary: Japanese | None) -> None:
-        self._database, self._domain, self._dictionary = database, domain, dictionary
+    ``indexed_from``: number of vectors of a space from which it has an approximate index; None: it has none.
+    """
+
+    def __init__(
+        self,
+        database: PostgresDatabase,
+        domain: str,
+        dictionary: Japanese | None,
+        indexed_from: int | None = None,
+    ) -> None:
+        self.database, self._domain, self._dictionary = database, domain, dictionary
         self._writing = CommitThread(database)
+        self._indexes = ApproximateIndexBuilder(database, indexed_from, self._clear_spaces)
         self._collections: dict[str, PostgresCollection] = {}
         self._opening = asyncio.Lock()
 
@@ -48,20 +64,40 @@ class PostgresStore:
         return found
 
     async def _opened(self, shape: Shape) -> PostgresCollection:
+        tables, state = await self._opened_tables(shape)
+        self._writing.attempt(tables.writer.clear_spaces)
+        return PostgresCollection(self.database, self._writing, tables, self._indexes, shape, state)
+
+    def _clear_spaces(self) -> None:
+        """Delete the vectors of spaces that were dropped while an index was built."""
+        for each in tuple(self._collections.values()):
+            each.clear_spaces()
+
+    async def tables(self, shape: Shape) -> CollectionTables:
+        """Open the tables of a collection without maintenance. New ones have no indexes."""
+        tables, _ = await self._opened_tables(replace(shape, spaces=()), indexed=False)
+        return tables
+
+    async def write(self, work: Callable[[psycopg.Connection], T]) -> T:
+        """Run work in a transaction of its own. Raises StoreError."""
+        answer = self._writing.submit(CommitJob(work, ALONE))
+        found: T = await asyncio.shield(asyncio.wrap_future(answer))
+        return found
+
+    async def _opened_tables(
+        self, shape: Shape, *, indexed: bool = True
+    ) -> tuple[CollectionTables, CollectionRow]:
         def opening(connection: psycopg.Connection) -> tuple[CollectionTables, CollectionRow]:
-            lock(connection, self._database.schema)
+            lock(connection, self.database.schema)
             found = connection.execute(_FIND, (self._domain, shape.name)).fetchone()
             found = found or connection.execute(_ADD, (self._domain, shape.name)).fetchone()
             assert found is not None
             tables = self._tables(found[0], shape)
-            tables.records.create(connection)
+            tables.records.create(connection, indexed=indexed)
             tables.postings.create(connection)
             return tables, tables.states.read(connection)
 
-        answer = self._writing.submit(CommitJob(opening, rows=1_000_000))
-        tables, state = await asyncio.shield(asyncio.wrap_future(answer))
-        self._writing.attempt(tables.writer.clear_spaces)
-        return PostgresCollection(self._database, self._writing, tables, shape, state)
+        return await self.write(opening)
 
     def _tables(self, number: int, shape: Shape) -> CollectionTables:
         states, records = StateTable(number), RecordColumns(number, shape)
@@ -70,5 +106,6 @@ class PostgresStore:
         return CollectionTables(states, records, postings, writer, LexicalPlanner(shape, self._dictionary))
 
     async def close(self) -> None:
-        """Finish waiting writes. A second call does nothing."""
+        """Finish waiting writes, and cancel the build of an index. A second call does nothing."""
+        await asyncio.to_thread(self._indexes.close)
         await asyncio.to_thread(self._writing.close)

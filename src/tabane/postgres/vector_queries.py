@@ -1,6 +1,7 @@
 """Queries over the vectors of one collection, each in one transaction.
 
-The server computes the cosines of all vectors that a filter leaves, so results are exact.
+The server computes the cosines of all vectors that a filter leaves, so results are exact; those of many
+vectors are found by an approximate index, if there is one.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from psycopg import sql
 from tabane.engines.unit_vectors import Array
 from tabane.engines.vector_request import VectorRequest
 from tabane.postgres import spelling
+from tabane.postgres.approximate_index import ApproximateIndex
+from tabane.postgres.approximate_search import DEEPEST, ApproximateSearch
 from tabane.postgres.collection_state import CollectionRow
 from tabane.postgres.database import WireVector
 from tabane.postgres.filter_conditions import SqlCondition
+from tabane.postgres.index_builder import ApproximateIndexBuilder
 from tabane.postgres.record_table import RecordColumns
 from tabane.postgres.record_writer import RecordWriter
 from tabane.search.engine import Combination, EngineHit, EngineHits
@@ -71,20 +75,49 @@ class SimilarityQueries:
         tables: RecordWriter,
         records: RecordColumns,
         shape: Shape,
+        indexes: ApproximateIndexBuilder,
     ) -> None:
         self._connection, self._state, self._tables = connection, state, tables
-        self._records, self._shape = records, shape
+        self._records, self._shape, self._indexes = records, shape, indexes
 
     def nearest(
         self, asked: VectorRequest, where: SqlCondition | None, limit: int, offset: int
     ) -> EngineHits:
         """Return the most similar records, equal ones in order of keys."""
         wanted = limit + offset
+        near, matching = self._near(asked, where, wanted)
+        hits = self._exact(asked, where, wanted) if near is None else near
+        return self._counted(asked, where, hits[offset:wanted], limit, offset, matching)
+
+    def _near(
+        self, asked: VectorRequest, where: SqlCondition | None, wanted: int
+    ) -> tuple[list[EngineHit] | None, int | None]:
+        """Return the hits of the approximate index, if it is to be used, and how many records match."""
+        if len(asked.vectors) > 1 or wanted > DEEPEST:
+            return None, None
+        name, vector = next(iter(asked.vectors.items()))
+        space = self._state.fitting(name, vector.tobytes(), self._shape)
+        index = ApproximateIndex(self._tables.vectors(space))
+        iterative = self._indexes.has_iterative_scan
+        if not self._indexes.wants(index, space.vectors) or (where is not None and not iterative):
+            return None, None
+        search = ApproximateSearch(
+            self._connection, index, self._records, space.vectors, whole=self._state.is_whole(space)
+        )
+        probe = search.probe(where, wanted, iterative=iterative)
+        if not probe.ready:
+            self._indexes.miss(index, space.vectors)
+        if not probe.chosen:
+            return None, probe.matching
+        sent = WireVector(vector.astype("<f4").tobytes())
+        return search.nearest(sent, where, wanted, probe.matching), probe.matching
+
+    def _exact(self, asked: VectorRequest, where: SqlCondition | None, wanted: int) -> list[EngineHit]:
         hits = self._best(asked, where, sql.SQL("LIMIT %s"), wanted + _TIED)
         if len(hits) == wanted + _TIED and hits[-1].score == hits[wanted - 1].score:
             # More are equal: which of them come first is decided by the keys of all.
-            hits = self._best(asked, where, sql.SQL("FETCH FIRST %s ROWS WITH TIES"), wanted)
-        return self._counted(asked, where, hits[offset:wanted], limit, offset)
+            return self._best(asked, where, sql.SQL("FETCH FIRST %s ROWS WITH TIES"), wanted)
+        return hits
 
     def _best(
         self, asked: VectorRequest, where: SqlCondition | None, most: sql.SQL, count: int
@@ -94,8 +127,9 @@ class SimilarityQueries:
         query = sql.SQL(
             "WITH best AS MATERIALIZED (SELECT {rows} AS row, {similarity} AS similarity FROM {source} "
             "WHERE {conditions} ORDER BY 2 DESC {most}) "
-            "SELECT r.row, r.key, best.similarity FROM best JOIN {records} r ON r.row = best.row "
-            "ORDER BY best.similarity DESC, r.key"
+            # By a subquery, so that the server does not read all records for a join with few rows.
+            "SELECT row, (SELECT r.key FROM {records} r WHERE r.row = best.row) AS key, similarity FROM best "
+            "ORDER BY similarity DESC, key"
         ).format(
             rows=found.rows,
             similarity=found.expression,
@@ -115,10 +149,13 @@ class SimilarityQueries:
         hits: list[EngineHit],
         limit: int,
         offset: int,
+        matching: int | None,
     ) -> EngineHits:
+        """Return hits with their total. ``matching``: how many records can be compared, if it is known."""
         threshold = asked.threshold
         if threshold is None:
-            return EngineHits(tuple(hits), self._compared(asked, where))
+            total = self._compared(asked, where) if matching is None else matching
+            return EngineHits(tuple(hits), total)
         kept = tuple(hit for hit in hits if hit.score >= threshold)
         if len(kept) < limit and (kept or not offset):  # the last one is among them
             return EngineHits(kept, offset + len(kept))

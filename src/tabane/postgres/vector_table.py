@@ -7,7 +7,7 @@ its length, the server has the unit vector, and the given one beside it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import psycopg
@@ -51,7 +51,8 @@ class VectorTable:
     def insert(self, connection: psycopg.Connection, vectors: Iterable[tuple[int, bytes]]) -> None:
         command = sql.SQL("COPY {} (row, digest, vec, given) FROM STDIN (FORMAT BINARY)").format(self.table)
         with connection.cursor().copy(command) as copy:
-            copy.write(copy_format.encoded(self._cells(row, vector) for row, vector in vectors))
+            for block in copy_format.encoded(self._cells(row, vector) for row, vector in vectors):
+                copy.write(block)
 
     def delete(self, connection: psycopg.Connection, rows: Sequence[int]) -> int:
         """Delete the vectors of rows. Return how many there were."""
@@ -65,6 +66,16 @@ class VectorTable:
         )
         found = connection.execute(query.format(self.table), (list(rows),))
         return {row: copy_format.numbers_of(vector) if sent else vector for row, vector, sent in found}
+
+    def between(self, connection: psycopg.Connection, after: int, last: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the vectors of the rows behind ``after`` up to ``last``, as they were given."""
+        query = sql.SQL(
+            "SELECT row, coalesce(given, vector_send(vec)), given IS NULL FROM {} "
+            "WHERE row > %s AND row <= %s"
+        )
+        with connection.cursor(binary=True) as cursor:
+            for row, vector, sent in cursor.execute(query.format(self.table), (after, last)):
+                yield row, copy_format.numbers_of(vector) if sent else vector
 
     def _cells(self, row: int, vector: bytes) -> list[Cell]:
         numbers = np.frombuffer(vector, dtype="<f4").astype(np.float64)

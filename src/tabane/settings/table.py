@@ -81,6 +81,17 @@ class Settings:
             "takes effect after tabane restart."
         ),
     )
+    vector_index_from: int = option.whole(
+        50_000,
+        0,
+        1_000_000_000,
+        say("vectors"),
+        say(
+            "Number of vectors of a collection from which the database that engine names has an approximate "
+            "index (HNSW), which is built in the background. Smaller collections are searched exactly. "
+            "0: no index, all searches are exact."
+        ),
+    )
     registry_url: str = option.text(
         "https://registry.modelcontextprotocol.io",
         say(

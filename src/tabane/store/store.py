@@ -72,17 +72,22 @@ class Store:
         return found
 
     async def _opened(self, shape: Shape) -> StoredCollection:
-        # numpy comes with the first collection: a hub that only forwards does without. Importing it takes
-        # a fifth of a second, which is no business of the event loop's.
-        await asyncio.to_thread(importlib.import_module, "tabane.store.collection")
+        table = await self.table(shape)
         from tabane.store.collection import StoredCollection
-        from tabane.store.collection_table import CollectionTable
 
-        table = await CollectionTable.open(self.database, shape, self._vector_file)
         if self._lexical is None:
             return StoredCollection(table)
         folder = os.path.splitext(self.database.path)[0] + f".{shape.name}"
         return StoredCollection(table, await self._lexical(folder, table))
+
+    async def table(self, shape: Shape) -> CollectionTable:
+        """Open the table of a collection, without its index and maintenance. The caller closes it."""
+        # numpy comes with the first collection: a hub that only forwards does without. Importing it takes
+        # a fifth of a second, which is no business of the event loop's.
+        await asyncio.to_thread(importlib.import_module, "tabane.store.collection")
+        from tabane.store.collection_table import CollectionTable
+
+        return await CollectionTable.open(self.database, shape, self._vector_file)
 
     async def _vector_file(self) -> VectorDatabase:
         async with self._opening_vectors:

@@ -293,6 +293,7 @@ def stores(installation: Installation) -> Iterator[DoctorFinding]:
     rows = installation.live.stores if installation.live else _check_stores(installation, mend=False)
     for row in rows:
         yield _store_finding(installation, row)
+        yield from (_index_finding(each) for each in row.get("indexes", ()) if each["state"] == "missing")
 
 
 def _store_finding(installation: Installation, row: dict[str, Any]) -> DoctorFinding:
@@ -327,6 +328,18 @@ def _database_finding(row: dict[str, Any]) -> DoctorFinding:
             pgvector=row["pgvector"],
         )
     )
+
+
+def _index_finding(index: dict[str, Any]) -> DoctorFinding:
+    title = say(
+        "{domain} ({space}) has {count} {count:vector|vectors} and no approximate index, so searches by "
+        "meaning are exact, but slow",
+        domain=index["domain"],
+        space=index["space"],
+        count=index["vectors"],
+    )
+    hint = say("The hub starts its build with the next search or change. If that fails, the log says why.")
+    return warning(title, hint)
 
 
 def _check_stores(installation: Installation, *, mend: bool) -> list[dict[str, Any]]:

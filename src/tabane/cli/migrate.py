@@ -1,0 +1,118 @@
+"""`tabane migrate`: copy posts, documents and pages with their vectors to another engine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from tabane.cli.options import json_option, keep, option
+from tabane.cli.output import Command, Terminal, examples, lang, text
+from tabane.cli.progress import Bar
+from tabane.messages import Message, say
+
+if TYPE_CHECKING:
+    from tabane.hub.migration.migration import MigratedCollection
+
+_EVERY = 10.0  # seconds between two lines of progress where no terminal is
+
+
+@click.command(
+    "migrate",
+    cls=Command,
+    help=say(
+        "Copy all posts, documents and pages with their vectors from one engine to another, and verify the "
+        "copy. A PLACE is the URL of a PostgreSQL database, or the folder of a hub (TABANE_HOME). No hub may "
+        "use the two places meanwhile. The target must be empty. If the command is interrupted, run it "
+        "again: it continues. The source is not changed."
+    ),
+    epilog=examples(
+        "tabane migrate --from ~/.tabane --to 'postgresql://tabane:${PGPASSWORD}@db.example.com/tabane'",
+        "tabane migrate --from 'postgresql://tabane:${PGPASSWORD}@db.example.com/tabane' --to ~/.tabane",
+    ),
+)
+@option("--from", "source", metavar="PLACE", required=True, help=say("What is copied."))
+@option("--to", "target", metavar="PLACE", required=True, help=say("Where it is copied to."))
+@option(
+    "--config", metavar="FILE", type=click.Path(), expose_value=False, callback=keep("config"),
+    help=say("The settings file."),
+)  # fmt: skip
+@json_option
+@click.pass_obj
+def migrate(terminal: Terminal, source: str, target: str) -> None:
+    from tabane.hub.embedded_collections import OWN, SHAPES
+    from tabane.hub.migration.migration import Migration
+    from tabane.hub.migration.places import place_of
+    from tabane.settings import load_settings
+
+    settings = load_settings({"config": terminal.config}, os.environ)
+    shapes = {
+        domain: [shape for shape in several if shape.name not in OWN] for domain, several in SHAPES.items()
+    }
+    places = [place_of(address, settings, os.environ) for address in (source, target)]
+    with _MigrationProgress(terminal) as lines:
+        done = asyncio.run(Migration(places[0], places[1], shapes, lines.tell).run())
+    result = {"status": "migrated", "from": places[0].name, "to": places[1].name}
+    terminal.show(
+        {**result, "collections": [asdict(each) for each in done]},
+        lambda: _print(terminal, done, target, database="://" in target),
+    )
+
+
+def _print(terminal: Terminal, done: list[MigratedCollection], target: str, *, database: bool) -> None:
+    terminal.table(
+        [say("collection"), say("records"), say("vectors"), say("records a second"), say("compared")],
+        [
+            (
+                each.name,
+                f"{each.records:,}",
+                f"{sum(each.vectors.values()):,}",
+                f"{each.copied / each.copying:,.0f}" if each.copied else "–",
+                f"{each.queries:,}",
+            )
+            for each in done
+        ],
+    )
+    terminal.say(say("Everything was copied, and the compared counts, records and queries are the same."))
+    if database:
+        terminal.say(say("To use the database, write this into tabane.toml:"))
+        terminal.say(f'  engine = "{target}"')
+    else:
+        terminal.say(say("To use this folder, remove the setting engine from tabane.toml."))
+
+
+class _MigrationProgress:
+    """The progress of a migration: a bar on a terminal; else a line every few seconds."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self._terminal, self._bar = terminal, Bar(lang())
+        self._stage = ("", "")
+        self._began, self._first, self._said = 0.0, 0, time.monotonic()
+
+    def __enter__(self) -> _MigrationProgress:
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.__exit__(*error)
+
+    def tell(self, title: Message, name: str, done: int, total: int) -> None:
+        now, stage = time.monotonic(), (text(title), name)
+        if stage != self._stage:
+            self._stage, self._began, self._first = stage, now, done
+        elapsed, made = now - self._began, done - self._first
+        rate = made / elapsed if elapsed > 1 and made else None
+        left = (total - done) / rate if rate and total >= done else None
+        self._bar.show(
+            {"title": stage[0], "note": name, "done": done, "total": total, "rate": rate, "left": left}
+        )
+        if not self._bar.wanted and now - self._said >= _EVERY:
+            self._said = now
+            message = say(
+                "{stage}: {name}, {done} of {total}", stage=title, name=name, done=done, total=total
+            )
+            self._terminal.note(message)

@@ -1,0 +1,1 @@
+"""The migration of all collections from one engine to another: places, copying, verification."""

@@ -1,0 +1,27 @@
+"""The state of the approximate indexes of all collections of a database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+
+from tabane.postgres.approximate_index import ApproximateIndex
+from tabane.postgres.vector_table import VectorTable
+
+_SPACES = (
+    "SELECT c.id, s.number, s.dimension, c.domain, c.name, s.name, s.vectors FROM collection c, "
+    "jsonb_to_recordset(c.spaces) AS s(name text, number integer, dimension integer, vectors bigint) "
+    "WHERE s.vectors >= %s ORDER BY 4, 5, 2"
+)
+
+
+def index_report(connection: psycopg.Connection, least: int) -> list[dict[str, Any]]:
+    """Return each space with ``least`` vectors or more, and the state of its approximate index."""
+    found, rows = [], connection.execute(_SPACES, (least,)).fetchall()
+    for *table, domain, collection, space, vectors in rows:
+        index = ApproximateIndex(VectorTable(*table))
+        if index.is_possible:
+            row = {"domain": domain, "collection": collection, "space": space, "vectors": vectors}
+            found.append({**row, "state": index.state(connection).value})
+    return found
