@@ -45,6 +45,7 @@ def test_json_has_the_same_for_machines(home: Home) -> None:
         "transport": "stdio",
         "command": "run",
         "error": None,
+        "sandboxed": False,
     }
     assert listed == {"path": str(home.servers), "hub": False, "results": [row]}
 
