@@ -38,7 +38,7 @@ def home(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Home]:
 
 
 def kept(home: Home) -> Mapping[str, bytes]:
-    """What decides about what is allowed."""
+    """The files that decide what is allowed."""
     files = [
         home.servers,
         *(home.tabane / name for name in ("secrets.env", "passphrase.json", "projects.json")),

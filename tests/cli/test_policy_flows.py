@@ -41,7 +41,7 @@ class PolicyUser(User):
         return assistant(self)
 
     def explained(self, tool: str = "mail__send_email") -> str:
-        """What the policy would say of a call now."""
+        """The verdict of the policy on a call made now."""
         outcome: str = self.policy("explain", tool, "--json").json["outcome"]
         return outcome
 

@@ -77,7 +77,12 @@ def _print(terminal: Terminal, done: list[MigratedCollection], target: str, *, d
             for each in done
         ],
     )
-    terminal.say(say("Everything was copied, and the compared counts, records and queries are the same."))
+    terminal.say(
+        say(
+            "Everything was copied. The compared counts and records are equal, and the compared queries "
+            "agree."
+        )
+    )
     if database:
         terminal.say(say("To use the database, write this into tabane.toml:"))
         terminal.say(f'  engine = "{target}"')

@@ -67,7 +67,7 @@ def warn_of_findings(terminal: Terminal, server: str, suspicious: Iterable[Mappi
 
 @dataclass
 class ScannedServers:
-    """What a scan found in servers that were just added. ``unscanned`` are those that did not start."""
+    """Findings in servers that were just added. ``unscanned`` are those that did not start."""
 
     suspicious: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     unscanned: list[str] = field(default_factory=list)

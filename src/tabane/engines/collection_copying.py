@@ -18,7 +18,7 @@ _MOST_BYTES = 24_000_000  # of a batch, unless one record is larger
 
 @dataclass(frozen=True, slots=True)
 class CollectionContents:
-    """What a collection contains. ``mark`` is another one after each write.
+    """Numbers of records and vectors in a collection. ``mark`` changes with each write.
 
     ``records`` and ``vectors`` are counts, the latter by name of the space.
     """

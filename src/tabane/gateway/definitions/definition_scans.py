@@ -21,7 +21,7 @@ SLICE, REST = 0.004, 0.001
 
 
 ScanResult = Sequence[DefinitionFinding] | None
-"""What was found in a definition; None if it could not be scanned now, so that it is scanned again later."""
+"""Findings in a definition; None if it could not be scanned now, and is scanned again later."""
 
 
 class LongScans(Protocol):

@@ -219,7 +219,7 @@ def _sentences(means: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
 
 
 class _Meanings(dict[str, int]):
-    """What words mean by themselves, the ends of sentences, and what else words mean by their form.
+    """Meanings of words, the ends of sentences, and meanings that words have by their form.
 
     Words that no list has are remembered, so that each is looked at once.
     """

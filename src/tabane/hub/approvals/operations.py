@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _FACES = frozenset({Face.RPC, Face.CLI})
 
 APPROVING = CallTarget("approve_call", source="admin", kind="operation")
-"""What somebody must be allowed to use to approve calls."""
+"""The operation that a caller needs permission for to approve calls."""
 
 _Id = Annotated[str, Meta(min_length=1, max_length=40, description="Id of the approval, as listed.")]
 

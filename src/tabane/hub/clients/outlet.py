@@ -49,10 +49,11 @@ class Outlet(Protocol):
         """Ask for no more requests, if the client understands that."""
         ...
 
-    def hold(self, request_id: bytes, *, held: bool) -> None:
+    def hold(self, request_id: bytes, *, held: bool) -> bool:
         """Tell a bridge that a request was not sent and waits (``held``), or that it is sent from now on.
 
-        Once ``unsent`` is 0, the bridge learns it, also if this process is killed. Other clients do not.
+        Return whether the client is such a bridge. Once ``unsent`` is 0, it learns this, also if this process
+        is killed.
         """
         ...
 

@@ -126,8 +126,8 @@ class RepeatableRequests:
     async def begin(self, request_id: Raw) -> None:
         """Note that a request is sent from now on. At the return, a bridge knows it, whatever happens."""
         outlet = self.session.outlet
-        outlet.hold(bytes(request_id), held=False)
-        while outlet.unsent and not outlet.closed:  # noqa: ASYNC110  (a channel sends no notice)
+        told = outlet.hold(bytes(request_id), held=False)
+        while told and outlet.unsent and not outlet.closed:  # noqa: ASYNC110  (a channel sends no notice)
             await asyncio.sleep(LOOK)
 
     def fail(self, request_id: Raw | bytes, kept: RepeatableRequest, error: TabaneError) -> None:

@@ -303,10 +303,12 @@ class LineOutlet:
     def drain(self) -> None:
         self._channel.send(DRAIN)
 
-    def hold(self, request_id: bytes, *, held: bool) -> None:
-        if not self._lingers:  # it is a bridge
+    def hold(self, request_id: bytes, *, held: bool) -> bool:
+        bridge = not self._lingers
+        if bridge:
             self._channel.send((HELD if held else BEGUN) + request_id + b"}\n")
             self._channel.flush()
+        return bridge
 
     def close(self, why: str) -> None:
         self._channel.flush()

@@ -132,8 +132,8 @@ class ResumableSession:
     def drain(self) -> None:
         return
 
-    def hold(self, request_id: bytes, *, held: bool) -> None:
-        return
+    def hold(self, request_id: bytes, *, held: bool) -> bool:
+        return False
 
     def close(self, why: str) -> None:
         """End every response: those that have not begun, with an error."""

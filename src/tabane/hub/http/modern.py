@@ -160,8 +160,8 @@ class SingleOutlet:
     def drain(self) -> None:
         return
 
-    def hold(self, request_id: bytes, *, held: bool) -> None:
-        return
+    def hold(self, request_id: bytes, *, held: bool) -> bool:
+        return False
 
     def close(self, why: str, status: int = 503) -> None:
         if self._stream.begun:
@@ -183,7 +183,8 @@ class NoOutlet:
 
     def drain(self) -> None: ...
 
-    def hold(self, request_id: bytes, *, held: bool) -> None: ...
+    def hold(self, request_id: bytes, *, held: bool) -> bool:
+        return False
 
     def close(self, why: str) -> None: ...
 

@@ -350,8 +350,8 @@ class WebSocketOutlet:
         if self._notes:
             self._socket.tell(DRAIN)
 
-    def hold(self, request_id: bytes, *, held: bool) -> None:
-        return  # unlike a Unix socket, TCP may lose the last lines of a process that is killed
+    def hold(self, request_id: bytes, *, held: bool) -> bool:
+        return False  # unlike a Unix socket, TCP may lose the last lines of a process that is killed
 
     def close(self, why: str) -> None:
         self._socket.close(websocket.GOING_AWAY, why)

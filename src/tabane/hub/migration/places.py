@@ -38,7 +38,7 @@ _LONGEST = 3600.0  # seconds until the vectors of a home are indexed
 
 
 class MigrationPlace(Protocol):
-    """Where collections are."""
+    """A home or a database, with the collections in it."""
 
     @property
     def name(self) -> str:
