@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from tabane.errors import CallerError
 from tabane.gateway.parameters import ReadMore
@@ -34,8 +33,7 @@ MOST = 256
 MOST_BYTES = 64 << 20
 
 
-@dataclass(slots=True)
-class _KeptResult:
+class _KeptResult(Struct):
     """A long result, its owner, and the starts of parts that were given or may be asked for next."""
 
     session: str

@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
+from msgspec import structs
+
 from tabane.errors import ConfigurationError, TabaneError
 from tabane.gateway.processes.child_environment import environment_secrets
 from tabane.gateway.projects.project_folders import TRUST_FILE
@@ -119,7 +121,7 @@ def with_inherited(
 ) -> ServersConfiguration:
     """Return the servers with the variables that all of them inherit, and the secrets among these."""
     servers = (_inheriting(server, settings.inherit, environment) for server in configuration.servers)
-    return replace(configuration, servers=tuple(servers))
+    return structs.replace(configuration, servers=tuple(servers))
 
 
 def _inheriting(server: Server, patterns: tuple[str, ...], environment: Mapping[str, str]) -> Server:

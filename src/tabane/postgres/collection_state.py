@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import psycopg
+from msgspec import structs
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
@@ -88,7 +89,7 @@ class CollectionRow:
         """Rename a space, in its place. A space that has the new name is dropped."""
         kept = self.without(to) if to != name else self
         spaces = (
-            replace(each, space=replace(each.space, name=to)) if each.space.name == name else each
+            replace(each, space=structs.replace(each.space, name=to)) if each.space.name == name else each
             for each in kept.spaces
         )
         return replace(kept, spaces=tuple(spaces))

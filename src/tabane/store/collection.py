@@ -10,8 +10,9 @@ import sqlite3
 import unicodedata
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from typing import Protocol, TypeVar
+
+from msgspec import structs
 
 from tabane.engines import input_checks, record_cursors
 from tabane.engines.input_checks import MOST_ROWS
@@ -116,7 +117,7 @@ class StoredCollection(CollectionCounts):
 
     async def succeed(self, name: str, by: str) -> None:
         self.shape.space(by)
-        checked_space(replace(self.shape.space(by), name=name))
+        checked_space(structs.replace(self.shape.space(by), name=name))
         await self.table.respace(lambda connection, spaces: spaces.succeed(connection, name, by))
 
     async def upsert(self, records: Sequence[Record], models: Mapping[str, str] | None = None) -> list[bool]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
+
+from msgspec import structs
 
 from tabane.hub.http.forwarding import RequestOrigin
 from tabane.operations import Caller
@@ -230,7 +231,7 @@ def traced(caller: Caller, request: HttpRequest) -> Caller:
     parent = request.headers.get(TRACEPARENT)
     if parent is None or TRACEPARENT in request.repeated:
         return caller
-    return replace(caller, traceparent=parent, tracestate=request.headers.get(TRACESTATE, ""))
+    return structs.replace(caller, traceparent=parent, tracestate=request.headers.get(TRACESTATE, ""))
 
 
 def _repeated(pairs: list[tuple[str, str]]) -> frozenset[str]:

@@ -7,10 +7,9 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from tabane.errors import HubError, StoreError, TabaneError
 from tabane.gateway.tools.tool import says_failed
@@ -41,8 +40,7 @@ SWEEP = 5.0
 UNKNOWN = "Task not found. It belongs to another client, has expired, or was never created."
 
 
-@dataclass(frozen=True, slots=True)
-class TaskEnd:
+class TaskEnd(Struct, frozen=True):
     """How a task ended. ``kind`` says what ``body`` is: ``result``, ``error`` or empty."""
 
     status: Status
