@@ -25,6 +25,7 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
 
 ROOT = Path(__file__).parent.parent
+LONGEST = ROOT / "tests" / "longest_files.txt"
 NODE_TOOLS = (
     "node",
     "npx",
@@ -33,6 +34,16 @@ NODE_TOOLS = (
     "mcp-server-filesystem",
     "mcp-server-memory",
 )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files that take longest first, so that no worker is left with one of them at the end.
+
+    ``tests/longest_files.txt`` lists them. The workers of a run take files in this order (Makefile).
+    """
+    longest = LONGEST.read_text(encoding="utf-8").split()
+    places = {ROOT / name: place for place, name in enumerate(longest)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 @pytest.hookimpl(wrapper=True)
