@@ -16,6 +16,7 @@ from tabane.hub.http.door import HttpDoor, HttpWaits
 from tabane.hub.http.identities import HttpIdentities
 from tabane.hub.hub import Hub
 from tabane.hub.process.administration import HubAdministration
+from tabane.hub.process.joining import group_of
 from tabane.hub.process.table import table_of
 from tabane.operations import Caller, OperationTable
 from tabane.wire.sse import Event, EventParser
@@ -289,11 +290,19 @@ async def open_door(
 ) -> AsyncIterator[tuple[RunningHub, HttpDoor]]:
     """Run a hub over those servers, and serve the operations of ``table`` at a free port."""
     os.chmod(folder, 0o700)
-    async with running_hub(folder, servers, http=True, port=0, **settings) as running:
-        door = HttpDoor(running.hub, waits or HttpWaits(), table(running.hub), identities)
+    given = {"http": True, "port": 0, **settings}
+    async with running_hub(folder, servers, **given) as running:
+        group = group_of(running.hub)
+        door = HttpDoor(running.hub, waits or HttpWaits(), table(running.hub), identities, group)
         door.open()
         assert door.problem is None, door.problem
-        yield running, door
+        if group is not None:
+            group.open()
+        try:
+            yield running, door
+        finally:
+            if group is not None:
+                await group.close()
 
 
 @asynccontextmanager
