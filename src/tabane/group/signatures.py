@@ -118,6 +118,10 @@ class SeenRequests:
     def __init__(self) -> None:
         self._seen: dict[str, tuple[int, set[int]]] = {}
 
+    @property
+    def remembered(self) -> int:
+        return sum(len(numbers) for _, numbers in self._seen.values())
+
     def take(self, request: ForwardedRequest, me: str, now: float) -> None:
         """Raise ForgedRequest unless the request is for this hub, fresh, and new."""
         if request.target != me or abs(now - request.time) > FRESH:

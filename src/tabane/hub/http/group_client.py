@@ -175,6 +175,8 @@ async def _return(request: HttpRequest, response: ClientResponse) -> None:
     if response.status == 204 or (length is not None and length <= WHOLE):
         await request.reply(HttpReply(response.status, await response.read(), headers))
         return
+    if length is not None:
+        headers.append((b"content-length", b"%d" % length))
     await request.start(response.status, [*headers, *request.extra])
     async for chunk in response.content.iter_any():
         await request.send(chunk, more=True)
