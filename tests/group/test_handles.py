@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import Raw
 
-from tabane.group.marks import NamedHub, may_name_a_hub, named_hub
+from tabane.group.marks import NamedHub, may_name_a_hub, named_hub, with_mark, without_mark
 from tabane.wire.json import fields
 from tests.harness.http_hub import HttpClient, call, modern, request
 from tests.harness.hub_group import hubs_in_group
@@ -32,6 +32,7 @@ async def posted(peer: HttpClient, message: Json, **meta: object) -> Json:
     ("method", "params", "named"),
     [
         ("tools/call", {"name": "x", "requestState": f"tbq.{MARK}.1.1.1.mac"}, NamedHub(MARK, "call")),
+        ("tools/call", {"name": "x", "requestState": f"tbh.{MARK}.of a server"}, NamedHub(MARK, "state")),
         ("tasks/get", {"taskId": f"task-{MARK}.secret"}, NamedHub(MARK, "task")),
         (
             "tools/call",
@@ -55,6 +56,25 @@ def test_the_hub_of_a_handle_is_read_from_the_request(
     body = json.dumps({"method": method, "params": params}).encode()
     assert may_name_a_hub(body)
     assert named_hub(method, fields(Raw(json.dumps(params).encode()))) == named
+
+
+def test_the_state_of_a_server_has_the_mark_of_its_hub_outside_and_not_inside() -> None:
+    def answer(state: str) -> bytes:
+        result = {"resultType": "input_required", "requestState": state, "inputRequests": {}}
+        return json.dumps({"jsonrpc": "2.0", "id": 7, "result": result}).encode()
+
+    def repeated(state: str) -> bytes:
+        params = {"name": "x", "requestState": state}
+        return json.dumps({"jsonrpc": "2.0", "id": 8, "method": "tools/call", "params": params}).encode()
+
+    given = json.loads(with_mark(answer("花 tbh."), MARK))
+    assert (given["id"], given["result"]["requestState"]) == (7, f"tbh.{MARK}.花 tbh.")
+    again = json.loads(without_mark(repeated(given["result"]["requestState"]), {MARK}))
+    assert again["params"] == {"name": "x", "requestState": "花 tbh."}
+    for line in (answer(f"tbq.{MARK}.1.1.1.mac"), b'{"id":1,"result":{"text":"\\"input_required\\""}}'):
+        assert with_mark(line, MARK) == line
+    for line in (repeated("tbh.ffffffff.x"), repeated("tbh."), repeated("x")):
+        assert without_mark(line, {MARK}) == line
 
 
 def test_any_hub_continues_a_parked_call_and_reads_a_long_result(

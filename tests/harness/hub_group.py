@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,12 @@ class GroupOfHubs:
 
     async def know(self, count: int) -> None:
         """Wait until every hub that is in the group sees that many."""
-        for hub in self.hubs:
-            group = hub.door.group
-            assert group is not None
-            await until(lambda group=group: group.joined and len(group.report()["hubs"]) == count)  # type: ignore[misc]
+        for number in range(len(self.hubs)):
+            await until(partial(_knows, self.group(number), count), "the hubs know each other")
+
+
+def _knows(group: HubGroup, count: int) -> bool:
+    return group.joined and len(group.report()["hubs"]) == count
 
 
 @asynccontextmanager
@@ -62,8 +65,11 @@ async def hubs_in_group(
             home = folder / f"hub-{number}"
             home.mkdir(mode=0o700)
             port = reserved_port(stack)
-            given = {"engine": postgres.url(schema), "advertise": f"http://127.0.0.1:{port}", "port": port}
-            hubs.append(await stack.enter_async_context(http_hub(home, servers, **given, **settings)))
+            address = f"http://127.0.0.1:{port}"
+            hub = http_hub(
+                home, servers, engine=postgres.url(schema), advertise=address, port=port, **settings
+            )
+            hubs.append(await stack.enter_async_context(hub))
             stacks.append(stack)
         group = GroupOfHubs(hubs, stacks)
         await group.know(count)

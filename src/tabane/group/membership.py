@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,7 @@ LAST_WORDS = 3.0
 
 
 class HubGroup:
-    """A hub in its group. ``open_state`` connects to what the hubs share.
+    """A hub in its group. ``open_state`` connects to what the hubs share. ``clock`` returns seconds.
 
     ``on_lapse`` is called when the hub has been without a heartbeat for so long that others may have taken
     its sessions.
@@ -38,8 +38,9 @@ class HubGroup:
         mark: str,
         version: str,
         open_state: Callable[[], Awaitable[GroupState]],
+        clock: Callable[[], float] | None = None,
     ) -> None:
-        self._loop, self._open_state = loop, open_state
+        self._loop, self._open_state, self._clock = loop, open_state, clock or loop.time
         self.me = GroupMember(new_id(), mark, address.rstrip("/"), version)
         self.key = b""
         """The secret of the group; empty before this hub has joined."""
@@ -100,7 +101,7 @@ class HubGroup:
     @property
     def now(self) -> float:
         """Return the time by the shared clock."""
-        return self._view.now + self._loop.time() - self._seen
+        return self._view.now + self._clock() - self._seen
 
     def member(self, id: str) -> GroupMember | None:
         """Return a hub by its id; None if it is not known any more."""
@@ -109,6 +110,11 @@ class HubGroup:
     def marked(self, mark: str) -> GroupMember | None:
         """Return the hub whose handles have that mark, the one that is alive first."""
         return self._by_mark.get(mark)
+
+    @property
+    def marks(self) -> Container[str]:
+        """Return the marks of the hubs that are known."""
+        return self._by_mark
 
     def another(self) -> GroupMember | None:
         """Return another hub that takes new clients."""
@@ -158,10 +164,10 @@ class HubGroup:
 
     async def _beat(self, state: GroupState) -> None:
         async with self._turn:
-            before = self._loop.time()
+            before = self._clock()
             view = await state.beat(self.me)
             lapsed = self.joined and before - self._seen >= GONE_AFTER
-            self._seen = (before + self._loop.time()) / 2
+            self._seen = (before + self._clock()) / 2
             self._look_at(view)
         if lapsed and self.on_lapse is not None:
             await self.on_lapse()

@@ -32,7 +32,7 @@ from tabane.web.paths import is_web_path
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
-from tabane.wire.http import accepted, era_of, is_json, legacy_version, may_post
+from tabane.wire.http import AcceptedTypes, accepted, era_of, is_json, legacy_version, may_post
 from tabane.wire.json import InvalidJson, JsonRpcFrame
 
 if TYPE_CHECKING:
@@ -245,9 +245,17 @@ class HttpApp:
         if era is Era.MODERN:
             if message.batch:
                 raise refusal(400, "this version has no batches: send one message to a request")
-            await self._modern.post(request, mode, message.line, frame, kinds)
+            await self._post_modern(request, mode, message, kinds)
         else:
             await self._post_legacy(request, mode, message)
+
+    async def _post_modern(
+        self, request: HttpRequest, mode: Mode, message: PostedMessage, kinds: AcceptedTypes
+    ) -> None:
+        line, frame = message.line, message.first
+        if self._group is not None and (unmarked := self._group.unmarked(line)) is not line:
+            line, frame = unmarked, json.decode_frame(unmarked)
+        await self._modern.post(request, mode, line, frame, kinds)
 
     async def _post_legacy(self, request: HttpRequest, mode: Mode, message: PostedMessage) -> None:
         kinds = accepted(request.headers.get("accept"))

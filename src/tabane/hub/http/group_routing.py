@@ -15,7 +15,7 @@ from typing import Any, get_args
 from msgspec import UNSET
 
 from tabane.errors import StoreError
-from tabane.group.marks import may_name_a_hub, named_hub
+from tabane.group.marks import may_name_a_hub, named_hub, with_mark, without_mark
 from tabane.group.membership import HubGroup
 from tabane.group.signatures import (
     ForgedRequest,
@@ -117,6 +117,14 @@ class GroupRouting:
             if member is not None and member.id != self._group.me.id:
                 return await self._passes_to(request, member, frame, body)
         return await self._hands_on(request, body)
+
+    def marked(self, line: bytes) -> bytes:
+        """Return an answer of this hub, whose mark is put before the state of a server."""
+        return with_mark(line, self._group.me.mark)
+
+    def unmarked(self, line: bytes) -> bytes:
+        """Return a request for this hub, with the state of a server as that made it."""
+        return without_mark(line, self._group.marks)
 
     def note(self, session: ResumableSession, method: object, line: bytes) -> None:
         """Keep a message for the hub that may take this session: its first one, and those that change it."""

@@ -144,7 +144,9 @@ class HttpServer:
             return None
         from tabane.hub.http.group_routing import GroupRouting  # only needed in a group of hubs
 
-        return GroupRouting(self._door.group, self._gate, self._sessions)
+        routing = GroupRouting(self._door.group, self._gate, self._sessions)
+        self._modern.marked = routing.marked
+        return routing
 
     @property
     def full(self) -> bool:
