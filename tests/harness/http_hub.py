@@ -27,6 +27,10 @@ LEGACY = "2025-11-25"
 BOTH = "application/json, text/event-stream"
 
 
+Identities = HttpIdentities | Callable[[Hub], HttpIdentities] | None
+"""Who is known over HTTP besides the local user: given, or those of the hub itself."""
+
+
 @dataclass
 class Answer:
     """The head of a response, and its body where that was read."""
@@ -285,7 +289,7 @@ async def open_door(
     servers: Mapping[str, Json],
     table: Callable[[Hub], OperationTable],
     waits: HttpWaits | None = None,
-    identities: HttpIdentities | None = None,
+    identities: Identities = None,
     **settings: Any,
 ) -> AsyncIterator[tuple[RunningHub, HttpDoor]]:
     """Run a hub over those servers, and serve the operations of ``table`` at a free port."""
@@ -293,7 +297,8 @@ async def open_door(
     given = {"http": True, "port": 0, **settings}
     async with running_hub(folder, servers, **given) as running:
         group = group_of(running.hub)
-        door = HttpDoor(running.hub, waits or HttpWaits(), table(running.hub), identities, group)
+        known = identities(running.hub) if callable(identities) else identities
+        door = HttpDoor(running.hub, waits or HttpWaits(), table(running.hub), known, group)
         door.open()
         assert door.problem is None, door.problem
         if group is not None:
@@ -311,7 +316,7 @@ async def http_hub(
     servers: Mapping[str, Json] | None = None,
     *,
     waits: HttpWaits | None = None,
-    identities: HttpIdentities | None = None,
+    identities: Identities = None,
     trusted: ssl.SSLContext | None = None,
     **settings: Any,
 ) -> AsyncIterator[HttpHub]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tabane.group.membership import HubGroup
+from tabane.hub.process.identities import HubIdentities
 from tests.harness.http_hub import HttpHub, http_hub
 from tests.harness.patience import until
 from tests.harness.ports import reserved_port
@@ -67,7 +68,13 @@ async def hubs_in_group(
             port = reserved_port(stack)
             address = f"http://127.0.0.1:{port}"
             hub = http_hub(
-                home, servers, engine=postgres.url(schema), advertise=address, port=port, **settings
+                home,
+                servers,
+                identities=lambda hub: HubIdentities(hub, lambda: None).over_http(),
+                engine=postgres.url(schema),
+                advertise=address,
+                port=port,
+                **settings,
             )
             hubs.append(await stack.enter_async_context(hub))
             stacks.append(stack)

@@ -46,6 +46,10 @@ class HubGroup:
         """The secret of the group; empty before this hub has joined."""
         self.problem = ""
         self.on_lapse: Callable[[], Awaitable[None]] | None = None
+        self.follow: Callable[[], Awaitable[None]] | None = None
+        """Copies what was changed elsewhere, such as API keys. This hub joins when it has all of it."""
+        self._followed = -1
+        self._following: asyncio.Task[None] | None = None
         self._state: GroupState | None = None
         self._view = GroupView(0.0, ())
         self._seen = 0.0
@@ -63,9 +67,11 @@ class HubGroup:
 
     async def close(self) -> None:
         """Leave the group."""
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.wait([self._running])
+        tasks = [task for task in (self._running, self._following) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         state, self._state = self._state, None
         if state is not None:
             await state.close()
@@ -149,6 +155,7 @@ class HubGroup:
             try:
                 assert self._state is not None
                 await self._beat(self._state)
+                self._follow_later()
                 self._note("")
             except TabaneError as error:
                 self._note(str(error))
@@ -158,6 +165,7 @@ class HubGroup:
             self._state = await self._open_state()
         key = await self._state.join(self.me)
         await self._beat(self._state)
+        await self._follow(self._view.changes)
         self.key = key
         self._note("")
         log.info("hub %s has joined its group at %s", self.me.id, self.me.address)
@@ -171,6 +179,23 @@ class HubGroup:
             self._look_at(view)
         if lapsed and self.on_lapse is not None:
             await self.on_lapse()
+
+    def _follow_later(self) -> None:
+        """Copy what has changed, beside the heartbeats."""
+        changes = self._view.changes
+        if changes != self._followed and (self._following is None or self._following.done()):
+            self._following = self._loop.create_task(self._followed_to(changes))
+
+    async def _followed_to(self, changes: int) -> None:
+        try:
+            await self._follow(changes)
+        except TabaneError as error:
+            self._note(str(error))
+
+    async def _follow(self, changes: int) -> None:
+        if self.follow is not None:
+            await self.follow()
+        self._followed = changes
 
     def _look_at(self, view: GroupView) -> None:
         self._view = view

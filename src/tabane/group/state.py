@@ -52,10 +52,14 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """The hubs of a group at one moment. ``now`` is in seconds since 1970, by the shared clock."""
+    """The hubs of a group at one moment. ``now`` is in seconds since 1970, by the shared clock.
+
+    ``changes`` is the number of the last change of what all hubs follow, such as API keys.
+    """
 
     now: float
     members: tuple[GroupMember, ...]
+    changes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

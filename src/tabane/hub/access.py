@@ -120,6 +120,10 @@ class HubAccess:
         except TabaneError as error:
             return {"keys_problem": error.text(lang)}
 
+    async def follow_keys(self) -> None:
+        """Copy the API keys that other hubs of the group have changed. Raises StoreError."""
+        await self.keys.follow()
+
     async def close(self) -> None:
         if "keys" in self.__dict__:
             await self.keys.close()

@@ -39,6 +39,15 @@ CREATE TABLE IF NOT EXISTS hub_session (
   digest text PRIMARY KEY, hub text NOT NULL, owner text NOT NULL, mode text NOT NULL,
   messages bytea NOT NULL);
 CREATE INDEX IF NOT EXISTS hub_session_hub ON hub_session (hub);
+CREATE TABLE IF NOT EXISTS hub_counter (
+  one boolean PRIMARY KEY DEFAULT true CHECK (one), last bigint NOT NULL);
+INSERT INTO hub_counter (last) VALUES (0) ON CONFLICT DO NOTHING;
+CREATE TABLE IF NOT EXISTS hub_key (
+  id text PRIMARY KEY, hash bytea NOT NULL, name text NOT NULL, allow text NOT NULL, deny text NOT NULL,
+  read_only boolean NOT NULL, profile text NOT NULL, tier text NOT NULL,
+  created float8 NOT NULL, expires float8, used float8, revoked float8, number bigint NOT NULL);
+CREATE UNIQUE INDEX IF NOT EXISTS hub_key_name ON hub_key (name) WHERE revoked IS NULL;
+CREATE INDEX IF NOT EXISTS hub_key_number ON hub_key (number);
 """
 _MAKE_KEY = "INSERT INTO hub_group (key) VALUES (%s) ON CONFLICT DO NOTHING"
 _FORGET = f"DELETE FROM hub_member WHERE heartbeat < clock_timestamp() - interval '{REMEMBERED} seconds'"
@@ -52,7 +61,7 @@ _MEMBERS = f"""
 SELECT id, mark, address, version, state, extract(epoch FROM clock_timestamp() - heartbeat)::float8
 FROM hub_member ORDER BY heartbeat DESC LIMIT {MOST_MEMBERS}
 """
-_NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
+_NOW = "SELECT extract(epoch FROM clock_timestamp())::float8, last FROM hub_counter"
 _KEEP = """
 INSERT INTO hub_session (digest, hub, owner, mode, messages) VALUES (%s, %s, %s, %s, %s)
 ON CONFLICT (digest) DO UPDATE SET messages = EXCLUDED.messages WHERE hub_session.hub = EXCLUDED.hub
@@ -85,7 +94,7 @@ class GroupTables:
             assert found is not None
             return bytes(found[0])
 
-        return await self._write(joining)
+        return await self.write(joining)
 
     async def beat(self, me: GroupMember) -> GroupView:
         def beating(connection: psycopg.Connection) -> GroupView:
@@ -93,9 +102,9 @@ class GroupTables:
             rows = connection.execute(_MEMBERS).fetchall()
             now = connection.execute(_NOW).fetchone()
             assert now is not None
-            return GroupView(now[0], tuple(GroupMember(*row) for row in rows))
+            return GroupView(now[0], tuple(GroupMember(*row) for row in rows), now[1])
 
-        return await self._write(beating)
+        return await self.write(beating)
 
     async def keep_session(self, session: StoredSession) -> None:
         packed = msgspec.msgpack.encode(session.messages)
@@ -103,11 +112,11 @@ class GroupTables:
             await self.drop_session(session.digest, session.hub)
             return
         row = (session.digest, session.hub, session.owner, session.mode, packed)
-        await self._write(lambda connection: _none(connection.execute(_KEEP, row)))
+        await self.write(lambda connection: _none(connection.execute(_KEEP, row)))
 
     async def drop_session(self, digest: str, hub: str) -> None:
         statement = "DELETE FROM hub_session WHERE digest = %s AND hub = %s"
-        await self._write(lambda connection: _none(connection.execute(statement, (digest, hub))))
+        await self.write(lambda connection: _none(connection.execute(statement, (digest, hub))))
 
     async def claim_session(self, digest: str, hub: str) -> StoredSession | None:
         def claiming(connection: psycopg.Connection) -> StoredSession | None:
@@ -118,7 +127,7 @@ class GroupTables:
             messages = msgspec.msgpack.decode(found[4], type=tuple[bytes, ...])
             return StoredSession(found[0], found[1], found[2], found[3], messages)
 
-        return await self._write(claiming)
+        return await self.write(claiming)
 
     async def lost_sessions(self, digests: list[str], hub: str) -> list[str]:
         return await self._database.read(
@@ -128,7 +137,12 @@ class GroupTables:
     async def close(self) -> None:
         await asyncio.to_thread(self._writing.close)
 
-    async def _write(self, work: Callable[[psycopg.Connection], T]) -> T:
+    async def read(self, work: Callable[[psycopg.Connection], T]) -> T:
+        """Run work in a transaction that sees one moment. Raises StoreError."""
+        return await self._database.read(work)
+
+    async def write(self, work: Callable[[psycopg.Connection], T]) -> T:
+        """Run work in a transaction of its own. Raises StoreError."""
         answer = self._writing.submit(CommitJob(work, ALONE))
         found: T = await asyncio.shield(asyncio.wrap_future(answer))
         return found

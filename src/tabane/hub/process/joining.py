@@ -32,7 +32,12 @@ def group_of(hub: Hub) -> HubGroup | None:
     async def open_state() -> GroupState:
         database = await hub.stores.database()
         from tabane.postgres.group_tables import GroupTables
+        from tabane.postgres.shared_keys import PostgresKeys
 
-        return GroupTables(database)
+        tables = GroupTables(database)
+        hub.access.keys.shared = PostgresKeys(tables)
+        return tables
 
-    return HubGroup(hub.loop, address, mark, this_build().name, open_state)
+    group = HubGroup(hub.loop, address, mark, this_build().name, open_state)
+    group.follow = hub.access.follow_keys
+    return group
