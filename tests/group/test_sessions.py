@@ -89,7 +89,13 @@ def test_a_hub_that_leaves_hands_its_sessions_over(tmp_path: Path, postgres: Pos
         async with hubs_in_group(tmp_path, postgres, "leaving", SERVERS) as group:
             first, second = group.hubs
             here, there = await first.peer(), await second.peer()
-            session = await first.session(here)
+            session, asked = await first.session(here), await first.session(here, sampling={})
+            asking = await first.peer()
+            await asking.begin(
+                call("c__ask", 9, method="sampling/createMessage", params={"messages": [], "maxTokens": 1}),
+                **asked,
+            )
+            question = await asking.message()
             await group.group(0).announce("draining")
             assert (await here.get("/readyz")).status == 503
             assert (await here.post(request("ping", number=2), **session)).status == 200
@@ -97,9 +103,14 @@ def test_a_hub_that_leaves_hands_its_sessions_over(tmp_path: Path, postgres: Pos
             # Whatever comes to it is answered by the other one, which takes the session.
             assert (await here.post(request("ping", number=3), **session)).json["result"] == {}
             assert (await there.post(request("ping", number=4), **session)).json["result"] == {}
-            assert [len(hub.hub.sessions) for hub in group.hubs] == [1, 1]
+            # An answer goes to the hub that has asked, whose calls still run.
+            said = {"role": "assistant", "content": {"type": "text", "text": "42"}, "model": "m"}
+            reply = {"jsonrpc": "2.0", "id": question["id"], "result": said}
+            assert (await there.post(reply, **asked)).status == 202
+            assert "42" in str((await asking.message())["result"])
+            assert [len(hub.hub.sessions) for hub in group.hubs] == [2, 1]
             begun = await first.session(here)
             assert (await there.post(request("ping", number=2), **begun)).status == 200
-            assert [len(hub.hub.sessions) for hub in group.hubs] == [1, 2]
+            assert [len(hub.hub.sessions) for hub in group.hubs] == [2, 2]
 
     run(scenario)

@@ -48,6 +48,8 @@ class HubGroup:
         self.on_lapse: Callable[[], Awaitable[None]] | None = None
         self.follow: Callable[[], Awaitable[None]] | None = None
         """Copies what was changed elsewhere, such as API keys. This hub joins when it has all of it."""
+        self.tidy: Callable[[], Awaitable[None]] | None = None
+        """Called after heartbeats: gives back what this hub has of the shared state and does not use."""
         self._followed = -1
         self._following: asyncio.Task[None] | None = None
         self._state: GroupState | None = None
@@ -182,13 +184,15 @@ class HubGroup:
 
     def _follow_later(self) -> None:
         """Copy what has changed, beside the heartbeats."""
-        changes = self._view.changes
-        if changes != self._followed and (self._following is None or self._following.done()):
-            self._following = self._loop.create_task(self._followed_to(changes))
+        if self._following is None or self._following.done():
+            self._following = self._loop.create_task(self._followed_to(self._view.changes))
 
     async def _followed_to(self, changes: int) -> None:
         try:
-            await self._follow(changes)
+            if changes != self._followed:
+                await self._follow(changes)
+            if self.tidy is not None:
+                await self.tidy()
         except TabaneError as error:
             self._note(str(error))
 

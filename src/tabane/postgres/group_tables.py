@@ -42,6 +42,7 @@ CREATE INDEX IF NOT EXISTS hub_session_hub ON hub_session (hub);
 CREATE TABLE IF NOT EXISTS hub_counter (
   one boolean PRIMARY KEY DEFAULT true CHECK (one), last bigint NOT NULL);
 INSERT INTO hub_counter (last) VALUES (0) ON CONFLICT DO NOTHING;
+CREATE UNLOGGED TABLE IF NOT EXISTS hub_bucket (name text PRIMARY KEY, full_at float8 NOT NULL);
 CREATE TABLE IF NOT EXISTS hub_key (
   id text PRIMARY KEY, hash bytea NOT NULL, name text NOT NULL, allow text NOT NULL, deny text NOT NULL,
   read_only boolean NOT NULL, profile text NOT NULL, tier text NOT NULL,
@@ -52,6 +53,7 @@ CREATE INDEX IF NOT EXISTS hub_key_number ON hub_key (number);
 _MAKE_KEY = "INSERT INTO hub_group (key) VALUES (%s) ON CONFLICT DO NOTHING"
 _FORGET = f"DELETE FROM hub_member WHERE heartbeat < clock_timestamp() - interval '{REMEMBERED} seconds'"
 _FORGET_SESSIONS = "DELETE FROM hub_session WHERE hub NOT IN (SELECT id FROM hub_member)"
+_FORGET_BUCKETS = "DELETE FROM hub_bucket WHERE full_at < extract(epoch FROM clock_timestamp())"
 _BEAT = """
 INSERT INTO hub_member (id, mark, address, version, state, heartbeat)
 VALUES (%s, %s, %s, %s, %s, clock_timestamp())
@@ -89,6 +91,7 @@ class GroupTables:
             connection.execute(_MAKE_KEY, (os.urandom(KEY_BYTES),))
             connection.execute(_FORGET)
             connection.execute(_FORGET_SESSIONS)
+            connection.execute(_FORGET_BUCKETS)
             connection.execute(_BEAT, _row(me))
             found = connection.execute("SELECT key FROM hub_group").fetchone()
             assert found is not None

@@ -294,7 +294,8 @@ class HttpApp:
         return session
 
     def _refuse_if_draining(self, frame: JsonRpcFrame | None) -> None:
-        if self._draining():
+        """Raise RefusedRequest if the hub ends. An answer to a question of a running call is still taken."""
+        if self._draining() and (frame is None or frame.method is not UNSET):
             request_id = None if frame is None or frame.id is UNSET else bytes(frame.id)
             text = "The hub is stopping. Send the request again in a moment."
             raise refusal(

@@ -27,7 +27,7 @@ from tabane.group.signatures import (
 )
 from tabane.group.state import LARGEST_SESSION, GroupMember, StoredSession
 from tabane.hub.http.gate import HttpGate
-from tabane.hub.http.group_client import FORWARDED, MOVED, GroupClient, signed_headers
+from tabane.hub.http.group_client import FORWARDED, MOVED, GroupClient, Outcome, signed_headers
 from tabane.hub.http.legacy import ResumableSession
 from tabane.hub.http.request import HttpReply, HttpRequest, RefusedRequest, refusal
 from tabane.hub.http.sessions import HttpSessions
@@ -147,24 +147,26 @@ class GroupRouting:
         hub = hub_of_session(group.key, name)
         if hub is None:
             return False  # it is refused as one that does not exist
-        if group.me.state == "leaving":
+        follows = _follows_a_call(frame)
+        if group.me.state == "leaving" and not (follows and name in self._sessions):
             if request.forwarded:
                 raise _moved()
             return await self._hands_on(request, body)
         until = asyncio.get_running_loop().time() + PATIENCE
         while name not in self._sessions:
             member = group.member(self._moved.get(name, hub))
-            if member is not None and member.id != group.me.id and member.serves:
+            outcome: Outcome = "moved"
+            if member is not None and member.id != group.me.id and (member.serves or follows):
                 if request.forwarded:
                     raise _moved()
                 outcome = await self._client.pass_on(request, member, body)
-                if outcome == "answered":
-                    return True
-                if outcome == "unreachable":
-                    await self._wait(until)
-                    continue
-            if not await self._claims(request, name, frame):
+            if outcome == "answered":
+                return True
+            if outcome == "moved" and not await self._claims(request, name, frame):
                 return False
+            if outcome == "unreachable" or (member is not None and self._moved.get(name, hub) == member.id):
+                await self._wait(until)
+                follows = False
         return False
 
     async def _claims(self, request: HttpRequest, name: str, frame: JsonRpcFrame | None) -> bool:
@@ -277,6 +279,11 @@ async def _written(work: Coroutine[Any, Any, None]) -> None:
         await work
     except StoreError as error:
         log.warning("a session is not known to the other hubs: %s", error)
+
+
+def _follows_a_call(frame: JsonRpcFrame | None) -> bool:
+    """Return whether a message belongs to a call that runs: an answer to its question, or its end."""
+    return frame is not None and (frame.method is UNSET or frame.method == "notifications/cancelled")
 
 
 def _may_go_on(request: HttpRequest, frame: JsonRpcFrame | None) -> bool:

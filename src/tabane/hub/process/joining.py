@@ -33,11 +33,12 @@ def group_of(hub: Hub) -> HubGroup | None:
         database = await hub.stores.database()
         from tabane.postgres.group_tables import GroupTables
         from tabane.postgres.shared_keys import PostgresKeys
+        from tabane.postgres.shared_tokens import PostgresTokens
 
         tables = GroupTables(database)
-        hub.access.keys.shared = PostgresKeys(tables)
+        hub.access.share(PostgresKeys(tables), PostgresTokens(tables))
         return tables
 
     group = HubGroup(hub.loop, address, mark, this_build().name, open_state)
-    group.follow = hub.access.follow_keys
+    group.follow, group.tidy = hub.access.follow, hub.access.tidy
     return group
