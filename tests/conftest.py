@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.harness.postgres_server import PostgresServer
 
 # A machine that is busy with other things is no fault of what is tested, and the contract of the engine is
 # meant to be run by several classes.
@@ -68,3 +72,12 @@ def node_tools() -> Path:
     if missing := [name for name in NODE_TOOLS if not (folder / name).exists()]:
         absent(f"{', '.join(missing)} (make node)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """One PostgreSQL for all tests of a process."""
+    from tests.harness.postgres_server import postgres_server  # few tests need one
+
+    with postgres_server() as server:
+        yield server

@@ -224,6 +224,7 @@ _LABELS = {
     "home": say("home"),
     "servers_file": say("servers file"),
     "engine": say("database"),
+    "group": say("hubs of the group"),
     "socket": say("socket"),
     "http": say("MCP over HTTP"),
     "http_token": say("token file for HTTP"),
@@ -266,6 +267,8 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
     report["status"] = TableState(report["status"])
     if "engine" in report:
         report["engine"] = _database(report["engine"])
+    if "group" in report:
+        report["group"] = _group(report["group"])
     report["projects_offered"] = "\n".join(map(_offered, report.get("projects_offered", ())))
     terminal.pairs(
         (_LABELS.get(name, name.replace("_", " ")), value)
@@ -286,6 +289,25 @@ def _database(found: dict[str, Any]) -> str:
         return str(found["error"])
     place = f"{found['path']} ({found['server']}, pgvector {found['pgvector']})"
     return "\n".join([place, *map(_index, found.get("indexes", ()))])
+
+
+def _group(found: dict[str, Any]) -> str:
+    """Return the hubs of the group, one a line, and why it cannot be reached."""
+    states = {"ready": say("ready"), "draining": say("draining"), "leaving": say("leaving")}
+    lines = [
+        text(
+            say("{address} ({version}, {state}), this hub", **_member(each, states))
+            if each["this"]
+            else say("{address} ({version}, {state})", **_member(each, states))
+        )
+        for each in found["hubs"]
+    ]
+    return "\n".join([*lines, *filter(None, [found["problem"]])])
+
+
+def _member(found: dict[str, Any], states: dict[str, Message]) -> dict[str, Any]:
+    state = states.get(found["state"], found["state"])
+    return {"address": found["address"], "version": found["version"], "state": state}
 
 
 def _index(found: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
+    from tabane.postgres.database import PostgresDatabase
     from tabane.search.engine import Collection as SearchableCollection
     from tabane.search.records import Shape
     from tabane.store.store import Store
@@ -73,6 +74,11 @@ class Stores:
         if self._postgres is not None and self._is_shared(domain):
             return self._postgres.is_open(domain)
         return domain in self._open
+
+    async def database(self) -> PostgresDatabase:
+        """Return the database that the setting engine names. There is one. Raises StoreError."""
+        assert self._postgres is not None
+        return await self._postgres.database()
 
     async def report(self) -> dict[str, Any]:
         """Return the database, its versions and state; nothing if files hold everything."""
