@@ -23,7 +23,7 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import tabane.__main__
@@ -135,14 +135,14 @@ def _become(told: Mapping[str, Any], fds: list[int]) -> NoReturn:
         os._exit(status)
 
 
-def _execute(path: str, arguments: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+def _execute(path: Any, argv: Any, env: Any) -> NoReturn:
     """Become the hub that would be executed: everything else about its process is done already."""
     head = [sys.executable, "-P", "-m", "tabane", COMMAND]
-    if path != sys.executable or list(arguments[: len(head)]) != head:
-        _EXECUTE(path, arguments, environment)
+    if path != sys.executable or list(argv[: len(head)]) != head:
+        _EXECUTE(path, argv, env)
     os.environ.clear()
-    os.environ.update(environment)
-    sys.argv[:] = [_PROGRAM, *arguments[len(head) - 1 :]]
+    os.environ.update(env)
+    sys.argv[:] = [_PROGRAM, *argv[len(head) - 1 :]]
     _open_streams()
     os._exit(_run())
 

@@ -51,7 +51,7 @@ class Outcome:
 class Home:
     """The files of one user: all lie under ``folder``. No hub runs until a command starts one."""
 
-    forks_hub = False
+    forks_hub = True
     """Whether a hub may be a fork, whose command line says nothing: see tests/harness/forked_commands.py."""
 
     def __init__(self, folder: Path, name: str = "tabane", *, made: bool = True) -> None:
