@@ -2,7 +2,8 @@
 
 ``python -m tests.harness.command_forker DESCRIPTOR`` reads requests from that socket. Each comes with four
 descriptors: the standard streams of the command, and a pipe for its exit status. What a test sees is a
-process as ``python -m tabane`` would be, without the time that Python needs to start and to import.
+process as ``python -m tabane`` would be, without the time that Python needs to start and to import. A hub
+that such a command starts is a fork of it, too, if the request allows that.
 """
 
 from __future__ import annotations
@@ -26,29 +27,29 @@ from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import tabane.__main__
-import tabane.cli
+from tabane.hub.local.launch import COMMAND
 
 MOST = 1 << 20
 """Bytes of a request."""
 
-_ALSO = (
-    "json",
-    "socket",
-    "tabane.gateway.servers.configuration",
-    "tabane.hub.local.client",
-    "tabane.settings",
+_ROOMS = (
+    *("tabane.cli", "tabane.hub.doctor", "tabane.gateway", "tabane.documents", "tabane.posts"),
+    *("tabane.store", "tabane.store.lexical", "tabane.store.vectors"),
 )
-"""Modules that many commands import on first use."""
+_ALSO = ("numpy", "tabane.hub.local.client", "tabane.hub.process.serve", "tantivy")
+"""Packages whose modules commands and hubs import on first use, and further modules."""
 
 _PROGRAM = tabane.__main__.__file__
+_EXECUTE = os.execve
 _ENCODING, _ERRORS = sys.stdout.encoding, sys.stdout.errors
 
 
 def prepare() -> None:
-    """Import what commands need, except commands that need much themselves."""
-    for found in pkgutil.iter_modules(tabane.cli.__path__, "tabane.cli."):
-        if not found.ispkg:
-            importlib.import_module(found.name)
+    """Import what commands and hubs need."""
+    for room in _ROOMS:
+        for found in pkgutil.iter_modules(importlib.import_module(room).__path__, f"{room}."):
+            if not found.ispkg and not found.name.endswith("__main__"):
+                importlib.import_module(found.name)
     for name in _ALSO:
         importlib.import_module(name)
     gc.collect()
@@ -125,11 +126,25 @@ def _become(told: Mapping[str, Any], fds: list[int]) -> NoReturn:
         os.chdir(told["folder"])
         sys.argv[:] = [_PROGRAM, *told["arguments"]]
         _open_streams()
+        if told["forks_hub"]:
+            os.execve = _execute
         status = _run()
     except BaseException:
         traceback.print_exc()
     finally:
         os._exit(status)
+
+
+def _execute(path: Any, argv: Any, env: Any) -> NoReturn:
+    """Become the hub that would be executed: everything else about its process is done already."""
+    head = [sys.executable, "-P", "-m", "tabane", COMMAND]
+    if path != sys.executable or list(argv[: len(head)]) != head:
+        _EXECUTE(path, argv, env)
+    os.environ.clear()
+    os.environ.update(env)
+    sys.argv[:] = [_PROGRAM, *argv[len(head) - 1 :]]
+    _open_streams()
+    os._exit(_run())
 
 
 def _open_streams() -> None:

@@ -18,10 +18,11 @@ import time
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
-_OWN = ("PYTHON", "LC_", "LD_", "DYLD_", "MALLOC_", "TZ")
-"""Beginnings of variables that an interpreter reads when it starts."""
+_OWN = ("PYTHON", "LC_", "LD_", "MALLOC_", "TZ", "TABANE_LANG")
+"""Beginnings of variables that an interpreter, or a command, reads when it starts and imports."""
 
 _LANG = "C.UTF-8"
 _PIECE = 1 << 16
@@ -35,13 +36,26 @@ def can_be_forked(environment: Mapping[str, str]) -> bool:
 
 
 def run_forked(
-    arguments: Sequence[str], stdin: bytes, environment: Mapping[str, str], folder: Path, limit: float
+    arguments: Sequence[str],
+    stdin: bytes,
+    environment: Mapping[str, str],
+    folder: Path,
+    limit: float,
+    *,
+    forks_hub: bool,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run `tabane ARGUMENTS` as :func:`subprocess.run` does, with its outputs captured.
 
-    Raises subprocess.TimeoutExpired.
+    ``forks_hub``: a hub that the command starts is forked, too. Its command line and the environment in
+    ``/proc`` are not those of a hub. Raises subprocess.TimeoutExpired.
     """
-    return _forker().run(arguments, stdin, environment, folder, limit)
+    told = {
+        "arguments": list(arguments),
+        "environment": dict(environment),
+        "folder": str(folder),
+        "forks_hub": forks_hub,
+    }
+    return _forker().run(told, stdin, limit)
 
 
 @cache
@@ -63,25 +77,17 @@ class CommandForker:
                 pass_fds=[theirs.fileno()],
             )
 
-    def run(
-        self,
-        arguments: Sequence[str],
-        stdin: bytes,
-        environment: Mapping[str, str],
-        folder: Path,
-        limit: float,
-    ) -> subprocess.CompletedProcess[bytes]:
+    def run(self, told: Mapping[str, Any], stdin: bytes, limit: float) -> subprocess.CompletedProcess[bytes]:
         pipes = [os.pipe() for _ in range(4)]
         (in_read, in_write), *outputs = pipes
         given = [in_read, *(write for _, write in outputs)]
-        told = {"arguments": list(arguments), "environment": dict(environment), "folder": str(folder)}
         try:
             socket.send_fds(self._control, [json.dumps(told).encode()], given)
         finally:
             for descriptor in given:
                 os.close(descriptor)
         streams = _Streams(in_write, stdin, [read for read, _ in outputs])
-        command = ["tabane", *arguments]
+        command = ["tabane", *told["arguments"]]
         out, err, report = streams.exchanged(command, limit)
         return subprocess.CompletedProcess(command, int(report.split()[1]), out, err)
 

@@ -51,6 +51,9 @@ class Outcome:
 class Home:
     """The files of one user: all lie under ``folder``. No hub runs until a command starts one."""
 
+    forks_hub = True
+    """Whether a hub may be a fork, whose command line says nothing: see tests/harness/forked_commands.py."""
+
     def __init__(self, folder: Path, name: str = "tabane", *, made: bool = True) -> None:
         self.folder = folder
         self.tabane = folder / name
@@ -96,7 +99,7 @@ class Home:
         """Run `tabane ARGUMENTS` with its outputs piped: in a fresh interpreter if ``python`` starts one."""
         variables, folder = {**self.environment, **(environment or {})}, cwd or self.folder
         if python is None and can_be_forked(variables):
-            done = run_forked(arguments, stdin.encode(), variables, folder, LIMIT)
+            done = run_forked(arguments, stdin.encode(), variables, folder, LIMIT, forks_hub=self.forks_hub)
         else:
             done = subprocess.run(
                 [*(python or (sys.executable,)), "-m", "tabane", *arguments],
