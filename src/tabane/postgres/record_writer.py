@@ -14,6 +14,7 @@ import psycopg
 from psycopg import sql
 
 from tabane.engines.request_checks import check_room_for_space, unlike_space
+from tabane.postgres.change_log import ChangeLog
 from tabane.postgres.collection_state import EPOCH, CollectionRow, StateTable, StoredSpace
 from tabane.postgres.posting_table import PostingTable
 from tabane.postgres.record_table import RecordColumns, digest_of, record_digest
@@ -46,6 +47,7 @@ class RecordWriter:
         self, states: StateTable, records: RecordColumns, postings: PostingTable, shape: Shape
     ) -> None:
         self._states, self._records, self._postings, self._shape = states, records, postings, shape
+        self._log = ChangeLog(states.number)
 
     def vectors(self, space: StoredSpace) -> VectorTable:
         return VectorTable(self._records.number, space.number, space.space.dimension)
@@ -162,6 +164,7 @@ class RecordWriter:
         if not rows:
             return state
         self._records.delete(connection, rows)
+        self._log.removed(connection, state, rows)
         more = {
             each.number: -self.vectors(each).delete(connection, rows) for each in state.spaces if each.vectors
         }
@@ -194,6 +197,7 @@ class RecordWriter:
                 table = self.vectors(found)
                 more[found.number] = len(given) - table.delete(connection, list(given))
                 table.insert(connection, given.items())
+                self._log.attached(connection, state, found.number, given)
         state = state.counted(more)
         self._states.save(connection, state)
         return CollectionWrite(state, deleted=len(live))

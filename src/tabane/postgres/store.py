@@ -12,8 +12,9 @@ import psycopg
 from tabane.engines.input_checks import ALONE
 from tabane.engines.query_plans import LexicalPlanner
 from tabane.engines.text_spaces import RecordAnalyzer
-from tabane.postgres.collection import CollectionTables, PostgresCollection
+from tabane.postgres.collection import PostgresCollection
 from tabane.postgres.collection_state import CollectionRow, StateTable
+from tabane.postgres.collection_tables import CollectionTables
 from tabane.postgres.database import PostgresDatabase
 from tabane.postgres.index_builder import ApproximateIndexBuilder
 from tabane.postgres.migrations import lock
