@@ -33,6 +33,7 @@ from tabane.postgres.database import PostgresDatabase
 from tabane.postgres.filter_conditions import SqlCondition, condition
 from tabane.postgres.index_builder import ApproximateIndexBuilder
 from tabane.postgres.lexical_search import LexicalPage, PostingSearch
+from tabane.postgres.outside_search import OutsideIndex
 from tabane.postgres.record_queries import RecordQueries
 from tabane.postgres.record_writer import CollectionWrite
 from tabane.postgres.vector_queries import SimilarityQueries
@@ -83,12 +84,15 @@ class PostgresCollection:
         indexes: ApproximateIndexBuilder,
         shape: Shape,
         state: CollectionRow,
+        outside: OutsideIndex | None = None,
     ) -> None:
         self._database, self._writing, self._tables = database, writing, tables
         self._indexes = indexes
         self._shape = shape
         self._state = state
+        self._outside = outside
         self.feed = ChangeFeed(database, writing, tables)
+        self.written: Callable[[], None] = lambda: None  # is called after each write
         self._index(state)
 
     @property
@@ -196,6 +200,7 @@ class PostgresCollection:
 
         answer = self._writing.submit(CommitJob(work, rows, committed))
         written: CollectionWrite = await asyncio.shield(asyncio.wrap_future(answer))
+        self.written()
         return written
 
     def _tidy(self, connection: psycopg.Connection) -> None:
@@ -341,8 +346,9 @@ class PostgresCollection:
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         check_bounded("limit", limit, 1, MOST_AT_ONCE)
         check_bounded("offset", offset, 0, DEEPEST_OFFSET)
-        asked, meant = checked_request(query, self.shape), self._filter(where)
-        return await self._compare(lambda asking: asking.nearest(asked, meant, limit, offset))
+        asked, filtered = checked_request(query, self.shape), filters.checked(where, self._shape)
+        meant = self._filter(where)
+        return await self._compare(lambda asking: asking.nearest(asked, filtered, meant, limit, offset))
 
     async def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
         asked, meant = checked_request(query, self.shape), self._filter(where)
@@ -384,7 +390,13 @@ class PostgresCollection:
         return await self._read(
             lambda connection, state: work(
                 SimilarityQueries(
-                    connection, state, tables.writer, tables.records, self._shape, self._indexes
+                    connection,
+                    state,
+                    tables.writer,
+                    tables.records,
+                    self._shape,
+                    self._indexes,
+                    self._outside,
                 )
             )
         )
