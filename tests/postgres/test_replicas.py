@@ -59,7 +59,7 @@ async def replicated(
     try:
         truth = await store.collection(shape)
         feed = PostgresReplicationFeed(truth.feed)
-        yield ReplicatedHome(replicas.replicated("test", truth, feed, url), truth, replicas)
+        yield ReplicatedHome(await replicas.replicated("test", truth, feed, url), truth, replicas)
     finally:
         await replicas.close()
         await store.close()

@@ -153,7 +153,9 @@ class CollectionReplica:
         return self._reached is not None and self._reached >= change
 
     def report(self) -> dict[str, object]:
-        """Return how far the replica is: ``state`` is current, behind, copying or failed."""
+        """Return how far the replica is: ``state`` is current, behind, copying, away or failed."""
+        if self._away and self._reached is not None:
+            return {"state": "away"}
         if self._error is not None:
             return {"state": "failed", "error": str(self._error)}
         position = self._position

@@ -38,37 +38,37 @@ class ReplicatedCollection:
     """The protocols of :mod:`tabane.search.engine` document its methods."""
 
     def __init__(self, truth: Collection, replica: CollectionReplica) -> None:
-        self._truth, self._replica = truth, replica
+        self.truth, self._replica = truth, replica
 
     @property
     def shape(self) -> Shape:
-        return self._truth.shape
+        return self.truth.shape
 
     @property
     def spaces(self) -> tuple[EmbeddingSpace, ...]:
-        return self._truth.spaces
+        return self.truth.spaces
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        return self._truth.capabilities
+        return self.truth.capabilities
 
     @property
     def changes(self) -> int:
-        return max(self._truth.changes, self._replica.newest)
+        return max(self.truth.changes, self._replica.newest)
 
     # What the truth does
 
     async def add_space(self, space: EmbeddingSpace) -> None:
-        await self._changed(self._truth.add_space(space))
+        await self._changed(self.truth.add_space(space))
 
     async def drop_space(self, name: str) -> None:
-        await self._changed(self._truth.drop_space(name))
+        await self._changed(self.truth.drop_space(name))
 
     async def succeed(self, name: str, by: str) -> None:
-        await self._changed(self._truth.succeed(name, by))
+        await self._changed(self.truth.succeed(name, by))
 
     async def upsert(self, records: Sequence[Record], models: Mapping[str, str] | None = None) -> list[bool]:
-        return await self._changed(self._truth.upsert(records, models))
+        return await self._changed(self.truth.upsert(records, models))
 
     async def exchange(
         self,
@@ -76,31 +76,31 @@ class ReplicatedCollection:
         gone: Sequence[str] = (),
         models: Mapping[str, str] | None = None,
     ) -> Exchanged:
-        return await self._changed(self._truth.exchange(records, gone, models))
+        return await self._changed(self.truth.exchange(records, gone, models))
 
     async def delete(self, keys: Sequence[str]) -> int:
-        return await self._changed(self._truth.delete(keys))
+        return await self._changed(self.truth.delete(keys))
 
     async def attach(
         self, vectors: Mapping[int, Mapping[str, bytes]], model: str = "", epoch: int | None = None
     ) -> int:
-        return await self._changed(self._truth.attach(vectors, model, epoch))
+        return await self._changed(self.truth.attach(vectors, model, epoch))
 
     async def get(self, keys: Sequence[str]) -> list[Record | None]:
-        return await self._truth.get(keys)
+        return await self.truth.get(keys)
 
     async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
-        return await self._truth.vectors(keys, space)
+        return await self.truth.vectors(keys, space)
 
     async def lacking(
         self, space: str, after: int = 0, limit: int = 100, where: Filter = EVERYTHING
     ) -> list[StoredRecord]:
-        return await self._truth.lacking(space, after, limit, where)
+        return await self.truth.lacking(space, after, limit, where)
 
     async def waiting(
         self, space: str, where: Filter, newest: str | None = None, skip: int = 0, limit: int = 100
     ) -> list[StoredRecord]:
-        return await self._truth.waiting(space, where, newest, skip, limit)
+        return await self.truth.waiting(space, where, newest, skip, limit)
 
     async def _changed(self, write: Awaitable[T]) -> T:
         done = await write
@@ -160,7 +160,7 @@ class ReplicatedCollection:
                 return await work(local)
             except StoreError as error:
                 self._failed(error)
-        return await work(self._truth)
+        return await work(self.truth)
 
     async def _blocks(self, work: Callable[[Collection], AsyncIterator[T]]) -> AsyncIterator[T]:
         """Yield the blocks of the replica. If it fails before the first one, the truth's."""
@@ -176,7 +176,7 @@ class ReplicatedCollection:
                 if begun:
                     raise
                 self._failed(error)
-        async for block in work(self._truth):
+        async for block in work(self.truth):
             yield block
 
     def _failed(self, error: StoreError) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tabane.settings.files import private_folder
 
@@ -60,48 +61,63 @@ class ReplicaFiles:
             await store.close()
 
 
+class OpenReplica(NamedTuple):
+    """A replica, its files, and the collection that is read from it."""
+
+    replica: CollectionReplica
+    files: ReplicaFiles
+    collection: ReplicatedCollection
+
+    async def close(self) -> None:
+        await self.replica.close()
+        await self.files.close()
+
+
 class Replicas:
-    """The replicas of a hub, each made with the first use of its collection."""
+    """The replicas of a hub, each made with the first use of its collection.
+
+    ``patience``: seconds that a request waits for the last changes, if not the usual ones.
+    """
 
     def __init__(self, home: Path, patience: float | None = None) -> None:
         self._folder, self._patience = home / FOLDER, patience
-        self._open: dict[tuple[str, str], tuple[CollectionReplica, ReplicaFiles]] = {}
-        self._known: dict[tuple[str, str], ReplicatedCollection] = {}
+        self._open: dict[tuple[str, str], OpenReplica] = {}
 
-    def replicated(
+    async def replicated(
         self, domain: str, truth: Collection, feed: ReplicationFeed, source: str
     ) -> ReplicatedCollection:
-        """Return the collection, read from its replica. ``source`` names the collection in its database."""
-        from dataclasses import replace
+        """Return the collection, read from its replica. ``source`` names the collection and its database."""
+        place = (domain, truth.shape.name)
+        found = self._open.get(place)
+        if found is not None and found.collection.truth is truth:
+            return found.collection
+        if found is not None:  # its shape has changed
+            del self._open[place]
+            await found.close()
+        opened = self._open[place] = self._opened(f"{domain}-{truth.shape.name}", truth, feed, source)
+        opened.replica.start()
+        return opened.collection
 
+    def _opened(self, name: str, truth: Collection, feed: ReplicationFeed, source: str) -> OpenReplica:
         from tabane.engines.collection_replica import PATIENCE, CollectionReplica
         from tabane.engines.replica_mark import ReplicaMarkFile
         from tabane.engines.replicated_collection import ReplicatedCollection
 
-        shape = truth.shape
-        place = (domain, shape.name)
-        if place not in self._known:
-            name = f"{domain}-{shape.name}"
-            files = ReplicaFiles(self._folder, name, replace(shape, spaces=()))
-            patience = PATIENCE if self._patience is None else self._patience
-            marks = ReplicaMarkFile(self._folder / f"{name}.mark")
-            replica = CollectionReplica(source, feed, files, marks, patience)
-            replica.start()
-            self._open[place] = (replica, files)
-            self._known[place] = ReplicatedCollection(truth, replica)
-        return self._known[place]
+        files = ReplicaFiles(self._folder, name, replace(truth.shape, spaces=()))
+        marks = ReplicaMarkFile(self._folder / f"{name}.mark")
+        patience = PATIENCE if self._patience is None else self._patience
+        replica = CollectionReplica(source, feed, files, marks, patience)
+        return OpenReplica(replica, files, ReplicatedCollection(truth, replica))
 
     def report(self) -> list[dict[str, Any]]:
         """Return the state of each replica that was used."""
         return [
-            {"domain": domain, "collection": name, **replica.report()}
-            for (domain, name), (replica, _) in self._open.items()
+            {"domain": domain, "collection": name, **each.replica.report()}
+            for (domain, name), each in self._open.items()
         ]
 
     async def close(self) -> None:
         """End following, and close the files. A second call does nothing."""
         replicas, self._open = self._open, {}
-        self._known.clear()
-        for replica, files in replicas.values():
-            await replica.close()
-            await files.close()
+        for each in replicas.values():
+            await each.close()

@@ -92,6 +92,13 @@ class Settings:
             "0: no index, all searches are exact."
         ),
     )
+    local_replica: bool = option.switch(
+        False,
+        say(
+            "Whether this hub keeps a copy of what the database of engine contains, in home/replica, and "
+            "searches that. The copy follows each change. It may be deleted while the hub is stopped."
+        ),
+    )
     registry_url: str = option.text(
         "https://registry.modelcontextprotocol.io",
         say(
