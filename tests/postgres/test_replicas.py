@@ -12,6 +12,7 @@ import pytest
 from tabane.engines.replicated_collection import ReplicatedCollection
 from tabane.errors import StoreError
 from tabane.hub.replicas import Replicas
+from tabane.postgres.change_probe import ChangeProbe
 from tabane.postgres.collection import PostgresCollection
 from tabane.postgres.database import PostgresDatabase
 from tabane.postgres.engine_url import parsed
@@ -56,12 +57,14 @@ async def replicated(
 ) -> AsyncIterator[ReplicatedHome]:
     database = await PostgresDatabase.open(parsed(url))
     store, replicas = PostgresStore(database, "test", None), Replicas(home, patience)
+    probe = ChangeProbe(database)
     try:
         truth = await store.collection(shape)
-        feed = PostgresReplicationFeed(truth.feed)
+        feed = PostgresReplicationFeed(truth.feed, probe)
         yield ReplicatedHome(await replicas.replicated("test", truth, feed, url), truth, replicas)
     finally:
         await replicas.close()
+        await probe.close()
         await store.close()
         await database.close()
 
@@ -173,6 +176,7 @@ def test_a_replica_goes_on_where_it_was(postgres: PostgresServer, tmp_path: Path
 
     async def first(home: ReplicatedHome) -> None:
         await home.collection.upsert([record(f"k{number}") for number in range(10)])
+        await home.settled()
         assert await home.collection.count(EVERYTHING) == 10
 
     async def elsewhere(home: ReplicatedHome) -> None:
@@ -201,6 +205,7 @@ def test_a_replica_that_does_not_fit_is_copied_anew(
 
     async def first(home: ReplicatedHome) -> None:
         await home.collection.upsert([record(f"k{number}") for number in range(10)])
+        await home.settled()
         assert await home.collection.count(EVERYTHING) == 10
 
     async def again(home: ReplicatedHome) -> None:

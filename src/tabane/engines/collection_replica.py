@@ -103,6 +103,12 @@ class CollectionReplica:
         """Look for changes now."""
         self._wanted.set()
 
+    def written(self) -> None:
+        """Look for the change that the truth has just acknowledged, so it is not away."""
+        if self._away:
+            self._away, self._question = False, None
+        self.wake()
+
     async def current(self) -> Collection | None:
         """Return the replica if it has all changes that were committed before; None if it has not by now.
 

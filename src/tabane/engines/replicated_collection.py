@@ -104,7 +104,7 @@ class ReplicatedCollection:
 
     async def _changed(self, write: Awaitable[T]) -> T:
         done = await write
-        self._replica.wake()
+        self._replica.written()
         return done
 
     # What the replica answers

@@ -18,6 +18,7 @@ from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
+    from tabane.postgres.change_probe import ChangeProbe
     from tabane.search.engine import Collection as SearchableCollection
     from tabane.search.records import Shape
     from tabane.store.store import Store
@@ -58,6 +59,7 @@ class Stores:
     ) -> None:
         self._folder, self._shapes = home / FOLDER, shapes
         self._postgres, self._own, self._replicas = postgres, own, replicas
+        self._probe: ChangeProbe | None = None
         self._open: dict[str, Store] = {}
         self._opening = asyncio.Lock()
 
@@ -73,10 +75,13 @@ class Stores:
         truth = await store.collection(shape)
         if self._replicas is None:
             return truth
+        from tabane.postgres.change_probe import ChangeProbe
         from tabane.postgres.replication_feed import PostgresReplicationFeed
 
+        self._probe = self._probe or ChangeProbe(store.database)
+        feed = PostgresReplicationFeed(truth.feed, self._probe)
         source = f"{shape.name} in {store.database.place}, schema {store.database.schema}"
-        return await self._replicas.replicated(domain, truth, PostgresReplicationFeed(truth.feed), source)
+        return await self._replicas.replicated(domain, truth, feed, source)
 
     def holds(self, domain: str) -> bool:
         """Return whether anything of that domain was ever stored. Of a database, that is not known."""
@@ -141,6 +146,8 @@ class Stores:
         """Close every store; what was acknowledged is on disk already."""
         if self._replicas is not None:
             await self._replicas.close()
+        if self._probe is not None:
+            await self._probe.close()
         if self._postgres is not None:
             await self._postgres.close()
         stores, self._open = self._open, {}

@@ -16,7 +16,7 @@ import psycopg
 
 from tabane.engines.input_checks import ALONE
 from tabane.postgres.change_log import FeedPosition
-from tabane.postgres.collection_state import CollectionRow, StoredSpace
+from tabane.postgres.collection_state import CollectionRow, StateTable, StoredSpace
 from tabane.postgres.collection_tables import CollectionTables
 from tabane.postgres.database import PostgresDatabase
 from tabane.postgres.write_thread import CommitJob, CommitThread
@@ -65,9 +65,10 @@ class ChangeFeed:
         """Return how far the follower is; None if it is unknown, or was too far behind."""
         return await self._database.read(lambda connection: self._tables.log.position(connection, follower))
 
-    async def newest(self) -> int:
-        """Return the number of the last committed change."""
-        return await self._database.read(self._tables.states.last_change)
+    @property
+    def states(self) -> StateTable:
+        """Return the table with the number of the last change."""
+        return self._tables.states
 
     async def after(self, follower: str, position: FeedPosition, most: int) -> ChangeBatch | None:
         """Return what changed behind a position: about ``most`` records and removed rows.

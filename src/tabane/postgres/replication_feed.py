@@ -5,16 +5,17 @@ from __future__ import annotations
 from tabane.engines.replication import ChangedRecords, NumberedSpace, ReplicaPosition
 from tabane.postgres.change_feed import ChangeFeed
 from tabane.postgres.change_log import FeedPosition
+from tabane.postgres.change_probe import ChangeProbe
 
 
 class PostgresReplicationFeed:
     """Gives out the changes of one collection."""
 
-    def __init__(self, feed: ChangeFeed) -> None:
-        self._feed = feed
+    def __init__(self, feed: ChangeFeed, probe: ChangeProbe) -> None:
+        self._feed, self._probe = feed, probe
 
     async def newest(self) -> int:
-        return await self._feed.newest()
+        return await self._probe.newest(self._feed.states)
 
     async def join(self, name: str) -> ReplicaPosition:
         return _given(await self._feed.join(name))
