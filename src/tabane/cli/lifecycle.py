@@ -288,7 +288,34 @@ def _database(found: dict[str, Any]) -> str:
     if found["state"] != "ok":
         return str(found["error"])
     place = f"{found['path']} ({found['server']}, pgvector {found['pgvector']})"
-    return "\n".join([place, *map(_index, found.get("indexes", ()))])
+    return "\n".join(
+        [place, *map(_index, found.get("indexes", ())), *map(_replica, found.get("replicas", ()))]
+    )
+
+
+def _replica(found: dict[str, Any]) -> str:
+    """Return the state of one replica."""
+    name = found["collection"]
+    template = {
+        "current": say("replica of {name}: up to date", name=name),
+        "behind": say(
+            "replica of {name}: change {change} of {newest}",
+            name=name,
+            change=found.get("change", 0),
+            newest=found.get("newest", 0),
+        ),
+        "copying": say("replica of {name}: is being copied, searches go to the database", name=name),
+        "away": say(
+            "replica of {name}: answers searches with what it has, because the database cannot be reached",
+            name=name,
+        ),
+    }
+    failed = say(
+        "replica of {name}: failed, searches go to the database: {error}",
+        name=name,
+        error=found.get("error", "?"),
+    )
+    return text(template.get(found["state"], failed))
 
 
 def _group(found: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ records that comparing them all is faster, or the index does not find enough of 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from tabane.postgres.approximate_index import ApproximateIndex
 from tabane.postgres.database import WireVector
 from tabane.postgres.filter_conditions import SqlCondition
 from tabane.postgres.record_table import RecordColumns
+from tabane.postgres.vector_table import VectorTable
 from tabane.search.engine import EngineHit
 
 DEEPEST = 500
@@ -58,13 +60,15 @@ class ApproximateSearch:
 
         One statement does all of it. ``iterative``: the server can go on until enough records match.
         """
-        candidates = _candidates(wanted)
+        candidates = candidates_for(wanted)
         prepared = {"enable_sort": "off", "hnsw.ef_search": str(min(candidates, _MOST_LISTED))}
         if iterative:
             prepared["hnsw.iterative_scan"] = "relaxed_order"
             steps = _PATIENCE * candidates * self._vectors
             prepared["hnsw.max_scan_tuples"] = str(steps)  # divided by the number of matching records
-        matching, values = self._matching(where)
+        matching, values = matching_count(
+            where, self._records, self._index.table, self._vectors, whole=self._whole
+        )
         settings = sql.SQL(" || ").join(
             sql.SQL(
                 "set_config({}, greatest({}::bigint / matching, 1000)::text, true)"
@@ -78,19 +82,10 @@ class ApproximateSearch:
             "WHERE indexrelid = to_regclass(%s)), false) AS ready, {} AS matching) "
             "SELECT ready, matching, CASE WHEN ready AND matching >= %s THEN {} END FROM p"
         ).format(matching, settings)
-        few = math.ceil(math.sqrt(_STEP_COST * candidates * self._vectors)) if where else 1
+        few = fewest(candidates, self._vectors) if where else 1
         row = self._connection.execute(query, (self._index.name, *values, few)).fetchone()
         assert row is not None
         return IndexProbe(row[0], row[1], row[2] is not None)
-
-    def _matching(self, where: SqlCondition | None) -> tuple[sql.Composable, tuple[Any, ...]]:
-        if where is None:
-            return sql.Literal(self._vectors), ()
-        source = sql.SQL("{} r").format(self._records.table)
-        if not self._whole:
-            source = sql.SQL("{} JOIN {} v ON v.row = r.row").format(source, self._index.table.table)
-        count = sql.SQL("(SELECT count(*) FROM {} WHERE {})").format(source, where.text)
-        return count, where.values
 
     def nearest(
         self, vector: WireVector, where: SqlCondition | None, wanted: int, matching: int
@@ -99,7 +94,7 @@ class ApproximateSearch:
 
         None if the index has found too few, or more than the candidates are as similar as the last one.
         """
-        candidates = _candidates(wanted)
+        candidates = candidates_for(wanted)
         source = sql.SQL("{} v").format(self._index.table.table)
         if where is not None:
             source = sql.SQL("{} JOIN {} r ON r.row = v.row").format(source, self._records.table)
@@ -117,16 +112,38 @@ class ApproximateSearch:
         rows = self._connection.execute(query, values).fetchall()
         hits = [EngineHit(spelling.given(key), row, float(score)) for row, key, score in rows]
         hits.sort(key=lambda hit: (-hit.score, hit.key))
-        if len(hits) < min(candidates, matching) or _is_tied(hits, wanted, matching):
+        if len(hits) < min(candidates, matching) or is_tied(hits, wanted, matching):
             self._connection.execute("SELECT set_config('enable_sort', 'on', true)")
             return None
         return hits[:wanted]
 
 
-def _candidates(wanted: int) -> int:
+def matching_count(
+    where: SqlCondition | None, records: RecordColumns, table: VectorTable, vectors: int, *, whole: bool
+) -> tuple[sql.Composable, tuple[Any, ...]]:
+    """Return the number of records that match and have a vector, as an expression, and its values.
+
+    ``vectors``: how many the table has. ``whole``: every record has one.
+    """
+    if where is None:
+        return sql.Literal(vectors), ()
+    source = sql.SQL("{} r").format(records.table)
+    if not whole:
+        source = sql.SQL("{} JOIN {} v ON v.row = r.row").format(source, table.table)
+    count = sql.SQL("(SELECT count(*) FROM {} WHERE {})").format(source, where.text)
+    return count, where.values
+
+
+def fewest(candidates: int, vectors: int) -> int:
+    """Return how many records must match for an index to be faster than comparing all of them."""
+    return math.ceil(math.sqrt(_STEP_COST * candidates * vectors))
+
+
+def candidates_for(wanted: int) -> int:
+    """Return how many candidates are compared for so many hits."""
     return max(_LEAST_CANDIDATES, 2 * wanted)
 
 
-def _is_tied(hits: list[EngineHit], wanted: int, matching: int) -> bool:
+def is_tied(hits: Sequence[EngineHit], wanted: int, matching: int) -> bool:
     """Return whether records that are not among the hits may be as similar as the last wanted one."""
     return len(hits) < matching and hits[-1].score == hits[wanted - 1].score

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import unicodedata
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import psycopg
@@ -17,7 +16,7 @@ from msgspec import structs
 
 from tabane.engines import input_checks, record_cursors
 from tabane.engines.input_checks import ALONE, MOST_ROWS
-from tabane.engines.query_plans import NOTHING, LexicalPlanner
+from tabane.engines.query_plans import NOTHING
 from tabane.engines.request_checks import (
     check_bounded,
     check_bounds,
@@ -27,15 +26,16 @@ from tabane.engines.request_checks import (
 )
 from tabane.engines.vector_request import checked_request
 from tabane.postgres.approximate_index import ApproximateIndex
-from tabane.postgres.collection_state import CollectionRow, StateTable
+from tabane.postgres.change_feed import ChangeFeed
+from tabane.postgres.collection_state import CollectionRow
+from tabane.postgres.collection_tables import CollectionTables
 from tabane.postgres.database import PostgresDatabase
 from tabane.postgres.filter_conditions import SqlCondition, condition
 from tabane.postgres.index_builder import ApproximateIndexBuilder
 from tabane.postgres.lexical_search import LexicalPage, PostingSearch
-from tabane.postgres.posting_table import PostingTable
+from tabane.postgres.outside_search import OutsideIndex
 from tabane.postgres.record_queries import RecordQueries
-from tabane.postgres.record_table import RecordColumns
-from tabane.postgres.record_writer import CollectionWrite, RecordWriter
+from tabane.postgres.record_writer import CollectionWrite
 from tabane.postgres.vector_queries import SimilarityQueries
 from tabane.postgres.write_thread import CommitJob, CommitThread
 from tabane.search import filters
@@ -71,17 +71,6 @@ _LEXICAL = frozenset({Capability.LEXICAL, Capability.SUBSTRING})
 _OF_VECTORS = frozenset({Capability.VECTOR, Capability.SCAN})
 
 
-@dataclass(frozen=True, slots=True)
-class CollectionTables:
-    """The tables of one collection, and the rules for its texts."""
-
-    states: StateTable
-    records: RecordColumns
-    postings: PostingTable
-    writer: RecordWriter
-    planner: LexicalPlanner
-
-
 class PostgresCollection:
     """An open collection. The protocols of :mod:`tabane.search.engine` document its methods."""
 
@@ -95,11 +84,15 @@ class PostgresCollection:
         indexes: ApproximateIndexBuilder,
         shape: Shape,
         state: CollectionRow,
+        outside: OutsideIndex | None = None,
     ) -> None:
         self._database, self._writing, self._tables = database, writing, tables
         self._indexes = indexes
         self._shape = shape
         self._state = state
+        self._outside = outside
+        self.feed = ChangeFeed(database, writing, tables)
+        self.written: Callable[[], None] = lambda: None  # is called after each write
         self._index(state)
 
     @property
@@ -207,6 +200,7 @@ class PostgresCollection:
 
         answer = self._writing.submit(CommitJob(work, rows, committed))
         written: CollectionWrite = await asyncio.shield(asyncio.wrap_future(answer))
+        self.written()
         return written
 
     def _tidy(self, connection: psycopg.Connection) -> None:
@@ -352,8 +346,9 @@ class PostgresCollection:
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         check_bounded("limit", limit, 1, MOST_AT_ONCE)
         check_bounded("offset", offset, 0, DEEPEST_OFFSET)
-        asked, meant = checked_request(query, self.shape), self._filter(where)
-        return await self._compare(lambda asking: asking.nearest(asked, meant, limit, offset))
+        asked, filtered = checked_request(query, self.shape), filters.checked(where, self._shape)
+        meant = self._filter(where)
+        return await self._compare(lambda asking: asking.nearest(asked, filtered, meant, limit, offset))
 
     async def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
         asked, meant = checked_request(query, self.shape), self._filter(where)
@@ -395,7 +390,13 @@ class PostgresCollection:
         return await self._read(
             lambda connection, state: work(
                 SimilarityQueries(
-                    connection, state, tables.writer, tables.records, self._shape, self._indexes
+                    connection,
+                    state,
+                    tables.writer,
+                    tables.records,
+                    self._shape,
+                    self._indexes,
+                    self._outside,
                 )
             )
         )

@@ -6,16 +6,16 @@ index, are built at the end.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-import msgspec
 import psycopg
 from psycopg import sql
 
 from tabane.engines.collection_copying import CollectionContents, CopyProgress, IndexedRecords
-from tabane.postgres.collection import CollectionTables
+from tabane.postgres.change_feed import with_vectors
 from tabane.postgres.collection_state import CollectionRow
+from tabane.postgres.collection_tables import CollectionTables
 from tabane.postgres.store import PostgresStore
 from tabane.search.records import Record, StoredRecord
 
@@ -63,7 +63,7 @@ class PostgresSource:
             table = self._tables.writer.vectors(space)
             for each, vector in table.between(connection, row, found[-1].row):
                 vectors[each][space.space.name] = vector
-        return [_with(stored, vectors[stored.row]) for stored in found]
+        return [with_vectors(stored, vectors[stored.row]) for stored in found]
 
 
 class PostgresTarget:
@@ -163,8 +163,3 @@ def _count(connection: psycopg.Connection, tables: CollectionTables) -> int:
     query = sql.SQL("SELECT count(*) FROM {}").format(tables.records.table)
     found = connection.execute(query).fetchone()
     return int(found[0]) if found else 0
-
-
-def _with(stored: StoredRecord, vectors: Mapping[str, bytes]) -> StoredRecord:
-    record = msgspec.structs.replace(stored.record, vectors=dict(vectors))
-    return StoredRecord(record=record, row=stored.row)

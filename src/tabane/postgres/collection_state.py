@@ -44,13 +44,17 @@ class LexicalState:
 
 @dataclass(frozen=True, slots=True)
 class CollectionRow:
-    """The row of a collection at one moment. ``next`` is the next row number."""
+    """The row of a collection at one moment. ``next`` is the next row number.
+
+    ``log_from``: the change behind which changes are logged for followers; None if there are none.
+    """
 
     next: int
     changes: int
     next_space: int
     spaces: tuple[StoredSpace, ...]
     lexical: LexicalState
+    log_from: int | None = None
 
     def named(self, name: str, shape: Shape) -> StoredSpace:
         """Return the space of that name. Raises BadArguments."""
@@ -103,9 +107,10 @@ class CollectionRow:
 class StateTable:
     """The rows of collections, by their number."""
 
-    _COLUMNS = sql.SQL("next, changes, next_space, spaces, lexical")
+    _COLUMNS = sql.SQL("next, changes, next_space, spaces, lexical, log_from")
     _READ = sql.SQL("SELECT {} FROM collection WHERE id = %s").format(_COLUMNS)
     _LOCK = sql.SQL("UPDATE collection SET changes = changes + 1 WHERE id = %s RETURNING {}").format(_COLUMNS)
+    _LAST = "SELECT changes FROM collection WHERE id = %s"
     _SAVE = "UPDATE collection SET next = %s, next_space = %s, spaces = %s, lexical = %s WHERE id = %s"
 
     def __init__(self, number: int) -> None:
@@ -114,6 +119,13 @@ class StateTable:
     def read(self, connection: psycopg.Connection) -> CollectionRow:
         """Return the state at the moment of the transaction."""
         return _state(connection.execute(self._READ, (self.number,)).fetchone())
+
+    def last_change(self, connection: psycopg.Connection) -> int:
+        """Return the number of the last committed change."""
+        found = connection.execute(self._LAST, (self.number,)).fetchone()
+        if found is None:
+            raise LookupError("the collection was deleted")
+        return int(found[0])
 
     def lock(self, connection: psycopg.Connection) -> CollectionRow:
         """Take the next change number, and with it the turn to write until the transaction ends."""
@@ -135,9 +147,9 @@ class StateTable:
 def _state(found: tuple[Any, ...] | None) -> CollectionRow:
     if found is None:
         raise LookupError("the collection was deleted")
-    following, changes, next_space, spaces, lexical = found
+    following, changes, next_space, spaces, lexical, log_from = found
     index = LexicalState(**{**lexical, "parts": tuple(lexical["parts"])}) if lexical else LexicalState()
-    return CollectionRow(following, changes, next_space, tuple(map(_unpacked, spaces)), index)
+    return CollectionRow(following, changes, next_space, tuple(map(_unpacked, spaces)), index, log_from)
 
 
 def _packed(each: StoredSpace) -> dict[str, Any]:

@@ -30,6 +30,30 @@ MIGRATIONS: Sequence[str] = (
       UNIQUE (domain, name)
     )
     """,
+    # log_from: the change behind which changes are logged; null while nobody follows the collection
+    """
+    ALTER TABLE collection ADD COLUMN log_from bigint;
+    CREATE TABLE follower (
+      collection integer NOT NULL REFERENCES collection ON DELETE CASCADE,
+      name text NOT NULL,
+      change bigint NOT NULL,
+      row bigint NOT NULL,
+      mark text NOT NULL,
+      coming text NOT NULL,
+      note text NOT NULL,
+      seen timestamptz NOT NULL DEFAULT now(),
+      PRIMARY KEY (collection, name)
+    );
+    CREATE TABLE change_log (
+      collection integer NOT NULL REFERENCES collection ON DELETE CASCADE,
+      change bigint NOT NULL,
+      space integer NOT NULL,
+      first bigint NOT NULL,
+      rows bigint[] NOT NULL,
+      keys text[] NOT NULL,
+      PRIMARY KEY (collection, change, space, first)
+    )
+    """,
 )
 """The statements that bring the schema from each version to the next. Never change one that was released."""
 

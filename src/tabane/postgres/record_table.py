@@ -122,6 +122,11 @@ class RecordColumns:
             stored_record(*each) for each in connection.execute(query.format(STORED, self.table), (row, most))
         ]
 
+    def of_rows(self, connection: psycopg.Connection, rows: Sequence[int]) -> list[StoredRecord]:
+        """Return the records of those rows that have one."""
+        query = sql.SQL("SELECT {} FROM {} r WHERE r.row = ANY(%s) ORDER BY r.row").format(STORED, self.table)
+        return [stored_record(*each) for each in connection.execute(query, (list(rows),))] if rows else []
+
     # Writing
 
     def insert(self, connection: psycopg.Connection, records: Iterable[tuple[int, Record]]) -> None:

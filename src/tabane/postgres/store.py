@@ -12,11 +12,15 @@ import psycopg
 from tabane.engines.input_checks import ALONE
 from tabane.engines.query_plans import LexicalPlanner
 from tabane.engines.text_spaces import RecordAnalyzer
-from tabane.postgres.collection import CollectionTables, PostgresCollection
+from tabane.postgres import index_sets
+from tabane.postgres.collection import PostgresCollection
 from tabane.postgres.collection_state import CollectionRow, StateTable
+from tabane.postgres.collection_tables import CollectionTables
 from tabane.postgres.database import PostgresDatabase
 from tabane.postgres.index_builder import ApproximateIndexBuilder
+from tabane.postgres.index_follower import IndexFilling, IndexFollower
 from tabane.postgres.migrations import lock
+from tabane.postgres.outside_search import OutsideIndex
 from tabane.postgres.posting_table import PostingTable
 from tabane.postgres.record_table import RecordColumns
 from tabane.postgres.record_writer import RecordWriter
@@ -34,6 +38,7 @@ class PostgresStore:
     """One domain's collections, each opened once. The database is the caller's, who also closes it.
 
     ``indexed_from``: number of vectors of a space from which it has an approximate index; None: it has none.
+    ``filling``: an index outside of the database has the vectors instead.
     """
 
     def __init__(
@@ -42,10 +47,14 @@ class PostgresStore:
         domain: str,
         dictionary: Japanese | None,
         indexed_from: int | None = None,
+        filling: IndexFilling | None = None,
     ) -> None:
         self.database, self._domain, self._dictionary = database, domain, dictionary
         self._writing = CommitThread(database)
-        self._indexes = ApproximateIndexBuilder(database, indexed_from, self._clear_spaces)
+        own = indexed_from if filling is None else None
+        self._indexes = ApproximateIndexBuilder(database, own, self._clear_spaces)
+        self._filling = filling
+        self._followers: dict[str, IndexFollower] = {}
         self._collections: dict[str, PostgresCollection] = {}
         self._opening = asyncio.Lock()
 
@@ -66,7 +75,29 @@ class PostgresStore:
     async def _opened(self, shape: Shape) -> PostgresCollection:
         tables, state = await self._opened_tables(shape)
         self._writing.attempt(tables.writer.clear_spaces)
-        return PostgresCollection(self.database, self._writing, tables, self._indexes, shape, state)
+        outside = None if self._filling is None else await self._outside(self._filling, tables)
+        opened = PostgresCollection(
+            self.database, self._writing, tables, self._indexes, shape, state, outside
+        )
+        if self._filling is not None and outside is not None:
+            await self._follow(self._filling, opened, outside)
+        return opened
+
+    async def _outside(self, filling: IndexFilling, tables: CollectionTables) -> OutsideIndex:
+        number = tables.states.number
+        prefix = await self.database.read(lambda connection: index_sets.set_prefix(connection, number))
+        return OutsideIndex(filling.link, prefix)
+
+    async def _follow(
+        self, filling: IndexFilling, collection: PostgresCollection, outside: OutsideIndex
+    ) -> None:
+        """Have the index follow a collection, with the fields of its shape."""
+        shape = replace(collection.shape, spaces=())
+        earlier = self._followers.pop(shape.name, None)
+        if earlier is not None:
+            await earlier.close()
+        follower = IndexFollower(collection.feed, filling.link, filling.turn, outside.prefix, shape)
+        self._followers[shape.name], collection.written = follower, follower.wake
 
     def _clear_spaces(self) -> None:
         """Delete the vectors of spaces that were dropped while an index was built."""
@@ -107,5 +138,8 @@ class PostgresStore:
 
     async def close(self) -> None:
         """Finish waiting writes, and cancel the build of an index. A second call does nothing."""
+        followers, self._followers = self._followers, {}
+        for each in followers.values():
+            await each.close()
         await asyncio.to_thread(self._indexes.close)
         await asyncio.to_thread(self._writing.close)

@@ -23,9 +23,11 @@ from tabane.postgres.collection_state import CollectionRow
 from tabane.postgres.database import WireVector
 from tabane.postgres.filter_conditions import SqlCondition
 from tabane.postgres.index_builder import ApproximateIndexBuilder
+from tabane.postgres.outside_search import OutsideIndex, OutsideSearch, VectorQuestion
 from tabane.postgres.record_table import RecordColumns
 from tabane.postgres.record_writer import RecordWriter
 from tabane.search.engine import Combination, EngineHit, EngineHits
+from tabane.search.filters import Filter
 from tabane.search.records import Shape
 
 _TIED = 64  # further hits that are looked at, in case they are as similar as the last one
@@ -76,28 +78,37 @@ class SimilarityQueries:
         records: RecordColumns,
         shape: Shape,
         indexes: ApproximateIndexBuilder,
+        outside: OutsideIndex | None = None,
     ) -> None:
         self._connection, self._state, self._tables = connection, state, tables
         self._records, self._shape, self._indexes = records, shape, indexes
+        self._outside = outside
 
     def nearest(
-        self, asked: VectorRequest, where: SqlCondition | None, limit: int, offset: int
+        self, asked: VectorRequest, filtered: Filter, where: SqlCondition | None, limit: int, offset: int
     ) -> EngineHits:
-        """Return the most similar records, equal ones in order of keys."""
+        """Return the most similar records, equal ones in order of keys. ``where`` is what is ``filtered``."""
         wanted = limit + offset
-        near, matching = self._near(asked, where, wanted)
+        near, matching = self._near(asked, filtered, where, wanted)
         hits = self._exact(asked, where, wanted) if near is None else near
         return self._counted(asked, where, hits[offset:wanted], limit, offset, matching)
 
     def _near(
-        self, asked: VectorRequest, where: SqlCondition | None, wanted: int
+        self, asked: VectorRequest, filtered: Filter, where: SqlCondition | None, wanted: int
     ) -> tuple[list[EngineHit] | None, int | None]:
-        """Return the hits of the approximate index, if it is to be used, and how many records match."""
+        """Return the hits of an index, if one is to be used, and how many records match."""
         if len(asked.vectors) > 1 or wanted > DEEPEST:
             return None, None
         name, vector = next(iter(asked.vectors.items()))
         space = self._state.fitting(name, vector.tobytes(), self._shape)
-        index = ApproximateIndex(self._tables.vectors(space))
+        table = self._tables.vectors(space)
+        if self._outside is not None:
+            if not self._outside.link.serves(space.vectors):
+                return None, None
+            whole, tables = self._state.is_whole(space), (self._records, table)
+            far = OutsideSearch(self._connection, self._outside, tables, space, self._shape, whole=whole)
+            return far.nearest(VectorQuestion(vector.astype("<f4").tobytes(), filtered, where, wanted))
+        index = ApproximateIndex(table)
         iterative = self._indexes.has_iterative_scan
         if not self._indexes.wants(index, space.vectors) or (where is not None and not iterative):
             return None, None

@@ -111,6 +111,13 @@ class Settings:
             "interval of its health checks."
         ),
     )
+    local_replica: bool = option.switch(
+        False,
+        say(
+            "Whether this hub keeps a copy of what the database of engine contains, in home/replica, and "
+            "searches that. The copy follows each change. It may be deleted while the hub is stopped."
+        ),
+    )
     registry_url: str = option.text(
         "https://registry.modelcontextprotocol.io",
         say(

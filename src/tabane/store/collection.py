@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 from msgspec import structs
 
 from tabane.engines import input_checks, record_cursors
-from tabane.engines.input_checks import MOST_ROWS
+from tabane.engines.input_checks import ALONE, MOST_ROWS
 from tabane.engines.request_checks import check_bounded, check_numeric
 from tabane.engines.vector_request import checked_request
 from tabane.errors import StoreError
@@ -72,6 +72,10 @@ class LexicalFollower(TableFollower, Protocol):
 
     def ahead(self, records: Sequence[Record]) -> AbstractAsyncContextManager[None]:
         """Analyze texts before they are written within the context. Only one caller at a time."""
+        ...
+
+    async def settled(self) -> None:
+        """Wait until all that was written is committed in the index."""
         ...
 
     async def agrees(self) -> bool:
@@ -167,6 +171,21 @@ class StoredCollection(CollectionCounts):
     ) -> Exchanged:
         await self._room_for_vectors()
         return Exchanged(*await self.table.exchange(records, gone, rows, models))
+
+    async def replicate(self, records: Sequence[Record], gone: Sequence[str]) -> None:
+        """Make records exactly as given, and delete keys, in one commit.
+
+        The records are those of another engine, which has checked them.
+        """
+        if self.lexical is not None:
+            await self.lexical.room()
+        await self._room_for_vectors()
+        await self.table.replicate(records, gone, max(len(records) + len(gone), ALONE))
+
+    async def settle(self) -> None:
+        """Wait until the keyword index has all that was written."""
+        if self.lexical is not None:
+            await self.lexical.settled()
 
     async def delete(self, keys: Sequence[str]) -> int:
         ready = [checked_key(key) for key in keys]

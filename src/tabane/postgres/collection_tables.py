@@ -1,0 +1,27 @@
+"""The tables of one collection, and the rules for its texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tabane.engines.query_plans import LexicalPlanner
+from tabane.postgres.change_log import ChangeLog
+from tabane.postgres.collection_state import StateTable
+from tabane.postgres.posting_table import PostingTable
+from tabane.postgres.record_table import RecordColumns
+from tabane.postgres.record_writer import RecordWriter
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionTables:
+    """The tables of one collection, and the rules for its texts."""
+
+    states: StateTable
+    records: RecordColumns
+    postings: PostingTable
+    writer: RecordWriter
+    planner: LexicalPlanner
+
+    @property
+    def log(self) -> ChangeLog:
+        return ChangeLog(self.states.number)

@@ -1,0 +1,114 @@
+"""The link of a hub to an index outside of the database: its state, and threads that wait for it.
+
+If a call fails, searches do without the index until the follower has reached it again. That is logged once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
+from typing import TypeVar
+
+from tabane.engines.candidate_index import CandidateIndex
+from tabane.errors import StoreError
+from tabane.search.filters import Filter
+from tabane.search.records import Shape
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_REST, _LONGEST_REST = 1.0, 60.0  # seconds after a failure, doubled with each
+_MOST_FAILURES = 10  # that are counted
+_THREADS = 2  # for all calls but searches, which run in the threads of the database
+
+
+class LinkState(StrEnum):
+    """``CONNECTING``: it was not asked yet."""
+
+    CONNECTING = "connecting"
+    READY = "ready"
+    AWAY = "away"
+
+
+class IndexLink:
+    """An index, as all stores of a hub use it. ``least``: vectors of a space from which it is searched."""
+
+    def __init__(self, index: CandidateIndex, least: int | None) -> None:
+        self.index, self.least = index, least
+        self.state = LinkState.CONNECTING
+        self.server = ""
+        self.problem: StoreError | None = None
+        self.losses = 0
+        self._failures, self._rested = 0, 0.0
+        self._gate = threading.Lock()
+        self._threads = ThreadPoolExecutor(_THREADS, "vector-index")
+
+    @property
+    def place(self) -> str:
+        return self.index.place
+
+    @property
+    def follower(self) -> str:
+        """Return the name of the follower that fills the index."""
+        return self.place
+
+    def serves(self, vectors: int) -> bool:
+        """Return whether a space with so many vectors is searched with the index, if it can be reached."""
+        return self.state is LinkState.READY and self.least is not None and vectors >= self.least
+
+    def nearest(
+        self, name: str, vector: bytes, where: Filter, shape: Shape, most: int, note: str
+    ) -> Sequence[int] | None:
+        """Return candidates; None if the index cannot be used, which is then known for the next search."""
+        try:
+            found = self.index.nearest(name, vector, where, shape, most, note)
+        except StoreError as error:
+            self.lose(error)
+            return None
+        self._failures = 0
+        return found
+
+    async def ask(self, work: Callable[[CandidateIndex], T]) -> T:
+        """Run work in a thread. Raises StoreError."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, self.index)
+
+    async def connect(self) -> None:
+        """Reach the index, if it is not known to be there. Raises StoreError, at once after a failure."""
+        if self.state is LinkState.READY:
+            return
+        if self.problem is not None and time.monotonic() < self._rested:
+            raise self.problem
+        try:
+            found = await self.ask(lambda index: index.version())
+        except StoreError as error:
+            self.lose(error)
+            raise
+        with self._gate:
+            self.server, self.problem = found.server, None
+            was, self.state = self.state, LinkState.READY
+        if was is LinkState.AWAY:
+            log.info("the vector index %s can be used again", self.place)
+
+    def lose(self, error: StoreError) -> None:
+        """Note that a call failed."""
+        with self._gate:
+            was, self.state = self.state, LinkState.AWAY
+            self.problem = error
+            self.losses += 1
+            self._rested = time.monotonic() + min(_REST * 2**self._failures, _LONGEST_REST)
+            self._failures = min(self._failures + 1, _MOST_FAILURES)
+        if was is not LinkState.AWAY:
+            log.warning("searches go on in PostgreSQL without the vector index: %s", error)
+
+    async def close(self) -> None:
+        """End the threads and the connections. A call that still waits ends by its own limit."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        with contextlib.suppress(StoreError):
+            await asyncio.to_thread(self.index.close)

@@ -1,0 +1,65 @@
+"""The turn to fill an index outside of the database: one of the hubs has it, by a lock in the database.
+
+The server takes it back if the connection of that hub ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import zlib
+
+import psycopg
+
+from tabane.postgres.database import PostgresDatabase
+
+_LOCK = "SELECT pg_try_advisory_lock(%s, %s)"
+_SPACE = 0x7ABC
+
+
+class IndexTurn:
+    """The turn for the index with that name, in the schema of a database."""
+
+    def __init__(self, database: PostgresDatabase, name: str) -> None:
+        self._database = database
+        digest = zlib.crc32(f"{database.schema} {name}".encode())
+        self._number = digest - (1 << 32) if digest >= 1 << 31 else digest
+        self._connection: psycopg.Connection | None = None
+        self._asking = asyncio.Lock()
+
+    async def held(self) -> bool:
+        """Return whether this hub has the turn, and take it if nobody has it."""
+        async with self._asking:
+            return await asyncio.to_thread(self._held)
+
+    def _held(self) -> bool:
+        connection = self._connection
+        try:
+            if connection is not None:
+                connection.execute("SELECT 1")
+                return True
+            return self._taken()
+        except psycopg.Error:
+            self._release()
+            return False
+
+    def _taken(self) -> bool:
+        connection = self._database.connect()
+        connection.autocommit = True
+        found = connection.execute(_LOCK, (_SPACE, self._number)).fetchone()
+        if found and found[0]:
+            self._connection = connection
+            return True
+        connection.close()
+        return False
+
+    async def close(self) -> None:
+        """Give the turn back. A second call does nothing."""
+        async with self._asking:
+            await asyncio.to_thread(self._release)
+
+    def _release(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(psycopg.Error):
+                connection.close()

@@ -1,0 +1,158 @@
+"""The nearest vectors of one space by an index outside of the database, in one transaction.
+
+The index proposes rows that it holds at the position that the transaction sees. Rows that are new or have
+other vectors since that position are compared as well. All similarities are those of the full vectors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+
+from tabane.postgres import index_sets, spelling
+from tabane.postgres.approximate_search import candidates_for, fewest, is_tied, matching_count
+from tabane.postgres.change_log import ChangeLog, FeedPosition
+from tabane.postgres.collection_state import StoredSpace
+from tabane.postgres.database import WireVector
+from tabane.postgres.filter_conditions import SqlCondition
+from tabane.postgres.index_link import IndexLink
+from tabane.postgres.record_table import RecordColumns
+from tabane.postgres.vector_table import VectorTable
+from tabane.search.engine import EngineHit
+from tabane.search.filters import Filter
+from tabane.search.records import Shape
+
+_WIDER = 8  # times as many candidates, if too few of them match
+_MARGIN = (
+    2.0  # times as many candidates as are expected to be enough for a filter that the index cannot apply
+)
+_TIED = 64  # further hits of the tail that are looked at, in case they are as similar as the last one
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideIndex:
+    """The sets of a collection in an index: what their names begin with."""
+
+    link: IndexLink
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class VectorQuestion:
+    """A unit vector of float32 and a filter, which is also a condition on the row ``r`` if it is one."""
+
+    vector: bytes
+    where: Filter
+    condition: SqlCondition | None
+    wanted: int
+
+
+class OutsideSearch:
+    """Searches in one space. ``whole``: every record has a vector in it."""
+
+    def __init__(
+        self,
+        connection: psycopg.Connection,
+        index: OutsideIndex,
+        tables: tuple[RecordColumns, VectorTable],
+        space: StoredSpace,
+        shape: Shape,
+        *,
+        whole: bool,
+    ) -> None:
+        self._connection, self._index, self._space, self._shape = connection, index, space, shape
+        self._records, self._vectors = tables
+        self._log = ChangeLog(self._records.number)
+        self._whole = whole
+
+    def nearest(self, question: VectorQuestion) -> tuple[list[EngineHit] | None, int | None]:
+        """Return the nearest records, best first, and how many match.
+
+        No hits: the index cannot be used, finds too few, or comparing all that match is faster.
+        """
+        position = self._log.position(self._connection, self._index.link.follower)
+        note = index_sets.read(position.note).get(self._space.number) if position else None
+        if position is None or note is None:
+            return None, None
+        matching = self._matching(question)
+        candidates = candidates_for(question.wanted)
+        if question.condition is not None and matching < fewest(candidates, self._space.vectors):
+            return None, matching
+        attached = self._log.attached_after(self._connection, position.change, [self._space.number])
+        for most in self._widths(question, candidates, matching):
+            rows = self._proposed(question, most, note)
+            if rows is None:
+                return None, matching
+            hits = self._compared(question, position, rows, attached, matching)
+            if hits is not None:
+                return hits, matching
+        return None, matching
+
+    def _matching(self, question: VectorQuestion) -> int:
+        count, values = matching_count(
+            question.condition, self._records, self._vectors, self._space.vectors, whole=self._whole
+        )
+        row = self._connection.execute(sql.SQL("SELECT {}").format(count), values).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def _widths(self, question: VectorQuestion, candidates: int, matching: int) -> list[int]:
+        """Return how many candidates to ask for, and how many if these are not enough."""
+        link = self._index.link
+        if question.condition is not None and not link.index.narrows(question.where, self._shape):
+            candidates = math.ceil(_MARGIN * candidates * self._space.vectors / max(matching, 1))
+        first = min(candidates, link.index.most)
+        return list(dict.fromkeys((first, min(_WIDER * first, link.index.most))))
+
+    def _proposed(self, question: VectorQuestion, most: int, note: str) -> Sequence[int] | None:
+        name = index_sets.set_name(self._index.prefix, self._space.number)
+        return self._index.link.nearest(name, question.vector, question.where, self._shape, most, note)
+
+    def _compared(
+        self,
+        question: VectorQuestion,
+        position: FeedPosition,
+        rows: Sequence[int],
+        attached: Collection[int],
+        matching: int,
+    ) -> list[EngineHit] | None:
+        """Compare candidates and the tail. Return None if another record may be among the nearest."""
+        known = {row for row in rows if row <= position.row}.difference(attached)
+        tail = [row for row in attached if row <= position.row]
+        limit = question.wanted + _TIED
+        found = self._queried(question, [*known, *tail], position.row, limit)
+        hits = [EngineHit(spelling.given(key), row, float(score)) for row, key, score in found]
+        hits.sort(key=lambda hit: (-hit.score, hit.key))
+        live = sum(hit.row in known for hit in hits)
+        if live < question.wanted and len(hits) < matching:
+            return None
+        recent = [hit for hit in hits if hit.row > position.row]
+        cut = len(recent) == limit and recent[-1].score >= hits[question.wanted - 1].score
+        if cut or is_tied(hits, question.wanted, matching):
+            return None
+        return hits[: question.wanted]
+
+    def _queried(
+        self, question: VectorQuestion, rows: Sequence[int], last: int, limit: int
+    ) -> list[tuple[int, str, float]]:
+        """Return those of the rows that match, and the nearest rows behind ``last``."""
+        source, where = sql.SQL("{} v").format(self._vectors.table), question.condition
+        if where is not None:
+            source = sql.SQL("{} JOIN {} r ON r.row = v.row").format(source, self._records.table)
+        text = where.text if where else sql.SQL("TRUE")
+        values = where.values if where else ()
+        query = sql.SQL(
+            "WITH near AS MATERIALIZED ("
+            "SELECT v.row, 1 - (v.vec <=> %s::vector) AS similarity FROM {source} "
+            "WHERE v.row = ANY(%s::bigint[]) AND {where} UNION ALL "
+            "(SELECT v.row, 1 - (v.vec <=> %s::vector) FROM {source} WHERE v.row > %s AND {where} "
+            "ORDER BY 2 DESC LIMIT %s)) "
+            "SELECT row, (SELECT r.key FROM {records} r WHERE r.row = near.row), similarity FROM near"
+        ).format(source=source, where=text, records=self._records.table)
+        sent = WireVector(question.vector)
+        given = (sent, list(rows), *values, sent, last, *values, limit)
+        return self._connection.execute(query, given).fetchall()
