@@ -82,6 +82,39 @@ def test_a_database_that_is_away_is_named_and_the_rest_of_the_hub_works(home: Ho
         assert home.run("servers", "list").status == 0
 
 
+def test_an_index_that_is_away_is_named_and_searches_go_on(home: Home) -> None:
+    (home.folder / "note.md").write_text("# Cats\n\nThe cat sleeps.\n")
+    home.environment["TABANE_VECTOR_INDEX"] = "milvus://me:${PG_SECRET}@127.0.0.1:1/archive"
+    with running(home):
+        assert home.run("docs", "add", str(home.folder / "note.md")).status == 0
+        assert "note.md" in str(home.json("docs", "search", "sleeping cat"))
+        index = home.json("status")["engine"]["vector_index"]
+        assert index["path"] == "milvus://127.0.0.1:1/archive"
+        assert index["state"] in ("connecting", "away")
+        assert "secret@word" not in str(index)
+        found = home.run("doctor").out
+        assert "milvus://127.0.0.1:1/archive cannot be used" in found
+        assert "Searches go on in PostgreSQL" in home.run("status").succeeded.out
+
+
+@pytest.mark.parametrize(
+    ("address", "named"),
+    [
+        ("milvus://me:plain@host", "must be a variable"),
+        ("chroma+x://host", "vector_index must be empty"),
+        ("milvus://host?token=plain", "must be a variable"),
+    ],
+)
+def test_an_index_that_cannot_be_used_is_refused_without_naming_a_password(
+    home: Home, address: str, named: str
+) -> None:
+    home.environment["TABANE_VECTOR_INDEX"] = address
+    refused = home.run("start")
+    assert refused.status != 0
+    assert named in refused.err
+    assert "plain" not in refused.err
+
+
 @pytest.mark.parametrize(
     "address", ["postgresql://me:plain@host/db", "mysql://host/db", "postgresql://host/db?password=plain"]
 )

@@ -29,7 +29,7 @@ class MilvusServer:
         self.folder, self.port = folder, reserved_port(self)
         self._process: subprocess.Popen[bytes] | None = None
 
-    def url(self, parameters: str = "timeout=5") -> str:
+    def url(self, parameters: str = "timeout=3") -> str:
         return f"milvus://127.0.0.1:{self.port}?{parameters}"
 
     def start(self) -> None:
