@@ -130,12 +130,6 @@ async def linked(
         await database.close()
 
 
-async def is_caught_up(collection: PostgresCollection, link: IndexLink) -> bool:
-    """Return whether the index has everything that is in the collection."""
-    position = await collection.feed.position(link.follower)
-    return position is not None and position.change == collection.changes and position.row > 0
-
-
 def opening_outside(server: PostgresServer) -> OpenCollection:
     """Return a function that opens a collection in the schema of a home, with an index in memory."""
     indexes: dict[Path, MemoryIndex] = {}
@@ -150,4 +144,4 @@ def opening_outside(server: PostgresServer) -> OpenCollection:
 
 
 async def catch_up(collection: PostgresCollection, link: IndexLink) -> None:
-    await until(lambda: is_caught_up(collection, link), "the index has everything")
+    await until(lambda: collection.feed.is_current(link.follower), "the index has everything")

@@ -18,7 +18,7 @@ from tabane.search.records import EmbeddingSpace, Record
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer
 from tests.postgres.collections import opening
-from tests.postgres.outside import MemoryIndex, catch_up, is_caught_up, linked
+from tests.postgres.outside import MemoryIndex, catch_up, linked
 from tests.postgres.test_approximate_index import DIMENSION, FILTERS, SHAPE, Crowd, asked
 
 Work = Callable[[PostgresCollection, IndexLink], Awaitable[None]]
@@ -217,7 +217,7 @@ def test_few_vectors_and_filters_that_leave_few_are_searched_without_it(
 
     async def work(collection: PostgresCollection, link: IndexLink) -> None:
         await collection.upsert(crowd.records())
-        await until(lambda: is_caught_up(collection, link))
+        await catch_up(collection, link)
         for where in (EVERYTHING, FILTERS["few"]):
             await asked(collection, crowd.questions[0], where)
         assert index.searches == 0
