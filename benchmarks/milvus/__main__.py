@@ -93,7 +93,7 @@ async def measured(postgres: PostgresServer, milvus: MilvusServer, size: int) ->
     found.written_before = await _written(collection, data, "before")
     await plain.close()
 
-    link = IndexLink(MilvusIndex(parsed_index(milvus.url("timeout=30"))), 1)
+    link = IndexLink(MilvusIndex(parsed_index(milvus.url("timeout=5"))), 1)
     turn = IndexTurn(database, link.follower)
     store = PostgresStore(database, "bench", None, filling=IndexFilling(link, turn))
     began = time.perf_counter()
