@@ -22,7 +22,8 @@ async def run():
     await stores.close()
 
 asyncio.run(run())
-print(sorted(name for name in sys.modules if name.startswith(("psycopg", "tabane.postgres"))))
+heavy = ("psycopg", "pymilvus", "tabane.milvus", "tabane.postgres")
+print(sorted(name for name in sys.modules if name.startswith(heavy)))
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "[]"
