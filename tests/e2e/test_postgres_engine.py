@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import absent
 from tests.harness.home import Home
 from tests.harness.home import hub as running
+from tests.harness.milvus_server import is_installed, milvus_server
+from tests.harness.patience import wait_until
 from tests.harness.postgres_server import PostgresServer, postgres_server
 
 
@@ -95,6 +98,25 @@ def test_an_index_that_is_away_is_named_and_searches_go_on(home: Home) -> None:
         found = home.run("doctor").out
         assert "milvus://127.0.0.1:1/archive cannot be used" in found
         assert "Searches go on in PostgreSQL" in home.run("status").succeeded.out
+
+
+def test_an_index_on_milvus_follows_the_database(home: Home) -> None:
+    if not is_installed():
+        absent("Milvus (make milvus)")
+    (home.folder / "note.md").write_text("# Cats\n\nThe cat sleeps.\n")
+
+    def state() -> str:
+        followed = home.json("status")["engine"]["vector_index"]["followed"]
+        (each,) = [each for each in followed if each["domain"] == "documents"] or [None]
+        return "" if each is None else f"{each['row']} of {each['rows']}"
+
+    with milvus_server() as milvus:
+        home.environment["TABANE_VECTOR_INDEX"] = milvus.url()
+        with running(home):
+            assert home.run("docs", "add", str(home.folder / "note.md")).status == 0
+            wait_until(lambda: state() == "1 of 1", "the index has the document")
+            assert "Milvus 2" in home.run("status").succeeded.out
+            assert f"milvus://127.0.0.1:{milvus.port} answers" in home.run("doctor").out
 
 
 @pytest.mark.parametrize(
