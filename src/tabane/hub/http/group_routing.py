@@ -144,6 +144,8 @@ class GroupRouting:
         self, request: HttpRequest, name: str, frame: JsonRpcFrame | None, body: bytes
     ) -> bool:
         group = self._group
+        if name in self._sessions and group.keeps_sessions:
+            return False
         hub = hub_of_session(group.key, name)
         if hub is None:
             return False  # it is refused as one that does not exist
