@@ -149,11 +149,17 @@ class GroupRouting:
         hub = hub_of_session(group.key, name)
         if hub is None:
             return False  # it is refused as one that does not exist
-        follows = _follows_a_call(frame)
-        if group.me.state == "leaving" and not (follows and name in self._sessions):
+        if group.me.state == "leaving" and not (_follows_a_call(frame) and name in self._sessions):
             if request.forwarded:
                 raise _moved()
             return await self._hands_on(request, body)
+        return await self._passes_to_owner(request, name, hub, frame, body)
+
+    async def _passes_to_owner(
+        self, request: HttpRequest, name: str, hub: str, frame: JsonRpcFrame | None, body: bytes
+    ) -> bool:
+        """Answer a request at the hub that has its session, or take the session if that hub is gone."""
+        group, follows = self._group, _follows_a_call(frame)
         until = asyncio.get_running_loop().time() + PATIENCE
         while name not in self._sessions:
             member = group.member(self._moved.get(name, hub))
