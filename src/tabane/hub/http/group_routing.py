@@ -43,6 +43,9 @@ log = logging.getLogger(__name__)
 PATIENCE = 15.0
 """Seconds that a request waits for its hub to be reachable, or to be known as gone."""
 
+RESTARTING = 60.0
+"""Seconds after its last heartbeat in which a hub may come back, with its tasks and some of its calls."""
+
 MOST_MOVED = 10_000
 """Sessions of which it is remembered that another hub has taken them."""
 
@@ -210,8 +213,12 @@ class GroupRouting:
         if named is None or named.mark == self._group.me.mark:
             return None
         member = self._group.marked(named.mark)
-        if member is None or member.serves or named.kind != "call":
-            return member if member is not None and member.serves else None
+        if member is None or member.serves:
+            return member
+        if named.kind in ("call", "task") and member.age < RESTARTING:
+            raise _later("the hub that has this restarts")
+        if named.kind != "call":
+            return None
         text = "requestState: the hub that waited for this answer has ended; call again without it"
         request_id = None if frame.id is UNSET else bytes(frame.id)
         raise refusal(400, text, code=eras.INVALID_PARAMS, request_id=request_id)
