@@ -11,6 +11,7 @@ import pytest
 from tests.harness.home import Home
 from tests.harness.home import hub as running
 from tests.harness.patience import wait_until
+from tests.harness.ports import reserved_port
 from tests.harness.postgres_server import PostgresServer, postgres_server
 
 
@@ -71,6 +72,22 @@ def _replica(home: Home) -> dict[str, Any]:
         each for each in home.json("status")["engine"]["replicas"] if each["domain"] == "documents"
     )
     return found
+
+
+def test_status_lists_the_hubs_of_the_group(home: Home) -> None:
+    port = reserved_port(home)
+    address = f"http://127.0.0.1:{port}"
+    home.environment |= {
+        "TABANE_ADVERTISE": address,
+        "TABANE_HTTP": "true",
+        "TABANE_PORT": str(port),
+        "TABANE_DRAIN_NOTICE": "0",
+    }
+    with running(home):
+        wait_until(lambda: home.json("status")["group"]["hubs"], "the hub joins")
+        [row] = home.json("status")["group"]["hubs"]
+        assert (row["address"], row["state"], row["this"]) == (address, "ready", True)
+        assert f"{address} ({row['version']}, ready), this hub" in home.run("status").succeeded.out
 
 
 def test_status_and_doctor_show_an_approximate_index_that_is_missing(
