@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.harness.home import Home
 from tests.harness.home import hub as running
 from tests.harness.milvus_server import is_installed, milvus_server
 from tests.harness.patience import wait_until
+from tests.harness.ports import reserved_port
 from tests.harness.postgres_server import PostgresServer, postgres_server
 
 
@@ -51,6 +53,43 @@ def test_documents_are_kept_and_found_in_the_database(home: Home) -> None:
             assert "pgvector" in shown
             assert "pgvector" in home.run("doctor").out
     assert not (home.tabane / "store" / "documents.db").exists()
+
+
+def test_a_hub_searches_its_own_copy_which_follows_the_database(home: Home) -> None:
+    home.environment["TABANE_LOCAL_REPLICA"] = "true"
+    (home.folder / "note.md").write_text("# Cats\n\nThe cat sleeps. 猫は寝ている。\n")
+    for turn in range(2):
+        with running(home):
+            if turn == 0:
+                assert home.run("docs", "add", str(home.folder / "note.md")).status == 0
+            assert "note.md" in str(home.json("docs", "search", "sleeping cat"))
+            wait_until(lambda: _replica(home)["state"] == "current")
+            assert "note.md" in str(home.json("docs", "search", "猫"))
+            assert "replica of documents: up to date" in home.run("status").succeeded.out
+    assert (home.tabane / "replica").is_dir()
+
+
+def _replica(home: Home) -> dict[str, Any]:
+    found: dict[str, Any] = next(
+        each for each in home.json("status")["engine"]["replicas"] if each["domain"] == "documents"
+    )
+    return found
+
+
+def test_status_lists_the_hubs_of_the_group(home: Home) -> None:
+    port = reserved_port(home)
+    address = f"http://127.0.0.1:{port}"
+    home.environment |= {
+        "TABANE_ADVERTISE": address,
+        "TABANE_HTTP": "true",
+        "TABANE_PORT": str(port),
+        "TABANE_DRAIN_NOTICE": "0",
+    }
+    with running(home):
+        wait_until(lambda: home.json("status")["group"]["hubs"], "the hub joins")
+        [row] = home.json("status")["group"]["hubs"]
+        assert (row["address"], row["state"], row["this"]) == (address, "ready", True)
+        assert f"{address} ({row['version']}, ready), this hub" in home.run("status").succeeded.out
 
 
 def test_status_and_doctor_show_an_approximate_index_that_is_missing(
