@@ -4,8 +4,8 @@
 
 The same requests go through the same balancer to one hub, to two hubs that know nothing of each other, and to
 two hubs of a group. A process that has less to do works with colder caches, so a group is compared with the
-two others. Clients of 2026-07-28 need no session. In sessions of older clients, half of the requests come to a
-hub that passes them on. Only the hubs' own processes are counted; short rounds alternate.
+two others. Clients of 2026-07-28 need no session. In sessions of older clients, half of the requests come to
+a hub that passes them on. Only the hubs' own processes are counted; short rounds alternate.
 """
 
 from __future__ import annotations

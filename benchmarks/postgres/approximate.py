@@ -46,7 +46,7 @@ class Approximation:
     written_after: float = 0.0
 
 
-class _Vectors:
+class ClusteredVectors:
     """Records with vectors around 500 centers, and questions about them."""
 
     def __init__(self, size: int, dimension: int) -> None:
@@ -80,7 +80,7 @@ async def measured_approximation(server: PostgresServer, size: int, dimension: i
         fields=(Field("user", Kind.STRING), Field("number", Kind.NUMBER)),
         spaces=(EmbeddingSpace("text", dimension),),
     )
-    data, found, schema = _Vectors(size, dimension), Approximation(size), f"near_{size}"
+    data, found, schema = ClusteredVectors(size, dimension), Approximation(size), f"near_{size}"
     database = await PostgresDatabase.open(parsed(server.url(schema)))
     store = PostgresStore(database, "bench", None)
     collection = await store.collection(shape)
@@ -129,7 +129,7 @@ async def _asked(
     return times, found
 
 
-async def _written(collection: PostgresCollection, data: _Vectors, prefix: str) -> float:
+async def _written(collection: PostgresCollection, data: ClusteredVectors, prefix: str) -> float:
     """Return the rate of writes in parts of 100, and delete what was written."""
     records = data.records(0, _WRITTEN, prefix)
     began = time.perf_counter()

@@ -97,6 +97,12 @@ def test_any_hub_continues_a_parked_call_and_reads_a_long_result(
             # The hub that waits for the answer ends: the call is not made once more.
             asked = (await posted(here, asking_call, **able()))["result"]
             again = request("tools/call", {**call_of(FORM_STEP), **answers_to(asked, ACCEPTED)})
+            # While that hub restarts, the client is asked to come again.
+            await group.group(0).announce("leaving")
+            await until(lambda: group.group(1).another() is None)
+            sent, headers = modern(again, **able())
+            later = await there.post(sent, **headers)
+            assert (later.status, later.headers["retry-after"]) == (503, "1")
             await group.kill(0, postgres, "handles")
             await until(lambda: len(group.group(1).report()["hubs"]) == 1)
             refused = await posted(there, again, **able())

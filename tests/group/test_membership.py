@@ -127,3 +127,19 @@ def test_a_hub_that_was_away_looks_for_what_others_have_taken() -> None:
         await group.close()
 
     run(scenario)
+
+
+def test_a_copy_of_a_home_is_told() -> None:
+    async def scenario() -> None:
+        state = SharedMemory()
+        state.members["twin"] = GroupMember("twin", "aa", "http://copy", "1.0")
+        state.members["before"] = GroupMember("before", "aa", "http://aa.example", "1.0")
+        group = hub(state, "aa")
+        group.open()
+        await until(lambda: group.joined)
+        assert "http://copy" in group.report()["problem"]
+        del state.members["twin"]
+        await until(lambda: not group.report()["problem"])
+        await group.close()
+
+    run(scenario)

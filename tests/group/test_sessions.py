@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tabane.hub.http.identities import HttpIdentities
 from tabane.wire.era import LOG_LEVELS
 from tests.harness.http_hub import HttpClient, call, request, text_of
 from tests.harness.hub_group import hubs_in_group
+from tests.harness.identities import GivenAccess, GivenTokens
 from tests.harness.patience import run, until
 from tests.harness.postgres_server import PostgresServer
 from tests.harness.running_hub import child
@@ -80,6 +82,29 @@ def test_a_session_goes_on_at_another_hub_when_its_own_is_gone(
             assert (await there.post(reply, **asking)).status == 404
             assert (await there.post(request("ping", number=4), **asking)).status == 404
             assert await listen(there, resuming, last_event_id="3-9") == 404
+
+    run(scenario)
+
+
+def test_the_owner_of_a_session_checks_an_access_token_again(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    async def scenario() -> None:
+        tokens = GivenTokens(alice=GivenAccess("oauth:alice"), bob=GivenAccess("oauth:bob"))
+        known = HttpIdentities(tokens=tokens)
+        async with hubs_in_group(tmp_path, postgres, "tokens", SERVERS, identities=known) as group:
+            first, second = group.hubs
+            here, there = await first.peer(), await second.peer()
+            client = {"name": "t", "version": "1"}
+            begin = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+            begun = await here.post(request("initialize", begin), authorization="Bearer alice")
+            session = {"mcp_session_id": begun.headers["mcp-session-id"]}
+            for subject, status in (("alice", 200), ("bob", 404)):
+                bearer = {**session, "authorization": f"Bearer {subject}"}
+                assert (await there.post(request("ping", number=2), **bearer)).status == status
+            # What only hubs may say is refused from anybody else.
+            claimed = {**session, "tabane_forwarded": "x.y"}
+            assert (await here.post(request("ping", number=3), **claimed)).status == 403
 
     run(scenario)
 

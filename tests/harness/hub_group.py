@@ -10,7 +10,7 @@ from typing import Any
 
 from tabane.group.membership import HubGroup
 from tabane.hub.process.identities import HubIdentities
-from tests.harness.http_hub import HttpHub, http_hub
+from tests.harness.http_hub import HttpHub, Identities, http_hub
 from tests.harness.patience import until
 from tests.harness.ports import reserved_port
 from tests.harness.postgres_server import PostgresServer
@@ -55,6 +55,7 @@ async def hubs_in_group(
     schema: str,
     servers: Mapping[str, Json],
     count: int = 2,
+    identities: Identities = None,
     **settings: Any,
 ) -> AsyncIterator[GroupOfHubs]:
     """Run hubs over those servers, each of which advertises its own port."""
@@ -70,7 +71,7 @@ async def hubs_in_group(
             hub = http_hub(
                 home,
                 servers,
-                identities=lambda hub: HubIdentities(hub, lambda: None).over_http(),
+                identities=identities or (lambda hub: HubIdentities(hub, lambda: None).over_http()),
                 engine=postgres.url(schema),
                 advertise=address,
                 port=port,

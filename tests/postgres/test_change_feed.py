@@ -118,6 +118,7 @@ def test_a_copy_that_follows_while_others_write_holds_what_the_collection_holds(
             await changes.one(collection)
             await copy.step(collection.feed, most)
         await copy.catch_up(collection.feed, most)
+        assert await collection.feed.is_current(copy.name)
         assert copy.records == await truth(collection)
         assert logged(postgres, tmp_path) == 0
 

@@ -7,6 +7,7 @@ import pytest
 from tabane.search.engine import Combination
 from tests.harness.postgres_server import PostgresServer
 from tests.postgres.collections import opening
+from tests.postgres.outside import opening_outside
 from tests.store.contract import RecordsContract
 from tests.store.exchanging import ExchangeContract
 from tests.store.lexical.contract import LexicalContract, SubstringContract
@@ -64,4 +65,23 @@ class TestIndexedVectors(OnIndexedPostgres, VectorsContract):
 
 
 class TestIndexedSpaces(OnIndexedPostgres, SpacesContract):
+    pass
+
+
+class OnOutsideIndex:
+    """Opens collections whose vectors are in an index outside of the database, which follows them."""
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _engine(cls, postgres: PostgresServer) -> None:
+        cls.engine = staticmethod(opening_outside(postgres))  # type: ignore[attr-defined]
+
+
+class TestOutsideVectors(OnOutsideIndex, VectorsContract):
+    @pytest.mark.parametrize("combination", [Combination.AVERAGE])  # of several spaces: without the index
+    def test_many_are_searched_as_exactly_as_few(self, combination: Combination) -> None:
+        super().test_many_are_searched_as_exactly_as_few(combination)
+
+
+class TestOutsideSpaces(OnOutsideIndex, SpacesContract):
     pass

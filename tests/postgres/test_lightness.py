@@ -22,8 +22,8 @@ async def run():
     await stores.close()
 
 asyncio.run(run())
-rooms = ("psycopg", "tabane.postgres", "tabane.group", "tabane.hub.http.group")
-print(sorted(name for name in sys.modules if name.startswith(rooms)))
+heavy = ("psycopg", "pymilvus", "tabane.milvus", "tabane.postgres", "tabane.group", "tabane.hub.http.group")
+print(sorted(name for name in sys.modules if name.startswith(heavy)))
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "[]"

@@ -288,9 +288,9 @@ def _database(found: dict[str, Any]) -> str:
     if found["state"] != "ok":
         return str(found["error"])
     place = f"{found['path']} ({found['server']}, pgvector {found['pgvector']})"
-    return "\n".join(
-        [place, *map(_index, found.get("indexes", ())), *map(_replica, found.get("replicas", ()))]
-    )
+    outside = [_outside(found["vector_index"])] if "vector_index" in found else []
+    replicas = map(_replica, found.get("replicas", ()))
+    return "\n".join([place, *map(_index, found.get("indexes", ())), *outside, *replicas])
 
 
 def _replica(found: dict[str, Any]) -> str:
@@ -335,6 +335,33 @@ def _group(found: dict[str, Any]) -> str:
 def _member(found: dict[str, Any], states: dict[str, Message]) -> dict[str, Any]:
     state = states.get(found["state"], found["state"])
     return {"address": found["address"], "version": found["version"], "state": state}
+
+
+def _outside(found: dict[str, Any]) -> str:
+    """Return where the index outside of the database is, its state, and how far it is."""
+    behind = sum(each["changes"] > each["change"] or each["rows"] > each["row"] for each in found["followed"])
+    progress = [
+        text(
+            say(
+                "{domain}: row {row} of {rows}, change {change} of {changes}",
+                **{name: each[name] for name in ("domain", "row", "rows", "change", "changes")},
+            )
+        )
+        for each in found["followed"]
+    ]
+    if found["state"] == "away":
+        state = say("{error}. Searches go on in PostgreSQL", error=found.get("error", "?"))
+    elif found["state"] == "connecting":
+        state = say("vector index {place}: not connected yet", place=found["path"])
+    elif behind:
+        state = say(
+            "vector index {place} ({server}): catching up", place=found["path"], server=found["server"]
+        )
+    else:
+        state = say(
+            "vector index {place} ({server}): up to date", place=found["path"], server=found["server"]
+        )
+    return "\n".join([text(state), *progress])
 
 
 def _index(found: dict[str, Any]) -> str:

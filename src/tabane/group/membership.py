@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable, Container
 from dataclasses import replace
 from typing import Any
 
-from tabane.errors import TabaneError
+from tabane.errors import HubError, TabaneError
 from tabane.group.signatures import new_id
 from tabane.group.state import GONE_AFTER, GroupMember, GroupState, GroupView, MemberState
+from tabane.messages import Lang, say
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,8 @@ class HubGroup:
         self.me = GroupMember(new_id(), mark, address.rstrip("/"), version)
         self.key = b""
         """The secret of the group; empty before this hub has joined."""
-        self.problem = ""
+        self.problem: TabaneError | None = None
+        """Why this hub cannot reach the others, or they cannot be told apart."""
         self.on_lapse: Callable[[], Awaitable[None]] | None = None
         self.follow: Callable[[], Awaitable[None]] | None = None
         """Copies what was changed elsewhere, such as API keys. This hub joins when it has all of it."""
@@ -133,15 +135,15 @@ class HubGroup:
         """Wait until the hubs of the group were looked for again."""
         await self._news.wait()
 
-    def report(self) -> dict[str, Any]:
-        """Return what status shows."""
+    def report(self, lang: Lang = "en") -> dict[str, Any]:
+        """Return what status shows: the hubs that are there, and the problem as a text, empty if none."""
         rows = [
             {"id": one.id, "address": one.address, "version": one.version, "state": one.state,
              "this": one.id == self.me.id}
             for one in self._view.members
             if one.alive
         ]  # fmt: skip
-        return {"hubs": rows, "problem": self.problem}
+        return {"hubs": rows, "problem": self.problem.text(lang) if self.problem else ""}
 
     # -- heartbeats ------------------------------------------------------------------------------
 
@@ -150,7 +152,7 @@ class HubGroup:
             try:
                 await self._join()
             except TabaneError as error:
-                self._note(str(error))
+                self._note(error)
                 await asyncio.sleep(RETRY)
         while True:
             await asyncio.sleep(BEAT)
@@ -158,9 +160,9 @@ class HubGroup:
                 assert self._state is not None
                 await self._beat(self._state)
                 self._follow_later()
-                self._note("")
+                self._note(self._twin())
             except TabaneError as error:
-                self._note(str(error))
+                self._note(error)
 
     async def _join(self) -> None:
         if self._state is None:
@@ -169,7 +171,7 @@ class HubGroup:
         await self._beat(self._state)
         await self._follow(self._view.changes)
         self.key = key
-        self._note("")
+        self._note(self._twin())
         log.info("hub %s has joined its group at %s", self.me.id, self.me.address)
 
     async def _beat(self, state: GroupState) -> None:
@@ -194,7 +196,7 @@ class HubGroup:
             if self.tidy is not None:
                 await self.tidy()
         except TabaneError as error:
-            self._note(str(error))
+            self._note(error)
 
     async def _follow(self, changes: int) -> None:
         if self.follow is not None:
@@ -209,7 +211,19 @@ class HubGroup:
         news, self._news = self._news, asyncio.Event()
         news.set()
 
-    def _note(self, problem: str) -> None:
-        if problem and problem != self.problem:
-            log.warning("the group of hubs cannot be reached: %s", problem)
+    def _twin(self) -> TabaneError | None:
+        """Return the problem that another hub has the mark of this one, so that handles name both."""
+        for each in self._view.members:
+            if each.alive and each.mark == self.me.mark and each.address != self.me.address:
+                message = say(
+                    "The home of the hub at {address} is a copy of the home of this one. Delete the file "
+                    "questions.key in one of them, and run there: tabane restart",
+                    address=each.address,
+                )
+                return HubError(message)
+        return None
+
+    def _note(self, problem: TabaneError | None) -> None:
+        if problem is not None and str(problem) != str(self.problem):
+            log.warning("in the group of hubs: %s", problem)
         self.problem = problem

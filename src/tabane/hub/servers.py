@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from msgspec import structs
@@ -27,8 +28,12 @@ from tabane.gateway.servers.variables import Variables, keyring_lookup, load_var
 from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
 from tabane.hub.postgres_engine import PostgresEngine
 from tabane.hub.recorded_environment import with_recorded
+from tabane.hub.vector_index import opened_index
 from tabane.messages import Message, say
 from tabane.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from tabane.engines.candidate_index import CandidateIndex
 
 
 def limits_of(settings: Settings) -> UpstreamLimits:
@@ -65,7 +70,9 @@ def engine_address(settings: Settings, environment: Mapping[str, str]) -> str:
     return filled_address(settings.engine, settings, environment)
 
 
-def filled_address(address: str, settings: Settings, environment: Mapping[str, str]) -> str:
+def filled_address(
+    address: str, settings: Settings, environment: Mapping[str, str], setting: str = "engine"
+) -> str:
     """Return the URL of a database with the values of its variables. Raises ConfigurationError."""
     variables = variables_of(settings, environment)
     whole = address.startswith("${")
@@ -74,7 +81,9 @@ def filled_address(address: str, settings: Settings, environment: Mapping[str, s
         value = variables.get(found[1])
         if value is None:
             message = say(
-                "engine needs the variable {name}, which is not set. Set it with: tabane secrets set {name}",
+                "{setting} needs the variable {name}, which is not set. Set it with: "
+                "tabane secrets set {name}",
+                setting=setting,
                 name=found[1],
             )
             raise ConfigurationError(message)
@@ -87,7 +96,16 @@ def postgres_engine(settings: Settings, environment: Mapping[str, str]) -> Postg
     """Return the database that the setting engine names; None if there is none."""
     if not settings.engine:
         return None
-    return PostgresEngine(lambda: engine_address(settings, environment), settings.vector_index_from or None)
+
+    def index() -> CandidateIndex:
+        address = filled_address(settings.vector_index, settings, environment, "vector_index")
+        return opened_index(address)
+
+    return PostgresEngine(
+        lambda: engine_address(settings, environment),
+        settings.vector_index_from or None,
+        index if settings.vector_index else None,
+    )
 
 
 def secret_of(settings: Settings, environment: Mapping[str, str], name: str) -> str | None:

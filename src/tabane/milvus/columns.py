@@ -170,8 +170,6 @@ def _of_boolean(where: Condition, name: str) -> str | None:
             return f"{name} == {int(value is True)}"
         case In(_, values):
             return f"{name} in [{', '.join(str(int(value is True)) for value in values)}]"
-        case Range(_, None, None):
-            return f"{name} != -1"
         case _:
             return None
 

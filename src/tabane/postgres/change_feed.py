@@ -70,6 +70,16 @@ class ChangeFeed:
         """Return the table with the number of the last change."""
         return self._tables.states
 
+    async def is_current(self, follower: str) -> bool:
+        """Return whether the follower has everything that is in the collection."""
+
+        def reading(connection: psycopg.Connection) -> bool:
+            position = self._tables.log.position(connection, follower)
+            state = self._tables.states.read(connection)
+            return position is not None and (position.change, position.row) == (state.changes, state.next - 1)
+
+        return await self._database.read(reading)
+
     async def after(self, follower: str, position: FeedPosition, most: int) -> ChangeBatch | None:
         """Return what changed behind a position: about ``most`` records and removed rows.
 

@@ -22,9 +22,10 @@ _MOST_ENTRIES = MOST_FIELDS + 3  # of one change, and one more
 REMOVED = 0  # instead of a space: the records of the rows are gone
 
 _ADD = "INSERT INTO change_log (collection, change, space, first, rows, keys) VALUES (%s, %s, %s, %s, %s, %s)"
-_BEHIND = "FROM change_log WHERE collection = %s AND change > %s"
-_READ = f"SELECT change, space, rows, keys {_BEHIND} ORDER BY change LIMIT %s"
-_ATTACHED = f"SELECT DISTINCT unnest(rows) {_BEHIND} AND space = ANY(%s)"
+_READ = (
+    "SELECT change, space, rows, keys FROM change_log WHERE collection = %s AND change > %s "
+    "ORDER BY change LIMIT %s"
+)
 _LOCK = "SELECT changes FROM collection WHERE id = %s FOR NO KEY UPDATE"
 _COLUMNS = "change, row, mark, coming, note"
 _FIND = f"SELECT {_COLUMNS} FROM follower WHERE collection = %s AND name = %s"
@@ -138,11 +139,6 @@ class ChangeLog:
             reached = number
         complete = len(found) < limit
         return LoggedChanges(removed, attached, last if complete else reached, complete)
-
-    def attached_after(self, connection: psycopg.Connection, change: int, spaces: Sequence[int]) -> list[int]:
-        """Return the rows that got vectors of these spaces behind ``change``."""
-        found = connection.execute(_ATTACHED, (self.number, change, list(spaces))).fetchall()
-        return [row for (row,) in found]
 
     # Followers
 

@@ -49,7 +49,7 @@ class IndexFollower:
     def __init__(self, feed: ChangeFeed, link: IndexLink, turn: IndexTurn, prefix: str, shape: Shape) -> None:
         self._feed, self._link, self._turn = feed, link, turn
         self._prefix, self._shape = prefix, shape
-        self._news = asyncio.Event()
+        self._news, self._ended = asyncio.Event(), False
         self._verified: int | None = None  # how often the index had been lost when its marks were compared
         self._verified_until = 0.0
         self._task = asyncio.create_task(self._run())
@@ -60,13 +60,14 @@ class IndexFollower:
 
     async def close(self) -> None:
         """Stop. What a step has begun is repeated by the next follower."""
+        self._ended = True
         self._task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
 
     async def _run(self) -> None:
         rest = _REST
-        while True:
+        while not self._ended:
             try:
                 idle = await self._turned()
                 rest = _REST
@@ -81,7 +82,8 @@ class IndexFollower:
 
     async def _wait(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), _POLL)
+            async with asyncio.timeout(_POLL):
+                await self._news.wait()
         self._news.clear()
 
     async def _turned(self) -> bool:

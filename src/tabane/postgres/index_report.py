@@ -1,4 +1,4 @@
-"""The state of the approximate indexes of all collections of a database."""
+"""The state of the approximate indexes of all collections of a database, and how far a follower is."""
 
 from __future__ import annotations
 
@@ -14,6 +14,21 @@ _SPACES = (
     "jsonb_to_recordset(c.spaces) AS s(name text, number integer, dimension integer, vectors bigint) "
     "WHERE s.vectors >= %s ORDER BY 4, 5, 2"
 )
+
+_FOLLOWED = (
+    "SELECT c.domain, c.name, f.change, c.changes, f.row, c.next - 1 FROM follower f "
+    "JOIN collection c ON c.id = f.collection WHERE f.name = %s ORDER BY 1, 2"
+)
+
+
+def follower_report(connection: psycopg.Connection, follower: str) -> list[dict[str, Any]]:
+    """Return each collection that a follower copies, and how far it is.
+
+    ``change`` of ``changes`` changes, and ``row`` of ``rows`` rows.
+    """
+    names = ("domain", "collection", "change", "changes", "row", "rows")
+    found = connection.execute(_FOLLOWED, (follower,)).fetchall()
+    return [dict(zip(names, each, strict=True)) for each in found]
 
 
 def index_report(connection: psycopg.Connection, least: int) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 import zlib
 
 import psycopg
@@ -15,6 +16,7 @@ from tabane.postgres.database import PostgresDatabase
 
 _LOCK = "SELECT pg_try_advisory_lock(%s, %s)"
 _SPACE = 0x7ABC
+_ASKED = 5.0  # seconds after which it is asked again whether the hub that has the turn has ended
 
 
 class IndexTurn:
@@ -26,6 +28,7 @@ class IndexTurn:
         self._number = digest - (1 << 32) if digest >= 1 << 31 else digest
         self._connection: psycopg.Connection | None = None
         self._asking = asyncio.Lock()
+        self._next = 0.0
 
     async def held(self) -> bool:
         """Return whether this hub has the turn, and take it if nobody has it."""
@@ -44,6 +47,9 @@ class IndexTurn:
             return False
 
     def _taken(self) -> bool:
+        if time.monotonic() < self._next:
+            return False
+        self._next = time.monotonic() + _ASKED
         connection = self._database.connect()
         connection.autocommit = True
         found = connection.execute(_LOCK, (_SPACE, self._number)).fetchone()
@@ -60,6 +66,7 @@ class IndexTurn:
 
     def _release(self) -> None:
         connection, self._connection = self._connection, None
+        self._next = 0.0
         if connection is not None:
             with contextlib.suppress(psycopg.Error):
                 connection.close()

@@ -7,7 +7,7 @@ other vectors since that position are compared as well. All similarities are tho
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -15,7 +15,6 @@ from psycopg import sql
 
 from tabane.postgres import index_sets, spelling
 from tabane.postgres.approximate_search import candidates_for, fewest, is_tied, matching_count
-from tabane.postgres.change_log import ChangeLog, FeedPosition
 from tabane.postgres.collection_state import StoredSpace
 from tabane.postgres.database import WireVector
 from tabane.postgres.filter_conditions import SqlCondition
@@ -26,11 +25,16 @@ from tabane.search.engine import EngineHit
 from tabane.search.filters import Filter
 from tabane.search.records import Shape
 
+_STATE = (
+    "SELECT f.change, f.row, f.note, (SELECT array_agg(DISTINCT touched) FROM change_log l, "
+    "unnest(l.rows) AS touched WHERE l.collection = f.collection AND l.change > f.change AND l.space = %s), "
+    "{} AS matching FROM follower f WHERE f.collection = %s AND f.name = %s"
+)
 _WIDER = 8  # times as many candidates, if too few of them match
 _MARGIN = (
     2.0  # times as many candidates as are expected to be enough for a filter that the index cannot apply
 )
-_TIED = 64  # further hits of the tail that are looked at, in case they are as similar as the last one
+_TIED = 64  # further hits that are looked at, in case they are as similar as the last one
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,19 @@ class VectorQuestion:
     wanted: int
 
 
+@dataclass(frozen=True, slots=True)
+class _IndexState:
+    """The index has rows up to ``row``, but other vectors of those that are ``attached``.
+
+    ``note``: what a search has to pass. ``matching``: how many records match.
+    """
+
+    row: int
+    note: str
+    attached: tuple[int, ...]
+    matching: int
+
+
 class OutsideSearch:
     """Searches in one space. ``whole``: every record has a vector in it."""
 
@@ -66,7 +83,6 @@ class OutsideSearch:
     ) -> None:
         self._connection, self._index, self._space, self._shape = connection, index, space, shape
         self._records, self._vectors = tables
-        self._log = ChangeLog(self._records.number)
         self._whole = whole
 
     def nearest(self, question: VectorQuestion) -> tuple[list[EngineHit] | None, int | None]:
@@ -74,31 +90,34 @@ class OutsideSearch:
 
         No hits: the index cannot be used, finds too few, or comparing all that match is faster.
         """
-        position = self._log.position(self._connection, self._index.link.follower)
-        note = index_sets.read(position.note).get(self._space.number) if position else None
-        if position is None or note is None:
+        state = self._state(question)
+        if state is None:
             return None, None
-        matching = self._matching(question)
         candidates = candidates_for(question.wanted)
-        if question.condition is not None and matching < fewest(candidates, self._space.vectors):
-            return None, matching
-        attached = self._log.attached_after(self._connection, position.change, [self._space.number])
-        for most in self._widths(question, candidates, matching):
-            rows = self._proposed(question, most, note)
+        if question.condition is not None and state.matching < fewest(candidates, self._space.vectors):
+            return None, state.matching
+        for most in self._widths(question, candidates, state.matching):
+            rows = self._proposed(question, most, state.note)
             if rows is None:
-                return None, matching
-            hits = self._compared(question, position, rows, attached, matching)
+                break
+            hits = self._compared(question, state, rows)
             if hits is not None:
-                return hits, matching
-        return None, matching
+                return hits, state.matching
+        return None, state.matching
 
-    def _matching(self, question: VectorQuestion) -> int:
-        count, values = matching_count(
+    def _state(self, question: VectorQuestion) -> _IndexState | None:
+        """Return how far the index is, and how many records match; None if it does not have the space yet."""
+        matching, values = matching_count(
             question.condition, self._records, self._vectors, self._space.vectors, whole=self._whole
         )
-        row = self._connection.execute(sql.SQL("SELECT {}").format(count), values).fetchone()
-        assert row is not None
-        return int(row[0])
+        row = self._connection.execute(
+            sql.SQL(_STATE).format(matching),
+            (self._space.number, *values, self._records.number, self._index.link.follower),
+        ).fetchone()
+        note = index_sets.read(row[2]).get(self._space.number) if row else None
+        if row is None or note is None:
+            return None
+        return _IndexState(row[1], note, tuple(each for each in row[3] or () if each <= row[1]), row[4])
 
     def _widths(self, question: VectorQuestion, candidates: int, matching: int) -> list[int]:
         """Return how many candidates to ask for, and how many if these are not enough."""
@@ -113,46 +132,53 @@ class OutsideSearch:
         return self._index.link.nearest(name, question.vector, question.where, self._shape, most, note)
 
     def _compared(
-        self,
-        question: VectorQuestion,
-        position: FeedPosition,
-        rows: Sequence[int],
-        attached: Collection[int],
-        matching: int,
+        self, question: VectorQuestion, state: _IndexState, rows: Sequence[int]
     ) -> list[EngineHit] | None:
         """Compare candidates and the tail. Return None if another record may be among the nearest."""
-        known = {row for row in rows if row <= position.row}.difference(attached)
-        tail = [row for row in attached if row <= position.row]
-        limit = question.wanted + _TIED
-        found = self._queried(question, [*known, *tail], position.row, limit)
-        hits = [EngineHit(spelling.given(key), row, float(score)) for row, key, score in found]
+        known = {row for row in rows if row <= state.row}.difference(state.attached)
+        found = self._queried(question, list(known), state)
+        hits = [EngineHit(spelling.given(key), row, float(score)) for row, key, score, _, _ in found]
         hits.sort(key=lambda hit: (-hit.score, hit.key))
-        live = sum(hit.row in known for hit in hits)
-        if live < question.wanted and len(hits) < matching:
-            return None
-        recent = [hit for hit in hits if hit.row > position.row]
-        cut = len(recent) == limit and recent[-1].score >= hits[question.wanted - 1].score
-        if cut or is_tied(hits, question.wanted, matching):
+        live, compared = found[0][3:] if found else (0, 0)
+        enough = live >= question.wanted or compared >= state.matching
+        if not enough or is_tied(hits, question.wanted, state.matching):
             return None
         return hits[: question.wanted]
 
     def _queried(
-        self, question: VectorQuestion, rows: Sequence[int], last: int, limit: int
-    ) -> list[tuple[int, str, float]]:
-        """Return those of the rows that match, and the nearest rows behind ``last``."""
+        self, question: VectorQuestion, known: list[int], state: _IndexState
+    ) -> list[tuple[int, str, float, int, int]]:
+        """Return the nearest of the candidates, the attached rows and those that the index does not have.
+
+        Row, key, similarity, and how many candidates match, and how many rows were compared.
+        """
+        limit = question.wanted + _TIED
+        parts = [self._part(question, 1, "v.row = ANY(%s::bigint[])", known)]
+        if state.attached:
+            parts.append(self._part(question, 0, "v.row = ANY(%s::bigint[])", list(state.attached)))
+        parts.append(self._part(question, 0, "v.row > %s", state.row, limit))
+        query = sql.SQL(
+            "SELECT row, (SELECT r.key FROM {records} r WHERE r.row = near.row), similarity, live, compared "
+            "FROM (SELECT row, similarity, sum(known) OVER () AS live, count(*) OVER () AS compared "
+            "FROM ({parts}) parts ORDER BY similarity DESC LIMIT %s) near"
+        ).format(
+            records=self._records.table,
+            parts=sql.SQL(" UNION ALL ").join(sql.SQL("({})").format(each.text) for each in parts),
+        )
+        values = tuple(value for each in parts for value in each.values)
+        return self._connection.execute(query, (*values, limit)).fetchall()
+
+    def _part(
+        self, question: VectorQuestion, known: int, which: str, value: object, most: int | None = None
+    ) -> SqlCondition:
+        """Return the statement for some rows that match, or the ``most`` nearest of them."""
         source, where = sql.SQL("{} v").format(self._vectors.table), question.condition
         if where is not None:
             source = sql.SQL("{} JOIN {} r ON r.row = v.row").format(source, self._records.table)
-        text = where.text if where else sql.SQL("TRUE")
-        values = where.values if where else ()
-        query = sql.SQL(
-            "WITH near AS MATERIALIZED ("
-            "SELECT v.row, 1 - (v.vec <=> %s::vector) AS similarity FROM {source} "
-            "WHERE v.row = ANY(%s::bigint[]) AND {where} UNION ALL "
-            "(SELECT v.row, 1 - (v.vec <=> %s::vector) FROM {source} WHERE v.row > %s AND {where} "
-            "ORDER BY 2 DESC LIMIT %s)) "
-            "SELECT row, (SELECT r.key FROM {records} r WHERE r.row = near.row), similarity FROM near"
-        ).format(source=source, where=text, records=self._records.table)
-        sent = WireVector(question.vector)
-        given = (sent, list(rows), *values, sent, last, *values, limit)
-        return self._connection.execute(query, given).fetchall()
+        text = sql.SQL(
+            "SELECT v.row, 1 - (v.vec <=> %s::vector) AS similarity, {} AS known FROM {} WHERE {} AND {}"
+        ).format(sql.Literal(known), source, sql.SQL(which), where.text if where else sql.SQL("TRUE"))
+        values = (WireVector(question.vector), value, *(where.values if where else ()))
+        if most is None:
+            return SqlCondition(text, values)
+        return SqlCondition(sql.SQL("{} ORDER BY 2 DESC LIMIT %s").format(text), (*values, most))

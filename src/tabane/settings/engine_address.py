@@ -1,4 +1,4 @@
-"""Checks of the addresses of a database, in which no password is written, and of a hub in a group."""
+"""Checks of the settings engine, vector_index and advertise: addresses without passwords in them."""
 
 from __future__ import annotations
 
@@ -10,21 +10,16 @@ from tabane.messages import say
 
 _SCHEMES = ("postgresql", "postgres")
 _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
-_SECRETS = ("password", "sslpassword")
+_INDEX_SCHEMES = ("milvus",)
+_SECRETS = ("password", "sslpassword", "token")
 
 
 def check_engine(address: str) -> None:
     """Raise ConfigurationError, without the value, unless the address can be used."""
-    if not address or _VARIABLE.fullmatch(address):
-        return
-    try:
-        parts = urlsplit(address)
-        given = [parts.password, *(value for name, value in parse_qsl(parts.query) if name in _SECRETS)]
-    except ValueError:
-        raise _unusable() from None
-    if parts.scheme not in _SCHEMES:
-        raise _unusable()
-    if any(value and not _VARIABLE.fullmatch(value) for value in given):
+    scheme, secrets = _parts(address, _unusable_engine())
+    if address and scheme not in ("", *_SCHEMES):
+        raise _unusable_engine()
+    if not all(map(_VARIABLE.fullmatch, secrets)):
         raise ConfigurationError(
             say(
                 "the password in engine must be a variable, such as ${{PGPASSWORD}}. Keep the password "
@@ -52,7 +47,47 @@ def check_advertise(address: str, engine: str) -> None:
         )
 
 
-def _unusable() -> ConfigurationError:
+def check_vector_index(address: str, engine: str) -> None:
+    """Raise ConfigurationError, without the value, unless the address can be used beside that engine."""
+    scheme, secrets = _parts(address, _unusable_index())
+    if address and scheme not in ("", *_INDEX_SCHEMES):
+        raise _unusable_index()
+    if not all(map(_VARIABLE.fullmatch, secrets)):
+        raise ConfigurationError(
+            say(
+                "the password in vector_index must be a variable, such as ${{MILVUS_PASSWORD}}. Keep the "
+                "password itself with: tabane secrets set MILVUS_PASSWORD"
+            )
+        )
+    if address and not engine:
+        raise ConfigurationError(
+            say("vector_index needs a database in the setting engine, whose vectors it indexes")
+        )
+
+
+def _parts(address: str, unusable: ConfigurationError) -> tuple[str, list[str]]:
+    """Return the scheme and the secrets of an address; nothing if all of it is a variable."""
+    if not address or _VARIABLE.fullmatch(address):
+        return "", []
+    try:
+        parts = urlsplit(address)
+        given = [parts.password, *(value for name, value in parse_qsl(parts.query) if name in _SECRETS)]
+    except ValueError:
+        raise unusable from None
+    if not parts.scheme:
+        raise unusable
+    return parts.scheme, [value for value in given if value]
+
+
+def _unusable_engine() -> ConfigurationError:
     return ConfigurationError(
         say("engine must be empty or a URL such as postgresql://user:${{PGPASSWORD}}@host/database")
+    )
+
+
+def _unusable_index() -> ConfigurationError:
+    return ConfigurationError(
+        say(
+            "vector_index must be empty or a URL such as milvus://user:${{MILVUS_PASSWORD}}@host:19530/database"
+        )
     )

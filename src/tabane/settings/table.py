@@ -88,8 +88,17 @@ class Settings:
         say("vectors"),
         say(
             "Number of vectors of a collection from which the database that engine names has an approximate "
-            "index (HNSW), which is built in the background. Smaller collections are searched exactly. "
-            "0: no index, all searches are exact."
+            "index (HNSW), which is built in the background, or is searched with vector_index. Smaller "
+            "collections are searched exactly. 0: all searches are exact."
+        ),
+    )
+    vector_index: str = option.text(
+        "",
+        say(
+            "Where the vectors of the database that engine names are searched. Empty: in that database, by "
+            "pgvector. Or Milvus: milvus://user:${MILVUS_PASSWORD}@host:19530/database; needs "
+            "tabane[milvus]. The database remains the truth: the index follows it, and can be deleted. "
+            "Parameters of the URL are in docs/scaling.md. A change takes effect after tabane restart."
         ),
     )
     advertise: str = option.text(

@@ -34,7 +34,7 @@ class Restartable:
 
     async def start(self) -> None:
         variables = {"TABANE_ENGINE": self._engine, "TABANE_ADVERTISE": self.address, "TABANE_MODEL": "none"}
-        variables["TABANE_DRAIN_NOTICE"] = "1"  # the balancer looks more often than once a second
+        variables["TABANE_DRAIN_NOTICE"] = "3"  # the balancer looks more often, also on a busy machine
         running = hub_over(self._folder, child(), b"echo", self._port, **variables)
         await self._stack.enter_async_context(running)
 

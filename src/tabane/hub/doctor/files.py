@@ -294,6 +294,8 @@ def stores(installation: Installation) -> Iterator[DoctorFinding]:
     for row in rows:
         yield _store_finding(installation, row)
         yield from (_index_finding(each) for each in row.get("indexes", ()) if each["state"] == "missing")
+        if "vector_index" in row:
+            yield _outside_finding(row["vector_index"])
 
 
 def _store_finding(installation: Installation, row: dict[str, Any]) -> DoctorFinding:
@@ -340,6 +342,14 @@ def _index_finding(index: dict[str, Any]) -> DoctorFinding:
     )
     hint = say("The hub starts its build with the next search or change. If that fails, the log says why.")
     return warning(title, hint)
+
+
+def _outside_finding(index: dict[str, Any]) -> DoctorFinding:
+    if index["state"] == "ready":
+        return ok(say("{path} answers ({server})", path=index["path"], server=index["server"]))
+    error = index.get("error") or say("{place}: the vector index has not answered yet", place=index["path"])
+    hint = say("Searches go on in PostgreSQL, but are slow. Check that the index runs, and vector_index.")
+    return warning(say("{error}", error=error), hint)
 
 
 def _check_stores(installation: Installation, *, mend: bool) -> list[dict[str, Any]]:

@@ -223,7 +223,9 @@ class HttpGate:
     async def trust(self, request: HttpRequest, holder: str) -> None:
         """Identify a request as another hub of the group has. Raises RefusedRequest if it has ended here."""
         if holder.startswith("oauth:"):
-            await self.require(request)
+            # Its token came with it: the token says what its holder may do.
+            if (await self.require(request)).holder != holder:
+                raise self._without_token(request, shown=True)
             return
         restored = self._authenticator.identities.restore(holder)
         if restored is None:

@@ -43,6 +43,9 @@ log = logging.getLogger(__name__)
 PATIENCE = 15.0
 """Seconds that a request waits for its hub to be reachable, or to be known as gone."""
 
+RESTARTING = 60.0
+"""Seconds after its last heartbeat in which a hub may come back, with its tasks and some of its calls."""
+
 MOST_MOVED = 10_000
 """Sessions of which it is remembered that another hub has taken them."""
 
@@ -144,14 +147,22 @@ class GroupRouting:
         self, request: HttpRequest, name: str, frame: JsonRpcFrame | None, body: bytes
     ) -> bool:
         group = self._group
+        if name in self._sessions and group.keeps_sessions:
+            return False
         hub = hub_of_session(group.key, name)
         if hub is None:
             return False  # it is refused as one that does not exist
-        follows = _follows_a_call(frame)
-        if group.me.state == "leaving" and not (follows and name in self._sessions):
+        if group.me.state == "leaving" and not (_follows_a_call(frame) and name in self._sessions):
             if request.forwarded:
                 raise _moved()
             return await self._hands_on(request, body)
+        return await self._passes_to_owner(request, name, hub, frame, body)
+
+    async def _passes_to_owner(
+        self, request: HttpRequest, name: str, hub: str, frame: JsonRpcFrame | None, body: bytes
+    ) -> bool:
+        """Answer a request at the hub that has its session, or take the session if that hub is gone."""
+        group, follows = self._group, _follows_a_call(frame)
         until = asyncio.get_running_loop().time() + PATIENCE
         while name not in self._sessions:
             member = group.member(self._moved.get(name, hub))
@@ -202,8 +213,12 @@ class GroupRouting:
         if named is None or named.mark == self._group.me.mark:
             return None
         member = self._group.marked(named.mark)
-        if member is None or member.serves or named.kind != "call":
-            return member if member is not None and member.serves else None
+        if member is None or member.serves:
+            return member
+        if named.kind in ("call", "task") and member.age < RESTARTING:
+            raise _later("the hub that has this restarts")
+        if named.kind != "call":
+            return None
         text = "requestState: the hub that waited for this answer has ended; call again without it"
         request_id = None if frame.id is UNSET else bytes(frame.id)
         raise refusal(400, text, code=eras.INVALID_PARAMS, request_id=request_id)

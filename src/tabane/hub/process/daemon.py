@@ -122,7 +122,7 @@ class Daemon:
         self.http = self._http()
         write_stamp(self._endpoint.home)
         self.hub.open()
-        if self.group:
+        if self.group and self.http and self.http.url:
             self.group.open()
         model_use.resume(self.hub)
         self._listener = self._listening()
@@ -140,7 +140,7 @@ class Daemon:
         """Run until something ends it, then end it in order. Returns what that was."""
         why = await self._ending
         log.info("the hub ends: %s", why)
-        if self.group:
+        if self.group and self.group.joined:
             await self._unless_hurried(self._left_group(self.group), CLOSING + self.settings.drain_notice)
         if not self.homeless:
             self._listener.close()
@@ -291,7 +291,7 @@ class Daemon:
         hub = self.hub
         offers = [offer.row(hub.lang) for offer in await hub.sessions.offers.now()]
         found = await hub.access.report(hub.lang) | hub.audit.report() | await hub.documents.counts()
-        group = {"group": self.group.report()} if self.group else {}
+        group = {"group": self.group.report(hub.lang)} if self.group else {}
         return found | {"projects_offered": offers} | await hub.stores.report() | group
 
     def settings_report(self, caller: Caller) -> list[dict[str, Any]]:

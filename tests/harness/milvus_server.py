@@ -1,0 +1,71 @@
+"""A real Milvus, in an environment of its own (``make milvus``), with a folder and a port of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tabane.errors import StoreError
+from tabane.milvus.index import MilvusIndex
+from tabane.milvus.index_url import parsed
+from tests.harness.patience import wait_until
+from tests.harness.ports import reserved_port
+
+_ENVIRONMENT = Path(__file__).parents[2] / "build" / "milvus"
+
+
+def is_installed() -> bool:
+    return any(_ENVIRONMENT.glob(".ready-*"))
+
+
+class MilvusServer:
+    """A server whose data is in a folder. It has the same port after a restart."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, reserved_port(self)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def url(self, parameters: str = "timeout=3") -> str:
+        return f"milvus://127.0.0.1:{self.port}?{parameters}"
+
+    def start(self) -> None:
+        starter = Path(__file__).with_name("milvus_starter.py")
+        command = [str(_ENVIRONMENT / "bin" / "python"), str(starter), str(self.folder), str(self.port)]
+        with open(self.folder / "log", "ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, process_group=0)
+        wait_until(self._answers, "Milvus answers")
+
+    def kill(self) -> None:
+        """Kill it at once, as if the machine had stopped."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def _answers(self) -> bool:
+        index = MilvusIndex(parsed(self.url()))
+        try:
+            index.version()
+        except StoreError:
+            return False
+        finally:
+            index.close()
+        return True
+
+
+@contextlib.contextmanager
+def milvus_server() -> Iterator[MilvusServer]:
+    """Yield a server that runs, and remove it afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="milvus-"))
+    try:
+        server = MilvusServer(folder)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.kill()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,40 @@
+"""A hub's collection that is written to until it is killed: ``python -m tests.milvus.child URL INDEX``.
+
+It prints the key of each record that was acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from tabane.milvus.index import MilvusIndex
+from tabane.milvus.index_url import parsed as parsed_index
+from tabane.postgres.database import PostgresDatabase
+from tabane.postgres.engine_url import parsed
+from tabane.postgres.index_follower import IndexFilling
+from tabane.postgres.index_link import IndexLink
+from tabane.postgres.index_turn import IndexTurn
+from tabane.postgres.store import PostgresStore
+from tests.postgres.writing import SHAPE, record
+
+
+async def main(url: str, index: str) -> None:
+    database = await PostgresDatabase.open(parsed(url))
+    link = IndexLink(MilvusIndex(parsed_index(index)), 1)
+    filling = IndexFilling(link, IndexTurn(database, link.follower))
+    collection = await PostgresStore(database, "test", None, filling=filling).collection(SHAPE)
+
+    async def lane(name: int) -> None:
+        number = 0
+        while True:
+            written = record(f"{name}-{number}")
+            await collection.upsert([written])
+            print(written.key, flush=True)
+            number += 1
+
+    await asyncio.gather(*map(lane, range(4)))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2]))

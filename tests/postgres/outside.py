@@ -1,0 +1,147 @@
+"""Collections on a real PostgreSQL with an index outside of it, and such an index in memory, for tests."""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tabane.engines.candidate_index import CandidateIndex, IndexedVector, IndexVersion
+from tabane.errors import StoreError
+from tabane.messages import say
+from tabane.postgres.collection import PostgresCollection
+from tabane.postgres.database import PostgresDatabase
+from tabane.postgres.engine_url import parsed
+from tabane.postgres.index_follower import IndexFilling
+from tabane.postgres.index_link import IndexLink
+from tabane.postgres.index_turn import IndexTurn
+from tabane.postgres.store import PostgresStore
+from tabane.search.filters import EVERYTHING, Filter, matches
+from tabane.search.records import Record, Shape
+from tests.harness.patience import until
+from tests.harness.postgres_server import PostgresServer
+from tests.postgres.collections import OpenCollection, schema_of
+
+
+@dataclass
+class MemorySet:
+    """The vectors of a set, and its mark."""
+
+    vectors: dict[int, IndexedVector] = field(default_factory=dict)
+    mark: str | None = None
+
+
+class MemoryIndex:
+    """An index in memory. ``away``: it fails. ``blunt``: it does not look at filters."""
+
+    place = "memory://index"
+    slowest = 0.0
+    most = 5000
+
+    def __init__(self, *, blunt: bool = False) -> None:
+        self.sets: dict[str, MemorySet] = {}
+        self.away, self.blunt = False, blunt
+        self.searches = 0
+        self._gate = threading.Lock()
+
+    def version(self) -> IndexVersion:
+        self._check()
+        return IndexVersion("Memory 1")
+
+    def mark(self, name: str, shape: Shape) -> str | None:
+        self._check()
+        return self.sets[name].mark if name in self.sets else None
+
+    def reset(self, name: str, dimension: int, shape: Shape) -> None:
+        self._check()
+        self.sets[name] = MemorySet()
+
+    def put(self, name: str, vectors: Sequence[IndexedVector], shape: Shape) -> None:
+        self._check()
+        with self._gate:
+            self._set(name).vectors |= {each.row: each for each in vectors}
+
+    def remove(self, name: str, rows: Sequence[int]) -> None:
+        self._check()
+        with self._gate:
+            for row in rows:
+                self._set(name).vectors.pop(row, None)
+
+    def advance(self, name: str, mark: str) -> str:
+        self._check()
+        self._set(name).mark = mark
+        return mark
+
+    def narrows(self, where: Filter, shape: Shape) -> bool:
+        return not self.blunt
+
+    def nearest(
+        self, name: str, vector: bytes, where: Filter, shape: Shape, most: int, note: str
+    ) -> Sequence[int]:
+        self._check()
+        self.searches += 1
+        with self._gate:
+            found = list(self._set(name).vectors.values())
+        if where != EVERYTHING and not self.blunt:
+            found = [each for each in found if matches(where, Record(key="k", fields=dict(each.fields)))]
+        asked = _numbers(vector)
+        found.sort(key=lambda each: -sum(a * b for a, b in zip(asked, _numbers(each.vector), strict=True)))
+        return [each.row for each in found[:most]]
+
+    def drop(self, name: str) -> None:
+        self._check()
+        self.sets.pop(name, None)
+
+    def close(self) -> None:
+        pass
+
+    def _set(self, name: str) -> MemorySet:
+        if name not in self.sets:
+            raise StoreError(say("{place} is away", place=name))
+        return self.sets[name]
+
+    def _check(self) -> None:
+        if self.away:
+            raise StoreError(say("{place} is away", place=self.place))
+
+
+def _numbers(vector: bytes) -> tuple[float, ...]:
+    return struct.unpack(f"<{len(vector) // 4}f", vector)
+
+
+@asynccontextmanager
+async def linked(
+    server: PostgresServer, index: CandidateIndex, home: Path, shape: Shape, least: int = 1
+) -> AsyncIterator[tuple[PostgresCollection, IndexLink]]:
+    """Yield a collection in the schema of a home, and the link to its index."""
+    database = await PostgresDatabase.open(parsed(server.url(schema_of(home))))
+    link = IndexLink(index, least)
+    turn = IndexTurn(database, link.follower)
+    store = PostgresStore(database, "test", None, filling=IndexFilling(link, turn))
+    try:
+        yield await store.collection(shape), link
+    finally:
+        await store.close()
+        await turn.close()
+        await link.close()
+        await database.close()
+
+
+def opening_outside(server: PostgresServer) -> OpenCollection:
+    """Return a function that opens a collection in the schema of a home, with an index in memory."""
+    indexes: dict[Path, MemoryIndex] = {}
+
+    @asynccontextmanager
+    async def opened(home: Path, shape: Shape) -> AsyncIterator[PostgresCollection]:
+        index = indexes.setdefault(home, MemoryIndex())
+        async with linked(server, index, home, shape) as (collection, _):
+            yield collection
+
+    return opened
+
+
+async def catch_up(collection: PostgresCollection, link: IndexLink) -> None:
+    await until(lambda: collection.feed.is_current(link.follower), "the index has everything")
