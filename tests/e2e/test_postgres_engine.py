@@ -12,7 +12,7 @@ from tests.conftest import absent
 from tests.harness.home import Home
 from tests.harness.home import hub as running
 from tests.harness.milvus_server import is_installed, milvus_server
-from tests.harness.patience import wait_until
+from tests.harness.patience import LONG, wait_until
 from tests.harness.ports import reserved_port
 from tests.harness.postgres_server import PostgresServer, postgres_server
 
@@ -153,7 +153,7 @@ def test_an_index_on_milvus_follows_the_database(home: Home) -> None:
         home.environment["TABANE_VECTOR_INDEX"] = milvus.url()
         with running(home):
             assert home.run("docs", "add", str(home.folder / "note.md")).status == 0
-            wait_until(lambda: state() == "1 of 1", "the index has the document")
+            wait_until(lambda: state() == "1 of 1", "the index has the document", 4 * LONG)
             assert "Milvus 2" in home.run("status").succeeded.out
             assert f"milvus://127.0.0.1:{milvus.port} answers" in home.run("doctor").out
 
