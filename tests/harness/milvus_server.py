@@ -12,7 +12,7 @@ from pathlib import Path
 from tabane.errors import StoreError
 from tabane.milvus.index import MilvusIndex
 from tabane.milvus.index_url import parsed
-from tests.harness.patience import wait_until
+from tests.harness.patience import LONG, wait_until
 from tests.harness.ports import reserved_port
 
 _ENVIRONMENT = Path(__file__).parents[2] / "build" / "milvus"
@@ -37,7 +37,7 @@ class MilvusServer:
         command = [str(_ENVIRONMENT / "bin" / "python"), str(starter), str(self.folder), str(self.port)]
         with open(self.folder / "log", "ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, process_group=0)
-        wait_until(self._answers, "Milvus answers")
+        wait_until(self._answers, "Milvus answers", 4 * LONG)
 
     def kill(self) -> None:
         """Kill it at once, as if the machine had stopped."""
