@@ -1,6 +1,6 @@
 """What a group of hubs costs: CPU time of the hubs for each request.
 
-    python -m benchmarks.hubs [--requests COUNT] [--rounds COUNT]
+    python -m benchmarks.hubs [--requests COUNT] [--rounds COUNT] [--write]
 
 The same requests go through the same balancer to one hub, to two hubs that know nothing of each other, and to
 two hubs of a group. A process that has less to do works with colder caches, so a group is compared with the
@@ -22,6 +22,7 @@ from pathlib import Path
 
 import psutil
 from aiohttp import ClientSession
+from benchmarks.report import Goal, goals, machine, publish, table
 from tests.e2e.faults.test_rolling_restart import Load
 from tests.e2e.protocol.conformance.servers import hub_over
 from tests.harness.patience import until
@@ -84,34 +85,67 @@ async def repeated(one: Callable[[], Awaitable[None]], count: int) -> None:
         await one()
 
 
-async def main(requests: int, rounds: int) -> None:
+Medians = dict[str, float]
+"""Microseconds of CPU for a request, by side."""
+
+
+async def main(requests: int, rounds: int, *, write: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="tabane-hubs-") as folder, postgres_server() as server:
         async with AsyncExitStack() as stack:
             place = Path(folder)
             one = await side(stack, place, "one hub", 1, "")
             apart = await side(stack, place, "two hubs apart", 2, "")
             group = await side(stack, place, "two hubs of a group", 2, server.url())
-            print(await compared("no session (2026-07-28)", (one, apart, group), False, requests, rounds))
-            print(await compared("sessions (2025-11-25)", (one, group), True, requests, rounds))
+            modern = await compared((one, apart, group), False, requests, rounds)
+            legacy = await compared((one, group), True, requests, rounds)
+    publish("hubs", page(modern, legacy), write=write)
 
 
-async def compared(what: str, sides: tuple[Side, ...], legacy: bool, requests: int, rounds: int) -> str:
-    """Measure the sides in turn, and return a line with the median of each."""
+async def compared(sides: tuple[Side, ...], legacy: bool, requests: int, rounds: int) -> Medians:
+    """Measure the sides in turn, and return the median of each."""
     found: dict[str, list[float]] = {each.name: [] for each in sides}
     for number in range(rounds + 1):
         for each in sides:
             spent = await measured(each, legacy, requests)
             if number:  # the first one warms up
                 found[each.name].append(spent)
-    medians = {name: statistics.median(values) for name, values in found.items()}
-    parts = [f"{name} {spent:.0f} µs" for name, spent in medians.items()]
-    *others, last = medians.values()
-    return f"{what}: {', '.join(parts)}; ratio to each other: {', '.join(f'{last / x:.2f}' for x in others)}"
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def page(modern: Medians, legacy: Medians) -> list[str]:
+    """Return the section of docs/performance.md."""
+    group = "two hubs of a group"
+    rows = [
+        (f"{what}, {name}", f"{spent:.0f}", f"{medians[group] / spent:.2f}")
+        for what, medians in (("no session (2026-07-28)", modern), ("sessions (2025-11-25)", legacy))
+        for name, spent in medians.items()
+    ]
+    return [
+        "## A group of hubs",
+        machine("python -m benchmarks.hubs"),
+        "CPU time of the hubs for a call through a load balancer that sends each request to the next hub. In "
+        "sessions, half of the requests with two hubs come to the one that passes them on.",
+        table(("", "µs of CPU for a request", "group, as a multiple"), rows),
+        goals(
+            [
+                Goal("no session: a group against one hub", modern[group] / modern["one hub"], 1.15, " ×", 2),
+                Goal(
+                    "no session: a group against two hubs",
+                    modern[group] / modern["two hubs apart"],
+                    1.15,
+                    " ×",
+                    2,
+                ),
+                Goal("sessions: a group against one hub", legacy[group] / legacy["one hub"], 1.15, " ×", 2),
+            ]
+        ),
+    ]
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="benchmarks.hubs")
     parser.add_argument("--requests", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
     options = parser.parse_args()
-    sys.exit(asyncio.run(main(options.requests, options.rounds)))
+    sys.exit(asyncio.run(main(options.requests, options.rounds, write=options.write)))

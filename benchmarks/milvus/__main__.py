@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks.postgres.approximate import ClusteredVectors
-from benchmarks.report import machine, table
+from benchmarks.report import machine, publish, table
 from pymilvus import MilvusClient
 from tests.harness.milvus_server import MilvusServer, milvus_server
 from tests.harness.patience import until
@@ -64,12 +64,13 @@ class IndexMeasured:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.milvus")
     parser.add_argument("--sizes", type=int, nargs="+", default=[20_000])
+    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
     options = parser.parse_args(arguments)
     with postgres_server() as postgres, milvus_server() as milvus:
         postgres.stop()
         postgres.start(fsync="on", full_page_writes="on", shared_buffers="512MB")
         found = [asyncio.run(measured(postgres, milvus, size)) for size in options.sizes]
-    print("\n\n".join(index_page(found)))
+    publish("milvus", index_page(found), write=options.write)
 
 
 async def measured(postgres: PostgresServer, milvus: MilvusServer, size: int) -> IndexMeasured:

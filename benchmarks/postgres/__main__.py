@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from benchmarks.postgres.approximate import approximation_page, measured_approximation
 from benchmarks.postgres.migration import measured_migration
-from benchmarks.postgres.page import Measured, page
+from benchmarks.postgres.page import Measured, migration_page, page
 from benchmarks.report import publish
 from benchmarks.search.generator import Entry, Generator
 from tests.harness.postgres_server import PostgresServer, postgres_server
@@ -55,10 +55,11 @@ def main(arguments: list[str]) -> None:
         server.start(fsync="on", full_page_writes="on", shared_buffers="512MB")
         if options.approximate:
             several = [asyncio.run(measured_approximation(server, each, DIMENSION)) for each in options.sizes]
-            print("\n\n".join(approximation_page(several, DIMENSION)))
+            publish("approximate", approximation_page(several, DIMENSION), write=options.write)
             return
         found = [asyncio.run(measured(server, size, alone=options.migration)) for size in options.sizes]
     if options.migration:
+        publish("migration", migration_page(found), write=options.write)
         return
     publish("postgres", page(found, DIMENSION), write=options.write)
 

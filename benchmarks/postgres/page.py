@@ -59,6 +59,22 @@ def page(several: Sequence[Measured], dimension: int) -> list[str]:
     ]
 
 
+def migration_page(several: Sequence[Measured]) -> list[str]:
+    """Return the section about the migration alone."""
+    return [
+        "## Migration between files and PostgreSQL",
+        machine("python -m benchmarks.postgres --migration"),
+        *_migrations(several),
+        goals(
+            Goal(
+                f"{each.size:,} records copied to PostgreSQL with vectors", each.there.copied, 5000, " /s", 0
+            )
+            for each in several
+            if each.there is not None
+        ),
+    ]
+
+
 def _migrations(several: Sequence[Measured]) -> list[str]:
     rows = [
         (f"{name}, {each.size:,} records", f"{rates.copied:,.0f}", f"{rates.whole:,.0f}", f"{rates.cpu:.2f}")
