@@ -25,7 +25,7 @@ SYSTEMS := $(wildcard tests/e2e/protocol/grid tests/e2e/faults/hostile tests/e2e
   tests/hub/http/test_browser*.py tests/reader/rendering tests/web/browser)
 # One worker more than there are cores: tests wait for processes as often as they compute.
 WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) + 1 )))
-PYTEST  := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+PYTEST  := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 CATALOGUES   := $(wildcard src/tabane/messages/locales/*/LC_MESSAGES/*.po)
 
 # Thousands of processes are started by the tests. Each would compile what it imports if nothing kept it.

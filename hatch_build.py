@@ -17,8 +17,10 @@ class CompileCatalogues(BuildHookInterface):  # type: ignore[type-arg]
         for po in Path(self.root, "src/tabane/messages/locales").glob("*/LC_MESSAGES/*.po"):
             with po.open("rb") as source:
                 catalogue = read_po(source)
-            with po.with_suffix(".mo").open("wb") as target:
+            made = po.with_suffix(".mo.new")
+            with made.open("wb") as target:
                 write_mo(target, catalogue)
+            made.replace(po.with_suffix(".mo"))  # whole: somebody may read it meanwhile
         if version != "editable":
             self._record_commit(build_data)
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from tests.harness.postgres_server import PostgresServer
 
 # A machine that is busy with other things is no fault of what is tested, and the contract of the engine is
 # meant to be run by several classes.
@@ -25,6 +29,7 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
 
 ROOT = Path(__file__).parent.parent
+LONGEST = ROOT / "tests" / "longest_files.txt"
 NODE_TOOLS = (
     "node",
     "npx",
@@ -33,6 +38,16 @@ NODE_TOOLS = (
     "mcp-server-filesystem",
     "mcp-server-memory",
 )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files that take longest first, so that no worker is left with one of them at the end.
+
+    ``tests/longest_files.txt`` lists them. The workers of a run take files in this order (Makefile).
+    """
+    longest = LONGEST.read_text(encoding="utf-8").split()
+    places = {ROOT / name: place for place, name in enumerate(longest)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -57,3 +72,12 @@ def node_tools() -> Path:
     if missing := [name for name in NODE_TOOLS if not (folder / name).exists()]:
         absent(f"{', '.join(missing)} (make node)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """One PostgreSQL for all tests of a process."""
+    from tests.harness.postgres_server import postgres_server  # few tests need one
+
+    with postgres_server() as server:
+        yield server

@@ -21,6 +21,7 @@ from typing import Any, cast
 
 import numpy as np
 from benchmarks.search.quality import Corpus, Query, scores
+from msgspec import structs
 from numpy.typing import NDArray
 
 from tabane.search.embedding.embedder import BYTES, Embedder, NoModel
@@ -78,7 +79,7 @@ class _Proving:
         return getattr(self._collection, name)
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        return await self._collection.nearest(replace(query, proven=None), where, limit, offset)
+        return await self._collection.nearest(structs.replace(query, proven=None), where, limit, offset)
 
 
 Way = Callable[[Rankings], Sequence[str]]

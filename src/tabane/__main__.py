@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import sys
+
+_COLLECT_AFTER = 20_000
+"""New objects after which a command looks for garbage. A command is short, and imports leave none."""
 
 
 def main() -> None:
@@ -15,10 +19,12 @@ def main() -> None:
         if request is not None:
             sys.exit(mcp_command.run(request, _environment()))
     elif command == ["_hub"]:
+        gc.disable()  # until the hub is open: a collection would only look at what was imported
         from tabane.hub.process.serve import run_detached
 
         sys.exit(run_detached(arguments))
     _interruptible()
+    gc.set_threshold(_COLLECT_AFTER)
     from tabane.cli.main import main as command_line
     from tabane.cli.output import clean_streams
 

@@ -13,10 +13,11 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct, structs
 
 Installer = Literal["uv tool", "uvx", "pipx", "checkout", "venv", "system"]
 
@@ -25,8 +26,7 @@ _UVX = ("archive-v0", "builds-v0", "environments-v2")
 """Folders of uv's cache with the environments that `uvx` runs programs in."""
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledCopy:
+class InstalledCopy(Struct, frozen=True):
     """An installation of Tabane. ``source`` is what it was made of: "" for an index, else a URL or path.
 
     ``extras`` are those that it was installed with, as far as that is known, and ``beside`` the further
@@ -65,7 +65,7 @@ class InstalledCopy:
         match self.installer:
             case "uv tool":
                 beside = self.beside if package in self.beside else (*self.beside, package)
-                again = replace(self, beside=beside)._again()
+                again = structs.replace(self, beside=beside)._again()
                 return _line("uv", "tool", "install", *again, self._spec(sorted(self.extras)))
             case "uvx":
                 return _line("uvx", "--with", package, "--from", self._spec(sorted(self.extras)), _NAME)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tabane.access.patterns import MOST_PATTERNS, NamePattern, checked_patterns
 from tabane.access.permissions import MOST_ANSWERS, PermissionPatterns, PermissionRules, rules_of, unmatched
@@ -216,4 +217,8 @@ def test_answers_are_the_same_when_they_are_remembered(
     patterns: PermissionPatterns, target: CallTarget
 ) -> None:
     rules = PermissionRules(patterns)
-    assert rules.allows(target) == rules.allows(replace(target)) == PermissionRules(patterns).allows(target)
+    assert (
+        rules.allows(target)
+        == rules.allows(structs.replace(target))
+        == PermissionRules(patterns).allows(target)
+    )

@@ -12,10 +12,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from tabane.audit.entry import AuditEntry, decode_entry
 from tabane.audit.log import AuditLog
@@ -95,7 +95,15 @@ def test_an_entry_is_in_the_file_when_record_returns(tmp_path: Path) -> None:
 def test_no_text_of_a_client_breaks_a_line(tmp_path: Path, text: str) -> None:
     with opened(tmp_path) as log:
         log.record(
-            replace(CALLER, client=text, session=text), TARGET, log.prepare(b""), text, "ok", 0, 0, 0, text
+            structs.replace(CALLER, client=text, session=text),
+            TARGET,
+            log.prepare(b""),
+            text,
+            "ok",
+            0,
+            0,
+            0,
+            text,
         )
         log.event("access", text, text, "refused", text, label=text, source=text)
         call(log, "after")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tabane.audit.analysis import OfferedTool, analyzed
 from tabane.audit.conditions import matches
@@ -126,7 +126,7 @@ def test_groups_follow_each_other_by_cursor(queries: AuditQueries) -> None:
 
 
 def test_a_key_without_administration_sees_its_own_usage(queries: AuditQueries) -> None:
-    own = replace(LOCAL, identity="key", access=KeyAccess())
+    own = structs.replace(LOCAL, identity="key", access=KeyAccess())
     mine = asyncio.run(queries.get_usage_stats(own, GetUsageStats(by="key")))
     assert [row["key"] for row in mine["results"]] == ["key:ab12"]
     others = asyncio.run(queries.get_usage_stats(own, GetUsageStats(key="local")))

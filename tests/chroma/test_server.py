@@ -17,6 +17,7 @@ from tabane.engines.candidate_index import IndexedVector
 from tabane.errors import StoreError
 from tabane.search.filters import EVERYTHING
 from tabane.search.records import Shape
+from tests.harness.ports import reserved_port
 
 SHAPE = Shape("posts")
 SET = {"id": "1234", "dimension": 2, "metadata": {"tabane_mark": "m", "tabane_layout": "1"}}
@@ -110,6 +111,12 @@ def test_a_busy_server_keeps_its_mark() -> None:
 
     with fake(answer) as (_, index), pytest.raises(StoreError, match="503"):
         index.mark("a_1_0", SHAPE)
+
+
+def test_a_server_that_is_away_is_an_error_of_the_index() -> None:
+    url = parsed(f"chroma+http://127.0.0.1:{reserved_port(usual)}")
+    with pytest.raises(StoreError, match="cannot be used"):
+        ChromaIndex(url, ChromaServer(url)).version()
 
 
 def test_a_server_that_does_not_answer_is_left_in_time() -> None:

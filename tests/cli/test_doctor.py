@@ -321,6 +321,7 @@ def test_what_a_killed_hub_left_is_told_and_cleared_away(home: Home) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the folder of a process")
 def test_a_hub_whose_home_was_deleted_is_found(home: Home, tmp_path: Path) -> None:
+    home.forks_hub = False
     home.write_servers({})
     assert home.run("start").status == 0
     holder = lock.read_holder(str(home.tabane / "hub.lock"))

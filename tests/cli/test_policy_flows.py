@@ -11,6 +11,7 @@ import pytest
 
 from tests.harness.home import Outcome
 from tests.harness.labeled_servers import TOOLS, replayed
+from tests.harness.patience import wait_until
 from tests.harness.user import Assistant, User, assistant
 from tests.reader.site import Site, running
 
@@ -222,10 +223,8 @@ def test_labels_are_listed_with_where_they_come_from(user: PolicyUser) -> None:
     entry = replayed(user.folder, "files", labels=["untrusted"])
     entry["tools"] = {"delete_*": {"labels": ["-destructive"]}}
     user.write_servers({"files": entry})
-    assert user.run("servers", "restart", "files").succeeded
-    assert user.policy("labels", "files__delete_file").out == (
-        "files__delete_file is labeled untrusted (settings).\n"
-    )
+    wanted = "files__delete_file is labeled untrusted (settings).\n"
+    wait_until(lambda: user.policy("labels", "files__delete_file").out == wanted, "the file is followed")
 
 
 def test_without_the_policy_nothing_is_noted_or_asked(user: PolicyUser) -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.conftest import absent
 from tests.harness.home import Home
 from tests.harness.home import hub as running
+from tests.harness.milvus_server import is_installed, milvus_server
+from tests.harness.patience import wait_until
+from tests.harness.ports import reserved_port
 from tests.harness.postgres_server import PostgresServer, postgres_server
 
 
@@ -48,6 +53,43 @@ def test_documents_are_kept_and_found_in_the_database(home: Home) -> None:
             assert "pgvector" in shown
             assert "pgvector" in home.run("doctor").out
     assert not (home.tabane / "store" / "documents.db").exists()
+
+
+def test_a_hub_searches_its_own_copy_which_follows_the_database(home: Home) -> None:
+    home.environment["TABANE_LOCAL_REPLICA"] = "true"
+    (home.folder / "note.md").write_text("# Cats\n\nThe cat sleeps. 猫は寝ている。\n")
+    for turn in range(2):
+        with running(home):
+            if turn == 0:
+                assert home.run("docs", "add", str(home.folder / "note.md")).status == 0
+            assert "note.md" in str(home.json("docs", "search", "sleeping cat"))
+            wait_until(lambda: _replica(home)["state"] == "current")
+            assert "note.md" in str(home.json("docs", "search", "猫"))
+            assert "replica of documents: up to date" in home.run("status").succeeded.out
+    assert (home.tabane / "replica").is_dir()
+
+
+def _replica(home: Home) -> dict[str, Any]:
+    found: dict[str, Any] = next(
+        each for each in home.json("status")["engine"]["replicas"] if each["domain"] == "documents"
+    )
+    return found
+
+
+def test_status_lists_the_hubs_of_the_group(home: Home) -> None:
+    port = reserved_port(home)
+    address = f"http://127.0.0.1:{port}"
+    home.environment |= {
+        "TABANE_ADVERTISE": address,
+        "TABANE_HTTP": "true",
+        "TABANE_PORT": str(port),
+        "TABANE_DRAIN_NOTICE": "0",
+    }
+    with running(home):
+        wait_until(lambda: home.json("status")["group"]["hubs"], "the hub joins")
+        [row] = home.json("status")["group"]["hubs"]
+        assert (row["address"], row["state"], row["this"]) == (address, "ready", True)
+        assert f"{address} ({row['version']}, ready), this hub" in home.run("status").succeeded.out
 
 
 def test_status_and_doctor_show_an_approximate_index_that_is_missing(
@@ -97,12 +139,32 @@ def test_an_index_that_is_away_is_named_and_searches_go_on(home: Home) -> None:
         assert "Searches go on in PostgreSQL" in home.run("status").succeeded.out
 
 
+def test_an_index_on_milvus_follows_the_database(home: Home) -> None:
+    if not is_installed():
+        absent("Milvus (make milvus)")
+    (home.folder / "note.md").write_text("# Cats\n\nThe cat sleeps.\n")
+
+    def state() -> str:
+        followed = home.json("status")["engine"]["vector_index"]["followed"]
+        (each,) = [each for each in followed if each["domain"] == "documents"] or [None]
+        return "" if each is None else f"{each['row']} of {each['rows']}"
+
+    with milvus_server() as milvus:
+        home.environment["TABANE_VECTOR_INDEX"] = milvus.url()
+        with running(home):
+            assert home.run("docs", "add", str(home.folder / "note.md")).status == 0
+            wait_until(lambda: state() == "1 of 1", "the index has the document")
+            assert "Milvus 2" in home.run("status").succeeded.out
+            assert f"milvus://127.0.0.1:{milvus.port} answers" in home.run("doctor").out
+
+
 @pytest.mark.parametrize(
     ("address", "named"),
     [
         ("milvus://me:plain@host", "must be a variable"),
         ("chroma+x://host", "vector_index must be empty"),
         ("milvus://host?token=plain", "must be a variable"),
+        ("chroma+http://host?token=plain", "must be a variable"),
     ],
 )
 def test_an_index_that_cannot_be_used_is_refused_without_naming_a_password(
@@ -113,6 +175,15 @@ def test_an_index_that_cannot_be_used_is_refused_without_naming_a_password(
     assert refused.status != 0
     assert named in refused.err
     assert "plain" not in refused.err
+
+
+@pytest.mark.parametrize("address", ["chroma:/srv/chroma", "milvus://host"])
+def test_an_index_without_a_database_is_refused(tmp_path: Path, address: str) -> None:
+    home = Home(tmp_path)
+    home.environment["TABANE_VECTOR_INDEX"] = address
+    refused = home.run("start")
+    assert refused.status != 0
+    assert "vector_index needs a database in the setting engine" in refused.err
 
 
 @pytest.mark.parametrize(

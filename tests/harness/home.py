@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.harness.forked_commands import can_be_forked, run_forked
 from tests.harness.patience import LONG
 
 CHILD = Path(__file__).parents[1] / "servers" / "child.py"
 LIMIT = LONG
 """Seconds for one command; they take less than one."""
+_MARKING = (("bench",), ("demo",))  # they find their hub by its environment
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,9 @@ class Outcome:
 
 class Home:
     """The files of one user: all lie under ``folder``. No hub runs until a command starts one."""
+
+    forks_hub = True
+    """Whether a hub may be a fork, whose command line says nothing: see tests/harness/forked_commands.py."""
 
     def __init__(self, folder: Path, name: str = "tabane", *, made: bool = True) -> None:
         self.folder = folder
@@ -90,18 +95,22 @@ class Home:
         stdin: str = "",
         environment: Mapping[str, str] | None = None,
         cwd: Path | None = None,
-        python: Sequence[str] = (sys.executable,),
+        python: Sequence[str] | None = None,
     ) -> Outcome:
-        """Run `tabane ARGUMENTS` with its outputs piped."""
-        done = subprocess.run(
-            [*python, "-m", "tabane", *arguments],
-            input=stdin.encode(),
-            capture_output=True,
-            env={**self.environment, **(environment or {})},
-            cwd=cwd or self.folder,
-            timeout=LIMIT,
-            check=False,
-        )
+        """Run `tabane ARGUMENTS` with its outputs piped: in a fresh interpreter if ``python`` starts one."""
+        variables, folder = {**self.environment, **(environment or {})}, cwd or self.folder
+        if python is None and can_be_forked(variables):
+            done = run_forked(arguments, stdin.encode(), variables, folder, LIMIT, forks_hub=self.forks_hub)
+        else:
+            done = subprocess.run(
+                [*(python or (sys.executable,)), "-m", "tabane", *arguments],
+                input=stdin.encode(),
+                capture_output=True,
+                env=variables,
+                cwd=folder,
+                timeout=LIMIT,
+                check=False,
+            )
         return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def json(self, *arguments: str) -> Any:

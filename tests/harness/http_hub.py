@@ -16,6 +16,7 @@ from tabane.hub.http.door import HttpDoor, HttpWaits
 from tabane.hub.http.identities import HttpIdentities
 from tabane.hub.hub import Hub
 from tabane.hub.process.administration import HubAdministration
+from tabane.hub.process.joining import group_of
 from tabane.hub.process.table import table_of
 from tabane.operations import Caller, OperationTable
 from tabane.wire.sse import Event, EventParser
@@ -24,6 +25,10 @@ from tests.harness.running_hub import ENVELOPE, SOON, Json, RunningHub, running_
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
 BOTH = "application/json, text/event-stream"
+
+
+Identities = HttpIdentities | Callable[[Hub], HttpIdentities] | None
+"""Who is known over HTTP besides the local user: given, or those of the hub itself."""
 
 
 @dataclass
@@ -284,16 +289,25 @@ async def open_door(
     servers: Mapping[str, Json],
     table: Callable[[Hub], OperationTable],
     waits: HttpWaits | None = None,
-    identities: HttpIdentities | None = None,
+    identities: Identities = None,
     **settings: Any,
 ) -> AsyncIterator[tuple[RunningHub, HttpDoor]]:
     """Run a hub over those servers, and serve the operations of ``table`` at a free port."""
     os.chmod(folder, 0o700)
-    async with running_hub(folder, servers, http=True, port=0, **settings) as running:
-        door = HttpDoor(running.hub, waits or HttpWaits(), table(running.hub), identities)
+    given = {"http": True, "port": 0, **settings}
+    async with running_hub(folder, servers, **given) as running:
+        group = group_of(running.hub)
+        known = identities(running.hub) if callable(identities) else identities
+        door = HttpDoor(running.hub, waits or HttpWaits(), table(running.hub), known, group)
         door.open()
         assert door.problem is None, door.problem
-        yield running, door
+        if group is not None:
+            group.open()
+        try:
+            yield running, door
+        finally:
+            if group is not None:
+                await group.close()
 
 
 @asynccontextmanager
@@ -302,7 +316,7 @@ async def http_hub(
     servers: Mapping[str, Json] | None = None,
     *,
     waits: HttpWaits | None = None,
-    identities: HttpIdentities | None = None,
+    identities: Identities = None,
     trusted: ssl.SSLContext | None = None,
     **settings: Any,
 ) -> AsyncIterator[HttpHub]:

@@ -27,6 +27,8 @@ class User(Home):
     Everything lies under ``folder``; so :meth:`processes` finds what the user left running.
     """
 
+    forks_hub = False  # it would not be found
+
     def __init__(self, folder: Path, name: str = "home") -> None:
         super().__init__(folder, name, made=False)
         self.environment["TABANE_MODEL"] = "none"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tabane.hub.embedded_collections import EMBEDDED
 from tabane.hub.embedding import CollectionEmbedder
@@ -313,7 +314,7 @@ def test_the_warning_has_words_of_the_user_in_both_languages() -> None:
         shown = {lang: each.title.render(lang) for lang in ("en", "ja")}
         assert each.shape.name not in (shown["en"], shown["ja"])
         assert shown["en"] != shown["ja"]
-    assert replace(POSTS, called=None).title.render("en") == "posts"
+    assert structs.replace(POSTS, called=None).title.render("en") == "posts"
 
 
 def test_posts_found_for_a_search_over_everything_have_their_cosine(tmp_path: Path) -> None:

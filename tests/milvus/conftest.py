@@ -1,4 +1,4 @@
-"""One PostgreSQL and one Milvus for all tests of a process."""
+"""One Milvus for all tests of a process."""
 
 from __future__ import annotations
 
@@ -8,13 +8,6 @@ import pytest
 
 from tests.conftest import absent
 from tests.harness.milvus_server import MilvusServer, is_installed, milvus_server
-from tests.harness.postgres_server import PostgresServer, postgres_server
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as server:
-        yield server
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ class Chance:
             yield self._filter(0)
 
     def _filter(self, depth: int) -> Filter:
-        parts = [lambda: self._filter(depth + 1)] * 2
+        parts: list[Callable[[], Filter]] = [lambda: self._filter(depth + 1)] * 2
         match self._random.randrange(4) if depth < 3 else 0:
             case 1:
                 return Not(parts[0]())

@@ -16,13 +16,17 @@ import tempfile
 import time
 import tomllib
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 
 from tabane import __version__
 
 ROOT = Path(__file__).parents[2]
 OLDEST, MOST_MB = (3, 11), 200
+AT_ONCE = 4
+Pair = tuple[str, str]
 INSTALLED = {
     "brotli": "brotli",
     "images": "PIL.Image",
@@ -52,13 +56,18 @@ def main() -> int:
         pythons = usable_pythons()
         for python in pythons:
             minimal(wheel, python, folder)
-            for extra in extras():
-                resolved(wheel, python, extra, folder)
-        for extra, modules in INSTALLED.items():
-            installed(wheel, pythons[-1], extra, modules, folder)
+        together(lambda pair: resolved(wheel, *pair, folder), product(pythons, extras()))
+        together(lambda pair: installed(wheel, pythons[-1], *pair, folder), INSTALLED.items())
         demo(wheel, pythons[-1], folder)
     print(f"package: all right, {time.monotonic() - began:.0f} s")
     return 0
+
+
+def together(work: Callable[[Pair], None], pairs: Iterable[Pair]) -> None:
+    """Do the work for several pairs at once: most of it is waiting for a package index."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for _ in pool.map(work, pairs):
+            pass
 
 
 def look_into(wheel: Path, source: Path) -> None:
@@ -97,8 +106,8 @@ def usable_pythons() -> list[str]:
 
 def minimal(wheel: Path, python: str, folder: Path) -> None:
     """Install the wheel alone, measure it, and run commands that need no server."""
-    environment = fresh(python, folder)
-    install(environment, str(wheel))
+    environment = fresh(python, folder / "environment")
+    install(environment, str(wheel), "--link-mode", "copy")  # so that its size is its own
     size = sum(file.lstat().st_blocks for file in environment.rglob("*")) * 512 / (1 << 20)
     tabane, home = str(environment / "bin" / "tabane"), folder / "home"
     said = run(tabane, "--version", home=home).strip()
@@ -119,14 +128,14 @@ def extras() -> list[str]:
 
 def resolved(wheel: Path, python: str, extra: str, folder: Path) -> None:
     """Exit if the extra has no solution on that Python. Nothing is installed."""
-    wanted = folder / "wanted.in"
+    wanted = folder / f"{python.strip('/').replace('/', '-')}-{extra}.in"
     wanted.write_text(f"tabane[{extra}] @ {wheel.as_uri()}\n")
     run(uv(), "pip", "compile", "--quiet", "--no-config", "--python", python, str(wanted))
     print(f"package: Python {run(python, '--version').split()[1]}: tabane[{extra}] can be resolved")
 
 
 def installed(wheel: Path, python: str, extra: str, modules: str, folder: Path) -> None:
-    environment = fresh(python, folder)
+    environment = fresh(python, folder / extra)
     install(environment, f"tabane[{extra}] @ {wheel.as_uri()}")
     run(str(environment / "bin" / "python"), "-c", f"import {modules}")
     print(f"package: tabane[{extra}] works")
@@ -139,15 +148,14 @@ def demo(wheel: Path, python: str, folder: Path) -> None:
     print(shown if "--verbose" in sys.argv else "package: the demo works from the wheel")
 
 
-def fresh(python: str, folder: Path) -> Path:
-    environment = folder / "environment"
+def fresh(python: str, environment: Path) -> Path:
     run(uv(), "venv", "--quiet", "--clear", "--no-config", "--python", python, str(environment))
     return environment
 
 
-def install(environment: Path, what: str) -> None:
+def install(environment: Path, what: str, *options: str) -> None:
     python = str(environment / "bin" / "python")
-    run(uv(), "pip", "install", "--quiet", "--no-config", "--link-mode", "copy", "--python", python, what)
+    run(uv(), "pip", "install", "--quiet", "--no-config", *options, "--python", python, what)
 
 
 def uv() -> str:

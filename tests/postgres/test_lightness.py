@@ -1,4 +1,4 @@
-"""A hub without the setting engine loads nothing of the engine on PostgreSQL."""
+"""A hub without the settings engine and advertise loads nothing of PostgreSQL and of groups of hubs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def test_a_hub_on_files_does_not_load_the_driver_of_a_database(tmp_path: Path) -
     program = f"""
 import asyncio, sys
 from pathlib import Path
-import tabane.hub.hub
+import tabane.hub.hub, tabane.hub.http.server
 from tabane.hub.stores import Stores
 from tabane.search.records import Shape
 
@@ -22,7 +22,7 @@ async def run():
     await stores.close()
 
 asyncio.run(run())
-heavy = ("psycopg", "pymilvus", "tabane.milvus", "tabane.postgres")
+heavy = ("psycopg", "pymilvus", "tabane.milvus", "tabane.chroma", "tabane.postgres", "tabane.group", "tabane.hub.http.group")
 print(sorted(name for name in sys.modules if name.startswith(heavy)))
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

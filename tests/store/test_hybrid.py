@@ -6,13 +6,13 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tabane.errors import ModelUnavailable
 from tabane.messages import say
@@ -221,7 +221,7 @@ class Proving(Asked):
     """A collection that proves all of the nearest."""
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        return await self._collection.nearest(replace(query, proven=None), where, limit, offset)
+        return await self._collection.nearest(structs.replace(query, proven=None), where, limit, offset)
 
 
 def test_the_first_are_the_same_as_if_all_of_the_nearest_were_proven() -> None:

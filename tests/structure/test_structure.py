@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import LONGEST, ROOT
 
 SOURCE = ROOT / "src" / "tabane"
 MAP = ROOT / "ARCHITECTURE.md"
@@ -110,3 +110,7 @@ def test_every_command_prints_through_the_door_that_cleans() -> None:
     ]
     assert files
     assert wrong == [], "print with emit() or a method of Terminal, of cli/output.py"
+
+
+def test_every_file_that_is_run_first_exists() -> None:
+    assert [name for name in LONGEST.read_text().split() if not (ROOT / name).is_file()] == []

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from tabane.operations import Caller, Face
 from tests.harness.http_hub import Answer, HttpHub
@@ -180,7 +180,7 @@ def test_with_a_passphrase_nothing_is_forgotten_before_the_page_is_unlocked(tmp_
 def test_a_key_without_administration_has_no_such_page(tmp_path: Path) -> None:
     async def scenario() -> None:
         access = GivenAccess("key:k", "mail__*")
-        known = replace(identities(GivenKeys(k=access)), restore=lambda holder: access)
+        known = structs.replace(identities(GivenKeys(k=access)), restore=lambda holder: access)
         async with web_hub(tmp_path, servers(tmp_path), identities=known) as here:
             guest = await visitor(here)
             assert (await guest.sign_in(key="tbn_k")).status == 200

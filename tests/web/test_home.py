@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from tabane.operations import Caller, Face
 from tests.harness.http_hub import HttpHub
@@ -95,7 +95,7 @@ def test_calls_and_failures_of_today_are_counted(tmp_path: Path) -> None:
 def test_a_key_sees_only_what_it_may(tmp_path: Path) -> None:
     async def scenario() -> None:
         access = GivenAccess("key:k", "*document*")
-        known = replace(identities(GivenKeys(k=access)), restore=lambda holder: access)
+        known = structs.replace(identities(GivenKeys(k=access)), restore=lambda holder: access)
         async with web_hub(tmp_path, {"secretive": child()}, identities=known) as here:
             page = await visitor(here)
             assert (await page.sign_in(key="tbn_k")).status == 200

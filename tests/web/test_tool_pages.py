@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
+
+from msgspec import structs
 
 from tests.harness.http_hub import Answer, HttpHub
 from tests.harness.identities import GivenAccess, GivenKeys, identities
@@ -31,7 +32,7 @@ async def signed_in(here: HttpHub) -> WebVisitor:
 def test_a_key_sees_calls_and_changes_only_what_it_may(tmp_path: Path) -> None:
     async def scenario() -> None:
         access = GivenAccess("key:k", "one__*")
-        known = replace(identities(GivenKeys(k=access)), restore=lambda holder: access)
+        known = structs.replace(identities(GivenKeys(k=access)), restore=lambda holder: access)
         async with web_hub(tmp_path, {"one": child(), "other": child()}, identities=known) as here:
             person = await visitor(here)
             assert (await person.sign_in(key="tbn_k")).status == 200

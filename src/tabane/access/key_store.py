@@ -50,8 +50,8 @@ CREATE UNIQUE INDEX IF NOT EXISTS active_name ON api_key(name) WHERE revoked IS 
 CREATE INDEX IF NOT EXISTS by_name ON api_key(name, id);
 """
 
-_COLUMNS = "id, hash, name, allow, deny, read_only, profile, tier, created, expires, used, revoked"
-_ONE = f"SELECT {_COLUMNS} FROM api_key WHERE id = ?"
+COLUMNS = "id, hash, name, allow, deny, read_only, profile, tier, created, expires, used, revoked"
+_ONE = f"SELECT {COLUMNS} FROM api_key WHERE id = ?"
 _PLACES = ",".join("?" * 12)
 
 
@@ -124,7 +124,7 @@ class KeyStore:
             rows = self._reader.execute(_ONE, (id,)).fetchall()
         except sqlite3.Error as error:
             raise _failure(self.path, error) from None
-        return _record(rows[0]) if rows else None
+        return record_of(rows[0]) if rows else None
 
     def exist(self) -> bool:
         """Return whether any key is not revoked."""
@@ -148,23 +148,23 @@ class KeyStore:
         found = {}
         with _failures(self.path):
             for id in ids:
-                for row in self._writer.execute(f"SELECT {_COLUMNS} FROM api_key WHERE id = ?", (id,)):
-                    found[id] = _record(row)
+                for row in self._writer.execute(f"SELECT {COLUMNS} FROM api_key WHERE id = ?", (id,)):
+                    found[id] = record_of(row)
         return found
 
     def named(self, name: str) -> KeyRecord | None:
         """Return the key of that name: the active one, else the one revoked last."""
-        query = f"SELECT {_COLUMNS} FROM api_key WHERE name = ? ORDER BY revoked IS NULL DESC, revoked DESC"
+        query = f"SELECT {COLUMNS} FROM api_key WHERE name = ? ORDER BY revoked IS NULL DESC, revoked DESC"
         with _failures(self.path):
             rows = self._writer.execute(f"{query} LIMIT 1", (name,)).fetchall()
-        return _record(rows[0]) if rows else None
+        return record_of(rows[0]) if rows else None
 
     def beginning(self, prefix: str, limit: int) -> list[KeyRecord]:
         """Return the first keys whose ids begin with ``prefix``."""
-        query = f"SELECT {_COLUMNS} FROM api_key WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
+        query = f"SELECT {COLUMNS} FROM api_key WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
         with _failures(self.path):
             rows = self._writer.execute(query, (prefix, f"{prefix}\x7f", limit)).fetchall()
-        return [_record(row) for row in rows]
+        return [record_of(row) for row in rows]
 
     def count(self) -> int:
         """Return how many keys are not revoked."""
@@ -184,13 +184,13 @@ class KeyStore:
         """Return keys in the order of name and id, those after the key with the id ``after``."""
         which = "1" if revoked else "revoked IS NULL"
         query = (
-            f"SELECT {_COLUMNS} FROM api_key WHERE {which} AND (? = '' OR "
+            f"SELECT {COLUMNS} FROM api_key WHERE {which} AND (? = '' OR "
             "(name, id) > (SELECT name, id FROM api_key WHERE id = ?)) ORDER BY name, id LIMIT ?"
         )
         with _failures(self.path):
             rows = self._writer.execute(query, (after, after, limit + 1)).fetchall()
             ((total,),) = self._writer.execute(f"SELECT count(*) FROM api_key WHERE {which}").fetchall()
-        return KeyPage([_record(row) for row in rows[:limit]], total, len(rows) > limit)
+        return KeyPage([record_of(row) for row in rows[:limit]], total, len(rows) > limit)
 
     def add(self, record: KeyRecord) -> bool:
         """Add a key. Return False if its id exists. Raises sqlite3.IntegrityError if its name is taken."""
@@ -203,8 +203,23 @@ class KeyStore:
                 raise StoreFull(
                     say("There are {count} {count:key|keys}, which is the limit. Revoke some.", count=count)
                 )
-            database.execute(f"INSERT INTO api_key VALUES ({_PLACES})", _row(record))
+            database.execute(f"INSERT INTO api_key VALUES ({_PLACES})", row_of(record))
         return True
+
+    def put(self, records: Iterable[KeyRecord]) -> None:
+        """Add or replace keys as they are at another place, which is the truth about them."""
+        with self._transaction() as database:
+            for record in records:
+                if record.revoked is None:
+                    taken = "DELETE FROM api_key WHERE name = ? AND revoked IS NULL AND id <> ?"
+                    database.execute(taken, (record.name, record.id))
+                database.execute(f"INSERT OR REPLACE INTO api_key VALUES ({_PLACES})", row_of(record))
+
+    def active(self) -> list[KeyRecord]:
+        """Return the keys that are not revoked."""
+        with _failures(self.path):
+            rows = self._writer.execute(f"SELECT {COLUMNS} FROM api_key WHERE revoked IS NULL")
+            return [record_of(row) for row in rows]
 
     def change(self, record: KeyRecord) -> KeyRecord | None:
         """Replace a key by its changed record, and return it as the file has it now; None if it is gone.
@@ -214,7 +229,7 @@ class KeyStore:
         with self._transaction() as database:
             _replace(database, record)
             rows = database.execute(_ONE, (record.id,)).fetchall()
-        return _record(rows[0]) if rows else None
+        return record_of(rows[0]) if rows else None
 
     def record_uses(self, uses: Mapping[str, float]) -> None:
         """Record the times of last use of keys."""
@@ -239,7 +254,7 @@ class KeyStore:
 
 
 def _replace(database: sqlite3.Connection, record: KeyRecord) -> None:
-    row = dict(zip(_COLUMNS.split(", "), _row(record), strict=True))
+    row = dict(zip(COLUMNS.split(", "), row_of(record), strict=True))
     names = [name for name in row if name not in ("id", "hash", "used", "revoked")]
     changes = ", ".join(f"{name} = :{name}" for name in names)
     database.execute(
@@ -247,7 +262,8 @@ def _replace(database: sqlite3.Connection, record: KeyRecord) -> None:
     )
 
 
-def _row(record: KeyRecord) -> tuple[Any, ...]:
+def row_of(record: KeyRecord) -> tuple[Any, ...]:
+    """Return a key as a row, in the order of :data:`COLUMNS`."""
     patterns = record.patterns
     lists = [msgspec.json.encode(each).decode() for each in (patterns.allow, patterns.deny)]
     return (
@@ -259,7 +275,7 @@ def _row(record: KeyRecord) -> tuple[Any, ...]:
 _strings = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
-def _record(row: tuple[Any, ...]) -> KeyRecord:
+def record_of(row: tuple[Any, ...]) -> KeyRecord:
     """Return a row as a record. A row that cannot be read allows nothing."""
     id, hash, name, allow, deny, read_only, *rest = row
     try:

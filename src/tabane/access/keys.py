@@ -8,10 +8,10 @@ import logging
 import sqlite3
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from tabane.access.key_secrets import hash_of, id_in
@@ -148,10 +148,40 @@ class KeyVerdict:
     id: str = ""
 
 
+class SharedKeys(Protocol):
+    """The keys of a group of hubs, which is the truth about them. Raises StoreError if it is away."""
+
+    async def add(self, record: KeyRecord) -> bool:
+        """Add a key. Return False if its id exists. Raises BadArguments if its name is taken."""
+        ...
+
+    async def change(self, record: KeyRecord) -> KeyRecord | None:
+        """Replace a key by its changed record, and return it as it is there now; None if it is gone."""
+        ...
+
+    async def record_uses(self, uses: Mapping[str, float]) -> None:
+        """Record the times of last use of keys."""
+        ...
+
+    async def changed(self, after: int) -> SharedChanges:
+        """Return the next keys that were changed after the change of that number."""
+        ...
+
+
+class SharedChanges(NamedTuple):
+    """Some changed keys, and the number of the last change. ``more`` says whether further ones follow."""
+
+    records: list[KeyRecord]
+    last: int
+    more: bool
+
+
 class KeyRing:
     """Finds and changes API keys. The file is opened when it exists and a key is looked up, or created.
 
     ``profile`` returns the profile of a name. One asyncio task at a time uses the thread's connection.
+    In a group of hubs, ``shared`` has the keys, and the file is a copy that :meth:`follow` keeps up to date:
+    so looking up a key asks no database.
     """
 
     def __init__(
@@ -163,6 +193,9 @@ class KeyRing:
         most: int = MOST_LIVE,
     ) -> None:
         self._most = most
+        self.shared: SharedKeys | None = None
+        self._followed = 0
+        self._uploaded = False
         self._path, self._loop, self._profile, self.clock = home / FILE, loop, profile, clock
         self._store: KeyStore | None = None
         self._stamp: Stamp | None = None
@@ -247,23 +280,25 @@ class KeyRing:
 
     async def add(self, record: KeyRecord) -> bool:
         """Add a key. Return False if its id exists. Raises BadArguments if its name is taken."""
+        if self.shared is not None:
+            added = await self.shared.add(record)
+            if added:
+                await self._take([record])
+            return added
         try:
             return await self._in_thread(lambda store: store.add(record), create=True)
         except sqlite3.IntegrityError:
-            raise BadArguments(
-                say(
-                    "A key with the name {name} already exists. Choose another name, or revoke that key "
-                    "with: tabane keys revoke {name}",
-                    name=record.name,
-                ),
-                "name",
-            ) from None
+            raise name_taken(record.name) from None
 
     async def change(self, record: KeyRecord) -> KeyRecord:
         """Change or revoke a key, and return it. It applies at once, in open sessions too.
 
         A key that another request revoked in the meantime stays revoked.
         """
+        if self.shared is not None:
+            shared = await self.shared.change(record) or revoked(record, self.clock())
+            await self._take([shared])
+            return shared
         changed = await self._in_thread(lambda store: store.change(record))
         changed = changed or revoked(record, self.clock())
         access = self._live.get(record.id)
@@ -278,6 +313,43 @@ class KeyRing:
             return await self._in_thread(work)
         except FileNotFoundError:
             return absent
+
+    async def follow(self) -> None:
+        """Copy the keys that other hubs have changed. The first time, give them the keys of this hub.
+
+        Raises StoreError.
+        """
+        shared = self.shared
+        if shared is None:
+            return
+        if not self._uploaded:
+            await self._upload(shared)
+            self._uploaded = True
+        while True:
+            changes = await shared.changed(self._followed)
+            if changes.records:
+                await self._take(changes.records)
+            self._followed = changes.last
+            if not changes.more:
+                return
+
+    async def _upload(self, shared: SharedKeys) -> None:
+        try:
+            mine: list[KeyRecord] = await self._in_thread(KeyStore.active)
+        except FileNotFoundError:
+            return
+        for record in mine:
+            try:
+                await shared.add(record)
+            except BadArguments:
+                log.warning("another key of the group has the name %s: this one is renamed", record.name)
+                await shared.add(replace(record, name=f"{record.name[:80]}-{record.id}"))
+
+    async def _take(self, records: list[KeyRecord]) -> None:
+        """Put keys in force as they are at the other hubs."""
+        await self._in_thread(lambda store: store.put(records), create=True)
+        for record in records:
+            self._apply(record.id, record)
 
     async def close(self) -> None:
         """Write what was collected, and close the file."""
@@ -377,6 +449,8 @@ class KeyRing:
             return
         try:
             await self._in_thread(lambda store: store.record_uses(uses))
+            if self.shared is not None:
+                await self.shared.record_uses(uses)
         except (TabaneError, FileNotFoundError) as error:
             log.warning("the last use of %s keys was not recorded: %s", len(uses), error)
 
@@ -397,3 +471,13 @@ class KeyRing:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def name_taken(name: str) -> BadArguments:
+    """Return the error for a new key whose name another key has."""
+    message = say(
+        "A key with the name {name} already exists. Choose another name, or revoke that key "
+        "with: tabane keys revoke {name}",
+        name=name,
+    )
+    return BadArguments(message, "name")

@@ -11,9 +11,11 @@ import math
 import random
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from tabane.access.gates import CallGate, GatedCall, GateTable
+from tabane.access.leased_bucket import LeasedBucket, TokenLedger, return_unused
 from tabane.access.token_bucket import SharedBucket, TokenBucket
 from tabane.errors import RateLimited
 from tabane.messages import Message, say
@@ -120,11 +122,39 @@ class LimitedTurn(GatedCall, CallTurn):
         self.leave()
 
 
+class DeferredTurn(CallTurn):
+    """The turn of a call for which the hub has to take tokens from the place that hubs share.
+
+    ``begin`` returns the real turn then, or raises RateLimited.
+    """
+
+    __slots__ = ("_turn", "_work")
+
+    def __init__(self, begin: Callable[[], Awaitable[CallTurn]]) -> None:
+        self._turn: CallTurn | None = None
+        self._work = asyncio.ensure_future(self._begun(begin))
+
+    @property
+    def waits(self) -> Awaitable[None] | None:
+        return self._work
+
+    async def _begun(self, begin: Callable[[], Awaitable[CallTurn]]) -> None:
+        self._turn = await begin()
+        if self._turn.waits is not None:
+            await self._turn.waits
+
+    def leave(self) -> None:
+        self._work.cancel()
+        if self._turn is not None:
+            self._turn.leave()
+
+
 class LimitedHolder:
     """State of one holder: its buckets, gates and counts."""
 
     __slots__ = (
-        "bucket", "buckets", "gates", "in_flight", "name", "refusals", "refused", "tier", "used", "waiting",
+        "bucket", "buckets", "gates", "in_flight", "leased", "name", "refusals", "refused", "tier", "used",
+        "waiting",
     )  # fmt: skip
 
     def __init__(self, name: str) -> None:
@@ -132,6 +162,7 @@ class LimitedHolder:
         self.bucket = TokenBucket()
         self.refusals = TokenBucket()
         self.buckets: dict[CallCap, TokenBucket] = {}
+        self.leased: dict[CallCap | None, LeasedBucket] = {}
         self.gates = GateTable(256)
         self.used = 0.0
         self.in_flight = self.waiting = self.refused = 0
@@ -139,32 +170,36 @@ class LimitedHolder:
     def is_idle(self, now: float) -> bool:
         """Return whether a new holder would be treated the same."""
         full = self.bucket.is_full(now) and self.refusals.is_full(now)
-        return not self.in_flight and full and all(one.is_full(now) for one in self.buckets.values())
+        own = all(one.is_full(now) for one in self.buckets.values())
+        return not self.in_flight and full and own and all(one.is_full(now) for one in self.leased.values())
 
 
 class _Charge(NamedTuple):
     """A bucket that a call takes a token from. ``cap`` is None for that of the tier."""
 
-    bucket: TokenBucket | SharedBucket
+    bucket: TokenBucket | SharedBucket | LeasedBucket
     calls: CallRate
     cap: CallCap | None = None
 
     def wait(self, now: float, holder: str) -> float:
         bucket = self.bucket
-        if isinstance(bucket, TokenBucket):
-            return bucket.wait(now, self.calls)
-        return bucket.wait(now, self.calls, holder)
+        if isinstance(bucket, SharedBucket):
+            return bucket.wait(now, self.calls, holder)
+        return bucket.wait(now, self.calls)
 
     def take(self, now: float, holder: str) -> None:
         bucket = self.bucket
-        if isinstance(bucket, TokenBucket):
-            bucket.take(now, self.calls)
-        else:
+        if isinstance(bucket, SharedBucket):
             bucket.take(now, self.calls, holder)
+        else:
+            bucket.take(now, self.calls)
 
 
 class CallLimits:
     """Applies the limits. ``clock`` returns seconds, as the event loop's; ``rules`` those in force.
+
+    In a group of hubs, ``ledger`` has the buckets of single callers: all hubs together keep their limits. All
+    other limits are those of one hub.
 
     Changed rules apply to the next call. Calls that run or wait are not interrupted by them.
     """
@@ -178,6 +213,7 @@ class CallLimits:
         self._shared: dict[CallCap, SharedBucket] = {}
         self._gates = GateTable()
         self._refused = 0
+        self.ledger: TokenLedger | None = None
 
     @property
     def refused(self) -> int:
@@ -219,7 +255,7 @@ class CallLimits:
             yield {
                 "holder": limited.name,
                 "tier": limited.tier,
-                "tokens": int(limited.bucket.tokens(now, limits.calls)) if limits.calls else None,
+                "tokens": _tokens(limited, now, limits.calls) if limits.calls else None,
                 "burst": limits.calls.burst if limits.calls else None,
                 "rate": limits.calls.rate if limits.calls else None,
                 "in_flight": limited.in_flight - limited.waiting,
@@ -254,6 +290,11 @@ class CallLimits:
     ) -> CallTurn:
         limited.used = now = self._clock()
         charges = list(self._charges(limited, limits, caps))
+        if self.ledger is not None and (lacking := _lacking(charges, now)):
+            if any(bucket.waiting >= limits.queue for bucket in lacking):
+                raise self._refusal(limited, now, _queue_full(limited, limits), RETRY_WHEN_FULL)
+            again = partial(self._enter, limited, limits, caps, server)
+            return DeferredTurn(partial(self._refilled, self.ledger, lacking, again))
         for charge in charges:
             seconds = charge.wait(now, limited.name)
             if seconds > 0:
@@ -268,6 +309,22 @@ class CallLimits:
         if not turn.advance():
             turn.wait(limits.wait)
         return turn
+
+    async def _refilled(
+        self, ledger: TokenLedger, lacking: list[LeasedBucket], again: Callable[[], CallTurn]
+    ) -> CallTurn:
+        """Take tokens for a call, and return its turn. Raises RateLimited."""
+        for bucket in lacking:
+            assert bucket.calls is not None  # it was asked for
+            await bucket.refill(ledger, bucket.calls, self._clock)
+        return again()
+
+    async def return_unused(self) -> None:
+        """Give the tokens that no call has used back to all hubs of the group. Raises StoreError."""
+        if self.ledger is None:
+            return
+        held = [bucket for limited in self._holders.values() for bucket in limited.leased.values()]
+        await return_unused(self.ledger, held, self._clock())
 
     def _refusal(self, limited: LimitedHolder, now: float, message: Message, seconds: float) -> RateLimited:
         """Return the error for a refused call, with the time for which its answer is held back.
@@ -287,12 +344,19 @@ class CallLimits:
         self, limited: LimitedHolder, limits: TierLimits, caps: tuple[CallCap, ...]
     ) -> Iterator[_Charge]:
         if limits.calls is not None:
-            yield _Charge(limited.bucket, limits.calls)
+            bucket = limited.bucket if self._counts_alone(limited) else _leased(limited, None)
+            yield _Charge(bucket, limits.calls)
         for cap in caps:
             if cap.calls is not None:
                 yield _Charge(self._bucket(limited, cap), cap.calls, cap)
 
-    def _bucket(self, limited: LimitedHolder, cap: CallCap) -> TokenBucket | SharedBucket:
+    def _counts_alone(self, limited: LimitedHolder) -> bool:
+        """Return whether this hub alone counts the calls of a holder: the users of machines are not one."""
+        return self.ledger is None or limited.name in _OF_MACHINE
+
+    def _bucket(self, limited: LimitedHolder, cap: CallCap) -> TokenBucket | SharedBucket | LeasedBucket:
+        if cap.per == "key" and not self._counts_alone(limited):
+            return _leased(limited, cap)
         if cap.per == "key":
             return limited.buckets.get(cap) or limited.buckets.setdefault(cap, TokenBucket())
         shared = self._shared.get(cap)
@@ -328,6 +392,9 @@ class CallLimits:
         self._shared = {cap: bucket for cap, bucket in self._shared.items() if cap in known}
         for limited in self._holders.values():
             limited.buckets = {cap: bucket for cap, bucket in limited.buckets.items() if cap in known}
+            limited.leased = {
+                cap: bucket for cap, bucket in limited.leased.items() if cap is None or cap in known
+            }
         unlimited = (name for name, limits in rules.tiers.items() if limits.unlimited)
         self._free = frozenset() if rules.caps else frozenset(unlimited)
 
@@ -373,6 +440,34 @@ class CallLimits:
         if len(self._holders) >= MOST_HOLDERS:
             return not oldest.in_flight
         return oldest.is_idle(now) and (many or now - oldest.used > KEPT_FOR)
+
+
+_OF_MACHINE = frozenset(("local", "loopback"))
+
+
+def _lacking(charges: list[_Charge], now: float) -> list[LeasedBucket]:
+    """Return the buckets that have to be filled before it is known whether a call may begin."""
+    found = []
+    for charge in charges:
+        bucket = charge.bucket
+        if isinstance(bucket, LeasedBucket):
+            bucket.calls = charge.calls
+            if bucket.lacks(now):
+                found.append(bucket)
+    return found
+
+
+def _tokens(limited: LimitedHolder, now: float, calls: CallRate) -> int:
+    """Return the tokens left; in a group of hubs, those that this hub has taken."""
+    leased = limited.leased.get(None)
+    return int(limited.bucket.tokens(now, calls)) if leased is None else leased.tokens
+
+
+def _leased(limited: LimitedHolder, cap: CallCap | None) -> LeasedBucket:
+    bucket = limited.leased.get(cap)
+    if bucket is None:
+        bucket = limited.leased[cap] = LeasedBucket(limited.name, _key(cap) if cap else "tier")
+    return bucket
 
 
 def _key(cap: CallCap) -> str:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from tabane.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class AuditOptions:
+class AuditOptions(Struct, frozen=True):
     """The settings of the log, named as there without ``audit_``."""
 
     mode: Literal["on", "metadata", "off"] = "on"

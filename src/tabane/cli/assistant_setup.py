@@ -6,8 +6,9 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from tabane.errors import ConfigurationError, UnknownName
 from tabane.gateway.assistants.client import Client, ClientFile, ServersPlace, UserMachine
@@ -20,8 +21,7 @@ from tabane.text.nearest_names import nearest
 _HANDED_DOWN = ("home", "config", "servers")
 
 
-@dataclass(frozen=True)
-class AssistantSetup:
+class AssistantSetup(Struct, frozen=True):
     """An assistant and its configuration file on this machine; ``project`` is the folder whose file it is."""
 
     client: Client

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from tabane.cli.output import Terminal
 from tabane.gateway.assistants.client_inputs import ClientInput, input_variable, with_inputs
@@ -15,8 +16,7 @@ from tabane.messages import Message, say
 from tabane.text.secret_values import looks_secret
 
 
-@dataclass(frozen=True, slots=True)
-class MissingInput:
+class MissingInput(Struct, frozen=True):
     """An input that nobody could be asked for: the servers that need it, and the name of its variable."""
 
     wanted: ClientInput

@@ -224,6 +224,7 @@ _LABELS = {
     "home": say("home"),
     "servers_file": say("servers file"),
     "engine": say("database"),
+    "group": say("hubs of the group"),
     "socket": say("socket"),
     "http": say("MCP over HTTP"),
     "http_token": say("token file for HTTP"),
@@ -266,6 +267,8 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
     report["status"] = TableState(report["status"])
     if "engine" in report:
         report["engine"] = _database(report["engine"])
+    if "group" in report:
+        report["group"] = _group(report["group"])
     report["projects_offered"] = "\n".join(map(_offered, report.get("projects_offered", ())))
     terminal.pairs(
         (_LABELS.get(name, name.replace("_", " ")), value)
@@ -286,7 +289,52 @@ def _database(found: dict[str, Any]) -> str:
         return str(found["error"])
     place = f"{found['path']} ({found['server']}, pgvector {found['pgvector']})"
     outside = [_outside(found["vector_index"])] if "vector_index" in found else []
-    return "\n".join([place, *map(_index, found.get("indexes", ())), *outside])
+    replicas = map(_replica, found.get("replicas", ()))
+    return "\n".join([place, *map(_index, found.get("indexes", ())), *outside, *replicas])
+
+
+def _replica(found: dict[str, Any]) -> str:
+    """Return the state of one replica."""
+    name = found["collection"]
+    template = {
+        "current": say("replica of {name}: up to date", name=name),
+        "behind": say(
+            "replica of {name}: change {change} of {newest}",
+            name=name,
+            change=found.get("change", 0),
+            newest=found.get("newest", 0),
+        ),
+        "copying": say("replica of {name}: is being copied, searches go to the database", name=name),
+        "away": say(
+            "replica of {name}: answers searches with what it has, because the database cannot be reached",
+            name=name,
+        ),
+    }
+    failed = say(
+        "replica of {name}: failed, searches go to the database: {error}",
+        name=name,
+        error=found.get("error", "?"),
+    )
+    return text(template.get(found["state"], failed))
+
+
+def _group(found: dict[str, Any]) -> str:
+    """Return the hubs of the group, one a line, and why it cannot be reached."""
+    states = {"ready": say("ready"), "draining": say("draining"), "leaving": say("leaving")}
+    lines = [
+        text(
+            say("{address} ({version}, {state}), this hub", **_member(each, states))
+            if each["this"]
+            else say("{address} ({version}, {state})", **_member(each, states))
+        )
+        for each in found["hubs"]
+    ]
+    return "\n".join([*lines, *filter(None, [found["problem"]])])
+
+
+def _member(found: dict[str, Any], states: dict[str, Message]) -> dict[str, Any]:
+    state = states.get(found["state"], found["state"])
+    return {"address": found["address"], "version": found["version"], "state": state}
 
 
 def _outside(found: dict[str, Any]) -> str:

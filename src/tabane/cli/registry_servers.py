@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec import Struct, structs
 
 from tabane.cli.output import Terminal, text
 from tabane.errors import BadArguments
@@ -45,8 +45,7 @@ def ask_registry(
         return asyncio.run(asked())
 
 
-@dataclass(frozen=True)
-class GivenValues:
+class GivenValues(Struct, frozen=True):
     """Values of the command line as ``NAME=VALUE`` or ``NAME``, and the kind of package to use."""
 
     env: Sequence[str] = ()
@@ -55,8 +54,7 @@ class GivenValues:
     using: str | None = None
 
 
-@dataclass(frozen=True)
-class RegistryChoice:
+class RegistryChoice(Struct, frozen=True):
     """A server as it will be added: its name for the servers file, and its definition."""
 
     server: RegistryServer
@@ -184,7 +182,7 @@ def with_own(run: RegistryRun, given: GivenValues) -> RegistryRun:
         raise BadArguments(say("--env applies to a command, and this server is at a URL."), "--env")
     if run.url is None and given.headers:
         raise BadArguments(say("--header applies to a URL, and this server is a command."), "--header")
-    return replace(
+    return structs.replace(
         run,
         env=extended(run.env, given.env, "env"),
         headers=extended(run.headers, given.headers, "header"),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+
+from msgspec import Struct, field
 
 from tabane.build import this_build
 from tabane.cli.definition_words import KIND_WORDS
@@ -65,8 +66,7 @@ def warn_of_findings(terminal: Terminal, server: str, suspicious: Iterable[Mappi
             )
 
 
-@dataclass
-class ScannedServers:
+class ScannedServers(Struct):
     """Findings in servers that were just added. ``unscanned`` are those that did not start."""
 
     suspicious: dict[str, list[dict[str, Any]]] = field(default_factory=dict)

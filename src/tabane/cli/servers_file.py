@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 
 from tabane.cli.options import combined, keep, option
 from tabane.cli.output import Shown, Terminal, lang
@@ -51,8 +52,7 @@ def running_hub(terminal: Terminal) -> HubClient | None:
     return terminal.hub(start=False) if lock.held(terminal.endpoint().lock) else None
 
 
-@dataclass(frozen=True)
-class ServersFile:
+class ServersFile(Struct, frozen=True):
     """The servers file in use, and the running hub that serves it, if any."""
 
     path: Path

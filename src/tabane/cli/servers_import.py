@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import structs
 
 from tabane.cli.assistant_setup import machine
 from tabane.cli.import_inputs import InputAnswers, report_missing
@@ -120,7 +121,7 @@ def import_(
         add_servers(place.path, wanted)
     preview = ImportPreview(place, found_sources, planned, wanted, values)
     scanned = ScannedServers() if untried else scan_added(terminal, place, wanted)
-    result = preview.result("imported") | asdict(scanned)
+    result = preview.result("imported") | structs.asdict(scanned)
     terminal.show(result, lambda: preview.tell(terminal, done=True))
     scanned.tell(terminal)
     report_kept(terminal, place.settings, values, plain=bool(moves.moves))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec import structs
 from msgspec.structs import replace as changed
 
 from tabane.documents import document_names, metadata
@@ -88,7 +89,7 @@ def checked(draft: Draft, largest: int) -> Draft:
         if draft.title is None
         else _line(draft.title, document_names.LONGEST_TITLE)
     )
-    return replace(
+    return structs.replace(
         draft,
         filepath=filepath,
         file_type=_file_type(draft.file_type),

@@ -11,11 +11,11 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 import msgspec
+from msgspec import Struct, field
 
 from tabane.search.filters import EVERYTHING, Equal, Filter
 from tabane.search.records import Field, Kind, Record, Shape, TextField
@@ -49,8 +49,7 @@ Own = str | int | float | bool | list[str]
 """A value of the user's metadata."""
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """A document to be stored. ``filepath`` is only its name: no file is opened.
 
     Without ``kind`` and ``title``, they are derived from name and text. ``source`` belongs to the caller: it

@@ -23,6 +23,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 from weakref import WeakValueDictionary
 
+from msgspec import structs
+
 from tabane.documents import cutting
 from tabane.documents.cutting import DocumentChange, with_vectors
 from tabane.documents.document import SPACE, Document, Draft, meaning
@@ -333,7 +335,9 @@ def _replacing(draft: Draft, there: Document | None) -> Draft:
     An edit of a text does not change its kind.
     """
     if draft.replaces is None or draft.replaces == (there.hash if there else ""):
-        return replace(draft, kind=there.kind) if draft.replaces and there and not draft.kind else draft
+        return (
+            structs.replace(draft, kind=there.kind) if draft.replaces and there and not draft.kind else draft
+        )
     if there is None:
         raise Conflict(say("{filepath} was deleted in the meantime.", filepath=draft.filepath))
     if not draft.replaces:

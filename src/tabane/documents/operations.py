@@ -9,12 +9,12 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, tzinfo
 from functools import wraps
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from tabane.access.flows.labels import UNTRUSTED
 from tabane.documents import document_answers
@@ -267,7 +267,7 @@ class DocumentLibrary:
 
     async def _put(self, caller: Caller, drafts: Sequence[Draft]) -> list[Json]:
         if labels := self._labels.read_by(caller) & UNTRUSTED:
-            drafts = [replace(draft, labels=labels) for draft in drafts]
+            drafts = [structs.replace(draft, labels=labels) for draft in drafts]
         return [
             self._place.stored(result, caller.lang)
             if isinstance(result, PutOutcome)

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from tabane.gateway.definitions.changes import DefinitionHeld
 from tabane.gateway.definitions.definition import KINDS, Kind, name_in
@@ -157,7 +157,7 @@ class ServerCatalogs:
         if found.incomplete:
             self._meaning.changed()
         starting = asked.available and (found.incomplete or not found.compared)
-        return replace(found, hits=hits[: query.limit], starting=starting)
+        return structs.replace(found, hits=hits[: query.limit], starting=starting)
 
     def note_use(self, holder: str, tool: str, *, kept: bool) -> None:
         """Count a call of a tool by its public name. ``kept``: the count is to outlive the hub."""

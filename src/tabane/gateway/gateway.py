@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from tabane.errors import TabaneError, UnknownName, UpstreamUnavailable
 from tabane.gateway.catalogs import ServerCatalogs
@@ -646,7 +645,7 @@ class Gateway:
             return peer
         await self._take_instructions(instance, instance.server, peer)
         held = self.review.refusal(server, "instructions", "")
-        return replace(peer, instructions="") if held else peer
+        return structs.replace(peer, instructions="") if held else peer
 
     def _held_of(self, name: str) -> HoldPolicy:
         server = self.servers.get(name)

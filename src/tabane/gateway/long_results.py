@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from tabane.errors import CallerError
 from tabane.gateway.parameters import ReadMore
@@ -34,8 +33,7 @@ MOST = 256
 MOST_BYTES = 64 << 20
 
 
-@dataclass(slots=True)
-class _KeptResult:
+class _KeptResult(Struct):
     """A long result, its owner, and the starts of parts that were given or may be asked for next."""
 
     session: str
@@ -60,6 +58,8 @@ class LongResults:
         most_bytes: int = MOST_BYTES,
     ) -> None:
         self._loop, self._life, self._most, self._most_bytes = loop, life, most, most_bytes
+        self.prefix = ""
+        """Begins each handle. In a group of hubs, it names the hub."""
         self._kept: dict[str, _KeptResult] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -123,7 +123,7 @@ class LongResults:
         return further_result(kept.long, part, note, meta)
 
     def _keep(self, session: str, long: LongResult, begin: PartStart) -> str:
-        key = os.urandom(9).hex()
+        key = self.prefix + os.urandom(9).hex()
         now = self._loop.time()
         self._kept[key] = _KeptResult(session, long, now + self._life, long.footprint, [begin])
         self._make_room(now)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.offers.found_offer import FoundOffer, prompt_offer, resource_offers, skill_offers
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 KINDS = ("prompts", "resources", "skills")
 
 
-@dataclass(frozen=True, slots=True)
-class OfferAnswer:
+class OfferAnswer(Struct, frozen=True):
     """What was found: rows for programs, and the text for a model."""
 
     results: list[dict[str, Any]]

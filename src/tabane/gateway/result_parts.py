@@ -7,10 +7,9 @@ the text of the result.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from msgspec import Raw
+from msgspec import Raw, Struct, structs
 
 from tabane.gateway.text_breaks import TextPosition, is_json, next_break, path
 from tabane.wire import json
@@ -30,8 +29,7 @@ META = "io.github.tabane/part"
 """The member of ``_meta`` with the content of the note, for programs."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextBlock:
+class TextBlock(Struct, frozen=True):
     """A text block: its text as UTF-8, and its other members."""
 
     members: Members
@@ -39,8 +37,7 @@ class TextBlock:
     of_json: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LongResult:
+class LongResult(Struct, frozen=True):
     """A result whose text is longer than its budget. ``limit`` is the text of a part, in bytes.
 
     ``members`` are those of the result; ``content`` has its blocks in order, text and others.
@@ -65,7 +62,7 @@ class LongResult:
         """Return what the further parts need, without references to anything else."""
         members = {key: self.members[key].copy() for key in ("isError",) if key in self.members}
         content = tuple(block if isinstance(block, TextBlock) else Raw(b"") for block in self.content)
-        return replace(self, members=members, content=content)
+        return structs.replace(self, members=members, content=content)
 
 
 class PartStart(NamedTuple):

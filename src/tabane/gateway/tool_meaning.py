@@ -10,9 +10,10 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct, field
 
 from tabane.errors import TabaneError
 from tabane.search.embedding.embedder import NoModel
@@ -77,8 +78,7 @@ class ToolVectorStore(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class QueryMeaning:
+class QueryMeaning(Struct, frozen=True):
     """Vectors of a query and its sentences by model, as far as they are there.
 
     ``available``: there is a model for it.

@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
 from tabane.errors import CallerError, Forbidden, UnknownName, UpstreamError
 from tabane.gateway.gateway import Gateway
@@ -154,7 +153,7 @@ class ToolOperations:
             inner.check_model(tool)
         if tool.server == OWN:
             return await self._own(
-                replace(caller, looks=caller.looks or read_only), tool.alias, inner.arguments
+                structs.replace(caller, looks=caller.looks or read_only), tool.alias, inner.arguments
             )
         opened = self._admit(caller, tool.target, inner.arguments)
         async with ended(opened):

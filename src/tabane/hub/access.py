@@ -21,7 +21,8 @@ from tabane.settings.files import read_trusted
 
 if TYPE_CHECKING:
     from tabane.access.key_operations import KeyOperations
-    from tabane.access.keys import KeyRing
+    from tabane.access.keys import KeyRing, SharedKeys
+    from tabane.access.leased_bucket import TokenLedger
     from tabane.access.limit_operations import LimitOperations
     from tabane.access.limits import CallLimits
     from tabane.access.permissions import PermissionPatterns
@@ -119,6 +120,18 @@ class HubAccess:
             return {"keys": await self.keys.read(KeyStore.count, 0)}
         except TabaneError as error:
             return {"keys_problem": error.text(lang)}
+
+    def share(self, keys: SharedKeys, ledger: TokenLedger) -> None:
+        """Share the API keys and the limits of callers with the other hubs of a group."""
+        self.keys.shared, self.limits.ledger = keys, ledger
+
+    async def follow(self) -> None:
+        """Copy the API keys that other hubs of the group have changed. Raises StoreError."""
+        await self.keys.follow()
+
+    async def tidy(self) -> None:
+        """Give the group what this hub has taken and does not use. Raises StoreError."""
+        await self.limits.return_unused()
 
     async def close(self) -> None:
         if "keys" in self.__dict__:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tabane.messages import Message, say
 from tabane.search.embedding.model_families import reads
@@ -24,8 +25,7 @@ WORTH = 0.1
 """Share of texts that a model must be able to read. Below it, a collection is not embedded at all."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddedCollection:
+class EmbeddedCollection(Struct, frozen=True):
     """A collection with semantic search.
 
     ``spaces``: the name of each, and which records have something to embed in it. ``text`` returns that

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tabane.access.flows.labels import UNTRUSTED
 from tabane.documents.document import DOMAIN, HEADS, SHAPE
@@ -41,8 +42,7 @@ ROOTS = "documents_roots"
 _WATCHED = "documents.watched"  # the folders that are watched, beside the store
 
 
-@dataclass(frozen=True, slots=True)
-class _OpenedDocuments:
+class _OpenedDocuments(Struct, frozen=True):
     documents: DocumentLibrary
     files: DocumentFiles
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from tabane.documents import document
 from tabane.hub import manual
 from tabane.hub.coverage import EmbeddedCollection
+from tabane.hub.replicas import Replicas
 from tabane.hub.servers import postgres_engine
 from tabane.hub.stores import Stores
 from tabane.messages import say
@@ -75,4 +76,5 @@ OWN = frozenset({manual.SHAPE.name})
 
 def stores_of(settings: Settings, environment: Mapping[str, str]) -> Stores:
     """Return the stores that the settings name, none of which is open yet."""
-    return Stores(settings.home, SHAPES, postgres_engine(settings, environment), OWN)
+    replicas = Replicas(settings.home) if settings.local_replica else None
+    return Stores(settings.home, SHAPES, postgres_engine(settings, environment), OWN, replicas)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+from msgspec import Struct, structs
 
 from tabane.hub.query_hints import QueryHints
 from tabane.messages import Message
@@ -27,16 +28,14 @@ class FoundThing(NamedTuple):
     hit: SearchHit[ShownItem]
 
 
-@dataclass(frozen=True, slots=True)
-class ThingEntry:
+class ThingEntry(Struct, frozen=True):
     """A thing with its best passage, and ``also``, the same thing of another kind."""
 
     thing: FoundThing
     also: tuple[FoundThing, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class KindAnswer:
+class KindAnswer(Struct, frozen=True):
     """The hits of one kind, in its own order."""
 
     kind: str
@@ -76,7 +75,7 @@ def _judged(hints: QueryHints, answers: Sequence[KindAnswer], unfinished: bool) 
             near = closeness(hit.cosine, usual if each.answer.usual is None else each.answer.usual)
         fit = name_fit(hints.text, hit.item.card.title)
         value = _with_kind(raised(relevance(said, near), _TITLED * fit), each.kind, hints)
-        things.append(FoundThing(each.kind, replace(hit, score=value)))
+        things.append(FoundThing(each.kind, structs.replace(hit, score=value)))
     return things
 
 
@@ -112,7 +111,7 @@ def _joined(things: Iterable[FoundThing]) -> list[ThingEntry]:
         key = thing.hit.item.card.key
         place = ("url", key) if thing.kind in ("pages", "documents") else (thing.kind, key)
         known = entries.get(place)
-        entries[place] = ThingEntry(thing) if known is None else replace(known, also=(thing,))
+        entries[place] = ThingEntry(thing) if known is None else structs.replace(known, also=(thing,))
     return list(entries.values())
 
 

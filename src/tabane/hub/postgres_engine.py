@@ -54,6 +54,11 @@ class PostgresEngine:
                 self._stores[domain] = await self._opened(domain)
             return self._stores[domain]
 
+    async def database(self) -> PostgresDatabase:
+        """Return the database itself, for what is no store. Raises StoreError and ConfigurationError."""
+        async with self._opening:
+            return await self._connected()
+
     async def report(self) -> dict[str, Any]:
         """Return the place and the versions of the database, or why it cannot be used; within seconds.
 

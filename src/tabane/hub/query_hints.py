@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
+
+from msgspec import Struct
 
 from tabane.search.analysis import tokens
 from tabane.search.concepts import ACTIONS
@@ -24,8 +26,7 @@ _DOING = re.compile(
 _SETTINGS = frozenset(field.name for field in fields(Settings) if "_" in field.name)
 
 
-@dataclass(frozen=True, slots=True)
-class QueryHints:
+class QueryHints(Struct, frozen=True):
     """``kinds`` are named by the query, or it asks to do something, which a tool does.
 
     ``text`` is the query without the names of kinds: what is searched for. ``manual``: it names Tabane or

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tabane.errors import ConfigurationError
 from tabane.hub.embedding import CollectionEmbedder
@@ -33,8 +35,7 @@ log = logging.getLogger(__name__)
 Remember = Callable[[Caller, "Page"], Awaitable[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class _ReaderParts:
+class _ReaderParts(Struct, frozen=True):
     """``fetchings``: by whether an assistant asks."""
 
     conversion: PageConverter

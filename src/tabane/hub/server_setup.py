@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Protocol
 
@@ -104,8 +103,7 @@ class Reloader(Protocol):
     def now(self) -> None: ...
 
 
-@dataclass(frozen=True)
-class _FileNow:
+class _FileNow(Struct, frozen=True):
     """The servers file, and the values of its variables, at one moment. Blocks on files and the keyring."""
 
     path: Path

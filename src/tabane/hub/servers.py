@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from msgspec import structs
+
 from tabane.errors import ConfigurationError, TabaneError
 from tabane.gateway.processes.child_environment import environment_secrets
 from tabane.gateway.projects.project_folders import TRUST_FILE
@@ -137,7 +139,7 @@ def with_inherited(
 ) -> ServersConfiguration:
     """Return the servers with the variables that all of them inherit, and the secrets among these."""
     servers = (_inheriting(server, settings.inherit, environment) for server in configuration.servers)
-    return replace(configuration, servers=tuple(servers))
+    return structs.replace(configuration, servers=tuple(servers))
 
 
 def _inheriting(server: Server, patterns: tuple[str, ...], environment: Mapping[str, str]) -> Server:

@@ -13,10 +13,13 @@ from msgspec import Struct
 
 from tabane.errors import StoreCorrupt, StoreError
 from tabane.hub.postgres_engine import PostgresEngine
+from tabane.hub.replicas import Replicas
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
+    from tabane.postgres.change_probe import ChangeProbe
+    from tabane.postgres.database import PostgresDatabase
     from tabane.search.engine import Collection as SearchableCollection
     from tabane.search.records import Shape
     from tabane.store.store import Store
@@ -43,7 +46,8 @@ class Stores:
     """One store for each domain. A hub that only forwards opens none, and does not import their modules.
 
     ``shapes`` are the collections of each domain. ``postgres``: the database that holds them, except ``own``,
-    which belong to this copy of Tabane and never leave its home.
+    which belong to this copy of Tabane and never leave its home. ``replicas``: copies of what the database
+    holds, which are searched instead.
     """
 
     def __init__(
@@ -52,17 +56,33 @@ class Stores:
         shapes: Shapes,
         postgres: PostgresEngine | None = None,
         own: Collection[str] = (),
+        replicas: Replicas | None = None,
     ) -> None:
         self._folder, self._shapes = home / FOLDER, shapes
-        self._postgres, self._own = postgres, own
+        self._postgres, self._own, self._replicas = postgres, own, replicas
+        self._probe: ChangeProbe | None = None
         self._open: dict[str, Store] = {}
         self._opening = asyncio.Lock()
 
     async def collection(self, domain: str, shape: Shape) -> SearchableCollection:
         """Return a collection of that domain. Raises StoreError if it cannot be opened."""
         if self._postgres is not None and shape.name not in self._own:
-            return await (await self._postgres.store(domain)).collection(shape)
+            return await self._shared(self._postgres, domain, shape)
         return await (await self._store(domain)).collection(shape)
+
+    async def _shared(self, postgres: PostgresEngine, domain: str, shape: Shape) -> SearchableCollection:
+        """Return a collection of the database, or its replica."""
+        store = await postgres.store(domain)
+        truth = await store.collection(shape)
+        if self._replicas is None:
+            return truth
+        from tabane.postgres.change_probe import ChangeProbe
+        from tabane.postgres.replication_feed import PostgresReplicationFeed
+
+        self._probe = self._probe or ChangeProbe(store.database)
+        feed = PostgresReplicationFeed(truth.feed, self._probe)
+        source = f"{shape.name} in {store.database.place}, schema {store.database.schema}"
+        return await self._replicas.replicated(domain, truth, feed, source)
 
     def holds(self, domain: str) -> bool:
         """Return whether anything of that domain was ever stored. Of a database, that is not known."""
@@ -74,9 +94,17 @@ class Stores:
             return self._postgres.is_open(domain)
         return domain in self._open
 
+    async def database(self) -> PostgresDatabase:
+        """Return the database that the setting engine names. There is one. Raises StoreError."""
+        assert self._postgres is not None
+        return await self._postgres.database()
+
     async def report(self) -> dict[str, Any]:
-        """Return the database, its versions and state; nothing if files hold everything."""
-        return {} if self._postgres is None else {"engine": await self._postgres.report()}
+        """Return the database, its versions, state and replicas; nothing if files hold everything."""
+        return {} if self._postgres is None else {"engine": await self._postgres.report() | self._copies()}
+
+    def _copies(self) -> dict[str, Any]:
+        return {} if self._replicas is None else {"replicas": self._replicas.report()}
 
     def _is_shared(self, domain: str) -> bool:
         """Return whether the database holds collections of that domain."""
@@ -97,7 +125,11 @@ class Stores:
         Reads everything. Stale data is derived and disagrees with the truth. ``mend`` rebuilds it, and moves
         a damaged file aside if all that was in it is derived.
         """
-        rows = [] if self._postgres is None else [{"domain": "*", **await self._postgres.check()}]
+        rows = (
+            []
+            if self._postgres is None
+            else [{"domain": "*", **await self._postgres.check(), **self._copies()}]
+        )
         for domain in self._shapes:
             path = self._folder / f"{domain}.db"
             if not path.exists():
@@ -118,6 +150,10 @@ class Stores:
 
     async def close(self) -> None:
         """Close every store; what was acknowledged is on disk already."""
+        if self._replicas is not None:
+            await self._replicas.close()
+        if self._probe is not None:
+            await self._probe.close()
         if self._postgres is not None:
             await self._postgres.close()
         stores, self._open = self._open, {}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 TargetKind = Literal["tool", "prompt", "resource", "operation", "list", "method"]
 
 
-@dataclass(frozen=True, slots=True)
-class CallTarget:
+class CallTarget(Struct, frozen=True):
     """The tool called: always the real one, however it is called.
 
     ``name`` is the public name: that of an upstream's tool or prompt (``server__tool``), the server and URI

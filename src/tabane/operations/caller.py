@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from tabane.messages import Lang
 from tabane.operations.access import LOCAL, Access
@@ -27,8 +28,7 @@ class Privilege(Enum):
     ADMIN = "admin"
 
 
-@dataclass(frozen=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """The caller of operations. The face that accepts a connection makes one per connection.
 
     ``identity`` is ``local`` for a process of the same user on this machine. ``session`` names the

@@ -6,10 +6,10 @@ import contextlib
 import json
 import re
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
+from msgspec import structs
 
 from tabane.errors import BadArguments, Forbidden, UnknownName
 from tabane.messages import Message, say
@@ -106,7 +106,7 @@ class Door:
 
         def begin(note: str) -> OpenCall:
             self.check(caller, target)
-            return self._meter.begin(replace(caller, approval=note), target, arguments, request)
+            return self._meter.begin(structs.replace(caller, approval=note), target, arguments, request)
 
         return GuardedCall(approval, begin, refused)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from tabane.messages import Message
@@ -12,8 +13,7 @@ if TYPE_CHECKING:
     from tabane.operations.caller import Caller
 
 
-@dataclass(frozen=True, slots=True)
-class CallVerdict:
+class CallVerdict(Struct, frozen=True):
     """What a rule says about a call that it does not let begin.
 
     ``ask``: a person may approve the call. ``refuse``: nobody may. ``rule`` is the name of the rule, and

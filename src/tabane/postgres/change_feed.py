@@ -7,7 +7,7 @@ batch may be applied twice, and what an interrupted step has applied does no har
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -16,7 +16,7 @@ import psycopg
 
 from tabane.engines.input_checks import ALONE
 from tabane.postgres.change_log import FeedPosition
-from tabane.postgres.collection_state import CollectionRow, StoredSpace
+from tabane.postgres.collection_state import CollectionRow, StateTable, StoredSpace
 from tabane.postgres.collection_tables import CollectionTables
 from tabane.postgres.database import PostgresDatabase
 from tabane.postgres.write_thread import CommitJob, CommitThread
@@ -30,13 +30,13 @@ class ChangeBatch:
     """One step of a follower.
 
     ``records``: new ones in order of rows, and those with other vectors, all with their vectors. ``removed``:
-    rows whose records are gone; some may never have been among ``records``. ``spaces``: those of this moment,
-    whose numbers are never used again. ``complete``: with ``position`` the follower has everything up to the
-    change ``last``.
+    rows whose records are gone, with their keys; some may never have been among ``records``. ``spaces``:
+    those of this moment, whose numbers are never used again. ``complete``: with ``position`` the follower has
+    everything up to the change ``last``.
     """
 
     records: tuple[StoredRecord, ...]
-    removed: frozenset[int]
+    removed: Mapping[int, str]
     spaces: tuple[StoredSpace, ...]
     position: FeedPosition
     last: int
@@ -64,6 +64,11 @@ class ChangeFeed:
     async def position(self, follower: str) -> FeedPosition | None:
         """Return how far the follower is; None if it is unknown, or was too far behind."""
         return await self._database.read(lambda connection: self._tables.log.position(connection, follower))
+
+    @property
+    def states(self) -> StateTable:
+        """Return the table with the number of the last change."""
+        return self._tables.states
 
     async def is_current(self, follower: str) -> bool:
         """Return whether the follower has everything that is in the collection."""
@@ -98,7 +103,7 @@ class ChangeFeed:
         row = state.next - 1 if at_end else fresh[-1].row
         return ChangeBatch(
             self._with_vectors(connection, state, stored),
-            frozenset(logged.removed),
+            logged.removed,
             state.spaces,
             position.moved(logged.change, row),
             state.changes,

@@ -6,13 +6,14 @@ of them is needed. Removed rows, and rows that got other vectors, are logged whi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import groupby
 from secrets import token_hex
 
 import psycopg
 
+from tabane.postgres import spelling
 from tabane.postgres.collection_state import CollectionRow
 from tabane.search.records import MOST_FIELDS
 
@@ -20,9 +21,9 @@ FARTHEST_BEHIND = 1_000_000  # changes, after which a follower has to begin agai
 _MOST_ENTRIES = MOST_FIELDS + 3  # of one change, and one more
 REMOVED = 0  # instead of a space: the records of the rows are gone
 
-_ADD = "INSERT INTO change_log (collection, change, space, first, rows) VALUES (%s, %s, %s, %s, %s)"
+_ADD = "INSERT INTO change_log (collection, change, space, first, rows, keys) VALUES (%s, %s, %s, %s, %s, %s)"
 _READ = (
-    "SELECT change, space, rows FROM change_log WHERE collection = %s AND change > %s "
+    "SELECT change, space, rows, keys FROM change_log WHERE collection = %s AND change > %s "
     "ORDER BY change LIMIT %s"
 )
 _LOCK = "SELECT changes FROM collection WHERE id = %s FOR NO KEY UPDATE"
@@ -70,12 +71,12 @@ class FeedPosition:
 
 @dataclass(frozen=True, slots=True)
 class LoggedChanges:
-    """Rows that were removed, and rows with other vectors, up to ``change``.
+    """Rows that were removed, with their keys, and rows with other vectors, up to ``change``.
 
     ``complete``: there are no more.
     """
 
-    removed: Set[int]
+    removed: Mapping[int, str]
     attached: Set[int]
     change: int
     complete: bool
@@ -89,9 +90,9 @@ class ChangeLog:
 
     # Writing, by whoever has locked the collection
 
-    def removed(self, connection: psycopg.Connection, state: CollectionRow, rows: Sequence[int]) -> None:
-        """Log rows whose records are gone."""
-        self._log(connection, state, REMOVED, rows)
+    def removed(self, connection: psycopg.Connection, state: CollectionRow, keys: Mapping[int, str]) -> None:
+        """Log rows whose records are gone: row → key."""
+        self._log(connection, state, REMOVED, list(keys), [spelling.stored(key) for key in keys.values()])
 
     def attached(
         self, connection: psycopg.Connection, state: CollectionRow, space: int, rows: Iterable[int]
@@ -100,11 +101,16 @@ class ChangeLog:
         self._log(connection, state, space, list(rows))
 
     def _log(
-        self, connection: psycopg.Connection, state: CollectionRow, space: int, rows: Sequence[int]
+        self,
+        connection: psycopg.Connection,
+        state: CollectionRow,
+        space: int,
+        rows: Sequence[int],
+        keys: Sequence[str] = (),
     ) -> None:
         if state.log_from is None or not rows:
             return
-        connection.execute(_ADD, (self.number, state.changes, space, min(rows), list(rows)))
+        connection.execute(_ADD, (self.number, state.changes, space, min(rows), list(rows), list(keys)))
         if state.changes - state.log_from > FARTHEST_BEHIND:
             connection.execute(_DROP, (self.number, state.changes - FARTHEST_BEHIND))
             self._prune(connection)
@@ -121,12 +127,15 @@ class ChangeLog:
         changes = [(number, list(entries)) for number, entries in groupby(found, lambda entry: entry[0])]
         if len(found) == limit:  # the last one may have more entries
             changes.pop()
-        removed, attached, reached = set[int](), set[int](), change
+        removed, attached, reached = dict[int, str](), set[int](), change
         for number, entries in changes:
             if len(removed) + len(attached) >= most:
                 return LoggedChanges(removed, attached, reached, complete=False)
-            for _, space, rows in entries:
-                (removed if space == REMOVED else attached).update(rows)
+            for _, space, rows, keys in entries:
+                if space == REMOVED:
+                    removed.update(zip(rows, map(spelling.given, keys), strict=True))
+                else:
+                    attached.update(rows)
             reached = number
         complete = len(found) < limit
         return LoggedChanges(removed, attached, last if complete else reached, complete)

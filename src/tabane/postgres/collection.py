@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import unicodedata
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 import psycopg
+from msgspec import structs
 
 from tabane.engines import input_checks, record_cursors
 from tabane.engines.input_checks import ALONE, MOST_ROWS
@@ -124,7 +124,7 @@ class PostgresCollection:
             self.clear_spaces()
 
     async def succeed(self, name: str, by: str) -> None:
-        checked_space(replace(self.shape.space(by), name=name))
+        checked_space(structs.replace(self.shape.space(by), name=name))
         await self._write(lambda connection: self._tables.writer.succeed(connection, name, by), ALONE)
         self.clear_spaces()
 

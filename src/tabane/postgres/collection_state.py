@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import psycopg
+from msgspec import structs
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
@@ -92,7 +93,7 @@ class CollectionRow:
         """Rename a space, in its place. A space that has the new name is dropped."""
         kept = self.without(to) if to != name else self
         spaces = (
-            replace(each, space=replace(each.space, name=to)) if each.space.name == name else each
+            replace(each, space=structs.replace(each.space, name=to)) if each.space.name == name else each
             for each in kept.spaces
         )
         return replace(kept, spaces=tuple(spaces))
@@ -109,6 +110,7 @@ class StateTable:
     _COLUMNS = sql.SQL("next, changes, next_space, spaces, lexical, log_from")
     _READ = sql.SQL("SELECT {} FROM collection WHERE id = %s").format(_COLUMNS)
     _LOCK = sql.SQL("UPDATE collection SET changes = changes + 1 WHERE id = %s RETURNING {}").format(_COLUMNS)
+    _LAST = "SELECT changes FROM collection WHERE id = %s"
     _SAVE = "UPDATE collection SET next = %s, next_space = %s, spaces = %s, lexical = %s WHERE id = %s"
 
     def __init__(self, number: int) -> None:
@@ -117,6 +119,13 @@ class StateTable:
     def read(self, connection: psycopg.Connection) -> CollectionRow:
         """Return the state at the moment of the transaction."""
         return _state(connection.execute(self._READ, (self.number,)).fetchone())
+
+    def last_change(self, connection: psycopg.Connection) -> int:
+        """Return the number of the last committed change."""
+        found = connection.execute(self._LAST, (self.number,)).fetchone()
+        if found is None:
+            raise LookupError("the collection was deleted")
+        return int(found[0])
 
     def lock(self, connection: psycopg.Connection) -> CollectionRow:
         """Take the next change number, and with it the turn to write until the transaction ends."""

@@ -50,6 +50,7 @@ MIGRATIONS: Sequence[str] = (
       space integer NOT NULL,
       first bigint NOT NULL,
       rows bigint[] NOT NULL,
+      keys text[] NOT NULL,
       PRIMARY KEY (collection, change, space, first)
     )
     """,

@@ -34,7 +34,7 @@ _WIDER = 8  # times as many candidates, if too few of them match
 _MARGIN = (
     2.0  # times as many candidates as are expected to be enough for a filter that the index cannot apply
 )
-_TIED = 64  # further hits of the tail that are looked at, in case they are as similar as the last one
+_TIED = 64  # further hits that are looked at, in case they are as similar as the last one
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,36 +136,49 @@ class OutsideSearch:
     ) -> list[EngineHit] | None:
         """Compare candidates and the tail. Return None if another record may be among the nearest."""
         known = {row for row in rows if row <= state.row}.difference(state.attached)
-        limit, matching = question.wanted + _TIED, state.matching
-        found = self._queried(question, [*known, *state.attached], state.row, limit)
-        hits = [EngineHit(spelling.given(key), row, float(score)) for row, key, score in found]
+        found = self._queried(question, list(known), state)
+        hits = [EngineHit(spelling.given(key), row, float(score)) for row, key, score, _, _ in found]
         hits.sort(key=lambda hit: (-hit.score, hit.key))
-        live = sum(hit.row in known for hit in hits)
-        if live < question.wanted and len(hits) < matching:
-            return None
-        recent = [hit for hit in hits if hit.row > state.row]
-        cut = len(recent) == limit and recent[-1].score >= hits[question.wanted - 1].score
-        if cut or is_tied(hits, question.wanted, matching):
+        live, compared = found[0][3:] if found else (0, 0)
+        enough = live >= question.wanted or compared >= state.matching
+        if not enough or is_tied(hits, question.wanted, state.matching):
             return None
         return hits[: question.wanted]
 
     def _queried(
-        self, question: VectorQuestion, rows: Sequence[int], last: int, limit: int
-    ) -> list[tuple[int, str, float]]:
-        """Return those of the rows that match, and the nearest rows behind ``last``."""
+        self, question: VectorQuestion, known: list[int], state: _IndexState
+    ) -> list[tuple[int, str, float, int, int]]:
+        """Return the nearest of the candidates, the attached rows and those that the index does not have.
+
+        Row, key, similarity, and how many candidates match, and how many rows were compared.
+        """
+        limit = question.wanted + _TIED
+        parts = [self._part(question, 1, "v.row = ANY(%s::bigint[])", known)]
+        if state.attached:
+            parts.append(self._part(question, 0, "v.row = ANY(%s::bigint[])", list(state.attached)))
+        parts.append(self._part(question, 0, "v.row > %s", state.row, limit))
+        query = sql.SQL(
+            "SELECT row, (SELECT r.key FROM {records} r WHERE r.row = near.row), similarity, live, compared "
+            "FROM (SELECT row, similarity, sum(known) OVER () AS live, count(*) OVER () AS compared "
+            "FROM ({parts}) parts ORDER BY similarity DESC LIMIT %s) near"
+        ).format(
+            records=self._records.table,
+            parts=sql.SQL(" UNION ALL ").join(sql.SQL("({})").format(each.text) for each in parts),
+        )
+        values = tuple(value for each in parts for value in each.values)
+        return self._connection.execute(query, (*values, limit)).fetchall()
+
+    def _part(
+        self, question: VectorQuestion, known: int, which: str, value: object, most: int | None = None
+    ) -> SqlCondition:
+        """Return the statement for some rows that match, or the ``most`` nearest of them."""
         source, where = sql.SQL("{} v").format(self._vectors.table), question.condition
         if where is not None:
             source = sql.SQL("{} JOIN {} r ON r.row = v.row").format(source, self._records.table)
-        text = where.text if where else sql.SQL("TRUE")
-        values = where.values if where else ()
-        query = sql.SQL(
-            "WITH near AS MATERIALIZED ("
-            "SELECT v.row, 1 - (v.vec <=> %s::vector) AS similarity FROM {source} "
-            "WHERE v.row = ANY(%s::bigint[]) AND {where} UNION ALL "
-            "(SELECT v.row, 1 - (v.vec <=> %s::vector) FROM {source} WHERE v.row > %s AND {where} "
-            "ORDER BY 2 DESC LIMIT %s)) "
-            "SELECT row, (SELECT r.key FROM {records} r WHERE r.row = near.row), similarity FROM near"
-        ).format(source=source, where=text, records=self._records.table)
-        sent = WireVector(question.vector)
-        given = (sent, list(rows), *values, sent, last, *values, limit)
-        return self._connection.execute(query, given).fetchall()
+        text = sql.SQL(
+            "SELECT v.row, 1 - (v.vec <=> %s::vector) AS similarity, {} AS known FROM {} WHERE {} AND {}"
+        ).format(sql.Literal(known), source, sql.SQL(which), where.text if where else sql.SQL("TRUE"))
+        values = (WireVector(question.vector), value, *(where.values if where else ()))
+        if most is None:
+            return SqlCondition(text, values)
+        return SqlCondition(sql.SQL("{} ORDER BY 2 DESC LIMIT %s").format(text), (*values, most))

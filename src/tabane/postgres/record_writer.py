@@ -90,7 +90,7 @@ class RecordWriter:
         records = [_still_fitting(record, state, models) for record in records]
         known = self._known(connection, state, [record.key for record in records])
         fresh: dict[str, Record] = {}
-        results, replaced = [], list[int]()
+        results, replaced = [], dict[int, str]()
         for record in records:
             before = known.get(record.key)
             now = self._version(record, state)
@@ -99,7 +99,7 @@ class RecordWriter:
             if same:
                 continue
             if before is not None and before.row is not None:
-                replaced.append(before.row)
+                replaced[before.row] = record.key
             known[record.key] = now
             fresh.pop(record.key, None)
             fresh[record.key] = record
@@ -155,16 +155,19 @@ class RecordWriter:
     def _take_out(
         self, connection: psycopg.Connection, state: CollectionRow, keys: Sequence[str]
     ) -> tuple[CollectionRow, int]:
-        rows = [row for row, _ in self._records.known(connection, keys).values()] if keys else []
-        return self._remove(connection, state, rows), len(rows)
+        found = self._records.known(connection, keys) if keys else {}
+        gone = {row: key for key, (row, _) in found.items()}
+        return self._remove(connection, state, gone), len(gone)
 
     def _remove(
-        self, connection: psycopg.Connection, state: CollectionRow, rows: Sequence[int]
+        self, connection: psycopg.Connection, state: CollectionRow, gone: Mapping[int, str]
     ) -> CollectionRow:
-        if not rows:
+        """Remove records: row → key."""
+        if not gone:
             return state
+        rows = list(gone)
         self._records.delete(connection, rows)
-        self._log.removed(connection, state, rows)
+        self._log.removed(connection, state, gone)
         more = {
             each.number: -self.vectors(each).delete(connection, rows) for each in state.spaces if each.vectors
         }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -49,8 +48,7 @@ class DateFilter(Struct, frozen=True, forbid_unknown_fields=True, rename={"since
     until: Annotated[str, Meta(max_length=LONGEST_NAME)] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PostFilters:
+class PostFilters(Struct, frozen=True):
     """Filters of a search. ``shared`` has the same result for duplicates, ``own`` may differ between them."""
 
     shared: Filter = EVERYTHING

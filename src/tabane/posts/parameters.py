@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from tabane.posts import filtering
 from tabane.posts.filtering import DateFilter, LogType, UserFilter
@@ -204,7 +203,7 @@ class FindPosts(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, 
     diversity: Diversity | None = None
 
     def options(self) -> PostSearchOptions:
-        return replace(super().options(), keywords=self.keywords)
+        return structs.replace(super().options(), keywords=self.keywords)
 
 
 class OnePost(Struct, frozen=True, forbid_unknown_fields=True):

@@ -12,8 +12,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, get_args
+
+from msgspec import Struct
 
 from tabane.errors import BadArguments
 from tabane.messages import say
@@ -112,8 +113,7 @@ _TERM = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PostTerms:
+class PostTerms(Struct, frozen=True):
     """The strings that a text must contain, and those that it must not. Without any, every text matches."""
 
     includes: tuple[str, ...] = ()
@@ -132,8 +132,7 @@ class PostTerms:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PostQuery:
+class PostQuery(Struct, frozen=True):
     """``meaning`` is the text that posts are compared with; it may be empty. ``terms`` must match."""
 
     meaning: str

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import tzinfo
+
+from msgspec import Struct, field
 
 from tabane.errors import BadArguments, ModelMissing
 from tabane.messages import Message, say
@@ -53,8 +55,7 @@ Pair = tuple[int, float]
 """A post's number and its score."""
 
 
-@dataclass(frozen=True, slots=True)
-class PostConditions:
+class PostConditions(Struct, frozen=True):
     """Conditions on posts, as they were requested."""
 
     users: UserFilter = field(default_factory=UserFilter)
@@ -63,8 +64,7 @@ class PostConditions:
     log_types: tuple[LogType, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PostSearchOptions:
+class PostSearchOptions(Struct, frozen=True):
     """The requested ranking of posts: mode, weights, and filter.
 
     ``mode_is_default``: the caller did not choose the mode. Then keywords take part while some posts have
@@ -81,8 +81,7 @@ class PostSearchOptions:
 PostAnswer = SearchAnswer[Post]
 
 
-@dataclass(frozen=True, slots=True)
-class PostStream:
+class PostStream(Struct, frozen=True):
     """A ranking of all posts: pairs as they come, and how many there will be."""
 
     total: int

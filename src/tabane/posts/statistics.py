@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left, insort
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import tzinfo
 from typing import NamedTuple, cast
+
+from msgspec import Struct, field
 
 from tabane.posts.post import comparable_user, post_of
 from tabane.posts.times import Unit, periods
@@ -22,8 +23,7 @@ _MOST_TAGS = 200_000  # the most frequent ones are listed
 _FEW = 100  # up to so many changed users, inserting each is faster than sorting all
 
 
-@dataclass(frozen=True, slots=True)
-class PostAuthor:
+class PostAuthor(Struct, frozen=True):
     """An author of posts in the archive, in the spelling that most of the posts have."""
 
     name: str
@@ -37,8 +37,7 @@ class TagCount(NamedTuple):
     posts: int
 
 
-@dataclass(frozen=True, slots=True)
-class Census:
+class Census(Struct, frozen=True):
     """The archive at one moment. ``users`` are sorted by number of posts; ``counts`` is by folded name.
 
     Posts without a user are counted under the empty name. ``tags`` is the number of distinct tags.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from msgspec import Struct
+
 from tabane.messages import Message
 from tabane.search.filters import Equal, In
 from tabane.search.records import Field, Kind, Shape, TextField
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(Struct, frozen=True):
     """An image that is content itself: ``data`` in the format of ``media_type``, scaled down."""
 
     media_type: str

@@ -16,6 +16,8 @@ import unicodedata
 from collections.abc import Iterator
 from functools import lru_cache
 
+from tabane.text.lazy_patterns import lazy_pattern
+
 _HIRAGANA = "ぁ-ゖゝゞ"
 _KATAKANA = "ァ-ヺヽヾー"
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff々〆〇\U00020000-\U0003134f"
@@ -24,19 +26,19 @@ _CJK = _HIRAGANA + _KATAKANA + _HAN + "\uac00-\ud7a3"
 GAP = "_"
 
 # A run of CJK, C++ and C#, or a word with the separators of names in code and hyphenated words.
-_RUNS = re.compile(rf"[{_CJK}]+|[Cc]\+\+|\b[CcFf]#|[^\W_{_CJK}]+(?:[-_./'’][^\W_{_CJK}]+)*")
-_CJK_START = re.compile(rf"[{_CJK}]")
-_HIRAGANA_ONLY = re.compile(rf"[{_HIRAGANA}ー]+")
-_PAIRS = re.compile(rf"(?=(?![{_HIRAGANA}ー]{{2}})(..))", re.DOTALL)
-_EVERY_PAIR = re.compile(rf"(?=(?:[{_HIRAGANA}ー]{{2}}|(..)))", re.DOTALL)
-_HIRAGANA_IN = re.compile(rf"[{_HIRAGANA}]")
+_RUNS = lazy_pattern(rf"[{_CJK}]+|[Cc]\+\+|\b[CcFf]#|[^\W_{_CJK}]+(?:[-_./'’][^\W_{_CJK}]+)*")
+_CJK_START = lazy_pattern(rf"[{_CJK}]")
+_HIRAGANA_ONLY = lazy_pattern(rf"[{_HIRAGANA}ー]+")
+_PAIRS = lazy_pattern(rf"(?=(?![{_HIRAGANA}ー]{{2}})(..))", re.DOTALL)
+_EVERY_PAIR = lazy_pattern(rf"(?=(?:[{_HIRAGANA}ー]{{2}}|(..)))", re.DOTALL)
+_HIRAGANA_IN = lazy_pattern(rf"[{_HIRAGANA}]")
 # Likely words inside a run of CJK: pairs of kanji, and whole runs of katakana.
-_UNITS = re.compile(rf"[{_HAN}]{{2}}|(?<![{_KATAKANA}])[ァ-ヺ][{_KATAKANA}]+")
+_UNITS = lazy_pattern(rf"[{_HAN}]{{2}}|(?<![{_KATAKANA}])[ァ-ヺ][{_KATAKANA}]+")
 # サーバー and サーバ are one word: the final mark of a katakana word of four or more is removed.
-_FINAL_PROLONGATION = re.compile(rf"(?<=[ァ-ヺ][{_KATAKANA}]{{2}})ー(?![{_KATAKANA}])")
+_FINAL_PROLONGATION = lazy_pattern(rf"(?<=[ァ-ヺ][{_KATAKANA}]{{2}})ー(?![{_KATAKANA}])")
 _PART = re.compile(r"[^\W_]+")
 # getHTTPResponse → get HTTP Response; digits stay with what they follow.
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_HUMP = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _CAMEL_NAME = re.compile(r"[a-z][a-z0-9]*[A-Z]")
 
 _VOWEL = re.compile(r"[aeiouy]")

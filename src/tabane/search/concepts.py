@@ -8,8 +8,9 @@ the score of the best variant of each concept, so that synonyms never outweigh t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tabane.search.analysis import bigrams, cjk_runs, is_cjk, stem, tokens
 from tabane.search.function_words import FUNCTION_WORDS
@@ -67,8 +68,7 @@ _GENERAL = frozenset([*map(stem, _ACTIONS.split()), *_JAPANESE_ACTIONS.split(), 
 _SOFT = frozenset([*map(stem, _ASKING_WORDS.split()), *_JAPANESE_ASKING.split()])
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(Struct, frozen=True):
     """Tokens that express the concept, and their weight. ``strict``: a text must have all of them."""
 
     tokens: tuple[str, ...]
@@ -81,8 +81,7 @@ class Variant:
         return len(self.tokens) == 1 and self.tokens[0] in _GENERAL
 
 
-@dataclass(frozen=True, slots=True)
-class Concept:
+class Concept(Struct, frozen=True):
     """One concept of a query. The first variant is the word of the query itself."""
 
     weight: float

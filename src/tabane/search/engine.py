@@ -13,9 +13,10 @@ a caller does not undo a write that was started: it is done as a whole or not at
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from tabane.search.filters import EVERYTHING, Filter
 from tabane.search.records import EmbeddingSpace, Record, Scalar, Shape, StoredRecord
@@ -49,8 +50,7 @@ class Mode(Enum):
     PHRASE = "phrase"
 
 
-@dataclass(frozen=True, slots=True)
-class LexicalQuery:
+class LexicalQuery(Struct, frozen=True):
     """A query by words. ``exclude``: words that a hit must not have. ``prefix``: the last word is a prefix.
 
     ``phrases`` are phrases that a hit must have in every mode. ``fields`` are the texts that are searched.
@@ -80,8 +80,7 @@ class Combination(Enum):
     WEIGHTED = "weighted"
 
 
-@dataclass(frozen=True, slots=True)
-class VectorQuery:
+class VectorQuery(Struct, frozen=True):
     """A query by vectors, in the format of records: space → float32, little-endian.
 
     With one space, the similarity is its cosine, and ``combination`` has no effect. ``weights``: space →
@@ -98,8 +97,7 @@ class VectorQuery:
     proven: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ranks:
+class Ranks(Struct, frozen=True):
     """A part of the ranking of all records, best first: two lists of equal length, and the total."""
 
     keys: list[str]
@@ -107,8 +105,7 @@ class Ranks:
     total: int
 
 
-@dataclass(frozen=True, slots=True)
-class Similarities:
+class Similarities(Struct, frozen=True):
     """A part of a scan, in order of rows: three lists of equal length."""
 
     keys: list[str]
@@ -116,8 +113,7 @@ class Similarities:
     similarities: list[float]
 
 
-@dataclass(frozen=True, slots=True)
-class EngineHit:
+class EngineHit(Struct, frozen=True):
     """A record that was found. ``row`` is valid until it is replaced; ``score`` is the engine's own."""
 
     key: str
@@ -125,8 +121,7 @@ class EngineHit:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class EngineHits:
+class EngineHits(Struct, frozen=True):
     """The hits of a search, best first, with equal scores in order of keys.
 
     ``total`` is the number of all matches. If ``exact`` is False, there may be more. ``ceiling`` is the score
@@ -140,32 +135,28 @@ class EngineHits:
     ceiling: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(Struct, frozen=True):
     """The order of records by a field that is no list. Absent values come last in both directions."""
 
     field: str
     descending: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedPage:
+class SelectedPage(Struct, frozen=True):
     """A part of a selection, and the cursor of the next part; None at the end."""
 
     records: tuple[StoredRecord, ...] = ()
     after: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Exchanged:
+class Exchanged(Struct, frozen=True):
     """The result of an exchange: ``results`` as of upsert, and the number of deleted records."""
 
     results: list[bool] = field(default_factory=list)
     deleted: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ListedKeys:
+class ListedKeys(Struct, frozen=True):
     """A part of a listing of all keys, and the total."""
 
     keys: list[str]

@@ -7,7 +7,8 @@ false, and its negation is true. :func:`matches` is the reference. Engines may b
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct, structs
 
 from tabane.errors import BadArguments
 from tabane.messages import say
@@ -19,29 +20,25 @@ MOST_VALUES = 100_000  # values and conditions of one filter together
 LONGEST_NEEDLE = 1000  # characters
 
 
-@dataclass(frozen=True, slots=True)
-class Everything:
+class Everything(Struct, frozen=True):
     """True for every record."""
 
 
-@dataclass(frozen=True, slots=True)
-class Equal:
+class Equal(Struct, frozen=True):
     """The field has this value. A list has it as an element."""
 
     field: str
     value: Scalar
 
 
-@dataclass(frozen=True, slots=True)
-class In:
+class In(Struct, frozen=True):
     """The field has one of these values. Without values, it is true for no record."""
 
     field: str
     values: tuple[Scalar, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Struct, frozen=True):
     """The value is between the bounds, which are included by default. None is no bound.
 
     Strings are in order of code points. Without bounds, the field must exist. Not for booleans.
@@ -54,16 +51,14 @@ class Range:
     include_high: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Prefix:
+class Prefix(Struct, frozen=True):
     """The string begins with this text, exactly as given."""
 
     field: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Contains:
+class Contains(Struct, frozen=True):
     """One of the texts contains these characters. Case and width are ignored.
 
     Hiragana and katakana are different. ``fields`` names texts; None: all of them.
@@ -73,22 +68,19 @@ class Contains:
     fields: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(Struct, frozen=True):
     """True if the other filter is false."""
 
     of: Filter
 
 
-@dataclass(frozen=True, slots=True)
-class And:
+class And(Struct, frozen=True):
     """True if all filters are. Without filters, it is true for every record."""
 
     of: tuple[Filter, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Or:
+class Or(Struct, frozen=True):
     """True if any filter is. Without filters, it is true for no record."""
 
     of: tuple[Filter, ...]
@@ -221,17 +213,19 @@ def _fitted_contains(where: Contains, shape: Shape) -> Contains:
 def _fitted_condition(where: Condition, field: Field) -> Condition:
     match where:
         case Equal():
-            return replace(where, value=checked_scalar(where.value, field))
+            return structs.replace(where, value=checked_scalar(where.value, field))
         case In():
-            return replace(where, values=tuple(checked_scalar(value, field) for value in where.values))
+            return structs.replace(
+                where, values=tuple(checked_scalar(value, field) for value in where.values)
+            )
         case Prefix():
             if not field.kind.textual:
                 raise _unfit(field, "prefix")
-            return replace(where, text=str(checked_scalar(where.text, field)))
+            return structs.replace(where, text=str(checked_scalar(where.text, field)))
         case Range():
             if field.kind is Kind.BOOLEAN:
                 raise _unfit(field, "range")
-            return replace(where, low=_bound(where.low, field), high=_bound(where.high, field))
+            return structs.replace(where, low=_bound(where.low, field), high=_bound(where.high, field))
 
 
 def _bound(value: str | int | float | None, field: Field) -> str | int | float | None:

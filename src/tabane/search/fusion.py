@@ -8,8 +8,9 @@ distance between two hits (:func:`convex`).
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
+
+from msgspec import Struct
 
 T = TypeVar("T", bound=Hashable)
 
@@ -17,8 +18,7 @@ K = 60
 """Dampens the first ranks. The value is that of the paper, and later work confirmed it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(Struct, frozen=True):
     """The scores that become 0 and 1.
 
     ``nothing`` becomes 0, as does every lower score: 0 for BM25, the cosine between unrelated texts. ``most``

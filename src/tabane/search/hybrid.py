@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
+
+from msgspec import Struct, structs
 
 from tabane.search.engine import (
     MOST_AT_ONCE,
@@ -62,8 +64,7 @@ class RankedRecord:
     parts: ScoreParts | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class HybridRanking:
+class HybridRanking(Struct, frozen=True):
     """Hits, best first. ``total`` is the number of all hits. If ``exact`` is False, there may be more."""
 
     hits: tuple[RankedRecord, ...] = ()
@@ -106,8 +107,7 @@ async def hybrid(
     return HybridRanking()
 
 
-@dataclass(frozen=True, slots=True)
-class _FusionRule:
+class _FusionRule(Struct, frozen=True):
     """Ways to fuse two rankings: parameters of :func:`hybrid`."""
 
     fusion: Fusion
@@ -122,8 +122,7 @@ class _FusionRule:
         return self.weight.at(best)
 
 
-@dataclass(frozen=True, slots=True)
-class _HybridSearch:
+class _HybridSearch(Struct, frozen=True):
     collection: HybridSearchable
     words: LexicalQuery
     meaning: VectorQuery
@@ -136,7 +135,7 @@ class _HybridSearch:
         # With plain cosines, a hit below the page in both rankings cannot rise into it, so only the page is
         # proven. Ranks and stretched scores depend on the whole depth.
         plain = rule.fusion in ("scaled", "partial")
-        meaning = replace(self.meaning, proven=limit + offset if plain else None)
+        meaning = structs.replace(self.meaning, proven=limit + offset if plain else None)
         meant = And((self.where, demands(self.words)))
         nearest = await self.collection.nearest(meaning, meant, self.looked)
         found = await self._with_cosines(_merged(lexical, nearest))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import NamedTuple
+
+from msgspec import Struct, structs
 
 from tabane.messages import Message, say
 from tabane.search.embedding.embedder import NoModel
@@ -15,8 +16,7 @@ from tabane.search.hybrid import Fusion
 from tabane.search.models import Models
 
 
-@dataclass(frozen=True, slots=True)
-class Incomplete:
+class Incomplete(Struct, frozen=True):
     """A space in which some records have no vector. ``share`` in 0..1 have one; ``state`` is the message.
 
     ``tells``: the user should know. It is False for a few texts that the model cannot read. ``problem``
@@ -81,7 +81,7 @@ def hybrid_query(words: LexicalQuery, found: Meaning | NoModel) -> HybridQuery:
     incomplete = found.incomplete
     if found.query is None or (incomplete is not None and not incomplete.share):
         return HybridQuery(words, warning=incomplete.warning if incomplete else None)
-    query = replace(found.query, threshold=found.noise)
+    query = structs.replace(found.query, threshold=found.noise)
     if incomplete is None:
         return HybridQuery(words, query, found.usual, weight=found.weight)
     return HybridQuery(words, query, found.usual, "partial", incomplete.warning, found.weight)

@@ -13,6 +13,8 @@ from dataclasses import replace
 from operator import mul
 from typing import ClassVar, Generic, Literal, TypeVar
 
+from msgspec import structs
+
 from tabane.errors import ModelError, ModelMissing
 from tabane.messages import say
 from tabane.operations import Caller
@@ -191,8 +193,8 @@ def words_of(request: SearchRequest) -> LexicalQuery:
     if request.keywords != "typing":
         return words
     if _LAST_LETTER.search(words.text) is None:
-        return replace(words, prefix=True)
-    return replace(words, text=_LAST_LETTER.sub("", words.text) or words.text)
+        return structs.replace(words, prefix=True)
+    return structs.replace(words, text=_LAST_LETTER.sub("", words.text) or words.text)
 
 
 async def records_of(collection: Collection, keys: Sequence[str]) -> Mapping[str, Record]:

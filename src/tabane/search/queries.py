@@ -8,18 +8,20 @@ read as text, such as an unclosed quote or a star elsewhere.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+
+from msgspec import structs
 
 from tabane.search.analysis import normalise
 from tabane.search.engine import LexicalQuery, Mode
 from tabane.search.filters import LONGEST_NEEDLE, And, Contains, Filter, Not
 from tabane.search.function_words import content
+from tabane.text.lazy_patterns import lazy_pattern
 
 LONGEST = 2_000  # characters that are read
 MOST_PHRASES = 16
 
 _QUOTED = r'"([^"]+)"|“([^”]+)”|＂([^＂]+)＂|「([^」]+)」|『([^』]+)』'
-_PIECE = re.compile(rf"(?P<minus>(?<!\S)[-－−])?(?:{_QUOTED}|(?P<word>[^\s\"“＂「『]+|[\"“＂「『]))")
+_PIECE = lazy_pattern(rf"(?P<minus>(?<!\S)[-－−])?(?:{_QUOTED}|(?P<word>[^\s\"“＂「『]+|[\"“＂「『]))")
 _STAR = re.compile(r"(?<=[^\s*＊])[*＊]\s*$")
 # Japanese brackets name things in running text. They are quotes only if nothing else touches them.
 _ALONE = re.compile(r"(?:^|[\s\-－−])$")
@@ -48,7 +50,7 @@ def typed(text: str, mode: Mode = Mode.ANY) -> LexicalQuery:
         else:
             words.append(piece.group())
     query = LexicalQuery("".join(words).strip(), mode, tuple(exclude[:MOST_PHRASES]), prefix)
-    return replace(query, phrases=tuple(phrases[:MOST_PHRASES]))
+    return structs.replace(query, phrases=tuple(phrases[:MOST_PHRASES]))
 
 
 def sense(query: LexicalQuery) -> str:

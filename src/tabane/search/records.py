@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 import msgspec
+from msgspec import Struct
 
 from tabane.errors import BadArguments
 from tabane.messages import say
@@ -54,24 +55,21 @@ class Kind(Enum):
         return self in (Kind.STRING, Kind.STRINGS)
 
 
-@dataclass(frozen=True, slots=True)
-class TextField:
+class TextField(Struct, frozen=True):
     """A text that is searched. ``weight`` multiplies its part of the score."""
 
     name: str
     weight: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A value that records may be filtered, ordered and counted by."""
 
     name: str
     kind: Kind
 
 
-@dataclass(frozen=True, slots=True)
-class EmbeddingSpace:
+class EmbeddingSpace(Struct, frozen=True):
     """The space of vectors of one model for one purpose. A record has at most one vector in it.
 
     ``model`` is the fingerprint of the model that made the vectors, "" if it is unknown.

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tabane.search.analysis import is_cjk, is_mixed, tokens
 from tabane.search.function_words import content
@@ -25,8 +26,7 @@ _MEANING = 0.5  # the weight of the cosine beside the words
 _USUAL = 0.05  # the cosine between unrelated texts, if nothing is known
 
 
-@dataclass(frozen=True, slots=True)
-class HitWords:
+class HitWords(Struct, frozen=True):
     """The words of a hit: those of its title and name, and those of its passage."""
 
     title: frozenset[str]

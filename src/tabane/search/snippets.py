@@ -11,10 +11,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
+from msgspec import Struct
+
 from tabane.search.analysis import GAP, final_marks, is_cjk, normalise, placed_runs, positioned
+from tabane.text.lazy_patterns import lazy_pattern
 
 LONGEST_TEXT = 200_000  # characters that are searched
 MOST_MARKS = 64
@@ -26,8 +28,7 @@ _LAST_WORD = re.compile(r"[a-z0-9]{2,}$")
 _BREAKS = " 　\t、，,.;:；：）」』]"
 
 
-@dataclass(frozen=True, slots=True)
-class Snippet:
+class Snippet(Struct, frozen=True):
     """A passage. ``text`` is ``original[start:end]``; ``marks`` are the spans of found words in ``text``."""
 
     text: str
@@ -61,8 +62,7 @@ def marks(
     return _merged((start, end) for start, end, _ in spans)
 
 
-@dataclass(frozen=True, slots=True)
-class SoughtWords:
+class SoughtWords(Struct, frozen=True):
     """The things to mark: tokens by number, the beginning of tokens, and characters wherever they are."""
 
     tokens: Mapping[str, int]
@@ -216,14 +216,14 @@ def _merged(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 # A Japanese full stop ends a sentence, except inside brackets. A Latin one does only before a space, so that
 # versions, domains and file names are not cut.
-_END = re.compile(r"[。！？](?![」』）】])|[.!?][\"'”’)\]]*(?=\s|$)")
-_ABBREVIATION = re.compile(
+_END = lazy_pattern(r"[。！？](?![」』）】])|[.!?][\"'”’)\]]*(?=\s|$)")
+_ABBREVIATION = lazy_pattern(
     r"(?:^|[\s(\[\"'])(?:e\.g|i\.e|eg|ie|vs|cf|approx|incl|excl|resp|esp|mr|mrs|ms|dr|prof|st|no|nos|fig|figs|vol|"
     r"[a-z]|(?:[a-z]\.)+[a-z])\.$",
     re.IGNORECASE,
 )
 # The line in a docstring after which no description follows, but a list.
-_SECTION = re.compile(
+_SECTION = lazy_pattern(
     r"(?:[-*•・#@>|`]|\d+[.)]\s|<|(?:args?|arguments?|param(?:eter)?s?|inputs?|returns?|outputs?|raises|usage|"
     r"examples?|notes?|warnings?|引数|パラメータ|パラメーター|戻り値|使用例|例|注意|備考)\s*[:：])",
     re.IGNORECASE,

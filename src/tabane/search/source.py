@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+
+from msgspec import Struct, structs
 
 from tabane.messages import Message
 from tabane.operations import Caller, Face
@@ -43,8 +45,7 @@ class SearchRequest:
     keywords: Keywords | None = field(default=None, kw_only=True)
 
 
-@dataclass(frozen=True, slots=True)
-class SearchHit(Generic[T]):
+class SearchHit(Struct, Generic[T], frozen=True):
     """A post, document, page, section or tool that was found. ``score`` is in 0..1 and good for order alone.
 
     ``cosine`` and ``bm25`` are as the engine gave them: None if there was nothing to compare, or no word was
@@ -127,7 +128,7 @@ async def shown(source: SearchSource[Any], caller: Caller, request: SearchReques
         card = source.card(hit.item)
         unfinished = request.keywords == "typing"
         item = ShownItem(card, snippet(card.text, answer.terms, unfinished=unfinished))
-        hits.append(replace(hit, item=item))
+        hits.append(structs.replace(hit, item=item))
     return SearchAnswer(hits, answer.terms, answer.warning, usual=answer.usual)
 
 

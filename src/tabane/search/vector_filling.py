@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from tabane.errors import ModelError
 from tabane.search.embedding.embedder import embed_parts
@@ -116,8 +117,7 @@ class _PageSize:
             self.records = max(self.records // 2, _SHORTEST_PAGE)
 
 
-@dataclass(frozen=True, slots=True)
-class NewestFirst:
+class NewestFirst(Struct, frozen=True):
     """The records that get a vector, and their order.
 
     ``field`` holds the time of a record; without one, the record that was written last is the newest.

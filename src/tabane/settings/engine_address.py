@@ -1,4 +1,4 @@
-"""The checks of the settings engine and vector_index: addresses in which no password is written."""
+"""Checks of the settings engine, vector_index and advertise: addresses without passwords in them."""
 
 from __future__ import annotations
 
@@ -25,6 +25,25 @@ def check_engine(address: str) -> None:
                 "the password in engine must be a variable, such as ${{PGPASSWORD}}. Keep the password "
                 "itself with: tabane secrets set PGPASSWORD"
             )
+        )
+
+
+def check_advertise(address: str, engine: str) -> None:
+    """Raise ConfigurationError unless other hubs can be told this address, and share a database."""
+    if not address:
+        return
+    try:
+        parts = urlsplit(address)
+        usable = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1)
+    except ValueError:
+        usable = False
+    if not usable or parts.path.rstrip("/") or parts.query or parts.username:
+        raise ConfigurationError(
+            say("advertise must be an address such as http://10.0.0.5:8317, not {given}", given=address)
+        )
+    if not engine:
+        raise ConfigurationError(
+            say("advertise is set, and engine is not: a group of hubs needs a database that they share")
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
-from tabane.settings.engine_address import check_engine, check_vector_index
+from tabane.settings.engine_address import check_advertise, check_engine, check_vector_index
 from tabane.settings.files import config_folder, data_folder, read_trusted
 from tabane.settings.limit_rules import DEFAULT_RULES, LimitRules
 from tabane.settings.listening import check_listening
@@ -229,6 +229,7 @@ def _check_together(settings: Settings) -> None:
     _check_origins(settings)
     check_oauth(settings)
     check_engine(settings.engine)
+    check_advertise(settings.advertise, settings.engine)
     check_vector_index(settings.vector_index, settings.engine)
     if settings.restart_first > settings.restart_max:
         raise ConfigurationError(

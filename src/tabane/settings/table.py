@@ -97,8 +97,36 @@ class Settings:
         say(
             "Where the vectors of the database that engine names are searched. Empty: in that database, by "
             "pgvector. Or Milvus: milvus://user:${MILVUS_PASSWORD}@host:19530/database; needs "
-            "tabane[milvus]. The database remains the truth: the index follows it, and can be deleted. "
+            "tabane[milvus]. Or a Chroma server: chroma+https://host:8000. Or a folder of Chroma, for one hub: "
+            "chroma:/folder; needs tabane[chroma]. "
+            "The database remains the truth: the index follows it, and can be deleted. "
             "Parameters of the URL are in docs/scaling.md. A change takes effect after tabane restart."
+        ),
+    )
+    advertise: str = option.text(
+        "",
+        say(
+            "Address at which other hubs reach this one, such as http://10.0.0.5:8317. Hubs that have it and "
+            "use the same database in engine are a group: each answers every client, and passes on requests "
+            "for what another one holds. Without TLS (https://), the network between them must be private. "
+            "Empty: this hub is in no group. A change takes effect after tabane restart."
+        ),
+    )
+    drain_notice: float = option.seconds(
+        5,
+        0,
+        600,
+        say(
+            "How long a hub of a group still takes new requests after it began to stop. Its page /readyz "
+            "answers 503 from then on, so that a load balancer sends no more. Choose a longer time than the "
+            "interval of its health checks."
+        ),
+    )
+    local_replica: bool = option.switch(
+        False,
+        say(
+            "Whether this hub keeps a copy of what the database of engine contains, in home/replica, and "
+            "searches that. The copy follows each change. It may be deleted while the hub is stopped."
         ),
     )
     registry_url: str = option.text(

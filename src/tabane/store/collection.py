@@ -10,11 +10,12 @@ import sqlite3
 import unicodedata
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from msgspec import structs
+
 from tabane.engines import input_checks, record_cursors
-from tabane.engines.input_checks import MOST_ROWS
+from tabane.engines.input_checks import ALONE, MOST_ROWS
 from tabane.engines.request_checks import check_bounded, check_numeric
 from tabane.engines.vector_request import checked_request
 from tabane.errors import StoreError
@@ -73,6 +74,10 @@ class LexicalFollower(TableFollower, Protocol):
         """Analyze texts before they are written within the context. Only one caller at a time."""
         ...
 
+    async def settled(self) -> None:
+        """Wait until all that was written is committed in the index."""
+        ...
+
     async def agrees(self) -> bool:
         """Return whether the index agrees with the stored records, once it has caught up."""
         ...
@@ -116,7 +121,7 @@ class StoredCollection(CollectionCounts):
 
     async def succeed(self, name: str, by: str) -> None:
         self.shape.space(by)
-        checked_space(replace(self.shape.space(by), name=name))
+        checked_space(structs.replace(self.shape.space(by), name=name))
         await self.table.respace(lambda connection, spaces: spaces.succeed(connection, name, by))
 
     async def upsert(self, records: Sequence[Record], models: Mapping[str, str] | None = None) -> list[bool]:
@@ -166,6 +171,21 @@ class StoredCollection(CollectionCounts):
     ) -> Exchanged:
         await self._room_for_vectors()
         return Exchanged(*await self.table.exchange(records, gone, rows, models))
+
+    async def replicate(self, records: Sequence[Record], gone: Sequence[str]) -> None:
+        """Make records exactly as given, and delete keys, in one commit.
+
+        The records are those of another engine, which has checked them.
+        """
+        if self.lexical is not None:
+            await self.lexical.room()
+        await self._room_for_vectors()
+        await self.table.replicate(records, gone, max(len(records) + len(gone), ALONE))
+
+    async def settle(self) -> None:
+        """Wait until the keyword index has all that was written."""
+        if self.lexical is not None:
+            await self.lexical.settled()
 
     async def delete(self, keys: Sequence[str]) -> int:
         ready = [checked_key(key) for key in keys]

@@ -174,6 +174,12 @@ class CollectionTable:
         )
         return change.results, deleted
 
+    async def replicate(self, records: Sequence[Record], gone: Sequence[str], rows: int) -> None:
+        """Make records exactly as given, without other vectors, and delete others, in one write."""
+        await self._counted(
+            lambda connection: self.truth.exchange(connection, records, gone, {}, keep=False), rows
+        )
+
     async def _counted(
         self, work: Callable[[sqlite3.Connection], tuple[CollectionChange, int]], rows: int
     ) -> tuple[CollectionChange, int]:

@@ -81,15 +81,18 @@ class Truth(RecordTable):
         records: Sequence[Record],
         gone: Iterable[str],
         models: Mapping[str, str],
+        *,
+        keep: bool = True,
     ) -> tuple[CollectionChange, int]:
         """Delete records by key and write others, as one change. Also return how many were deleted.
 
-        A record without vectors equals a stored one with vectors if everything else is equal.
+        ``keep``: a record without vectors equals a stored one with vectors if everything else is equal.
         """
         change = CollectionChange(state=self.state(connection))
         self._take_out(connection, change, gone)
         deleted = len(change.deleted)
-        return self._put_in(connection, change, records, self._keeps, models), deleted
+        same = self._keeps if keep else self._has
+        return self._put_in(connection, change, records, same, models), deleted
 
     def _put_in(
         self,

@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
+
+from tabane.text.lazy_patterns import lazy_pattern
 
 MOST_FINDS = 100
 """Credentials of one text that are listed. All are replaced."""
@@ -33,8 +36,7 @@ class FoundCredential(NamedTuple):
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
+class _Form(Struct, frozen=True):
     """A form of credentials. The expression is tried on texts with one of ``anchors``; group 1 is secret."""
 
     kind: str
@@ -44,7 +46,7 @@ class _Form:
 
 def _token(kind: str, anchor: bytes | tuple[bytes, ...], body: bytes) -> _Form:
     anchors = anchor if isinstance(anchor, tuple) else (anchor,)
-    return _Form(kind, anchors, re.compile(_START + b"(" + body + b")" + _END))
+    return _Form(kind, anchors, lazy_pattern(_START + b"(" + body + b")" + _END))
 
 
 _FORMS: tuple[_Form, ...] = (
@@ -74,24 +76,24 @@ _FORMS: tuple[_Form, ...] = (
     _Form(
         "private-key",
         (b"PRIVATE KEY-----",),
-        re.compile(rb'(-----BEGIN (?:[A-Z0-9]{2,12} ){0,2}PRIVATE KEY(?: BLOCK)?-----[^"-]{100,20000}+-----END (?:[A-Z0-9]{2,12} ){0,2}PRIVATE KEY(?: BLOCK)?-----)'),
+        lazy_pattern(rb'(-----BEGIN (?:[A-Z0-9]{2,12} ){0,2}PRIVATE KEY(?: BLOCK)?-----[^"-]{100,20000}+-----END (?:[A-Z0-9]{2,12} ){0,2}PRIVATE KEY(?: BLOCK)?-----)'),
     ),
     _Form(
         "password-in-url",
         (b"@",),
-        re.compile(rb'://[^\s/?#@:"\\<>{}$]{1,100}+:([^\s/?#@"\\<>{}$*]{3,200})@[\w.-]{2,}'),
+        lazy_pattern(rb'://[^\s/?#@:"\\<>{}$]{1,100}+:([^\s/?#@"\\<>{}$*]{3,200})@[\w.-]{2,}'),
     ),
     _Form(
         "authorization-header",
         (b"uthorization",),
-        re.compile(rb'(?i)\bauthorization\\?["\']?\s{0,4}[:=]\s{0,4}\\?["\']?(?:bearer|basic|token)\s{1,4}([A-Za-z0-9._~+/=-]{20,2000})'),
+        lazy_pattern(rb'(?i)\bauthorization\\?["\']?\s{0,4}[:=]\s{0,4}\\?["\']?(?:bearer|basic|token)\s{1,4}([A-Za-z0-9._~+/=-]{20,2000})'),
     ),
 )  # fmt: skip
 
 _BY_ANCHOR = tuple((anchor, form) for form in _FORMS for anchor in form.anchors)
 _NO_PREFIX = ("password-in-url", "private-key", "authorization-header")
 _WITHOUT_PREFIX = tuple((anchor, form) for anchor, form in _BY_ANCHOR if form.kind in _NO_PREFIX)
-_PREFIX = re.compile(
+_PREFIX = lazy_pattern(
     b"|".join(re.escape(anchor) for anchor, form in _BY_ANCHOR if form.kind not in _NO_PREFIX)
 )
 _MOST_RUNS = 16

@@ -6,30 +6,31 @@ import base64
 import binascii
 import re
 
+from tabane.text.lazy_patterns import lazy_pattern
 from tabane.text.secret_hints import has_run, may_name_secrets
 from tabane.text.secret_names import SecretNames
 
 HIDDEN = "***"
 
-_TOKENS = re.compile(
+_TOKENS = lazy_pattern(
     r"gh[pousr]_[A-Za-z0-9]{12,}|github_pat_\w{12,}|gl[a-z]{2,6}-[\w-]{12,}|xox[a-z]-[\w-]{8,}|xapp-[\w-]{8,}"
     r"|(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{12,}|AIza[\w-]{16,}|ya29\.[\w-]{12,}|GOCSPX-[\w-]{12,}"
     r"|[sr]k_(?:live|test)_\w{8,}|whsec_\w{8,}|(?<![A-Za-z0-9])sk-[\w-]{12,}|npm_[A-Za-z0-9]{12,}"
     r"|pypi-[\w-]{12,}|(?<![A-Za-z0-9])hf_[A-Za-z0-9]{12,}|tbn_[\w-]{8,}|SG\.[\w-]{12,}(?:\.[\w-]+)?"
     r"|eyJ[\w-]{8,}(?:\.[\w-]*){0,4}"
 )
-_PRIVATE_KEY = re.compile(
+_PRIVATE_KEY = lazy_pattern(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
     r".*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
     re.DOTALL,
 )
-_URL_PASSWORD = re.compile(r"(://[^\s/?#@:]{0,200}:)([^\s/?#]{1,500})(?=@)")
-_URL_TOKEN = re.compile(r"(://)([^\s/?#@:]{16,500})(?=@)")
-_HEADER = re.compile(
+_URL_PASSWORD = lazy_pattern(r"(://[^\s/?#@:]{0,200}:)([^\s/?#]{1,500})(?=@)")
+_URL_TOKEN = lazy_pattern(r"(://)([^\s/?#@:]{16,500})(?=@)")
+_HEADER = lazy_pattern(
     r"""((?:authorization|cookie)\\{0,8}["']?\s{0,8}[:=]\s{0,8}\\{0,8}["']?)([^\r\n"'\\]+)""", re.IGNORECASE
 )
-_SCHEME = re.compile(r"\b(bearer|basic)(\s+)([A-Za-z0-9._~+/=-]{4,})", re.IGNORECASE)
-_ASSIGNMENT = re.compile(
+_SCHEME = lazy_pattern(r"\b(bearer|basic)(\s+)([A-Za-z0-9._~+/=-]{4,})", re.IGNORECASE)
+_ASSIGNMENT = lazy_pattern(
     r"""((?:passw|passphrase|passcode|pwd|secret|token|key|credential|auth|pin|otp|パスワード|暗証番号|トークン)"""
     r"""[\w.-]{0,40}\\{0,8}["']?\s{0,8}(?:=>|[=:：])\s{0,8})"""
     r"""(\\{0,8}"(?:[^"\\]|\\(?!"))*|\\{0,8}'[^'\\]*|[^\s&;,"'}\])]+)""",

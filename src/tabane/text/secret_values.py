@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from tabane.text.lazy_patterns import lazy_pattern
 from tabane.text.secret_names import SecretNames, plain_name
 from tabane.text.secret_patterns import hide_secrets
 
@@ -37,7 +38,7 @@ _WORDS = frozenset(
 )
 """Values that say how something is done, or that somebody still has to fill in."""
 
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = lazy_pattern(
     r"\*+|x+|\.+|…|<[^<>]*>|[\[{]+[\w .-]+[\]}]+|\$[A-Za-z_]\w*|%\w+%"
     r"|(?:your|insert|enter|replace|put|add)[-_ ].*(?:key|token|secret|password|here|value)"
     r"|.*[-_ ]here",
@@ -45,7 +46,7 @@ _PLACEHOLDER = re.compile(
 )
 """Texts that stand for a value, as in the examples of a README."""
 
-_FACT = re.compile(
+_FACT = lazy_pattern(
     r"(?:file|filename|path|dir|directory|folder|url|uri|endpoint|host|hostname|port|type|mode|method|region"
     r"|ttl|expiry|expires|expiration|timeout|header|header_?name|prefix|name|algorithm|format|enabled|scopes?"
     r"|issuer|audience|provider)$"
@@ -55,8 +56,8 @@ _FACT = re.compile(
 _WEAK = re.compile(r"(?:^|_)(?:keys?|sid|credentials?|secret)(?:_|$)")
 """Names of secrets, and of much else: KEY, SORT_KEY."""
 
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
-_FOLDERS = re.compile(
+_ADDRESS = lazy_pattern(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+_FOLDERS = lazy_pattern(
     r"(?:~|\.{1,2}|\$HOME)/\S*|[A-Za-z]:[\\/].*"
     r"|/(?:app|data|etc|home|mnt|opt|private|root|run|secrets|srv|tmp|Users|usr|var|Volumes|workspaces?)"
     r"(?:/.*)?",
@@ -64,7 +65,7 @@ _FOLDERS = re.compile(
 )
 """Paths: relative ones, and those in folders that machines have. A key in base64 may begin with a slash."""
 
-_RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])\S{12,}|\S{24,}")
+_RANDOM = lazy_pattern(r"(?=.*[0-9])(?=.*[A-Za-z])\S{12,}|\S{24,}")
 
 
 def looks_secret(name: str, value: str) -> bool:

@@ -8,15 +8,15 @@ both announce Tasks.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 TASKS = "io.modelcontextprotocol/tasks"
 UI = "io.modelcontextprotocol/ui"
 SKILLS = "io.modelcontextprotocol/skills"
 
 
-@dataclass(frozen=True, slots=True)
-class Extension:
+class Extension(Struct, frozen=True):
     """An extension that the hub knows. ``name`` is its name in the setting ``extensions``.
 
     ``carried`` is whether the hub implements what the extension asks of both its sides. ``to_clients`` and

@@ -10,11 +10,10 @@ What a server says is read with limits. Durations that make no sense count as ab
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from tabane.text.cutting import shortened
 from tabane.wire import json
@@ -62,8 +61,7 @@ LONGEST_DURATION = 10 * 366 * 86_400_000
 """Milliseconds. A longer time to live counts as unlimited."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReportedTask:
+class ReportedTask(Struct, frozen=True):
     """The state of a task as its server reports it.
 
     ``ttl`` and ``poll`` are milliseconds, None if unlimited or not given. ``inputs`` are questions by key.
@@ -80,8 +78,7 @@ class ReportedTask:
     error: Raw | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TaskFacts:
+class TaskFacts(Struct, frozen=True):
     """What a client is told of a task. Times are Unix seconds, durations milliseconds.
 
     ``says_failed``: the result has ``isError``, which is a failed task in the legacy era alone.

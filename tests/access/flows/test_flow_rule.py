@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from tabane.access.flows.flow_rule import FlowRule
 from tabane.access.flows.labels import (
@@ -22,7 +21,7 @@ from tabane.operations import Caller, CallTarget, Face
 from tests.harness.identities import GivenAccess
 
 CALLER = Caller("local", Face.MCP, "1", client="claude", cwd="/work")
-APPROVED = replace(CALLER, approval="a person")
+APPROVED = structs.replace(CALLER, approval="a person")
 
 LABELS = {
     "mail__read": PRIVATE | UNTRUSTED,
@@ -103,7 +102,7 @@ def test_a_pair_that_was_approved_is_not_asked_about_again_in_the_trail() -> Non
     policy.read("mail__send", caller=APPROVED)
     assert policy.said("mail__send") == ""
     assert policy.said("files__delete") == "ask mail>files"
-    other = replace(CALLER, client="cursor")
+    other = structs.replace(CALLER, client="cursor")
     policy.read("mail__read", caller=other)
     assert policy.said("mail__send", caller=other) == "ask mail>mail"
 
@@ -155,14 +154,14 @@ def test_an_event_without_guests_leaves_the_machine_for_nobody() -> None:
 def test_another_holder_client_or_folder_has_another_trail() -> None:
     policy = Policy()
     policy.read("mail__read")
-    for other in (replace(CALLER, client="cursor"), replace(CALLER, cwd="/other")):
+    for other in (structs.replace(CALLER, client="cursor"), structs.replace(CALLER, cwd="/other")):
         assert policy.said("mail__send", caller=other) == ""
-    assert policy.said("mail__send", caller=replace(CALLER, session="2", pid=7)) == "ask mail>mail"
+    assert policy.said("mail__send", caller=structs.replace(CALLER, session="2", pid=7)) == "ask mail>mail"
 
 
 def test_a_person_at_the_web_page_is_not_judged() -> None:
     policy = Policy()
-    person = replace(CALLER, face=Face.WEB)
+    person = structs.replace(CALLER, face=Face.WEB)
     policy.read("mail__read", caller=person)
     policy.read("mail__read")
     assert policy.said("mail__send", caller=person) == ""
@@ -181,7 +180,7 @@ def test_the_reason_names_what_was_read_and_how_to_allow_it() -> None:
 
 def test_the_reason_of_a_key_allows_the_pair_for_that_key() -> None:
     policy = Policy()
-    caller = replace(CALLER, access=GivenAccess("key:a1b2"))
+    caller = structs.replace(CALLER, access=GivenAccess("key:a1b2"))
     policy.read("files__read", "web__fetch", caller=caller)
     for action in ("mail__send", "files__delete"):
         verdict = policy.rule.verdict(caller, target(action), b"{}")

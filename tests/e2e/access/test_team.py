@@ -535,7 +535,7 @@ def test_a_strict_log_answers_every_kind_of_call(tmp_path: Path) -> None:
         async def scenario() -> None:
             async with shared_clients(here, key) as (me, client):
                 assert not (await client.call_tool("github__echo", {})).is_error
-                assert not (await client.call_tool("github__huge", {"bytes": 2_000_000})).is_error
+                assert not (await client.call_tool("github__huge", {"bytes": 1_000_000})).is_error
                 assert (await client.call_tool("github__fail", {})).is_error
                 with pytest.raises(MCPError):
                     await client.call_tool("github__refuse", {})

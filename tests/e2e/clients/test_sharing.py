@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests.harness.patience import run, until
 from tests.harness.running_hub import Json, RunningHub, SocketClient, child, running_hub, text
@@ -88,7 +88,7 @@ def test_a_client_that_comes_back_finds_nothing_of_the_one_before(tmp_path: Path
 
 
 def use_limits(here: RunningHub, **limits: Any) -> None:
-    here.hub.gateway.use_limits(replace(here.hub.gateway.limits, **limits))
+    here.hub.gateway.use_limits(structs.replace(here.hub.gateway.limits, **limits))
 
 
 @pytest.mark.parametrize("share", ["client", "roots"])

@@ -7,13 +7,12 @@ import json
 import os
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from tabane.errors import TabaneError, UnknownName, UpstreamError, UpstreamUnavailable
 from tabane.gateway.gateway import Gateway
@@ -481,7 +480,7 @@ def test_an_instance_of_which_something_is_watched_is_not_idle(tmp_path: Path) -
         async with running_hub(tmp_path, servers, health_interval=0.1) as here:
             gateway = await known(here)
             await gateway.watch("a", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting([]))
-            gateway.use_limits(replace(gateway.limits, instance_idle=0.1))
+            gateway.use_limits(structs.replace(gateway.limits, instance_idle=0.1))
             await until(lambda: not gateway.instances("two"), "one that nobody uses is ended")
             assert gateway.instances("one")
             gateway.leave("a")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from tabane.access.permissions import rules_of
 from tabane.gateway.offers.skills import Skill
@@ -214,7 +214,7 @@ def test_the_gateway_lists_skills_for_a_search(tmp_path: Path) -> None:
             found: list[Skill] = await here.hub.gateway.skills_of(session.caller)
             assert [skill.name for skill in found] == ["refunds", "daily", "generated", "refunds"]
             assert found[0].description == "refunds of One"
-            (only,) = await here.hub.gateway.skills_of(replace(session.caller, access=access))
+            (only,) = await here.hub.gateway.skills_of(structs.replace(session.caller, access=access))
             assert only.shown == REFUNDS.format("two")
 
     run(scenario)

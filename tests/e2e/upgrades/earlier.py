@@ -75,11 +75,11 @@ class Installed:
     """One build of Tabane as a user has it: its commands, and assistants that are configured with it."""
 
     def __init__(self, user: User, source: Path | None = None) -> None:
-        self._user = user
+        self._user, self._source = user, source
         self._python = interpreter(source) if source else sys.executable
 
     def run(self, *arguments: str) -> Outcome:
-        return self._user.run(*arguments, python=(self._python, "-P"))
+        return self._user.run(*arguments, python=(self._python, "-P") if self._source else None)
 
     def json(self, *arguments: str) -> Any:
         return self.run(*arguments, "--json").succeeded.json

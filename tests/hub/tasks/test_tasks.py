@@ -6,12 +6,11 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from tabane.errors import HubError
 from tabane.hub.tasks import tasks as limits
@@ -181,7 +180,7 @@ def test_an_expired_task_is_removed_from_memory_and_disk(
 def test_only_the_first_end_counts(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with kept(tmp_path) as tasks:
-            task = tasks.begin(replace(caller(ALICE), client="x"), TARGET)
+            task = tasks.begin(structs.replace(caller(ALICE), client="x"), TARGET)
             tasks.finish(task, limits.CANCELLED)
             tasks.finish(task, completed(Raw(b'{"content":[]}')))
             await tasks.ended(task)

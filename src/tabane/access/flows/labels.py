@@ -6,8 +6,9 @@ Labels are bits of an int, because they are joined and compared for every call.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct, structs
 
 PRIVATE = 1
 """The result is the user's own."""
@@ -39,8 +40,7 @@ LabelOrigin = Literal["settings", "annotation", "table", "name", "built-in"]
 servers, the tool's name and description, or Tabane's own tools."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallLabels:
+class CallLabels(Struct, frozen=True):
     """The labels of one tool, and where each comes from.
 
     ``if_given`` are parameters: the call is external only if one of them is not empty, such as the guests of
@@ -70,14 +70,13 @@ class CallLabels:
     def without(self, bits: int) -> CallLabels:
         """Return these labels without some of them."""
         kept = tuple((bit, origin) for bit, origin in self.origins if not bit & bits)
-        return replace(self, bits=self.bits & ~bits, origins=kept)
+        return structs.replace(self, bits=self.bits & ~bits, origins=kept)
 
 
 NO_LABELS = CallLabels()
 
 
-@dataclass(frozen=True, slots=True)
-class LabelChange:
+class LabelChange(Struct, frozen=True):
     """Labels that the user gives and removes."""
 
     added: int = 0

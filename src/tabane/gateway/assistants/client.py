@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from msgspec import Struct
+
 from tabane.messages import Message
 
 Scope = Literal["user", "project"]
@@ -57,8 +59,7 @@ class UserMachine:
         return Path(given) if os.path.isabs(given) else self.home / ".config"
 
 
-@dataclass(frozen=True, slots=True)
-class ServersPlace:
+class ServersPlace(Struct, frozen=True):
     """The file in which a client keeps the servers of one scope, and its format.
 
     ``paths`` are below the project or the home (or as :meth:`UserMachine.path` says). The first that exists
@@ -75,8 +76,7 @@ class ServersPlace:
     listed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ClientFile:
+class ClientFile(Struct, frozen=True):
     """A file of a client, existing or not: its path, its scope, and how servers are written in it."""
 
     path: Path
@@ -84,8 +84,7 @@ class ClientFile:
     place: ServersPlace
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(Struct, frozen=True):
     """A program that MCP servers are set up in.
 
     ``name`` is its name on the command line, ``title`` its own name (never translated). ``user`` and

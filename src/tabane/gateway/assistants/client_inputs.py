@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, cast
+
+from msgspec import Struct
 
 from tabane.gateway.servers.plain_secrets import variable_name, words_of
 from tabane.gateway.servers.secrets_file import NAME
@@ -27,8 +28,7 @@ _TYPES = ("promptString", "pickString", "command")
 _INPUT = re.compile(r"\$\{input:([^{}]*)\}")
 
 
-@dataclass(frozen=True, slots=True)
-class ClientInput:
+class ClientInput(Struct, frozen=True):
     """An input of a file. ``options`` are the choices of pickString: labels and values.
 
     ``origin`` is the file: the same id in another file is another input. An id that the file does not declare

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from tabane.errors import ConfigurationError
 from tabane.gateway.assistants.client import Client, ClientFile, Form, Scope, ServersPlace, UserMachine
 from tabane.gateway.assistants.client_inputs import ClientInput, agrees, input_ids, inputs_of
@@ -50,8 +52,7 @@ class ImportCandidate:
     """The inputs that the definition asks a person for, by id."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImportSource:
+class ImportSource(Struct, frozen=True):
     """A file that was read: its servers, or why it could not be read."""
 
     title: str
@@ -74,8 +75,7 @@ class ImportedServer:
     inputs: Mapping[str, ClientInput] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class SkippedServer:
+class SkippedServer(Struct, frozen=True):
     """A server that is not added, and why."""
 
     name: str
@@ -83,8 +83,7 @@ class SkippedServer:
     why: Message
 
 
-@dataclass(frozen=True, slots=True)
-class ServerImportPlan:
+class ServerImportPlan(Struct, frozen=True):
     """The changes that an import would make."""
 
     taken: tuple[ImportedServer, ...] = ()

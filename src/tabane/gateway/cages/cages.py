@@ -13,6 +13,8 @@ from shutil import which
 from typing import Any
 from urllib.parse import quote
 
+from msgspec import structs
+
 from tabane.gateway.cages.cage import (
     PROXY_PORT,
     CageFiles,
@@ -205,7 +207,7 @@ class Cages:
         """Return the profile with the working directory among its writes, if the preset includes that."""
         if profile.preset != "files" or not server.cwd_given or server.cwd is None:
             return profile
-        return replace(profile, writes=tuple(dict.fromkeys((server.cwd, *profile.writes))))
+        return structs.replace(profile, writes=tuple(dict.fromkeys((server.cwd, *profile.writes))))
 
     def _paths(self, name: str, *, limited: bool) -> CagePaths:
         """Return the paths for a server whose reads are ``limited``, or not."""

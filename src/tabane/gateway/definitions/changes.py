@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from tabane.errors import Forbidden
 from tabane.gateway.definitions.definition import DefinitionKey, Kind
@@ -22,8 +23,7 @@ KIND_NAMES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DefinitionChange:
+class DefinitionChange(Struct, frozen=True):
     """A definition that was not accepted. ``held``: it is not offered. ``current``: the server lists it now.
 
     ``before`` is the digest that is trusted; None for a new definition.

@@ -7,9 +7,10 @@ open (seen later, waiting for a person), or rejected.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Literal, NamedTuple
+
+from msgspec import Struct, field, structs
 
 from tabane.gateway.definitions.definition import DefinitionKey, Kind, SeenDefinition
 from tabane.gateway.definitions.findings import KeptFinding, is_high
@@ -32,8 +33,7 @@ class PinState(IntEnum):
     REJECTED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
+class Pin(Struct, frozen=True):
     """One digest of one key. ``seen`` is a Unix time. ``findings`` is None if it was not scanned."""
 
     digest: bytes
@@ -82,8 +82,7 @@ class PinnedDefinition(NamedTuple):
     pin: Pin
 
 
-@dataclass(slots=True)
-class ServerPins:
+class ServerPins(Struct):
     """All that is known of the definitions of one server.
 
     ``fingerprint`` is that of its configuration. ``lists`` are the kinds that it has listed. ``withdrawn``
@@ -194,7 +193,7 @@ def decided(
     """
     new, forgotten = [], []
     for key, pin in chosen:
-        now = replace(pin, state=state)
+        now = structs.replace(pin, state=state)
         if state is PinState.ACCEPTED:
             for other in list(pins.by_key.get(key, {}).values()):
                 if other.is_trusted and other.digest != pin.digest and other.digest not in shown.get(key, ()):
@@ -215,6 +214,6 @@ def scanned(
     for key, digest, _ in seen:
         pin = pins.get(key, digest)
         if key in found and pin is not None and pin.findings is None:
-            pins.put(key, now := replace(pin, findings=found[key]))
+            pins.put(key, now := structs.replace(pin, findings=found[key]))
             new.append(PinnedDefinition(key, now))
     return tuple(new)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from tabane.gateway.launchers import npx_cache
 from tabane.gateway.launchers.download_journal import DownloadJournal, JournalState
@@ -22,8 +23,7 @@ CURRENT = 86_400.0
 _USER = re.compile(r"://[^/?#\s]*@")
 
 
-@dataclass(frozen=True)
-class KeptPackage:
+class KeptPackage(Struct, frozen=True):
     """A package in its launcher's cache: its run, its environments, its journal and, for npx, its entry.
 
     ``caged``: its server runs in a cage.

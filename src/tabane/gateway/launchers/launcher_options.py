@@ -6,8 +6,9 @@ npm: bin/npx-cli.js and the definitions of @npmcli/config 11. uv: ``uv tool run 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 Unknown = Literal["refused", "switch", "npx"]
 """The kind of an option that no table has.
@@ -17,8 +18,7 @@ argument if that does not begin with a hyphen, as npx decides.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class OptionTable:
+class OptionTable(Struct, frozen=True):
     """Options of a program, without their hyphens: ``values`` take a value, ``switches`` take none.
 
     Names of one letter are short options. ``clusters`` says whether short options may be joined

@@ -9,9 +9,11 @@ import os
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from tabane.errors import UpstreamUnavailable
 from tabane.gateway.launchers import npx_cache
@@ -68,8 +70,7 @@ _CACHES = (
 """Variables that decide where a launcher keeps its packages."""
 
 
-@dataclass
-class PackageProgress:
+class PackageProgress(Struct):
     """A download that runs. ``began`` is by the monotonic clock, ``written`` in bytes, None if unknown.
 
     ``waits``: it waits for a free place, or until another start of the same package has downloaded it.
@@ -96,8 +97,7 @@ class PackageProgress:
         return say("{package} is being downloaded ({seconds:.0f} s so far).", **words)
 
 
-@dataclass(frozen=True)
-class PreparedStart:
+class PreparedStart(Struct, frozen=True):
     """A server as it is to be started now. ``downloads``: the start itself downloads, and may take long."""
 
     server: Server

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from tabane.gateway.launchers import launcher_options as tables
 from tabane.gateway.launchers.launcher_options import OptionTable
@@ -17,8 +18,7 @@ REMOTE_MODULES = ("npm:", "jsr:", "https://", "http://")
 """Beginnings of what deno downloads. Any other argument is a file or a task."""
 
 
-@dataclass(frozen=True, slots=True)
-class PackageRun:
+class PackageRun(Struct, frozen=True):
     """A command that downloads a package before it runs it.
 
     ``runner`` is its kind, ``program`` the command as configured, ``subcommand`` the words that make it a
@@ -45,8 +45,7 @@ class PackageRun:
         return values[-1] if values else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
+class _Options(Struct, frozen=True):
     """Options at the begin of arguments: ``named`` with their values, and how many arguments they are."""
 
     named: tuple[tuple[str, str], ...]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from html import escape
 from typing import ClassVar
+
+from msgspec import Struct
 
 from tabane.messages import Lang, Message, say
 
@@ -15,8 +16,7 @@ _STYLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CallbackPage:
+class CallbackPage(Struct, frozen=True):
     """A page with a title and a sentence. ``fine``: the login is done."""
 
     fine: bool

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tabane.gateway.servers.oauth_keys import is_scope
+from tabane.text.lazy_patterns import lazy_pattern
 
 LONGEST = 16 << 10
 """Characters of a header that are read."""
@@ -14,15 +16,14 @@ LONGEST = 16 << 10
 MOST_SCOPES = 200
 
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_PART = re.compile(
+_PART = lazy_pattern(
     rf'\s*(?:,\s*)*(?:(?P<name>{_TOKEN})\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>{_TOKEN}))'
     rf"|(?P<scheme>{_TOKEN})(?P<token68>\s+[A-Za-z0-9._~+/-]+=*(?=\s*(?:,|$)))?(?=\s|,|$))"
 )
 _ESCAPED = re.compile(r"\\(.)")
 
 
-@dataclass(frozen=True, slots=True)
-class BearerChallenge:
+class BearerChallenge(Struct, frozen=True):
     """What a server says about the token that it wants. Empty if it does not say it.
 
     ``metadata`` is the URL of its metadata (RFC 9728), ``error`` a code such as ``insufficient_scope``.

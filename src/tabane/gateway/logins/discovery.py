@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from tabane.errors import UpstreamUnavailable
 from tabane.gateway.logins.challenges import BearerChallenge, bearer_challenge
@@ -23,8 +23,7 @@ from tabane.gateway.servers.server import Server
 from tabane.messages import Message, say
 
 
-@dataclass(frozen=True, slots=True)
-class LoginPlace:
+class LoginPlace(Struct, frozen=True):
     """Where a login at a server happens, and the resource that its tokens are for."""
 
     server: AuthorizationServer

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
+
+from msgspec import Struct
 
 from tabane.errors import UpstreamUnavailable
 from tabane.gateway.logins.challenges import scopes_of
@@ -29,8 +30,7 @@ class InvalidMetadata(Exception):
         self.why = why
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceMetadata:
+class ResourceMetadata(Struct, frozen=True):
     """What a server says about itself. ``scopes`` is None if it does not say which scopes it knows."""
 
     resource: str
@@ -38,8 +38,7 @@ class ResourceMetadata:
     scopes: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizationServer:
+class AuthorizationServer(Struct, frozen=True):
     """What an authorization server says about itself. An empty text is an endpoint that it does not have."""
 
     issuer: str

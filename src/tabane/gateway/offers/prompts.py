@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.aliases import AliasMap, other_names
@@ -16,8 +15,7 @@ MOST = 20_000
 """Prompts that are accepted from one server."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(Struct, frozen=True):
     """One prompt: ``name`` is its server's own, ``alias`` the public one, as in ``definition``.
 
     ``others`` are further names that patterns of permissions match.

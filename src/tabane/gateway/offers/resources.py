@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from tabane.gateway.offers.resource_uris import (
     UriTemplate,
@@ -31,8 +30,7 @@ MOST_SOURCES = 8
 """Servers that may be asked for one URI."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceSource:
+class ResourceSource(Struct, frozen=True):
     """A server that may have a resource ``uri``. ``shown`` is the URI that the client uses."""
 
     server: str
@@ -49,8 +47,7 @@ class ResourceItem(NamedTuple):
     uri: str
 
 
-@dataclass(frozen=True, slots=True)
-class _ServerResources:
+class _ServerResources(Struct, frozen=True):
     """One server's resources by URI and templates. ``capable``: it answers resources/read."""
 
     resources: Mapping[str, Raw] = field(default_factory=dict)

@@ -11,9 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from tabane.gateway.offers.resource_uris import template_address
 from tabane.wire.json import InvalidJson, Members, elements, fields, join, quote, text
@@ -26,8 +25,7 @@ DYNAMIC = b'"dynamic"'
 DIRECTORY = b'"inode/directory"'
 
 
-@dataclass(frozen=True, slots=True)
-class Skill:
+class Skill(Struct, frozen=True):
     """One skill. ``uri`` is its server's own URI of SKILL.md, ``shown`` the address in ``definition``.
 
     ``files`` are the own URIs of its files; None if they are generated.
@@ -117,8 +115,7 @@ def read_skill(server: str, entry: Raw) -> Skill | None:
     return Skill(server, uri, shown, name, description, definition, listed.files)
 
 
-@dataclass(frozen=True, slots=True)
-class _ShownFiles:
+class _ShownFiles(Struct, frozen=True):
     value: Raw
     files: tuple[str, ...] | None
 

@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 
+from msgspec import structs
+
 from tabane.errors import ConfigurationError
 from tabane.gateway.projects.project_files import definitions_in, read_project_file, visible
 from tabane.gateway.projects.project_trust import ProjectTrust, TrustedFile
@@ -32,7 +34,7 @@ def with_projects(found: ServersConfiguration, home: Path, variables: Variables)
     try:
         trusted = ProjectTrust(home).files()
     except ConfigurationError as error:
-        return replace(found, warnings=(*found.warnings, error.message))
+        return structs.replace(found, warnings=(*found.warnings, error.message))
     servers = {server.name: server for server in found.servers}
     warnings: list[Message] = []
     stamps: list[tuple[Path, FileStamp]] = []
@@ -47,7 +49,7 @@ def with_projects(found: ServersConfiguration, home: Path, variables: Variables)
         except ConfigurationError as error:
             warnings.append(error.message)
     every = (*found.warnings, *warnings)
-    return replace(found, servers=tuple(servers.values()), warnings=every, projects=tuple(stamps))
+    return structs.replace(found, servers=tuple(servers.values()), warnings=every, projects=tuple(stamps))
 
 
 def _servers_of(trusted: TrustedFile, variables: Variables) -> Iterator[Server]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
+
+from msgspec import Struct, structs
 
 from tabane.errors import BadArguments
 from tabane.gateway.registry.registry_text import has_only_visible, items, member, shown_text
@@ -30,8 +31,7 @@ _NUMBER = re.compile(r"-?\d{1,30}(?:\.\d{1,30})?")
 _REFERENCE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredInput:
+class DeclaredInput(Struct, frozen=True):
     """A value that the user may give, or must give if it is ``required`` and has no ``default``.
 
     ``name`` distinguishes it from the others of the same server. ``place`` is what it becomes a part of.
@@ -74,8 +74,7 @@ class DeclaredInput:
         return answer
 
 
-@dataclass(frozen=True, slots=True)
-class InputTemplate:
+class InputTemplate(Struct, frozen=True):
     """A text with inputs in it: literal texts, and inputs to put in."""
 
     parts: tuple[str | DeclaredInput, ...]
@@ -134,7 +133,9 @@ def text_template(text: object, variables: object, place: InputPlace) -> InputTe
 
 def _fixed_or_input(given: object, name: str, place: InputPlace) -> list[str | DeclaredInput]:
     value = member(given, "value")
-    return [replace(read_input(given, name, place), nested=True)] if value is None else [usable(value)]
+    return (
+        [structs.replace(read_input(given, name, place), nested=True)] if value is None else [usable(value)]
+    )
 
 
 def read_input(given: object, name: str, place: InputPlace) -> DeclaredInput:

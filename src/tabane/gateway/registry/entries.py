@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, cast
+
+from msgspec import Struct
 
 from tabane.gateway.registry.registry_text import items, member, shown_text, shown_url
 from tabane.gateway.registry.runs import RegistryRun, runs_of
@@ -23,8 +24,7 @@ NAME = re.compile(r"[a-zA-Z0-9.-]{1,150}/[a-zA-Z0-9._-]{1,150}")
 _LONGEST_CURSOR = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class RegistryServer:
+class RegistryServer(Struct, frozen=True):
     """One version of a server in the registry. ``runs`` are the ways to run it, in the publisher's order."""
 
     name: str
@@ -64,8 +64,7 @@ class RegistryServer:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class RegistryPage:
+class RegistryPage(Struct, frozen=True):
     """A page of an answer. ``cursor`` is that of the next page; None if there is none."""
 
     servers: Sequence[RegistryServer]

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tabane.errors import BadArguments
 from tabane.gateway.registry.declared_inputs import (
@@ -46,8 +47,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _IDENTIFIERS = {"npm": _NPM, "pypi": _PLAIN, "nuget": _PLAIN, "oci": _IMAGE}
 
 
-@dataclass(frozen=True, slots=True)
-class RunArgument:
+class RunArgument(Struct, frozen=True):
     """One argument: a flag, a value, or both. It is left out if its value has no answer."""
 
     flag: str
@@ -65,8 +65,7 @@ class RunArgument:
         return [*([escaped(self.flag)] if self.flag else []), value]
 
 
-@dataclass(frozen=True, slots=True)
-class RegistryRun:
+class RegistryRun(Struct, frozen=True):
     """One way to run a server.
 
     ``kind`` is npm, pypi, oci, nuget, http or sse, or what the registry calls a kind that is not supported;

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from tabane.messages import Message, say
+from tabane.text.lazy_patterns import lazy_pattern
 
 Severity = Literal["high", "medium", "low"]
 Kind = Literal["tool", "prompt", "resource", "template", "skill", "instructions"]
@@ -19,7 +18,7 @@ HIDDEN = "hidden-text"
 MOST_EXCERPT = 160
 """Characters of an excerpt before its invisible characters are written as numbers."""
 
-_UNREADABLE = re.compile(
+_UNREADABLE = lazy_pattern(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e01ef]"
 )
@@ -33,8 +32,7 @@ class ScannedText(NamedTuple):
     body: bytes | Raw
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One reason to look at a definition before a model reads it.
 
     ``rule`` is the kind of attack: ``orders``, ``hidden-text``, ``shadowing``, ``exfiltration`` or

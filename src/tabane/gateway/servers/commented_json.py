@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tabane.messages import Message, say
 
@@ -33,8 +34,7 @@ class JsonSyntaxError(ValueError):
         self.expected = expected
 
 
-@dataclass(frozen=True, slots=True)
-class JsonMember:
+class JsonMember(Struct, frozen=True):
     """One ``"key": value`` of an object: its line, and the offset at which the value begins.
 
     ``begin`` is the offset of the key, ``end`` the one behind the value.
@@ -48,8 +48,7 @@ class JsonMember:
     end: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class JsonDocument:
+class JsonDocument(Struct, frozen=True):
     """A file that was read: its value, and access to the lines of its parts.
 
     ``commented`` says whether it has comments, which a rewritten file would lose.

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from tabane.errors import ConfigurationError
 from tabane.gateway.servers.commented_json import JsonDocument, JsonMember, JsonSyntaxError, read_document
@@ -48,8 +49,7 @@ def stamp(path: Path, *, links: bool = False) -> FileStamp:
     return status.st_ino, status.st_size, status.st_ctime_ns
 
 
-@dataclass(frozen=True, slots=True)
-class ServersConfiguration:
+class ServersConfiguration(Struct, frozen=True):
     """The content of the servers file: servers in its order, also disabled ones, and warnings.
 
     ``projects`` are the trusted files of projects whose servers come after them, and the stamp that each file

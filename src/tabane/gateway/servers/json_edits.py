@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tabane.gateway.servers.commented_json import JsonMember, blank_comments, read_document
 
@@ -85,8 +86,7 @@ def has_comments(text: str, path: Sequence[str]) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class _ObjectSpan:
+class _ObjectSpan(Struct, frozen=True):
     """An object in a text: the positions of its brackets, and the layout of its members.
 
     ``margin`` is the white space before each member, None if they follow one another on a line;

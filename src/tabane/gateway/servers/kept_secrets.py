@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tabane.errors import ConfigurationError, TabaneError
 from tabane.gateway.servers.plain_secrets import PlainSecret, plain_secrets, with_variables, words_of
@@ -79,8 +80,7 @@ class SecretNaming:
         return name not in self._referred and not is_reserved(name)
 
 
-@dataclass(frozen=True, slots=True)
-class SecretMove:
+class SecretMove(Struct, frozen=True):
     """A secret of a server, and the name of the variable that replaces it."""
 
     server: str
@@ -88,8 +88,7 @@ class SecretMove:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class SecretMoves:
+class SecretMoves(Struct, frozen=True):
     """Definitions with variables instead of secrets, and the secrets that have to be kept for them."""
 
     definitions: Mapping[str, dict[str, Any]]

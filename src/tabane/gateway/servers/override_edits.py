@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from tabane.errors import BadArguments
 from tabane.gateway.servers.tool_overrides import read_overrides
 from tabane.messages import say
 
 
-@dataclass(frozen=True, slots=True)
-class OverrideEdit:
+class OverrideEdit(Struct, frozen=True):
     """What to change. A text that is None stays; an empty one is removed from the override.
 
     ``restored`` are parameters whose override is removed. ``reset``: the whole override is removed first.

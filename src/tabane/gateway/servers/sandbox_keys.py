@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+from msgspec import Struct, structs
 
 from tabane.gateway.servers.key_values import InvalidKeyValue, is_plain
 from tabane.messages import say
+from tabane.text.lazy_patterns import lazy_pattern
 
 Preset = Literal["files", "network", "none"]
 PRESETS: tuple[Preset, ...] = ("files", "network", "none")
@@ -23,15 +25,14 @@ MOST_SECONDS = 31_536_000
 MOST_PROCESSES = 100_000
 
 _LONGEST = 4_096
-_HOST = re.compile(
+_HOST = lazy_pattern(
     r"(?:\*\.)?[a-z0-9_](?:[a-z0-9_.-]{0,252}[a-z0-9_])?\.?|\[[0-9a-f:.]{2,45}\]", re.IGNORECASE
 )
-_SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*([kmgt]?)i?b?", re.IGNORECASE)
+_SIZE = lazy_pattern(r"(\d{1,9}(?:\.\d{1,3})?)\s*([kmgt]?)i?b?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxProfile:
+class SandboxProfile(Struct, frozen=True):
     """What the process of a server may do, as the user wrote it.
 
     ``writes`` are the folders and files that it may change, besides its own folder for temporary files.
@@ -61,7 +62,7 @@ class SandboxProfile:
         """Return the same profile with other paths, given in the order of :meth:`texts`."""
         first, second = len(self.writes), len(self.writes) + len(self.reads or ())
         reads = None if self.reads is None else tuple(texts[first:second])
-        return replace(self, writes=tuple(texts[:first]), reads=reads, hides=tuple(texts[second:]))
+        return structs.replace(self, writes=tuple(texts[:first]), reads=reads, hides=tuple(texts[second:]))
 
 
 def sandbox(value: object) -> SandboxProfile | None:
@@ -87,7 +88,7 @@ def _of_members(value: Mapping[str, Any]) -> SandboxProfile | None:
             found |= _CHECKS[key](f".{key}", given)
     if profile is None and found:
         raise InvalidKeyValue(say("files or network beside other members"), ".preset")
-    return profile and replace(profile, **found)
+    return profile and structs.replace(profile, **found)
 
 
 def sandbox_of_editor(root: object) -> SandboxProfile:

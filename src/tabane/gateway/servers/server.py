@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from msgspec import Struct
+
 from tabane.access.flows.labels import NO_CHANGE, LabelChange
 from tabane.gateway.servers.oauth_keys import OAuthOptions
 from tabane.gateway.servers.sandbox_keys import SandboxProfile
@@ -183,8 +185,7 @@ _OURS = frozenset(
 _HUB_PORT = 8765
 
 
-@dataclass(frozen=True, slots=True)
-class ServerUrlFault:
+class ServerUrlFault(Struct, frozen=True):
     """A fault, and its key in the configuration."""
 
     key: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 from tabane.access.flows.labels import LABELS_BY_NAME, NO_CHANGE, LabelChange, label_change
 from tabane.gateway.servers.key_values import InvalidKeyValue, is_plain
@@ -84,8 +85,7 @@ MOST_HINTS = 50
 """Texts of one list of hints."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolHints:
+class ToolHints(Struct, frozen=True):
     """A person's words about the tools that ``pattern`` matches, for searching: never shown to an assistant.
 
     ``labels`` are for the flow policy.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, cast
+
+from msgspec import Struct, field
 
 from tabane.access.flows.labels import NO_CHANGE
 from tabane.gateway.servers.commented_json import JsonDocument, JsonMember
@@ -34,8 +36,7 @@ _EXPANDED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DefinitionSource:
+class DefinitionSource(Struct, frozen=True):
     """The source of definitions: the file's absolute path, and its text.
 
     ``project`` is the folder of the project that the file belongs to; empty for the servers file. In a file
@@ -93,8 +94,7 @@ def problems_of(
     return tuple(problems), tuple(what for what in warnings if isinstance(what, Message))
 
 
-@dataclass(frozen=True, slots=True)
-class ServerProblem:
+class ServerProblem(Struct, frozen=True):
     """Why a server may not be started, the line, and the key that has to be changed; empty if it is none.
 
     ``unset``: the definition is right, but a variable in it has no value.
@@ -106,8 +106,7 @@ class ServerProblem:
     unset: bool = False
 
 
-@dataclass(slots=True)
-class _DefinitionReader:
+class _DefinitionReader(Struct):
     """Reads the keys of one definition: checked values, their lines, faults."""
 
     member: JsonMember

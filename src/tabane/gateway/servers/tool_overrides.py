@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
+from msgspec import Struct, structs
+
 from tabane.gateway.servers.redaction import is_secret_name
 from tabane.gateway.servers.variables import Variables, expand
 from tabane.messages import Message, say
@@ -48,8 +51,7 @@ class ParameterOverride:
         return self.hidden or self.fixed is not None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolOverride:
+class ToolOverride(Struct, frozen=True):
     """What replaces parts of one tool. ``tool`` is the server's own name for it.
 
     Texts that are None stay as the server gives them. ``faults`` are mistakes in it. ``refused`` is why the
@@ -60,7 +62,7 @@ class ToolOverride:
     name: str | None = None
     title: str | None = None
     description: str | None = None
-    annotations: Mapping[str, Any] = field(default_factory=dict)
+    annotations: Mapping[str, Any] = msgspec.field(default_factory=dict)
     hidden: bool = False
     parameters: tuple[ParameterOverride, ...] = ()
     faults: tuple[Message, ...] = ()
@@ -250,7 +252,7 @@ def _expanded_tool(override: ToolOverride, variables: Variables, secrets: list[s
             secrets += [*fixed.texts, *default.texts]
         shown = not default.varies and not is_secret_name(given.name)
         parameters.append(replace(given, fixed=fixed.json, default=default.json, shown_default=shown))
-    return replace(
+    return structs.replace(
         override,
         parameters=tuple(parameters),
         faults=(*override.faults, *problems),

@@ -18,9 +18,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
+
+from msgspec import Struct
 
 from tabane.errors import ConfigurationError
 from tabane.extras import this_copy
@@ -81,8 +82,7 @@ class Variables:
         return home_folder(self._environ)
 
 
-@dataclass(frozen=True, slots=True)
-class FolderPlaceholder:
+class FolderPlaceholder(Struct, frozen=True):
     """A placeholder in a text that is filled when the client's folder is known."""
 
     name: str
@@ -91,8 +91,7 @@ class FolderPlaceholder:
 Part = str | FolderPlaceholder
 
 
-@dataclass(frozen=True, slots=True)
-class Expansion:
+class Expansion(Struct, frozen=True):
     """A text after expansion of its variables.
 
     ``missing`` are the names of variables that are not set, ``faults`` describe invalid variables. If there

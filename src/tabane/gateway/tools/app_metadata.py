@@ -9,9 +9,8 @@ tools and in what tools return.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from tabane.gateway.tools.kept_addresses import KEPT_SCHEMES, kept_scheme, own_uri, shown_uri
 from tabane.wire.json import InvalidJson, Members, elements, fields, join, member, quote
@@ -26,8 +25,7 @@ _FLAT = ("ui/resourceUri", "openai/outputTemplate")
 _MARKS = tuple(start.removesuffix("//").encode() for start in KEPT_SCHEMES)
 
 
-@dataclass(frozen=True, slots=True)
-class AppMetadata:
+class AppMetadata(Struct, frozen=True):
     """``page`` is its server's own address of the page, empty for none. Who may call the tool."""
 
     page: str = ""

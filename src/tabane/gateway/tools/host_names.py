@@ -7,14 +7,13 @@ any length.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 ENTRY = 9
 """Characters of Tabane's entry in the configuration of a host. ``tabane install`` writes ``tabane``."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostNaming:
+class HostNaming(Struct, frozen=True):
     """The names of tools in one kind of hosts.
 
     ``form`` is how ``{entry}`` and ``{tool}`` are joined, ``limit`` the characters of the result.

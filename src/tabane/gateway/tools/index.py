@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, structs
 
 from tabane.gateway.tools.folding import ToolFacts, folded
 from tabane.gateway.tools.index_file import open_index
@@ -58,8 +59,7 @@ _LONGEST_NAME = 128
 Vectors = Mapping[str, Sequence[bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class _IndexedTools:
+class _IndexedTools(Struct, frozen=True):
     """All tools by number: public names, and the number of words in their names."""
 
     aliases: dict[int, str]
@@ -131,7 +131,7 @@ class ToolIndex:
         compared = self.vectors.compare(vectors, among, best_by_words(words)) if vectors else NOT_COMPARED
         scores = fused(words, compared)
         called = [n for n in self._named_exactly(query.query) if among is None or n in among]
-        scores |= {n: replace(scores.get(n, ToolScore(1.0, 1.0)), score=1.0) for n in called}
+        scores |= {n: structs.replace(scores.get(n, ToolScore(1.0, 1.0)), score=1.0) for n in called}
         best = _leading(scores, tools.aliases, max(_MOST_LOOKED_AT, query.limit * (1 + 2 * query.folded)))
         if not called and not self._fits(ranking, asked, words, compared):
             nearest = tuple(tools.aliases[number] for number in best[:_MOST_NEAREST])
@@ -144,7 +144,7 @@ class ToolIndex:
         if query.explain:
             matches = ToolMatches(ranking, self._postings, asked).terms(kept, called)
             hits = [
-                replace(hit, terms=matches[n] if n in called else explained(scores[n], matches[n]))
+                structs.replace(hit, terms=matches[n] if n in called else explained(scores[n], matches[n]))
                 for n, hit in zip(kept, hits, strict=True)
             ]
         total = len(words.keys() | scores.keys())

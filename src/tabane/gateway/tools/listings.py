@@ -11,11 +11,10 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from msgspec import Raw
+from msgspec import Raw, Struct, structs
 
 from tabane.errors import StoreNewer
 from tabane.gateway.tools.aliases import Entry
@@ -55,8 +54,7 @@ Named = Literal["tools", "prompts"]
 _ALIASES: dict[Named, str] = {"tools": "alias", "prompts": "prompt_alias"}
 
 
-@dataclass(frozen=True, slots=True)
-class ServerListing:
+class ServerListing(Struct, frozen=True):
     """The offers of one server as it listed them. ``listed`` is a Unix time; ``about`` its own name.
 
     ``lists`` holds definitions by the name of the list (tools, prompts, resources, templates, skills),
@@ -89,7 +87,7 @@ class ServerListing:
 
     def with_list(self, name: str, items: Iterable[Raw]) -> ServerListing:
         """Return this listing with one list replaced."""
-        return replace(self, listed=time.time(), lists={**self.lists, name: tuple(items)})
+        return structs.replace(self, listed=time.time(), lists={**self.lists, name: tuple(items)})
 
 
 class ListingsFile:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from tabane.gateway.tools.ranking import FIELDS, PostingsOf, ScorePart, ToolRanking
 from tabane.search.analysis import is_cjk, placed_runs, tokens
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 _FIELDS = tuple(FIELDS)
 
 
-@dataclass(frozen=True, slots=True)
-class MatchedTerm:
+class MatchedTerm(Struct, frozen=True):
     """Why a tool matches a part of the query. ``asked`` and ``matched`` are tokens of query and tool.
 
     ``kind`` is ``word`` if the tool has the word of the query, ``glossary`` if it has a synonym or a

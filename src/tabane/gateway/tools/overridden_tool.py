@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from tabane.gateway.tools.aliases import SEPARATOR, other_names
 from tabane.gateway.tools.argument_overrides import ArgumentOverrides
@@ -81,7 +81,7 @@ def read_overridden(
             tool,
             renamed=shown if shown != plain.name else "",
             mirrored=mirrors(definition),
-            target=replace(tool.target, others=tuple(dict.fromkeys(others))),
+            target=structs.replace(tool.target, others=tuple(dict.fromkeys(others))),
             arguments=replace(parameters, refused=override.refused or refused),
         ),
         (*faults, *_name_fault(override, shown)),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import Struct
+
 from tabane.gateway.tools.match_terms import MatchedTerm
 from tabane.search.source import SearchRequest
 
@@ -32,8 +34,7 @@ class ToolQuery(SearchRequest):
     folded: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ToolHit:
+class ToolHit(Struct, frozen=True):
     """A tool that was found. ``score`` is in 0..1 and good for order; see ``cosine`` for relevance.
 
     Without vectors, it is how much of a relevance query the words of the tool cover, and ``words`` is always
@@ -52,8 +53,7 @@ class ToolHit:
     same: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ToolHits:
+class ToolHits(Struct, frozen=True):
     """The best hits in order, ties by alias, and the total number of tools that matched.
 
     ``nearest``: no tool fits the query, and these are the nearest. Then there are no hits. ``compared``: by

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 from tabane.gateway.tools.postings import TermPostings
 from tabane.search.concepts import Concept, Variant
@@ -61,8 +62,7 @@ def tool_postings(words: Mapping[str, Sequence[str]]) -> dict[str, tuple[float, 
     return {token: ((_K1 + 1) * f / (f + _K1), mask) for token, (f, mask) in found.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class ScorePart:
+class ScorePart(Struct, frozen=True):
     """A part of a tool's score: its best variant of a concept; without one, the match of its name."""
 
     score: float

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 _MOST_PARTS = 2_000  # keywords and values that are read of a schema
 _DEEPEST = 48
@@ -37,16 +38,14 @@ class _UnboundedSchema(Exception):
     """No bound is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArgumentSize:
+class ArgumentSize(Struct, frozen=True):
     """The size of arguments: at most ``values`` values, and ``text`` bytes of JSON."""
 
     values: int
     text: int
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaCost:
+class SchemaCost(Struct, frozen=True):
     """A bound on steps: ``fixed`` ones, and ``each`` for every value. A step takes well below a microsecond.
 
     ``nested`` counts combinators within combinators, each of which reads alternatives once more to report

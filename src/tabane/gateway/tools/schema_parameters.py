@@ -12,8 +12,9 @@ A schema is data of a server, so steps and depth are limited.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 MOST_STEPS = 20_000
 MOST_DEPTH = 64
@@ -25,8 +26,7 @@ class UnchangeableSchema(Exception):
     """A schema that is too deep, too large or refers to itself, or that nothing would fit."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParameterChange:
+class ParameterChange(Struct, frozen=True):
     """A parameter, and what becomes of it. ``value`` is the fixed one, if there is one.
 
     ``optional``: a value is sent if the caller gives none. ``default`` is what the schema says of it.

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+
+from msgspec import Struct
 
 Schema = dict[str, Any]
 
@@ -50,8 +51,7 @@ class SchemaRoot:
         return self.left >= 0
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaParameter:
+class SchemaParameter(Struct, frozen=True):
     """A member of an object schema, its references followed."""
 
     name: str
@@ -59,8 +59,7 @@ class SchemaParameter:
     required: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TypeDetail:
+class TypeDetail(Struct, frozen=True):
     """The part of a type that is written out: so many values of an enum, objects so many levels deep.
 
     ``null`` False leaves out that a value may be null: to leave an argument out says the same. ``quoted``

@@ -8,8 +8,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from tabane.gateway.tools.match_terms import MatchedTerm
 
@@ -35,8 +36,7 @@ _UNFIT_LONG = 0.4  # below it, a long query needs clear words
 _CLEAR_LONG = 0.1  # the score of clear words
 
 
-@dataclass(frozen=True, slots=True)
-class ToolScore:
+class ToolScore(Struct, frozen=True):
     """Score in 0..1 of one tool, its parts, cosine and relevance. Without vectors, only words count.
 
     ``covered`` is the score of the words alone, in 0..1.
@@ -99,7 +99,7 @@ def explained(score: ToolScore, terms: Iterable[MatchedTerm]) -> tuple[MatchedTe
     whole = score.words + max(0.0, score.meaning)
     share = score.score * score.words / whole / said if said and whole else 0.0
     near = score.score * score.meaning / whole if whole and score.meaning > 0 else 0.0
-    parts = [replace(term, score=term.score * share) for term in given]
+    parts = [structs.replace(term, score=term.score * share) for term in given]
     if near:
         parts.append(MatchedTerm("meaning", near))
     return tuple(sorted(parts, key=lambda term: -term.score))

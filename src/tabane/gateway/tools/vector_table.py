@@ -9,9 +9,10 @@ import hashlib
 import re
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct, field
 
 from tabane.gateway.tools.bit_vectors import BitVector, BitVectors, packed, unpacked, vector_of
 from tabane.search.embedding.model_families import CosineBaseline, family_of, reads
@@ -62,8 +63,7 @@ class ToolGist(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolComparison:
+class ToolComparison(Struct, frozen=True):
     """A query compared with tools, by number: mean cosine, and relevance as in a hit.
 
     ``missing`` are tools without a vector. ``models`` have compared.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from tabane import __version__
 from tabane.errors import UpstreamError
@@ -30,8 +29,7 @@ KINDS = ("tools", "prompts", "resources")
 """Kinds of things that are offered in lists, each with a capability of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(Struct, frozen=True):
     """An upstream as it described itself.
 
     ``info`` is its serverInfo, verbatim. ``hubs`` are the ids that another hub answers with.

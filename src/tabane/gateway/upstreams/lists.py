@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from tabane.errors import UpstreamError
 from tabane.gateway.upstreams.conversation import Conversation
@@ -65,8 +64,7 @@ class ListedItems(NamedTuple):
         return sum(map(len, self.items))
 
 
-@dataclass(frozen=True, slots=True)
-class ListMethod:
+class ListMethod(Struct, frozen=True):
     """The method that asks for a list, the member of the result that holds it, and its capability.
 
     ``follows`` is the list whose announced changes may be changes of this one too.
@@ -88,8 +86,7 @@ LISTS = {
 }
 
 
-@dataclass(slots=True)
-class _ListState:
+class _ListState(Struct):
     """One list: when it was taken, how long that holds (as ``given`` by the server, or else taken), and
     the order of what is under way. ``size`` is that of its items."""
 

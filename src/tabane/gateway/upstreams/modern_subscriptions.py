@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from tabane.errors import TabaneError, UpstreamError
 from tabane.gateway.upstreams.call import UpstreamReply
@@ -29,8 +28,7 @@ FIRST, LONGEST = 1.0, 60.0
 """Seconds before a subscription that ended is opened again, twice as many each time."""
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionFilter:
+class SubscriptionFilter(Struct, frozen=True):
     """The changes to announce: of lists, by capability, and of resources, by URI."""
 
     lists: tuple[str, ...]

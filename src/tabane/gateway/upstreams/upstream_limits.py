@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class UpstreamLimits:
+class UpstreamLimits(Struct, frozen=True):
     """Limits of the instances of one server, and how many there may be; times in seconds.
 
     ``downloads`` is the number of packages that are downloaded at the same time, for all servers together.

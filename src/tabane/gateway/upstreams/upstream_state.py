@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from tabane.messages import Message
 
@@ -19,8 +20,7 @@ class UpstreamState(Enum):
     STOPPED = "stopped"
 
 
-@dataclass
-class UpstreamHealth:
+class UpstreamHealth(Struct):
     """Health of an instance, for list_servers and status.
 
     ``since`` is when it became ready, by the clock of the event loop, ``ready_at`` by that of the computer.

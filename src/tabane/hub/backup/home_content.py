@@ -12,6 +12,7 @@ from tabane.gateway.definitions.pin_file import PINS_FILE
 from tabane.gateway.logins.login_file import LOGINS_FILE
 from tabane.hub.flows.pair_file import FILE as PAIRS
 from tabane.hub.flows.trail_file import FILE as TRAILS
+from tabane.hub.replicas import FOLDER as REPLICAS
 from tabane.hub.stores import DERIVED
 from tabane.hub.stores import FOLDER as STORE
 
@@ -44,7 +45,7 @@ _MADE_AGAIN = frozenset(
             "logs",
             "models",
         ),
-        *(TRAILS, "registry-cache", "tasks.db", "tools.db", "version", "web-sessions.json"),
+        *(TRAILS, REPLICAS, "registry-cache", "tasks.db", "tools.db", "version", "web-sessions.json"),
     )
 )
 _COMPANIONS = ("-wal", "-shm", "-journal", ".lock", ".clean", ".broken", ".bak", ".part")

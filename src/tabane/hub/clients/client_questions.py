@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Collection, Coroutine
-from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, structs
 
 from tabane.gateway.upstreams.call import ServerRequest, UpstreamReply
 from tabane.gateway.upstreams.server_requests import LIMIT
@@ -223,7 +222,7 @@ class ClientQuestions:
         roots = _folders(reply)
         if not roots:
             return False
-        self._session.caller = caller = replace(self._session.caller, roots=roots)
+        self._session.caller = caller = structs.replace(self._session.caller, roots=roots)
         return await moved(caller)
 
     def roots_changed(self) -> None:

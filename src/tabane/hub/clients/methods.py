@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from tabane.build import this_build
 from tabane.gateway.gateway import Gateway
@@ -108,7 +107,7 @@ def introduce(session: Session, params: Members) -> None:
     """Note what a client says of itself in ``initialize``, and which version it gets."""
     name = _log_client(session, params.get("clientInfo"))
     if name and not session.caller.client:
-        session.caller = replace(session.caller, client=name)
+        session.caller = structs.replace(session.caller, client=name)
     try:
         capabilities = json.fields(params.get("capabilities", Raw(b"{}")))
     except InvalidJson:

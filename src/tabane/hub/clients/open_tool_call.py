@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from tabane.gateway.tools.tool import Tool, ToolCallRequest, says_failed
 from tabane.hub.clients.session import Session
@@ -16,8 +15,7 @@ BYTES_OF_TOKEN = 4
 """Bytes of a result that count as one token where what was saved is estimated."""
 
 
-@dataclass(slots=True)  # not frozen: one is made for each call, and that takes four times as long
-class OpenToolCall:
+class OpenToolCall(Struct):
     """A call of a session to an upstream's tool. ``through``: it came by call_tool.
 
     ``inner`` are its name and parameters, ``meta`` is the ``_meta`` of its request. ``guarded``: it was

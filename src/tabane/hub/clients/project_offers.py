@@ -7,8 +7,9 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tabane.errors import ConfigurationError
 from tabane.gateway.projects.client_projects import ClientProjects
@@ -26,8 +27,7 @@ MOST_LOOKS = 32
 """Looks for files at the same time. A client that comes while there are more is not looked after."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectOffer:
+class ProjectOffer(Struct, frozen=True):
     """A project with servers that are not trusted. ``problem`` is why a file of it cannot be used."""
 
     folder: str

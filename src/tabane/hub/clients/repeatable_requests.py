@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from tabane.errors import TabaneError
 from tabane.gateway.tools.tool import tool_failure
@@ -48,8 +47,7 @@ class RepeatingClient(SessionClient, Protocol):
     def fail(self, request_id: Raw | bytes, error: TabaneError) -> None: ...
 
 
-@dataclass(slots=True)
-class RepeatableRequest:
+class RepeatableRequest(Struct):
     """A request that has not been answered, and ``again``, which makes it once more.
 
     ``answer`` is what its user has answered, if the request came with that. ``rounds`` counts logins that

@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from msgspec import UNSET, Raw
+from msgspec import UNSET, Raw, structs
 
 from tabane.errors import (
     ApprovalRefused,
@@ -284,7 +283,7 @@ class Session:
         if self._host.questions.to_page():
             features |= ON_PAGE
         told = told_to_servers(capabilities, self.carried, features)
-        self.caller = replace(self.caller, capabilities=json.join(told))
+        self.caller = structs.replace(self.caller, capabilities=json.join(told))
         return told
 
     def told(self, method: str, params: Raw) -> None:
@@ -408,7 +407,7 @@ class Session:
         if TRACEPARENT not in meta:
             return self.caller
         parent, state = (json.text(meta.get(name)) or "" for name in (TRACEPARENT, TRACESTATE))
-        return replace(self.caller, traceparent=parent, tracestate=state)
+        return structs.replace(self.caller, traceparent=parent, tracestate=state)
 
     def _settle_era(self, method: str, meta: Members) -> None:
         modern = eras.has_envelope(meta)
@@ -426,7 +425,7 @@ class Session:
             eras.check_envelope(meta)
             self._note_capabilities(meta[eras.META_CAPABILITIES])
             if not self.caller.client and (name := eras.client_name(meta.get(eras.META_CLIENT))):
-                self.caller = replace(self.caller, client=name)
+                self.caller = structs.replace(self.caller, client=name)
         elif modern:
             raise ProtocolRefusal(
                 eras.INVALID_REQUEST,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from tabane.errors import UpstreamError
 from tabane.gateway.gateway import Gateway
@@ -109,8 +108,7 @@ class SkillRequests:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _SkillRequest:
+class _SkillRequest(Struct, frozen=True):
     """One request on its way to a server."""
 
     session: Session

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Protocol
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from tabane.errors import HubError, TabaneError
 from tabane.gateway.gateway import Gateway
@@ -41,8 +40,7 @@ class ListenedTasks(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Listen:
+class _Listen(Struct, frozen=True):
     """One subscriptions/listen of a modern client: kinds of lists, URIs of resources, and tasks."""
 
     lists: frozenset[str]

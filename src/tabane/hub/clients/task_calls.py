@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from tabane.errors import CallerError, TabaneError, UpstreamError
 from tabane.gateway.gateway import Gateway
@@ -64,8 +63,7 @@ PAUSE = 5.0
 """Seconds between two notices of progress to a client that waits."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskPlan:
+class TaskPlan(Struct, frozen=True):
     """What to do with a call. ``shown``: its client can have a task; else the hub waits for a task's end.
 
     ``asked``: the client of the handshake era asked for a task, with that time to live.

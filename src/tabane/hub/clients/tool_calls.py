@@ -10,11 +10,10 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from tabane.errors import BadArguments, CallerError, Forbidden, TabaneError, UnknownName
 from tabane.gateway.gateway import Gateway
@@ -344,7 +343,7 @@ class ToolCalls:
         """
         caller = session.caller_of(meta)
         if through and through.read_only:
-            caller = replace(caller, looks=True)
+            caller = structs.replace(caller, looks=True)
         operation = self._door.table.get(name)
 
         def render(value: Any) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, NamedTuple, cast, get_args
 
 from msgspec import UNSET
 
@@ -32,8 +32,11 @@ from tabane.web.paths import is_web_path
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
-from tabane.wire.http import accepted, era_of, is_json, legacy_version, may_post
+from tabane.wire.http import AcceptedTypes, accepted, era_of, is_json, legacy_version, may_post
 from tabane.wire.json import InvalidJson, JsonRpcFrame
+
+if TYPE_CHECKING:
+    from tabane.hub.http.group_routing import GroupRouting
 
 log = logging.getLogger(__name__)
 
@@ -102,8 +105,9 @@ class HttpApp:
         draining: Callable[[], bool],
         touch: Callable[[], None],
         finish_login: FinishLogin,
+        group: GroupRouting | None = None,
     ) -> None:
-        self._finish_login = finish_login
+        self._finish_login, self._group = finish_login, group
         self._settings, self._gate, self._draining, self._touch = settings, gate, draining, touch
         self._sessions, self._modern, self._programs, self._counts = sessions, modern, programs, metrics
         self._web = web
@@ -141,12 +145,15 @@ class HttpApp:
         self._modern.close()
         self._programs.close()
         await self._web.close()
+        if self._group is not None:
+            await self._group.close()
 
     # -- where it goes ---------------------------------------------------------------------------
 
     async def _answer(self, request: HttpRequest) -> None:
-        self._gate.check(request)
         place = _mcp_place(request.path)
+        if place is None or self._group is None or not self._group.admits(request):
+            self._gate.check(request)
         if place is not None:
             await self._mcp(request, place)
             return
@@ -184,11 +191,7 @@ class HttpApp:
             raise self._gate.preflight(request)
         if request.method not in ("GET", "POST", "DELETE"):
             raise _not_allowed(METHODS)
-        await self._gate.require(request)
-        if place.profile:
-            self._gate.enter_profile(request, place.profile)
-        if place.server:
-            self._gate.enter_server(request, place.server)
+        await self._identify(request, place)
         mode = place.mode or self._settings().mode
         if request.method == "POST":
             await self._post(request, mode)
@@ -196,8 +199,10 @@ class HttpApp:
         version = request.headers.get("mcp-protocol-version")
         if era_of(version) is Era.MODERN and "mcp-session-id" not in request.headers:
             raise _not_allowed(b"POST, OPTIONS")
-        session = self._session(request)
         request.era = "legacy"
+        if self._group is not None and await self._group.passes(request, Era.LEGACY, None, b""):
+            return
+        session = self._session(request)
         if request.method == "DELETE":
             # Answered first: a client that leaves with calls in flight stops listening for them then.
             await request.reply(HttpReply(204))
@@ -207,6 +212,17 @@ class HttpApp:
         else:
             self._refuse_if_draining(None)
             await session.listen(request)
+
+    async def _identify(self, request: HttpRequest, place: McpPlace) -> None:
+        """Find out whose request it is, within the profile and server of its path. Raises RefusedRequest."""
+        if request.forwarded is None:
+            await self._gate.require(request)
+        else:
+            await self._gate.trust(request, request.forwarded.holder)
+        if place.profile:
+            self._gate.enter_profile(request, place.profile)
+        if place.server:
+            self._gate.enter_server(request, place.server)
 
     async def _post(self, request: HttpRequest, mode: Mode) -> None:
         kinds = accepted(request.headers.get("accept"))
@@ -223,13 +239,23 @@ class HttpApp:
         else:
             era = Era.LEGACY
         request.era = era.value
+        if self._group is not None and await self._group.passes(request, era, frame, message.line):
+            return
         self._refuse_if_draining(frame)
         if era is Era.MODERN:
             if message.batch:
                 raise refusal(400, "this version has no batches: send one message to a request")
-            await self._modern.post(request, mode, message.line, frame, kinds)
+            await self._post_modern(request, mode, message, kinds)
         else:
             await self._post_legacy(request, mode, message)
+
+    async def _post_modern(
+        self, request: HttpRequest, mode: Mode, message: PostedMessage, kinds: AcceptedTypes
+    ) -> None:
+        line, frame = message.line, message.first
+        if self._group is not None and (unmarked := self._group.unmarked(line)) is not line:
+            line, frame = unmarked, json.decode_frame(unmarked)
+        await self._modern.post(request, mode, line, frame, kinds)
 
     async def _post_legacy(self, request: HttpRequest, mode: Mode, message: PostedMessage) -> None:
         kinds = accepted(request.headers.get("accept"))
@@ -242,6 +268,8 @@ class HttpApp:
             await session.post(request, message.line, ids, kinds, batch=False, fresh=True)
             if session.session.version is None:
                 self._sessions.end(session, "its initialize was refused")
+            elif self._group is not None:
+                self._group.note(session, _INITIALIZE, message.line)
             return
         session = self._session(request)
         if session.knows(ids) or len(ids) < _count(message):
@@ -249,6 +277,8 @@ class HttpApp:
         if message.batch and session.session.version != BATCHED:
             raise refusal(400, f"only {BATCHED} has batches: send one message to a request")
         await session.post(request, message.line, ids, kinds, batch=message.batch)
+        if self._group is not None and not message.batch:
+            self._group.note(session, message.first.method, message.line)
         cancelled = _cancelled(message)
         if cancelled is not None:
             session.cancelled(cancelled)
@@ -264,7 +294,8 @@ class HttpApp:
         return session
 
     def _refuse_if_draining(self, frame: JsonRpcFrame | None) -> None:
-        if self._draining():
+        """Raise RefusedRequest if the hub ends. An answer to a question of a running call is still taken."""
+        if self._draining() and (frame is None or frame.method is not UNSET):
             request_id = None if frame is None or frame.id is UNSET else bytes(frame.id)
             text = "The hub is stopping. Send the request again in a moment."
             raise refusal(
@@ -296,8 +327,10 @@ class HttpApp:
         return json_reply(200, b'{"status":"ok"}\n')
 
     async def _readyz(self, _: HttpRequest) -> HttpReply:
-        if self._draining():
+        if self._draining() or (self._group is not None and self._group.draining):
             return json_reply(503, b'{"status":"stopping"}\n')
+        if self._group is not None and not self._group.joined:
+            return json_reply(503, b'{"status":"starting"}\n')
         return json_reply(200, b'{"status":"ready"}\n')
 
     async def _login_return(self, request: HttpRequest) -> HttpReply:

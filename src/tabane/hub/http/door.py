@@ -33,6 +33,7 @@ from tabane.web.paths import SIGN_IN
 from tabane.web.sign_in_links import SignInLinks
 
 if TYPE_CHECKING:
+    from tabane.group.membership import HubGroup
     from tabane.hub.http.tls import TlsFiles
 
 log = logging.getLogger(__name__)
@@ -133,7 +134,10 @@ class HttpDoor:
         waits: HttpWaits = HttpWaits(),  # noqa: B008  (it is frozen)
         table: OperationTable | None = None,
         identities: HttpIdentities | None = None,
+        group: HubGroup | None = None,
     ) -> None:
+        self.group = group
+        """The hubs that serve the same clients; None if this hub serves alone."""
         self.hub, self.loop, self.waits = hub, hub.loop, waits
         self.identities = identities or HttpIdentities()
         self.tls: TlsFiles | None = None

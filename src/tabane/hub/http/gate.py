@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tabane.access.oauth.metadata import challenge
 from tabane.access.oauth.refusals import AuthorizationServerUnavailable, TokenRefused
-from tabane.hub.clients.project_access import ProjectAccess, Servers
+from tabane.hub.clients.project_access import ProjectAccess, Servers, inner_access
 from tabane.hub.clients.server_access import ServerAccess
 from tabane.hub.http.authentication import (
     KEY_PREFIX,
@@ -219,6 +219,18 @@ class HttpGate:
             self._authenticator.attempts.missing()
             raise self._without_token(request, shown="authorization" in request.headers)
         return access
+
+    async def trust(self, request: HttpRequest, holder: str) -> None:
+        """Identify a request as another hub of the group has. Raises RefusedRequest if it has ended here."""
+        if holder.startswith("oauth:"):
+            # Its token came with it: the token says what its holder may do.
+            if (await self.require(request)).holder != holder:
+                raise self._without_token(request, shown=True)
+            return
+        restored = self._authenticator.identities.restore(holder)
+        if restored is None:
+            raise self._without_token(request, shown=True, key=holder.startswith("key:"))
+        request.access = inner_access(restored)
 
     def enter_profile(self, request: HttpRequest, name: str) -> None:
         """Narrow an identified request to a profile.

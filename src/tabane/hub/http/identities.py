@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from tabane.operations.access import LOCAL, Access
 
@@ -44,8 +45,7 @@ def only_local(holder: str) -> Access | None:
     return LOCAL if holder == LOCAL.holder else None
 
 
-@dataclass(frozen=True, slots=True)
-class HttpIdentities:
+class HttpIdentities(Struct, frozen=True):
     """Identities besides the hub's own token.
 
     ``exist`` returns whether there is any key, or OAuth is configured: without, nobody could come in from

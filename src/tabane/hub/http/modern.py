@@ -46,6 +46,8 @@ class SingleRequests:
         self._settings, self._gate, self._clients = settings, gate, clients
         self._gateway, self._pulse = gateway, pulse
         self._open: dict[SingleOutlet, Session] = {}
+        self.marked: Callable[[bytes], bytes] | None = None
+        """In a group of hubs: returns an answer that says which hub has the state in it."""
 
     @property
     def in_flight(self) -> int:
@@ -72,7 +74,7 @@ class SingleRequests:
         stream = Stream(
             request, self._pulse, self._settings().outbox, patience=PATIENCE if kinds.events else None
         )
-        outlet = SingleOutlet(stream, kinds, frame.method == LISTEN)
+        outlet = SingleOutlet(stream, kinds, frame.method == LISTEN, self.marked)
         session = self._clients.begin(caller, mode, outlet, Era.MODERN, shared=True)
         self._open[outlet] = session
         try:
@@ -132,10 +134,16 @@ class SingleRequests:
 class SingleOutlet:
     """The outlet of a session of one request: its own response."""
 
-    __slots__ = ("_kinds", "_listens", "_stream")
+    __slots__ = ("_kinds", "_listens", "_marked", "_stream")
 
-    def __init__(self, stream: Stream, kinds: AcceptedTypes, listens: bool) -> None:
-        self._stream, self._kinds, self._listens = stream, kinds, listens
+    def __init__(
+        self,
+        stream: Stream,
+        kinds: AcceptedTypes,
+        listens: bool,
+        marked: Callable[[bytes], bytes] | None = None,
+    ) -> None:
+        self._stream, self._kinds, self._listens, self._marked = stream, kinds, listens, marked
 
     @property
     def unsent(self) -> int:
@@ -146,6 +154,8 @@ class SingleOutlet:
         return self._stream.lost or self._stream.finished
 
     def answer(self, request_id: bytes | None, line: bytes, ok: bool) -> None:
+        if ok and self._marked is not None:
+            line = self._marked(line)
         method = LISTEN if self._listens and ok else None
         if answers_json(self._kinds, method, self._stream.begun) or not (ok or self._stream.begun):
             self._stream.reply(HttpReply(200, line, JSON_HEAD) if ok else _refusal_reply(line))

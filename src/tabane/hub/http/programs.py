@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from typing import Any, NamedTuple, cast, get_args
+
+from msgspec import structs
 
 from tabane.gateway.gateway import Gateway
 from tabane.hub.clients.sessions import ClientSessions
@@ -150,7 +151,7 @@ class HttpPrograms:
         # Without the token, only the archive is served, as JSON-RPC. Then no subprotocol is chosen.
         spoken = next((one for one in protocols if one in MCP_PROTOCOLS), None) if access else None
         if spoken is None or access is None:
-            caller = replace(self._gate.program(request, f"ws-{self._count}", access), connected=True)
+            caller = structs.replace(self._gate.program(request, f"ws-{self._count}", access), connected=True)
             return Admission(caller, _switching(key, SUBPROTOCOL if SUBPROTOCOL in protocols else None))
         caller = self._gate.caller(request, f"ws-{self._count}", access)
         mode = cast("Mode", headers.get("tabane-mode"))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from msgspec import structs
 
 from tabane.hub.http.forwarding import RequestOrigin
 from tabane.operations import Caller
@@ -14,6 +16,9 @@ from tabane.wire import json, rpc
 from tabane.wire.era import INVALID_REQUEST
 from tabane.wire.retry_after import retry_header
 from tabane.wire.trace_context import TRACEPARENT, TRACESTATE
+
+if TYPE_CHECKING:
+    from tabane.group.signatures import ForwardedRequest
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -102,6 +107,7 @@ class HttpRequest:
         "access",
         "era",
         "extra",
+        "forwarded",
         "headers",
         "line",
         "method",
@@ -130,6 +136,8 @@ class HttpRequest:
         self.page = False
         self.origin = NOWHERE
         self.access: Access | None = None
+        self.forwarded: ForwardedRequest | None = None
+        """What another hub of the group says of it, if that passes it on."""
         self.profile = self.server = ""
         self.line: HttpLine = scope["tabane.connection"]
         self.extra: HeaderList = []
@@ -162,6 +170,11 @@ class HttpRequest:
         return bool(self.scope.get("scheme") == "https")
 
     @property
+    def raw_path(self) -> str:
+        """Return the path as it was sent."""
+        return bytes(self.scope["raw_path"]).decode("latin-1")
+
+    @property
     def pairs(self) -> list[tuple[str, str]]:
         # httptools keeps the blanks after a value, which do not belong to it (RFC 9110, 5.5).
         return [(n.decode("latin-1"), v.decode("latin-1").strip(" \t")) for n, v in self.scope["headers"]]
@@ -192,7 +205,13 @@ class HttpRequest:
                 raise BodyTooLarge
             parts.append(part)
             if not message["more_body"]:
-                return parts[0] if len(parts) == 1 else b"".join(parts)
+                return self._checked(parts[0] if len(parts) == 1 else b"".join(parts))
+
+    def _checked(self, body: bytes) -> bytes:
+        """Return the body. Raises RefusedRequest if it is not the one that another hub has signed."""
+        if self.forwarded is not None and sha256(body).digest() != self.forwarded.digest:
+            raise refusal(403, "the body is not the one that was signed")
+        return body
 
     async def pass_to(self, app: AsgiApp, more: Mapping[str, Any]) -> None:
         """Let another application answer. ``more`` is added to the scope."""
@@ -230,7 +249,7 @@ def traced(caller: Caller, request: HttpRequest) -> Caller:
     parent = request.headers.get(TRACEPARENT)
     if parent is None or TRACEPARENT in request.repeated:
         return caller
-    return replace(caller, traceparent=parent, tracestate=request.headers.get(TRACESTATE, ""))
+    return structs.replace(caller, traceparent=parent, tracestate=request.headers.get(TRACESTATE, ""))
 
 
 def _repeated(pairs: list[tuple[str, str]]) -> frozenset[str]:

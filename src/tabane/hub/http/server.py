@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
@@ -25,6 +26,9 @@ from tabane.hub.http.stream import Pulse
 from tabane.hub.http.tls_entrance import TlsEntrance
 from tabane.hub.http.web_pages import WebPages
 from tabane.settings import Settings
+
+if TYPE_CHECKING:
+    from tabane.hub.http.group_routing import GroupRouting
 
 KEEP_ALIVE = 75
 """Seconds that a connection may be idle between two requests."""
@@ -94,6 +98,7 @@ class HttpServer:
             lambda: hub.sessions.draining,
             door.touch,
             logins.callback,
+            self._routing(),
         )
         self.config = Config(
             self._app,
@@ -132,6 +137,16 @@ class HttpServer:
             )
         self._look = self.loop.call_later(self.waits.look, self._looked)
         self._revoked = self.loop.call_later(self.waits.revoked, self._end_revoked)
+
+    def _routing(self) -> GroupRouting | None:
+        """Return what passes requests on to other hubs; None if this hub serves alone."""
+        if self._door.group is None:
+            return None
+        from tabane.hub.http.group_routing import GroupRouting  # only needed in a group of hubs
+
+        routing = GroupRouting(self._door.group, self._gate, self._sessions)
+        self._modern.marked = routing.marked
+        return routing
 
     @property
     def full(self) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.authentication import has_ended
@@ -35,6 +35,10 @@ class HttpSessions:
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
         self.expired = self.evicted = 0
+        self.name_new: Callable[[], str] = _random_name
+        """Returns the id of a new session."""
+        self.on_end: Callable[[ResumableSession], None] = _nothing
+        """Called with each session that has ended."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -44,11 +48,23 @@ class HttpSessions:
 
     def make(self, request: HttpRequest, mode: Mode) -> ResumableSession:
         """Create a session. Raises RefusedRequest if there are too many, and none of them is idle."""
+        return self._begin(request, mode, self.name_new())
+
+    def take(self, request: HttpRequest, name: str, mode: Mode, messages: Iterable[bytes]) -> None:
+        """Go on with a session of another hub: ``messages`` of the client bring it to its state.
+
+        Raises RefusedRequest as :meth:`make`.
+        """
+        taken = self._begin(request, mode, name)
+        for line in messages:
+            taken.session.receive(line)  # it was answered before: the outlet knows no such request
+        taken.session.sees_others()
+
+    def _begin(self, request: HttpRequest, mode: Mode, name: str) -> ResumableSession:
         settings = self._settings()
         if len(self._by_id) >= settings.http_sessions:
             self._make_room()
         self._count += 1
-        name = base64.urlsafe_b64encode(os.urandom(24)).decode()
         created = ResumableSession(name, self._pulse, settings.outbox, request.owner)
         assert request.access is not None  # identified before
         caller = self._gate.caller(request, f"http-{self._count}", request.access)
@@ -69,10 +85,18 @@ class HttpSessions:
             raise refusal(404, "Mcp-Session-Id: no such session, or it has ended; begin with initialize")
         return found
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_id
+
+    def get(self, name: str) -> ResumableSession | None:
+        """Return a session by its id, whoever asks."""
+        return self._by_id.get(name)
+
     def end(self, session: ResumableSession, why: str) -> None:
         """Cancel what it has in flight, end its streams, forget it."""
         if self._by_id.pop(session.id, None) is None:
             return
+        self.on_end(session)
         log.info("session %s over HTTP ended: %s", session.session.caller.session, why)
         gone: HttpReply = refusal(404, f"the session has ended: {why}").reply
         session.end(gone)
@@ -113,3 +137,11 @@ class HttpSessions:
                 self.expired += 1
                 self.end(session, "it was idle")
         self._look_later()
+
+
+def _random_name() -> str:
+    return base64.urlsafe_b64encode(os.urandom(24)).decode()
+
+
+def _nothing(session: ResumableSession) -> None:
+    return

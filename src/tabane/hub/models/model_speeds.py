@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tabane.hub.models.model_records import ModelRecords
 from tabane.search.embedding.embedder import Embedder, Kind, Take, VectorPlaces, embed_parts
@@ -14,8 +15,7 @@ _LEAST = 0.5  # seconds of work that a number of texts per second is measured ov
 _SAVED = 60.0  # seconds between two writes of the file
 
 
-@dataclass(slots=True)
-class ModelSpeed:
+class ModelSpeed(Struct):
     """Milliseconds of one query, and texts per second, as moving means. 0: not measured yet."""
 
     query_ms: float = 0.0

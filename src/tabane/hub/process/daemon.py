@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tabane.build import on_disk, this_build
 from tabane.errors import ConfigurationError, HubError, UnknownName
@@ -30,6 +30,7 @@ from tabane.hub.process.administration import HubAdministration, settings_report
 from tabane.hub.process.check_up_operations import environment_of
 from tabane.hub.process.home_version import write_stamp
 from tabane.hub.process.identities import HubIdentities
+from tabane.hub.process.joining import UNTIL_KNOWN, group_of
 from tabane.hub.process.logs import HubLogs
 from tabane.hub.process.table import table_of
 from tabane.hub.process.watchdog import Watchdog
@@ -38,6 +39,9 @@ from tabane.messages import Message, language, say
 from tabane.operations import LOCAL, Caller, Face
 from tabane.settings import Settings
 from tabane.settings.files import private_folder
+
+if TYPE_CHECKING:
+    from tabane.group.membership import HubGroup
 
 log = logging.getLogger(__name__)
 
@@ -92,6 +96,7 @@ class Daemon:
         self._stuck: str | None = None
         self.http: HttpDoor | None = None
         """The address wanted for HTTP, whether or not it could be had."""
+        self.group: HubGroup | None = None
         self._identities: HubIdentities | None = None
         self._restarter: subprocess.Popen[bytes] | None = None
         self.homeless = False
@@ -113,9 +118,12 @@ class Daemon:
         administration = HubAdministration()
         administration.of(self)
         self._door = self.hub.door.over(table_of(self.hub, administration))
+        self.group = group_of(self.hub)
         self.http = self._http()
         write_stamp(self._endpoint.home)
         self.hub.open()
+        if self.group and self.http and self.http.url:
+            self.group.open()
         model_use.resume(self.hub)
         self._listener = self._listening()
         self._reloaded()  # The token must not appear in the log either.
@@ -132,6 +140,8 @@ class Daemon:
         """Run until something ends it, then end it in order. Returns what that was."""
         why = await self._ending
         log.info("the hub ends: %s", why)
+        if self.group and self.group.joined:
+            await self._unless_hurried(self._left_group(self.group), CLOSING + self.settings.drain_notice)
         if not self.homeless:
             self._listener.close()
         await self._finish(why)
@@ -183,7 +193,7 @@ class Daemon:
             os.getpid(),
             str(settings.servers),
             settings.max_line,
-            settings.grace,
+            settings.grace + (settings.drain_notice + UNTIL_KNOWN if self.group else 0.0),
             this_build().code,
         )
 
@@ -281,7 +291,8 @@ class Daemon:
         hub = self.hub
         offers = [offer.row(hub.lang) for offer in await hub.sessions.offers.now()]
         found = await hub.access.report(hub.lang) | hub.audit.report() | await hub.documents.counts()
-        return found | {"projects_offered": offers} | await hub.stores.report()
+        group = {"group": self.group.report(hub.lang)} if self.group else {}
+        return found | {"projects_offered": offers} | await hub.stores.report() | group
 
     def settings_report(self, caller: Caller) -> list[dict[str, Any]]:
         return settings_report(self.settings, caller.lang)
@@ -338,12 +349,21 @@ class Daemon:
         if not await self._unless_hurried(self._closed(why), CLOSING):
             log.warning("upstream servers did not end in time; the keeper ends them")
 
+    async def _left_group(self, group: HubGroup) -> None:
+        """Let load balancers and the other hubs know that this one ends, and serve until they do."""
+        await group.announce("draining")
+        await asyncio.sleep(self.settings.drain_notice)
+        await group.announce("leaving")
+        await asyncio.sleep(UNTIL_KNOWN)
+
     async def _drained(self) -> None:
         await self.hub.drain(self.settings.grace)
         programs = [program.idle() for program in self._programs]
         await asyncio.gather(*programs, *([self.http.idle()] if self.http else []))
 
     async def _closed(self, why: str) -> None:
+        if self.group:
+            await self.group.close()
         await (self.hub.abandon() if self.homeless else self.hub.close())
         for program in list(self._programs):
             program.close(f"the hub ended: {why}")
@@ -381,7 +401,8 @@ class Daemon:
         if not self.settings.http or (self._origin.started_by == locks.STANDALONE and not requested):
             return None
         self._identities = HubIdentities(self.hub, lambda: self.http.url if self.http else None)
-        door = HttpDoor(self.hub, table=self._door.table, identities=self._identities.over_http())
+        identities = self._identities.over_http()
+        door = HttpDoor(self.hub, table=self._door.table, identities=identities, group=self.group)
         door.open()
         unbound = door.problem if door.refused_port is not None else None
         if unbound and self._origin.asked and self.settings.insists_on_http:

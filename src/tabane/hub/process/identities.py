@@ -38,6 +38,8 @@ class HubIdentities:
         await self._oauth.close()
 
     def _exist(self) -> bool:
+        if self._hub.settings.advertise:
+            return True  # the keys of the group come with it
         try:
             return self._oauth.active or self._hub.access.keys.exist()
         except TabaneError:

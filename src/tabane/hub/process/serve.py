@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import faulthandler
+import gc
 import logging
 import os
 import socket
@@ -216,6 +217,8 @@ def _run(
             # This hub never served: the next one continues the hub before it.
             lock.write(last)
             raise
+        gc.freeze()  # what a hub has at its start stays: no later collection looks at it
+        gc.enable()
         then(daemon)
         await daemon.serve()
         return daemon.homeless

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec import structs
 
 from tabane.errors import AnswerTooLong, HubDraining, HubError, RateLimited, TabaneError, UnknownName
 from tabane.messages import Message, say
@@ -173,7 +174,7 @@ class Dispatcher:
             said = getattr(value, "warning", None)
             return json.encode(value)
 
-        caller = replace(self.caller, request=name.decode("utf-8", "replace")[:LONGEST_NAME])
+        caller = structs.replace(self.caller, request=name.decode("utf-8", "replace")[:LONGEST_NAME])
         body = await self._door.respond(caller, request.method, request.params, render)
         warning = said.render(self.caller.lang) if isinstance(said, Message) else ""
         line = rpc.with_warning(name, body, warning) if warning else json.result_line(name, body)

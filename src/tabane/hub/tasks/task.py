@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from tabane.operations import UNMETERED, CallTarget, OpenCall
 from tabane.wire import json
@@ -53,8 +52,7 @@ class KeptTask(msgspec.Struct, frozen=True):
     size: int = 0
 
 
-@dataclass(slots=True)
-class TaskInput:
+class TaskInput(Struct):
     """A question of a task to its client: the request, and who gets the answer if the hub runs the call.
 
     ``asked`` is set while a legacy client is being asked.

@@ -7,10 +7,9 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from tabane.errors import HubError, StoreError, TabaneError
 from tabane.gateway.tools.tool import says_failed
@@ -41,8 +40,7 @@ SWEEP = 5.0
 UNKNOWN = "Task not found. It belongs to another client, has expired, or was never created."
 
 
-@dataclass(frozen=True, slots=True)
-class TaskEnd:
+class TaskEnd(Struct, frozen=True):
     """How a task ended. ``kind`` says what ``body`` is: ``result``, ``error`` or empty."""
 
     status: Status
@@ -99,6 +97,8 @@ class HubTasks:
         self._sweeping: asyncio.TimerHandle | None = None
         self._dropping: set[asyncio.Task[None]] = set()
         self.closed = False
+        self.prefix = ""
+        """Comes before the secret part of each id. In a group of hubs, it names the hub."""
         self.on_restored: Callable[[Task], None] = lambda task: None
         """Called with each task that a server may still work on after a restart of the hub."""
         self.on_gone: Callable[[Task], None] = lambda task: None
@@ -151,7 +151,7 @@ class HubTasks:
             self._make_room(holder, MOST_OF_HOLDER)
         if len(self._tasks) >= MOST:
             self._make_room(None, MOST)
-        task = Task(f"task-{secrets.token_urlsafe(24)}", holder, target)
+        task = Task(f"task-{self.prefix}{secrets.token_urlsafe(24)}", holder, target)
         task.client, task.session = caller.client, caller.session
         self._put(task)
         return task

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from tabane.messages import Message
 from tabane.search.embedding.batching import slices
@@ -20,8 +21,7 @@ Kind = Literal["query", "document", "topic"]
 BYTES = 4  # of a component: float32, little-endian
 
 
-@dataclass(frozen=True, slots=True)
-class NoModel:
+class NoModel(Struct, frozen=True):
     """The reason why there is no model."""
 
     reason: Message

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from enum import Enum
+
+from msgspec import Struct, structs
 
 from tabane.search.fusion import CosineWeight
 
@@ -21,8 +22,7 @@ class Pooling(Enum):
     LAST = "last"
 
 
-@dataclass(frozen=True, slots=True)
-class ModelTraits:
+class ModelTraits(Struct, frozen=True):
     """Requirements of a model. None: not stated here.
 
     ``max_tokens`` counts special tokens. ``dimension`` keeps only the first components, for models that were
@@ -40,12 +40,11 @@ class ModelTraits:
 
     def over(self, other: ModelTraits) -> ModelTraits:
         """Return these traits, with ``other`` for what they do not state."""
-        said = {name: getattr(self, name) for name in ModelTraits.__slots__}
-        return replace(other, **{name: value for name, value in said.items() if value is not None})
+        said = {name: getattr(self, name) for name in ModelTraits.__struct_fields__}
+        return structs.replace(other, **{name: value for name, value in said.items() if value is not None})
 
 
-@dataclass(frozen=True, slots=True)
-class CosineBaseline:
+class CosineBaseline(Struct, frozen=True):
     """Cosines of questions with unrelated texts.
 
     Models differ: the same number is similarity in one and nothing in another. ``usual`` is the median within
@@ -61,8 +60,7 @@ class CosineBaseline:
 _WEIGHT = CosineWeight()
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFamily:
+class ModelFamily(Struct, frozen=True):
     """Models with the same requirements. ``pattern`` matches the start of an id's last part, in lower case.
 
     ``baseline`` is None if it has not been measured. ``weight`` is that of a cosine beside words for queries

@@ -8,16 +8,19 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 from urllib.request import Request, urlopen
 
 from tests.e2e.protocol.conformance.suite import ROOT, Revision, SuiteError
+from tests.harness.patience import until
+from tests.harness.ports import reserved_port
+from tests.harness.round_robin import RoundRobin
 
 Era = Literal["both", "legacy"]
-Way = Literal["alone", "stdio", "http"]
+Way = Literal["alone", "stdio", "http", "group"]
 
 READY = 120.0
 """Seconds for a server or a hub to be reachable; the official SDK alone takes one to import."""
@@ -29,8 +32,8 @@ END = 15.0
 class Target:
     """A revision of the suite, and what it runs against.
 
-    ``way``: the conforming server alone, or a hub that reaches it over stdio or HTTP; ``era``: what that
-    server speaks.
+    ``way``: the conforming server alone, or a hub that reaches it over stdio or HTTP, or a group of two hubs
+    behind a balancer that sends each request to the next of them; ``era``: what that server speaks.
     """
 
     revision: Revision
@@ -39,7 +42,8 @@ class Target:
 
     @property
     def label(self) -> str:
-        place = "alone" if self.way == "alone" else f"hub, {self.way}"
+        places = {"alone": "alone", "group": "two hubs"}
+        place = places.get(self.way, f"hub, {self.way}")
         return place if self.era == "both" else f"{place}, legacy"
 
     @property
@@ -52,11 +56,13 @@ TARGETS = (
     Target("2026-07-28", "alone"),
     Target("2026-07-28", "stdio"),
     Target("2026-07-28", "http"),
+    Target("2026-07-28", "group"),
     Target("2026-07-28", "stdio", "legacy"),
     Target("2026-07-28", "http", "legacy"),
     Target("2025-11-25", "alone"),
     Target("2025-11-25", "stdio"),
     Target("2025-11-25", "http"),
+    Target("2025-11-25", "group"),
     Target("2025-11-25", "alone", "legacy"),
     Target("2025-11-25", "stdio", "legacy"),
     Target("2025-11-25", "http", "legacy"),
@@ -67,6 +73,10 @@ TARGETS = (
 async def serving(target: Target, folder: Path) -> AsyncIterator[str]:
     """The URL of what the target names, which is up while the context is; its files are in the folder."""
     os.makedirs(folder)
+    if target.way == "group":
+        async with _group_over(folder, target.era) as url:
+            yield url
+        return
     if target.way == "stdio":
         command, *arguments = upstream(target.era)
         configured = {"command": command, "args": arguments, "cwd": str(ROOT)}
@@ -86,6 +96,34 @@ async def serving(target: Target, folder: Path) -> AsyncIterator[str]:
 def upstream(era: Era, *options: str) -> list[str]:
     """The command of the conforming server."""
     return [sys.executable, "-m", "tests.servers.conformance.server", "--era", era, *options]
+
+
+@asynccontextmanager
+async def _group_over(folder: Path, era: Era) -> AsyncIterator[str]:
+    """The URL of two hubs behind a plain balancer. Each runs the server itself."""
+    from tests.harness.postgres_server import postgres_server  # only this way needs a database
+
+    command, *arguments = upstream(era)
+    configured = {"command": command, "args": arguments, "cwd": str(ROOT)}
+    async with AsyncExitStack() as stack:
+        server = stack.enter_context(postgres_server())
+        urls = []
+        for number in range(2):
+            place, port = folder / f"hub-{number}", reserved_port(stack)
+            place.mkdir()
+            address = f"http://127.0.0.1:{port}"
+            variables = {
+                "TABANE_ENGINE": server.url(),
+                "TABANE_ADVERTISE": address,
+                "TABANE_HOSTS": "127.0.0.1:*,localhost:*",
+            }
+            await stack.enter_async_context(
+                hub_over(place, configured, b"test_simple_text", port, **variables)
+            )
+            urls.append(address)
+        balancer = await stack.enter_async_context(RoundRobin(urls).serving())
+        await until(lambda: len(balancer.healthy) == len(urls), "both hubs take requests", READY)
+        yield f"{balancer.url}/mcp/full"
 
 
 @asynccontextmanager
@@ -110,14 +148,18 @@ async def _upstream_over_http(era: Era, folder: Path) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def hub_over(
-    folder: Path, configured: Mapping[str, Any], tool: bytes = b"test_simple_text", **variables: str
+    folder: Path,
+    configured: Mapping[str, Any],
+    tool: bytes = b"test_simple_text",
+    port: int = 0,
+    **variables: str,
 ) -> AsyncIterator[str]:
     """A hub that shows that server whole and under its own names, on a free port, asking no token.
 
     ``tool`` is one of the server, ``variables`` are further ones of the hub's environment.
     """
     environment = _environment(folder, configured) | variables
-    options = ("--foreground", "--http", "--port=0", "--no-http-token", "--mode=full")
+    options = ("--foreground", "--http", f"--port={port}", "--no-http-token", "--mode=full")
     with (folder / "hub.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             *_tabane("start", *options),

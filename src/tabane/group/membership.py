@@ -1,0 +1,229 @@
+"""The place of one hub in its group: it joins, sends heartbeats, knows the others, and leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Container
+from dataclasses import replace
+from typing import Any
+
+from tabane.errors import HubError, TabaneError
+from tabane.group.signatures import new_id
+from tabane.group.state import GONE_AFTER, GroupMember, GroupState, GroupView, MemberState
+from tabane.messages import Lang, say
+
+log = logging.getLogger(__name__)
+
+BEAT = 1.0
+"""Seconds between two heartbeats, and so until a hub sees that another one comes, drains or goes."""
+
+RETRY = 2.0
+"""Seconds between two attempts to join."""
+
+LAST_WORDS = 3.0
+"""Seconds that a hub which ends may take to say so."""
+
+
+class HubGroup:
+    """A hub in its group. ``open_state`` connects to what the hubs share. ``clock`` returns seconds.
+
+    ``on_lapse`` is called when the hub has been without a heartbeat for so long that others may have taken
+    its sessions.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        address: str,
+        mark: str,
+        version: str,
+        open_state: Callable[[], Awaitable[GroupState]],
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self._loop, self._open_state, self._clock = loop, open_state, clock or loop.time
+        self.me = GroupMember(new_id(), mark, address.rstrip("/"), version)
+        self.key = b""
+        """The secret of the group; empty before this hub has joined."""
+        self.problem: TabaneError | None = None
+        """Why this hub cannot reach the others, or they cannot be told apart."""
+        self.on_lapse: Callable[[], Awaitable[None]] | None = None
+        self.follow: Callable[[], Awaitable[None]] | None = None
+        """Copies what was changed elsewhere, such as API keys. This hub joins when it has all of it."""
+        self.tidy: Callable[[], Awaitable[None]] | None = None
+        """Called after heartbeats: gives back what this hub has of the shared state and does not use."""
+        self._followed = -1
+        self._following: asyncio.Task[None] | None = None
+        self._state: GroupState | None = None
+        self._view = GroupView(0.0, ())
+        self._seen = 0.0
+        self._by_id: dict[str, GroupMember] = {}
+        self._by_mark: dict[str, GroupMember] = {}
+        self._turn = asyncio.Lock()
+        self._news: asyncio.Event = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Begin to join."""
+        self._running = self._loop.create_task(self._run())
+
+    async def close(self) -> None:
+        """Leave the group."""
+        tasks = [task for task in (self._running, self._following) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        state, self._state = self._state, None
+        if state is not None:
+            await state.close()
+
+    async def announce(self, state: MemberState) -> None:
+        """Tell the others the state of this hub, if they can be told within seconds."""
+        self.me = replace(self.me, state=state)
+        if self._state is None:
+            return
+        try:
+            async with asyncio.timeout(LAST_WORDS):
+                await self._beat(self._state)
+        except (TimeoutError, TabaneError) as error:
+            log.warning("the other hubs could not be told that this one is %s: %s", state, error)
+
+    # -- what is known ---------------------------------------------------------------------------
+
+    @property
+    def joined(self) -> bool:
+        return bool(self.key)
+
+    @property
+    def keeps_sessions(self) -> bool:
+        """Return whether the sessions of this hub are its own: others have them once it is leaving."""
+        return self._state is not None and self.me.state != "leaving"
+
+    @property
+    def state(self) -> GroupState:
+        """Return what the hubs share. This hub has joined."""
+        assert self._state is not None
+        return self._state
+
+    @property
+    def now(self) -> float:
+        """Return the time by the shared clock."""
+        return self._view.now + self._clock() - self._seen
+
+    def member(self, id: str) -> GroupMember | None:
+        """Return a hub by its id; None if it is not known any more."""
+        return self._by_id.get(id)
+
+    def marked(self, mark: str) -> GroupMember | None:
+        """Return the hub whose handles have that mark, the one that is alive first."""
+        return self._by_mark.get(mark)
+
+    @property
+    def marks(self) -> Container[str]:
+        """Return the marks of the hubs that are known."""
+        return self._by_mark
+
+    def another(self) -> GroupMember | None:
+        """Return another hub that takes new clients."""
+        others = (each for each in self._view.members if each.alive and each.state == "ready")
+        return next((each for each in others if each.id != self.me.id), None)
+
+    async def news(self) -> None:
+        """Wait until the hubs of the group were looked for again."""
+        await self._news.wait()
+
+    def report(self, lang: Lang = "en") -> dict[str, Any]:
+        """Return what status shows: the hubs that are there, and the problem as a text, empty if none."""
+        rows = [
+            {"id": one.id, "address": one.address, "version": one.version, "state": one.state,
+             "this": one.id == self.me.id}
+            for one in self._view.members
+            if one.alive
+        ]  # fmt: skip
+        return {"hubs": rows, "problem": self.problem.text(lang) if self.problem else ""}
+
+    # -- heartbeats ------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while not self.joined:
+            try:
+                await self._join()
+            except TabaneError as error:
+                self._note(error)
+                await asyncio.sleep(RETRY)
+        while True:
+            await asyncio.sleep(BEAT)
+            try:
+                assert self._state is not None
+                await self._beat(self._state)
+                self._follow_later()
+                self._note(self._twin())
+            except TabaneError as error:
+                self._note(error)
+
+    async def _join(self) -> None:
+        if self._state is None:
+            self._state = await self._open_state()
+        key = await self._state.join(self.me)
+        await self._beat(self._state)
+        await self._follow(self._view.changes)
+        self.key = key
+        self._note(self._twin())
+        log.info("hub %s has joined its group at %s", self.me.id, self.me.address)
+
+    async def _beat(self, state: GroupState) -> None:
+        async with self._turn:
+            before = self._clock()
+            view = await state.beat(self.me)
+            lapsed = self.joined and before - self._seen >= GONE_AFTER
+            self._seen = (before + self._clock()) / 2
+            self._look_at(view)
+        if lapsed and self.on_lapse is not None:
+            await self.on_lapse()
+
+    def _follow_later(self) -> None:
+        """Copy what has changed, beside the heartbeats."""
+        if self._following is None or self._following.done():
+            self._following = self._loop.create_task(self._followed_to(self._view.changes))
+
+    async def _followed_to(self, changes: int) -> None:
+        try:
+            if changes != self._followed:
+                await self._follow(changes)
+            if self.tidy is not None:
+                await self.tidy()
+        except TabaneError as error:
+            self._note(error)
+
+    async def _follow(self, changes: int) -> None:
+        if self.follow is not None:
+            await self.follow()
+        self._followed = changes
+
+    def _look_at(self, view: GroupView) -> None:
+        self._view = view
+        self._by_id = {each.id: each for each in view.members}
+        # Of a hub that was restarted, the run that is there now comes last, and counts.
+        self._by_mark = {each.mark: each for each in sorted(view.members, key=lambda one: -one.age)}
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    def _twin(self) -> TabaneError | None:
+        """Return the problem that another hub has the mark of this one, so that handles name both."""
+        for each in self._view.members:
+            if each.alive and each.mark == self.me.mark and each.address != self.me.address:
+                message = say(
+                    "The home of the hub at {address} is a copy of the home of this one. Delete the file "
+                    "questions.key in one of them, and run there: tabane restart",
+                    address=each.address,
+                )
+                return HubError(message)
+        return None
+
+    def _note(self, problem: TabaneError | None) -> None:
+        if problem is not None and str(problem) != str(self.problem):
+            log.warning("in the group of hubs: %s", problem)
+        self.problem = problem

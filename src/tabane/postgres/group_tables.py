@@ -1,0 +1,159 @@
+"""Tables of a group of hubs that share one database. Only hubs of a group create and use them.
+
+Each statement takes the time from the database, so the clocks of the machines do not matter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+import psycopg
+
+from tabane.engines.input_checks import ALONE
+from tabane.group.signatures import KEY_BYTES
+from tabane.group.state import (
+    GONE_AFTER,
+    LARGEST_SESSION,
+    MOST_MEMBERS,
+    REMEMBERED,
+    GroupMember,
+    GroupView,
+    StoredSession,
+)
+from tabane.postgres.database import PostgresDatabase
+from tabane.postgres.migrations import lock
+from tabane.postgres.write_thread import CommitJob, CommitThread
+
+T = TypeVar("T")
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS hub_group (one boolean PRIMARY KEY DEFAULT true CHECK (one), key bytea NOT NULL);
+CREATE TABLE IF NOT EXISTS hub_member (
+  id text PRIMARY KEY, mark text NOT NULL, address text NOT NULL, version text NOT NULL, state text NOT NULL,
+  heartbeat timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS hub_session (
+  digest text PRIMARY KEY, hub text NOT NULL, owner text NOT NULL, mode text NOT NULL,
+  messages bytea NOT NULL);
+CREATE INDEX IF NOT EXISTS hub_session_hub ON hub_session (hub);
+CREATE TABLE IF NOT EXISTS hub_counter (
+  one boolean PRIMARY KEY DEFAULT true CHECK (one), last bigint NOT NULL);
+INSERT INTO hub_counter (last) VALUES (0) ON CONFLICT DO NOTHING;
+CREATE UNLOGGED TABLE IF NOT EXISTS hub_bucket (name text PRIMARY KEY, full_at float8 NOT NULL);
+CREATE TABLE IF NOT EXISTS hub_key (
+  id text PRIMARY KEY, hash bytea NOT NULL, name text NOT NULL, allow text NOT NULL, deny text NOT NULL,
+  read_only boolean NOT NULL, profile text NOT NULL, tier text NOT NULL,
+  created float8 NOT NULL, expires float8, used float8, revoked float8, number bigint NOT NULL);
+CREATE UNIQUE INDEX IF NOT EXISTS hub_key_name ON hub_key (name) WHERE revoked IS NULL;
+CREATE INDEX IF NOT EXISTS hub_key_number ON hub_key (number);
+"""
+_MAKE_KEY = "INSERT INTO hub_group (key) VALUES (%s) ON CONFLICT DO NOTHING"
+_FORGET = f"DELETE FROM hub_member WHERE heartbeat < clock_timestamp() - interval '{REMEMBERED} seconds'"
+_FORGET_SESSIONS = "DELETE FROM hub_session WHERE hub NOT IN (SELECT id FROM hub_member)"
+_FORGET_BUCKETS = "DELETE FROM hub_bucket WHERE full_at < extract(epoch FROM clock_timestamp())"
+_BEAT = """
+INSERT INTO hub_member (id, mark, address, version, state, heartbeat)
+VALUES (%s, %s, %s, %s, %s, clock_timestamp())
+ON CONFLICT (id) DO UPDATE SET state = EXCLUDED.state, heartbeat = EXCLUDED.heartbeat
+"""
+_MEMBERS = f"""
+SELECT id, mark, address, version, state, extract(epoch FROM clock_timestamp() - heartbeat)::float8
+FROM hub_member ORDER BY heartbeat DESC LIMIT {MOST_MEMBERS}
+"""
+_NOW = "SELECT extract(epoch FROM clock_timestamp())::float8, last FROM hub_counter"
+_KEEP = """
+INSERT INTO hub_session (digest, hub, owner, mode, messages) VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT (digest) DO UPDATE SET messages = EXCLUDED.messages WHERE hub_session.hub = EXCLUDED.hub
+"""
+_CLAIM = f"""
+UPDATE hub_session AS kept SET hub = %(hub)s WHERE digest = %(digest)s AND NOT EXISTS (
+  SELECT FROM hub_member WHERE id = kept.hub AND state <> 'leaving'
+  AND heartbeat > clock_timestamp() - interval '{GONE_AFTER} seconds')
+"""
+_SESSION = "SELECT digest, hub, owner, mode, messages FROM hub_session WHERE digest = %s"
+_LOST = "SELECT digest FROM hub_session WHERE digest = ANY(%s) AND hub <> %s"
+
+
+class GroupTables:
+    """The state of a group in a database, which the caller also closes."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+        self._writing = CommitThread(database)
+
+    async def join(self, me: GroupMember) -> bytes:
+        def joining(connection: psycopg.Connection) -> bytes:
+            lock(connection, self._database.schema)
+            connection.execute(_TABLES)
+            connection.execute(_MAKE_KEY, (os.urandom(KEY_BYTES),))
+            connection.execute(_FORGET)
+            connection.execute(_FORGET_SESSIONS)
+            connection.execute(_FORGET_BUCKETS)
+            connection.execute(_BEAT, _row(me))
+            found = connection.execute("SELECT key FROM hub_group").fetchone()
+            assert found is not None
+            return bytes(found[0])
+
+        return await self.write(joining)
+
+    async def beat(self, me: GroupMember) -> GroupView:
+        def beating(connection: psycopg.Connection) -> GroupView:
+            connection.execute(_BEAT, _row(me))
+            rows = connection.execute(_MEMBERS).fetchall()
+            now = connection.execute(_NOW).fetchone()
+            assert now is not None
+            return GroupView(now[0], tuple(GroupMember(*row) for row in rows), now[1])
+
+        return await self.write(beating)
+
+    async def keep_session(self, session: StoredSession) -> None:
+        packed = msgspec.msgpack.encode(session.messages)
+        if len(packed) > LARGEST_SESSION:
+            await self.drop_session(session.digest, session.hub)
+            return
+        row = (session.digest, session.hub, session.owner, session.mode, packed)
+        await self.write(lambda connection: _none(connection.execute(_KEEP, row)))
+
+    async def drop_session(self, digest: str, hub: str) -> None:
+        statement = "DELETE FROM hub_session WHERE digest = %s AND hub = %s"
+        await self.write(lambda connection: _none(connection.execute(statement, (digest, hub))))
+
+    async def claim_session(self, digest: str, hub: str) -> StoredSession | None:
+        def claiming(connection: psycopg.Connection) -> StoredSession | None:
+            connection.execute(_CLAIM, {"digest": digest, "hub": hub})
+            found = connection.execute(_SESSION, (digest,)).fetchone()
+            if found is None:
+                return None
+            messages = msgspec.msgpack.decode(found[4], type=tuple[bytes, ...])
+            return StoredSession(found[0], found[1], found[2], found[3], messages)
+
+        return await self.write(claiming)
+
+    async def lost_sessions(self, digests: list[str], hub: str) -> list[str]:
+        return await self._database.read(
+            lambda connection: [name for (name,) in connection.execute(_LOST, (digests, hub))]
+        )
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._writing.close)
+
+    async def read(self, work: Callable[[psycopg.Connection], T]) -> T:
+        """Run work in a transaction that sees one moment. Raises StoreError."""
+        return await self._database.read(work)
+
+    async def write(self, work: Callable[[psycopg.Connection], T]) -> T:
+        """Run work in a transaction of its own. Raises StoreError."""
+        answer = self._writing.submit(CommitJob(work, ALONE))
+        found: T = await asyncio.shield(asyncio.wrap_future(answer))
+        return found
+
+
+def _row(me: GroupMember) -> tuple[str, ...]:
+    return me.id, me.mark, me.address, me.version, me.state
+
+
+def _none(_: object) -> None:
+    return

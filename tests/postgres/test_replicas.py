@@ -1,0 +1,256 @@
+"""Collections that are read from a replica in the home, and whose truth is a real PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tabane.engines.replicated_collection import ReplicatedCollection
+from tabane.errors import StoreError
+from tabane.hub.replicas import Replicas
+from tabane.postgres.change_probe import ChangeProbe
+from tabane.postgres.collection import PostgresCollection
+from tabane.postgres.database import PostgresDatabase
+from tabane.postgres.engine_url import parsed
+from tabane.postgres.replication_feed import PostgresReplicationFeed
+from tabane.postgres.store import PostgresStore
+from tabane.search.engine import EngineHits, LexicalQuery, VectorQuery
+from tabane.search.filters import EVERYTHING, Equal
+from tabane.search.records import EmbeddingSpace, Record, Shape
+from tests.harness.patience import LONG, until
+from tests.harness.postgres_server import PostgresServer, postgres_server
+from tests.postgres.collections import schema_of
+from tests.postgres.writing import SHAPE, check_whole, record
+from tests.store.contract import RecordsContract
+from tests.store.exchanging import ExchangeContract
+from tests.store.lexical.contract import LexicalContract, SubstringContract
+from tests.store.vectors.contract import VectorsContract
+from tests.store.vectors.oracle import packed
+from tests.store.vectors.ranking import RankingContract
+from tests.store.vectors.spaces import SpacesContract
+
+
+class ReplicatedHome:
+    """A hub with a replica: the collection as its users see it, its truth, and the state of the replica."""
+
+    def __init__(
+        self, collection: ReplicatedCollection, truth: PostgresCollection, replicas: Replicas
+    ) -> None:
+        self.collection, self.truth, self._replicas = collection, truth, replicas
+
+    @property
+    def state(self) -> object:
+        return self._replicas.report()[0]["state"]
+
+    async def settled(self) -> None:
+        async with asyncio.timeout(LONG):
+            await until(lambda: self.state == "current")
+
+
+@asynccontextmanager
+async def replicated(
+    home: Path, shape: Shape, url: str, patience: float = LONG
+) -> AsyncIterator[ReplicatedHome]:
+    database = await PostgresDatabase.open(parsed(url))
+    store, replicas = PostgresStore(database, "test", None), Replicas(home, patience)
+    probe = ChangeProbe(database)
+    try:
+        truth = await store.collection(shape)
+        feed = PostgresReplicationFeed(truth.feed, probe)
+        yield ReplicatedHome(await replicas.replicated("test", truth, feed, url), truth, replicas)
+    finally:
+        await replicas.close()
+        await probe.close()
+        await store.close()
+        await database.close()
+
+
+OpenReplicated = Callable[[Path, Shape], AbstractAsyncContextManager[ReplicatedCollection]]
+
+
+def opening(server: PostgresServer) -> OpenReplicated:
+    """Return a function that opens a collection whose replica is current before anything is asked."""
+
+    @asynccontextmanager
+    async def opened(home: Path, shape: Shape) -> AsyncIterator[ReplicatedCollection]:
+        async with replicated(home, shape, server.url(schema_of(home))) as found:
+            await found.settled()
+            yield found.collection
+
+    return opened
+
+
+class OnReplica:
+    """Opens collections that have a replica."""
+
+    @pytest.fixture(autouse=True, scope="class")
+    @classmethod
+    def _engine(cls, postgres: PostgresServer) -> None:
+        cls.engine = staticmethod(opening(postgres))  # type: ignore[attr-defined]
+
+
+class TestRecords(OnReplica, RecordsContract):
+    pass
+
+
+class TestTexts(OnReplica, LexicalContract, SubstringContract):
+    pass
+
+
+class TestVectors(OnReplica, VectorsContract):
+    pass
+
+
+class TestSpaces(OnReplica, SpacesContract):
+    pass
+
+
+class TestExchanges(OnReplica, ExchangeContract):
+    pass
+
+
+class TestRankings(OnReplica, RankingContract):
+    pass
+
+
+def run(url: str, home: Path, work: Callable[[ReplicatedHome], Awaitable[None]]) -> None:
+    async def running() -> None:
+        async with replicated(home, SHAPE, url) as found:
+            await work(found)
+
+    asyncio.run(running())
+
+
+def test_a_write_of_another_hub_is_found_by_the_next_request(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url = postgres.url(schema_of(tmp_path))
+
+    async def running() -> None:
+        one, two = tmp_path / "one", tmp_path / "two"
+        one.mkdir()
+        two.mkdir()
+        async with replicated(one, SHAPE, url) as here, replicated(two, SHAPE, url) as there:
+            await here.settled()
+            await there.settled()
+            for number in range(50):
+                key = f"k{number}"
+                await here.collection.upsert([record(key)])
+                assert await there.collection.count(EVERYTHING) == number + 1
+                if number % 3 == 0:
+                    await there.collection.delete([key])
+                    assert await here.collection.count(EVERYTHING) == number
+                    await there.collection.upsert([record(key)])
+            keys = [f"k{number}" for number in range(50)]
+            assert await check_whole(here.collection, keys) == await check_whole(there.collection, keys) == 50
+            assert here.state == there.state == "current"
+
+    asyncio.run(running())
+
+
+def test_searches_are_answered_while_the_database_is_away(tmp_path: Path) -> None:
+    with postgres_server() as server:
+
+        async def away(home: ReplicatedHome) -> None:
+            keys = [f"k{number}" for number in range(20)]
+            await home.collection.upsert([record(key) for key in keys])
+            await home.settled()
+            await asyncio.to_thread(server.kill)
+            assert await home.collection.count(Equal("author", "a")) == 20
+            assert len((await home.collection.search(LexicalQuery("東京"), EVERYTHING, 100)).hits) == 20
+            with pytest.raises(StoreError):
+                await home.collection.upsert([record("lost")])
+            await asyncio.to_thread(server.start)
+            await home.collection.upsert([record("found")])
+            assert await check_whole(home.collection, [*keys, "found"]) == 21
+
+        run(server.url(), tmp_path, away)
+
+
+def test_a_replica_goes_on_where_it_was(postgres: PostgresServer, tmp_path: Path) -> None:
+    url = postgres.url(schema_of(tmp_path))
+
+    async def first(home: ReplicatedHome) -> None:
+        await home.collection.upsert([record(f"k{number}") for number in range(10)])
+        await home.settled()
+        assert await home.collection.count(EVERYTHING) == 10
+
+    async def elsewhere(home: ReplicatedHome) -> None:
+        await home.collection.delete(["k3"])
+        await home.collection.upsert([record("new")])
+
+    async def again(home: ReplicatedHome) -> None:
+        await home.settled()
+        assert await check_whole(home.collection, ["k1", "new"]) == 10
+
+    other = tmp_path / "other"
+    other.mkdir()
+    run(url, tmp_path, first)
+    before = _mark(tmp_path)
+    run(url, other, elsewhere)
+    run(url, tmp_path, again)
+    assert _mark(tmp_path) == before  # the same replica, not a new one
+
+
+@pytest.mark.parametrize("lost", ["mark", "files", "database"])
+def test_a_replica_that_does_not_fit_is_copied_anew(
+    postgres: PostgresServer, tmp_path: Path, lost: str
+) -> None:
+    schema = schema_of(tmp_path / lost)
+    url = postgres.url(schema)
+
+    async def first(home: ReplicatedHome) -> None:
+        await home.collection.upsert([record(f"k{number}") for number in range(10)])
+        await home.settled()
+        assert await home.collection.count(EVERYTHING) == 10
+
+    async def again(home: ReplicatedHome) -> None:
+        await home.collection.upsert([record("new")])
+        await home.settled()
+        assert await check_whole(home.collection, ["new"]) == (1 if lost == "database" else 11)
+
+    run(url, tmp_path, first)
+    match lost:
+        case "mark":
+            next((tmp_path / "replica").glob("*.mark")).unlink()
+        case "files":
+            for path in (tmp_path / "replica").glob("*.db*"):
+                path.unlink()
+        case "database":
+            postgres.drop(schema)
+    run(url, tmp_path, again)
+
+
+def test_vectors_that_come_later_and_spaces_that_change_are_followed(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    async def changing(home: ReplicatedHome) -> None:
+        plain = [Record(key=f"k{number}", texts={"body": "text"}) for number in range(4)]
+        await home.collection.upsert(plain)
+        waiting = await home.collection.lacking("text")
+        await home.collection.attach({each.row: {"text": packed([1, each.row, 0])} for each in waiting})
+        assert (await _nearest(home, "text", 3)).total == 4
+        await home.collection.add_space(EmbeddingSpace("next", 2, "m2"))
+        waiting = await home.collection.lacking("next")
+        await home.collection.attach({waiting[0].row: {"next": packed([1, 1])}}, "m2")
+        assert (await _nearest(home, "next", 2)).total == 1
+        await home.collection.succeed("text", "next")
+        assert [str(space) for space in home.collection.spaces] == [str(EmbeddingSpace("text", 2, "m2"))]
+        assert (await _nearest(home, "text", 2)).total == 1
+        assert await home.collection.embedded("text", EVERYTHING) == 1
+        await home.settled()
+
+    run(postgres.url(schema_of(tmp_path)), tmp_path, changing)
+
+
+async def _nearest(home: ReplicatedHome, space: str, dimension: int) -> EngineHits:
+    return await home.collection.nearest(VectorQuery({space: packed([1] * dimension)}), EVERYTHING, 10)
+
+
+def _mark(home: Path) -> str:
+    text = next((home / "replica").glob("*.mark")).read_text()
+    return text.split('"name":"')[1].split('"')[0]
