@@ -1,4 +1,4 @@
-"""One PostgreSQL and one Chroma for all tests of a process."""
+"""One Chroma for all tests of a process."""
 
 from __future__ import annotations
 
@@ -8,13 +8,6 @@ import pytest
 
 from tests.conftest import absent
 from tests.harness.chroma_server import PYTHON, ChromaProcess, chroma_server, is_installed
-from tests.harness.postgres_server import PostgresServer, postgres_server
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    with postgres_server() as server:
-        yield server
 
 
 @pytest.fixture(scope="session")

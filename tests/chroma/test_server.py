@@ -76,14 +76,14 @@ def usual(path: str, body: bytes) -> tuple[int, bytes]:
     if path.endswith("pre-flight-checks"):
         return 200, b'{"max_batch_size": 3}'
     if path.endswith("version"):
-        return 200, b'"0.6.3"'
+        return 200, b'"1.0.0"'
     return 200, json.dumps(SET).encode()
 
 
 def test_calls_are_as_large_as_the_server_wants_them_and_carry_the_login() -> None:
     vectors = [IndexedVector(row, bytes(8)) for row in range(7)]
     with fake(usual, "chroma+http://{host}/archive?tenant=team&token=abc") as (server, index):
-        assert index.version().server == "Chroma 0.6.3"
+        assert index.version().server == "Chroma 1.0.0"
         index.put("a_1_0", vectors, SHAPE)
         index.remove("a_1_0", range(4))
     sent = [json.loads(body) for _, path, body in server.asked if path.endswith(("upsert", "delete"))]
@@ -103,6 +103,12 @@ def test_a_collection_that_cannot_be_searched_has_no_mark_and_is_filled_again() 
         assert index.mark("a_1_0", SHAPE) is None
         with pytest.raises(StoreError, match="500 Error loading hnsw index"):
             index.nearest("a_1_0", bytes(8), EVERYTHING, SHAPE, 10, "1234")
+
+
+def test_a_server_that_is_too_old_is_refused() -> None:
+    with fake(lambda path, body: (200, b'"0.6.3"') if path.endswith("version") else usual(path, body)) as old:
+        with pytest.raises(StoreError, match="too old"):
+            old[1].version()
 
 
 def test_a_busy_server_keeps_its_mark() -> None:

@@ -132,7 +132,7 @@ class ChromaFolder:
             self._end(process)
             raise StoreError(self._unopened(begun))
         found = self._ask("version", seconds=LONGEST)
-        return f"Chroma {found['version']}"
+        return str(found["version"])
 
     def find(self, name: str) -> ChromaCollection | None:
         found = self._ask("find", name=name)

@@ -21,6 +21,7 @@ from tabane.search.filters import EVERYTHING, Filter
 from tabane.search.records import Shape
 
 MOST = 10_000  # rows of a search
+OLDEST = "1.0"
 _MARK, _LAYOUT = "tabane_mark", "tabane_layout"
 _CURRENT = "1"  # of the collections; another one is filled again
 
@@ -44,7 +45,11 @@ class ChromaIndex:
         return MOST
 
     def version(self) -> IndexVersion:
-        return IndexVersion(self._service.version())
+        found = self._service.version()
+        if found.startswith("0."):
+            problem = say("Chroma {found} is too old; {least} or newer is needed", found=found, least=OLDEST)
+            raise StoreError(say("{place}: {problem}", place=self.place, problem=problem))
+        return IndexVersion(f"Chroma {found}")
 
     def mark(self, name: str, shape: Shape) -> str | None:
         """Return None also if Chroma cannot search the set, as after a crash while it wrote its files."""

@@ -54,7 +54,7 @@ class ChromaServer:
             self._together = min(limits.get("max_batch_size") or _MOST_TOGETHER, _MOST_TOGETHER)
             self._packed = bool(limits.get("supports_base64_encoding"))
         self._call("GET", f"{self._collections}?limit=1")  # whether the database and the login are right
-        return f"Chroma {found}"
+        return str(found)
 
     def find(self, name: str) -> ChromaCollection | None:
         found = self._call("GET", f"{self._collections}/{name}", absent=True)

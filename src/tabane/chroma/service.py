@@ -43,7 +43,7 @@ class ChromaService(Protocol):
     """
 
     def version(self) -> str:
-        """Connect, and return what runs there."""
+        """Connect, and return the version of Chroma."""
         ...
 
     def find(self, name: str) -> ChromaCollection | None: ...
