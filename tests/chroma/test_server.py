@@ -106,9 +106,11 @@ def test_a_collection_that_cannot_be_searched_has_no_mark_and_is_filled_again() 
 
 
 def test_a_server_that_is_too_old_is_refused() -> None:
-    with fake(lambda path, body: (200, b'"0.6.3"') if path.endswith("version") else usual(path, body)) as old:
-        with pytest.raises(StoreError, match="too old"):
-            old[1].version()
+    def answer(path: str, body: bytes) -> tuple[int, bytes]:
+        return (200, b'"0.6.3"') if path.endswith("version") else usual(path, body)
+
+    with fake(answer) as (_, index), pytest.raises(StoreError, match="too old"):
+        index.version()
 
 
 def test_a_busy_server_keeps_its_mark() -> None:

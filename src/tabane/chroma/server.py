@@ -28,7 +28,7 @@ _THREADS = 8  # that make calls, because the resolution of a name has no time li
 _MOST_IDLE = 4  # connections that are kept
 _LARGEST = 8_000_000  # bytes of an answer
 _PIECE = 65_536
-_MOST_TOGETHER = 500  # vectors in a call, so that it ends long before its time limit
+_MOST_TOGETHER = 100  # vectors in a call, so that it ends long before its time limit
 _MOST_BYTES = 4_000_000  # of vectors in a call
 _LATE = "it has not answered in time"
 

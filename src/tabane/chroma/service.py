@@ -15,7 +15,7 @@ CONFIGURATION: Mapping[str, Any] = {
     "hnsw": {
         "space": "ip",  # the vectors are unit vectors
         "max_neighbors": 16,
-        "ef_construction": 200,
+        "ef_construction": 100,
         "ef_search": 256,  # a search for more candidates looks at as many
         "batch_size": 1000,
         "sync_threshold": 10_000,  # vectors after which Chroma writes the whole index
