@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import absent
+from tests.harness.chroma_server import chroma_server
+from tests.harness.chroma_server import is_installed as chroma_is_installed
 from tests.harness.home import Home
 from tests.harness.home import hub as running
 from tests.harness.milvus_server import is_installed, milvus_server
@@ -142,6 +144,18 @@ def test_an_index_that_is_away_is_named_and_searches_go_on(home: Home) -> None:
 def test_an_index_on_milvus_follows_the_database(home: Home) -> None:
     if not is_installed():
         absent("Milvus (make milvus)")
+    with milvus_server() as milvus:
+        check_followed(home, milvus.url(), "Milvus 2", f"milvus://127.0.0.1:{milvus.port}")
+
+
+def test_an_index_on_chroma_follows_the_database(home: Home) -> None:
+    if not chroma_is_installed():
+        absent("Chroma (make chroma)")
+    with chroma_server() as chroma:
+        check_followed(home, chroma.url(), "Chroma 1", f"chroma+http://127.0.0.1:{chroma.port}")
+
+
+def check_followed(home: Home, url: str, server: str, place: str) -> None:
     (home.folder / "note.md").write_text("# Cats\n\nThe cat sleeps.\n")
 
     def state() -> str:
@@ -149,13 +163,12 @@ def test_an_index_on_milvus_follows_the_database(home: Home) -> None:
         (each,) = [each for each in followed if each["domain"] == "documents"] or [None]
         return "" if each is None else f"{each['row']} of {each['rows']}"
 
-    with milvus_server() as milvus:
-        home.environment["TABANE_VECTOR_INDEX"] = milvus.url()
-        with running(home):
-            assert home.run("docs", "add", str(home.folder / "note.md")).status == 0
-            wait_until(lambda: state() == "1 of 1", "the index has the document")
-            assert "Milvus 2" in home.run("status").succeeded.out
-            assert f"milvus://127.0.0.1:{milvus.port} answers" in home.run("doctor").out
+    home.environment["TABANE_VECTOR_INDEX"] = url
+    with running(home):
+        assert home.run("docs", "add", str(home.folder / "note.md")).status == 0
+        wait_until(lambda: state() == "1 of 1", "the index has the document")
+        assert server in home.run("status").succeeded.out
+        assert f"{place} answers" in home.run("doctor").out
 
 
 @pytest.mark.parametrize(
