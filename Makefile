@@ -6,16 +6,19 @@ BIN  := $(VENV)/bin
 NODE := build/node
 PEERS := build/bench
 MILVUS := build/milvus
+CHROMA := build/chroma
 UV   := env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(BIN)/uv
 
 UV_VERSION   := 0.13.9
 NODE_VERSION := 24.19.0
 MILVUS_VERSION := 2.3.5
+CHROMA_VERSION := 1.5.9
 
 ENV_READY    := $(VENV)/.ready
 NODE_READY   := $(NODE)/.ready
 PEERS_READY  := $(PEERS)/.ready
 MILVUS_READY := $(MILVUS)/.ready-$(MILVUS_VERSION)
+CHROMA_READY := $(CHROMA)/.ready-$(CHROMA_VERSION)
 NODE_RUNTIME := $(NODE)/.node-$(NODE_VERSION)
 # Whole systems: browsers, servers nobody here wrote, pairs of protocol revisions, hostile servers, upgrades.
 SYSTEMS := $(wildcard tests/e2e/protocol/grid tests/e2e/faults/hostile tests/e2e/real tests/e2e/upgrades \
@@ -29,7 +32,7 @@ CATALOGUES   := $(wildcard src/tabane/messages/locales/*/LC_MESSAGES/*.po)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help env node milvus demo test systems conformance package check format bench lock clean
+.PHONY: help env node milvus chroma demo test systems conformance package check format bench lock clean
 
 help:
 	@echo "make demo         set everything up and show the main job on real servers"
@@ -41,6 +44,7 @@ help:
 	@echo "make format       let ruff mend what it can"
 	@echo "make node         Node.js, npm servers, the Inspector and the conformance suite, into $(NODE)"
 	@echo "make milvus       a Milvus server for tests, into $(MILVUS)"
+	@echo "make chroma       a Chroma server for tests, into $(CHROMA)"
 	@echo "make bench        measure, and write the tables of docs/performance.md"
 	@echo "make lock         resolve the dependencies anew"
 	@echo "make clean        back to a fresh clone"
@@ -166,6 +170,16 @@ $(MILVUS_READY): | $(BIN)/uv
 	@$(UV) venv --quiet --python $(BIN)/python $(MILVUS)
 	@$(UV) pip install --quiet --python $(MILVUS)/bin/python "milvus==$(MILVUS_VERSION)" "setuptools<81"
 	@$(MILVUS)/bin/python -c 'import milvus; milvus._initialize_data_files("$(CURDIR)/$(MILVUS)/server")'
+	@touch $@
+
+chroma: $(CHROMA_READY)
+
+# The server is in the package of the library, with 200 MB of others: in an environment of its own.
+$(CHROMA_READY): | $(BIN)/uv
+	@echo "chroma: Chroma $(CHROMA_VERSION) into $(CHROMA)"
+	@rm -rf $(CHROMA)
+	@$(UV) venv --quiet --python $(BIN)/python $(CHROMA)
+	@$(UV) pip install --quiet --python $(CHROMA)/bin/python "chromadb==$(CHROMA_VERSION)"
 	@touch $@
 
 clean:

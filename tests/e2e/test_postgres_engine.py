@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import absent
+from tests.harness.chroma_server import chroma_server
+from tests.harness.chroma_server import is_installed as chroma_is_installed
 from tests.harness.home import Home
 from tests.harness.home import hub as running
 from tests.harness.milvus_server import is_installed, milvus_server
@@ -142,6 +144,18 @@ def test_an_index_that_is_away_is_named_and_searches_go_on(home: Home) -> None:
 def test_an_index_on_milvus_follows_the_database(home: Home) -> None:
     if not is_installed():
         absent("Milvus (make milvus)")
+    with milvus_server() as milvus:
+        check_followed(home, milvus.url(), "Milvus 2", f"milvus://127.0.0.1:{milvus.port}")
+
+
+def test_an_index_on_chroma_follows_the_database(home: Home) -> None:
+    if not chroma_is_installed():
+        absent("Chroma (make chroma)")
+    with chroma_server() as chroma:
+        check_followed(home, chroma.url(), "Chroma 1", f"chroma+http://127.0.0.1:{chroma.port}")
+
+
+def check_followed(home: Home, url: str, server: str, place: str) -> None:
     (home.folder / "note.md").write_text("# Cats\n\nThe cat sleeps.\n")
 
     def state() -> str:
@@ -149,13 +163,12 @@ def test_an_index_on_milvus_follows_the_database(home: Home) -> None:
         (each,) = [each for each in followed if each["domain"] == "documents"] or [None]
         return "" if each is None else f"{each['row']} of {each['rows']}"
 
-    with milvus_server() as milvus:
-        home.environment["TABANE_VECTOR_INDEX"] = milvus.url()
-        with running(home):
-            assert home.run("docs", "add", str(home.folder / "note.md")).status == 0
-            wait_until(lambda: state() == "1 of 1", "the index has the document", 4 * LONG)
-            assert "Milvus 2" in home.run("status").succeeded.out
-            assert f"milvus://127.0.0.1:{milvus.port} answers" in home.run("doctor").out
+    home.environment["TABANE_VECTOR_INDEX"] = url
+    with running(home):
+        assert home.run("docs", "add", str(home.folder / "note.md")).status == 0
+        wait_until(lambda: state() == "1 of 1", "the index has the document", 4 * LONG)
+        assert server in home.run("status").succeeded.out
+        assert f"{place} answers" in home.run("doctor").out
 
 
 @pytest.mark.parametrize(
@@ -164,6 +177,7 @@ def test_an_index_on_milvus_follows_the_database(home: Home) -> None:
         ("milvus://me:plain@host", "must be a variable"),
         ("chroma+x://host", "vector_index must be empty"),
         ("milvus://host?token=plain", "must be a variable"),
+        ("chroma+http://host?token=plain", "must be a variable"),
     ],
 )
 def test_an_index_that_cannot_be_used_is_refused_without_naming_a_password(
@@ -174,6 +188,15 @@ def test_an_index_that_cannot_be_used_is_refused_without_naming_a_password(
     assert refused.status != 0
     assert named in refused.err
     assert "plain" not in refused.err
+
+
+@pytest.mark.parametrize("address", ["chroma:/srv/chroma", "milvus://host"])
+def test_an_index_without_a_database_is_refused(tmp_path: Path, address: str) -> None:
+    home = Home(tmp_path)
+    home.environment["TABANE_VECTOR_INDEX"] = address
+    refused = home.run("start")
+    assert refused.status != 0
+    assert "vector_index needs a database in the setting engine" in refused.err
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ async def run():
 
 asyncio.run(run())
 heavy = ("psycopg", "pymilvus", "tabane.milvus", "tabane.postgres", "tabane.group", "tabane.hub.http.group")
+heavy += ("tabane.chroma",)
 print(sorted(name for name in sys.modules if name.startswith(heavy)))
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

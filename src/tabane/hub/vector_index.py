@@ -6,23 +6,29 @@ import importlib
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from tabane.errors import ConfigurationError
-from tabane.messages import say
-
 if TYPE_CHECKING:
     from tabane.engines.candidate_index import CandidateIndex
 
 
 def opened_index(address: str) -> CandidateIndex:
     """Return the index at that URL. It connects with its first call. Raises ConfigurationError. Blocks."""
-    if urlsplit(address).scheme == "milvus":
+    scheme = urlsplit(address).scheme
+    if scheme.startswith("chroma"):
+        return _chroma(address)
+    if scheme == "milvus":
         importlib.import_module("tabane.milvus.index")
         from tabane.milvus.index import MilvusIndex
         from tabane.milvus.index_url import parsed
 
         return MilvusIndex(parsed(address))
-    raise ConfigurationError(
-        say(
-            "vector_index must be empty or a URL such as milvus://user:${{MILVUS_PASSWORD}}@host:19530/database"
-        )
-    )
+    from tabane.engines.index_parameters import unreadable_index
+
+    raise unreadable_index()
+
+
+def _chroma(address: str) -> CandidateIndex:
+    importlib.import_module("tabane.chroma.opening")
+    from tabane.chroma.index_url import parsed
+    from tabane.chroma.opening import chroma_index
+
+    return chroma_index(parsed(address))

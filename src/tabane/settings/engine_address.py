@@ -10,7 +10,7 @@ from tabane.messages import say
 
 _SCHEMES = ("postgresql", "postgres")
 _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
-_INDEX_SCHEMES = ("milvus",)
+_INDEX_SCHEMES = ("milvus", "chroma", "chroma+http", "chroma+https")
 _SECRETS = ("password", "sslpassword", "token")
 
 
@@ -88,6 +88,8 @@ def _unusable_engine() -> ConfigurationError:
 def _unusable_index() -> ConfigurationError:
     return ConfigurationError(
         say(
-            "vector_index must be empty or a URL such as milvus://user:${{MILVUS_PASSWORD}}@host:19530/database"
+            "vector_index must be empty or a URL such as "
+            "milvus://user:${{MILVUS_PASSWORD}}@host:19530/database, chroma+https://host:8000 "
+            "or chroma:/folder"
         )
     )
