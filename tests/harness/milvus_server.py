@@ -27,6 +27,7 @@ class MilvusServer:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.port = folder, reserved_port(self)
+        self._etcd = [reserved_port(self), reserved_port(self)]
         self._process: subprocess.Popen[bytes] | None = None
 
     def url(self, parameters: str = "timeout=3") -> str:
@@ -34,10 +35,17 @@ class MilvusServer:
 
     def start(self) -> None:
         starter = Path(__file__).with_name("milvus_starter.py")
-        command = [str(_ENVIRONMENT / "bin" / "python"), str(starter), str(self.folder), str(self.port)]
+        command = [str(_ENVIRONMENT / "bin" / "python"), str(starter), str(self.folder)]
+        command += map(str, (self.port, *self._etcd))
         with open(self.folder / "log", "ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, process_group=0)
         wait_until(self._answers, "Milvus answers", 4 * LONG)
+
+    def _ended(self) -> None:
+        """Fail at once if the process has ended, with the end of its log."""
+        assert self._process is not None
+        if self._process.poll() is not None:
+            raise AssertionError(f"Milvus ended: {(self.folder / 'log').read_text(errors='replace')[-2000:]}")
 
     def kill(self) -> None:
         """Kill it at once, as if the machine had stopped."""
@@ -46,6 +54,7 @@ class MilvusServer:
         self._process.wait()
 
     def _answers(self) -> bool:
+        self._ended()
         index = MilvusIndex(parsed(self.url()))
         try:
             index.version()
