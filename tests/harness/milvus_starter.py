@@ -12,7 +12,6 @@ import os
 import sys
 from pathlib import Path
 
-
 _ETCD = """\
 name: default
 listen-client-urls: http://127.0.0.1:{client}
