@@ -18,7 +18,7 @@ from tests.e2e.docs.pages import ROOT
 from tests.harness.patience import LONG
 
 HERE = Path(sys.executable).parent
-PATIENCE = LONG
+PATIENCE = 4 * LONG  # a download of a server, on a busy machine
 """Seconds that a command "after a moment" is tried again for."""
 
 
