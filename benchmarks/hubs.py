@@ -1,4 +1,4 @@
-"""What a group of hubs costs: CPU time of the hubs for each request.
+"""CPU time of the hubs of a group for each request.
 
     python -m benchmarks.hubs [--requests COUNT] [--rounds COUNT] [--write]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tabane.engines.replicated_collection import ReplicatedCollection
+from tabane.engines.replication import MOST_REPLICATED
 from tabane.errors import StoreError
 from tabane.hub.replicas import Replicas
 from tabane.postgres.change_probe import ChangeProbe
@@ -194,6 +195,35 @@ def test_a_replica_goes_on_where_it_was(postgres: PostgresServer, tmp_path: Path
     run(url, other, elsewhere)
     run(url, tmp_path, again)
     assert _mark(tmp_path) == before  # the same replica, not a new one
+
+
+def test_a_record_that_is_replaced_among_many_removals_stays(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    """Its old row is in a later part of the log than its new row is in the records."""
+    url, other = postgres.url(schema_of(tmp_path)), tmp_path / "other"
+    other.mkdir()
+    keys = [f"k{number:04}" for number in range(MOST_REPLICATED + 200)]
+    kept = keys[-1]
+
+    async def first(home: ReplicatedHome) -> None:
+        await home.collection.exchange([record(key) for key in keys])
+        await home.settled()
+
+    async def elsewhere(home: ReplicatedHome) -> None:
+        await home.truth.delete(keys[:-1])
+        await home.truth.upsert([Record(key=kept, texts={"body": "replaced"})])
+
+    async def again(home: ReplicatedHome) -> None:
+        await home.settled()
+        assert await home.collection.count(EVERYTHING) == 1
+        (hit,) = (await home.collection.search(LexicalQuery("replaced"), EVERYTHING, 10)).hits
+        assert hit.key == kept
+        assert home.state == "current"
+
+    run(url, tmp_path, first)
+    run(url, other, elsewhere)
+    run(url, tmp_path, again)
 
 
 @pytest.mark.parametrize("lost", ["mark", "files", "database"])

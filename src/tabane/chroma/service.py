@@ -1,4 +1,4 @@
-"""What the index uses of Chroma: a server, or a folder in a process of its own."""
+"""The protocol of a Chroma service: a server over HTTP, or a folder in a separate process."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class IndexedVector:
 
 @dataclass(frozen=True, slots=True)
 class IndexVersion:
-    """What runs there, for people: ``Milvus 2.6.1``."""
+    """Name and version of the server, for people: ``Milvus 2.6.1``."""
 
     server: str
 

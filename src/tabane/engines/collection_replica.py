@@ -1,8 +1,7 @@
 """A local replica of one collection: copied once, then kept up to date by the changes of the truth.
 
-It is derived data. If its mark is missing or of another source, it is copied anew. It is read only when all
-changes that were committed before the request are in it, so a reader sees what the truth would show; or while
-the truth cannot be reached.
+The replica is derived data. If its mark is missing or names another source, all records are copied again.
+Requests read it only if it has all changes that were committed before, or while the truth cannot be reached.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class ReplicableCollection(Collection, Protocol):
 
 
 class ReplicaStorage(Protocol):
-    """Where the replica of one collection is."""
+    """The files of one replica."""
 
     async def is_there(self, *, vectors: bool) -> bool:
         """Return whether the files are there; those of vectors as well."""
@@ -184,8 +183,6 @@ class CollectionReplica:
                     message = "the replica of %s cannot be brought up to date: %s"
                     log.warning(message, self._source, error, exc_info=not expected)
                 self._error, pause = error, min(2 * pause, _LONGEST_PAUSE)
-                if not self._away:
-                    await self._reach(None)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._wanted.wait()
@@ -228,23 +225,25 @@ class CollectionReplica:
             position = await self._feed.join(mark.name)
             there = await self._storage.is_there(vectors=bool(mark.spaces))
             if there and mark.token in (position.mark, position.coming):
-                return await self._begin(await self._storage.opened(), mark, position)
+                return self._begun(await self._storage.opened(), mark, position)
             await self._feed.leave(mark.name)
         await asyncio.to_thread(self._marks.forget)
         local, name = await self._storage.emptied(), f"replica-{token_hex(8)}"
         position = await self._feed.join(name)
         mark = await self._note(ReplicaMark(source=self._source, name=name, token=position.mark))
-        return await self._begin(local, mark, position)
+        return self._begun(local, mark, position)
 
-    async def _begin(
+    def _begun(
         self, local: ReplicableCollection, mark: ReplicaMark, position: ReplicaPosition
     ) -> tuple[ReplicableCollection, ReplicaMark, ReplicaPosition]:
         self._local, self._mark, self._position = local, mark, position
         return local, mark, position
 
     async def _forget(self) -> None:
-        """Have the replica copied anew, since the truth does not know its state."""
-        log.warning("the replica of %s is copied anew, because the database does not know it", self._source)
+        """Delete the mark, so that all records are copied again: the truth does not know this replica."""
+        log.warning(
+            "the replica of %s is unknown to the database: all records are copied again", self._source
+        )
         await self._reach(None)
         self._mark = self._position = None
         await asyncio.to_thread(self._marks.forget)

@@ -39,7 +39,7 @@ class ReplicaPosition:
 
 @dataclass(frozen=True, slots=True)
 class ChangedRecords:
-    """What changed up to ``position``: records as they are now, and deleted keys.
+    """The changes up to ``position``: current records, and keys that have none any more.
 
     ``complete``: the page goes up to the newest change. ``spaces``: those of the moment of reading, to which
     the vectors belong.

@@ -7,7 +7,7 @@ batch may be applied twice, and what an interrupted step has applied does no har
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -30,13 +30,15 @@ class ChangeBatch:
     """One step of a follower.
 
     ``records``: new ones in order of rows, and those with other vectors, all with their vectors. ``removed``:
-    rows whose records are gone, with their keys; some may never have been among ``records``. ``spaces``:
-    those of this moment, whose numbers are never used again. ``complete``: with ``position`` the follower has
-    everything up to the change ``last``.
+    rows whose records are gone; some may never have been among ``records``. ``gone``: their keys, without
+    those that have a record by now, in this batch or another one. ``spaces``: those of this moment, whose
+    numbers are never used again. ``complete``: with ``position`` the follower has everything up to the
+    change ``last``.
     """
 
     records: tuple[StoredRecord, ...]
-    removed: Mapping[int, str]
+    removed: Set[int]
+    gone: Set[str]
     spaces: tuple[StoredSpace, ...]
     position: FeedPosition
     last: int
@@ -103,12 +105,18 @@ class ChangeFeed:
         row = state.next - 1 if at_end else fresh[-1].row
         return ChangeBatch(
             self._with_vectors(connection, state, stored),
-            logged.removed,
+            logged.removed.keys(),
+            self._gone(connection, logged.removed.values()),
             state.spaces,
             position.moved(logged.change, row),
             state.changes,
             at_end and logged.complete,
         )
+
+    def _gone(self, connection: psycopg.Connection, keys: Iterable[str]) -> Set[str]:
+        """Return the keys that have no record by now. A record that was replaced has another row."""
+        removed = set(keys)
+        return removed - self._tables.records.known(connection, list(removed)).keys() if removed else removed
 
     def _with_vectors(
         self, connection: psycopg.Connection, state: CollectionRow, stored: Sequence[StoredRecord]

@@ -24,13 +24,12 @@ class PostgresReplicationFeed:
         found = await self._feed.after(name, _known(position), most)
         if found is None:
             return None
-        there = {each.record.key for each in found.records}
         return ChangedRecords(
             _given(found.position),
             found.complete,
             tuple(NumberedSpace(each.number, each.space) for each in found.spaces),
             found.records,
-            [key for key in found.removed.values() if key not in there],
+            tuple(found.gone),
         )
 
     async def advance(self, name: str, position: ReplicaPosition) -> bool:
