@@ -5,9 +5,16 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field, replace
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, unquote
 
-from tabane.engines.index_parameters import IndexParameters, bracketed, matching, unreadable_index, whole
+from tabane.engines.index_parameters import (
+    IndexAddress,
+    bracketed,
+    matching,
+    split_address,
+    unreadable_index,
+    whole,
+)
 
 FOLDER, HTTP, HTTPS = "chroma", "chroma+http", "chroma+https"
 PORT = 8000
@@ -38,15 +45,8 @@ class ChromaUrl:
 
 def parsed(url: str) -> ChromaUrl:
     """Parse a URL. Raises ConfigurationError, which contains no password and no token."""
-    try:
-        parts = urlsplit(url)
-        pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
-        host, port = parts.hostname or "", parts.port or PORT
-    except ValueError:
-        raise unreadable_index() from None
-    if parts.fragment or len(dict(pairs)) < len(pairs):
-        raise unreadable_index()
-    given = IndexParameters(dict(pairs))
+    address = split_address(url, PORT)
+    parts, given = address.parts, address.parameters
     common = ChromaUrl(
         place="",
         prefix=given.take("prefix", matching(_PREFIX), "tabane"),
@@ -54,8 +54,8 @@ def parsed(url: str) -> ChromaUrl:
     )
     if parts.scheme == FOLDER and not parts.netloc:
         found = _of_folder(parts, common)
-    elif parts.scheme in (HTTP, HTTPS) and host:
-        found = _of_server(parts, host, port, common, given)
+    elif parts.scheme in (HTTP, HTTPS) and address.host:
+        found = _of_server(address, common)
     else:
         raise unreadable_index()
     given.end()
@@ -70,10 +70,8 @@ def _of_folder(parts: SplitResult, common: ChromaUrl) -> ChromaUrl:
     return replace(common, folder=folder, place=f"{FOLDER}:{folder}{_suffix(common)}")
 
 
-def _of_server(
-    parts: SplitResult, host: str, port: int, common: ChromaUrl, given: IndexParameters
-) -> ChromaUrl:
-    login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+def _of_server(address: IndexAddress, common: ChromaUrl) -> ChromaUrl:
+    parts, host, port, login, given = address
     database = unquote(parts.path.strip("/")) or common.database
     if not _NAME.fullmatch(database):
         raise unreadable_index()
@@ -85,7 +83,7 @@ def _of_server(
         tenant=given.take("tenant", matching(_NAME), common.tenant),
         database=database,
         token=given.take("token", str, ""),
-        login="" if login == ":" else login,
+        login=login,
     )
     tenant = "" if found.tenant == common.tenant else f"{found.tenant}:"
     shown = "" if not tenant and found.database == common.database else f"/{tenant}{found.database}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from tabane.errors import ConfigurationError
 from tabane.messages import say
@@ -35,6 +36,30 @@ class IndexParameters:
         """Raise if a parameter was not taken."""
         for name in self._given:
             raise ConfigurationError(say("the setting vector_index has no parameter {name}", name=name))
+
+
+class IndexAddress(NamedTuple):
+    """The parts of a URL. ``login`` is ``user:password``; empty: there is none."""
+
+    parts: SplitResult
+    host: str
+    port: int
+    login: str
+    parameters: IndexParameters
+
+
+def split_address(url: str, port: int) -> IndexAddress:
+    """Split a URL. ``port`` is the default. Raises ConfigurationError, which contains no password."""
+    try:
+        parts = urlsplit(url)
+        pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        host, found = parts.hostname or "", parts.port or port
+    except ValueError:
+        raise unreadable_index() from None
+    if parts.fragment or len(dict(pairs)) < len(pairs):
+        raise unreadable_index()
+    login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    return IndexAddress(parts, host, found, "" if login == ":" else login, IndexParameters(dict(pairs)))
 
 
 def boolean(text: str) -> bool | None:

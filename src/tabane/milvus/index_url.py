@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote
 
 from tabane.engines.index_parameters import (
-    IndexParameters,
     boolean,
     bracketed,
     matching,
     one_of,
+    split_address,
     unreadable_index,
     whole,
 )
@@ -45,22 +45,15 @@ class MilvusUrl:
 
 def parsed(url: str) -> MilvusUrl:
     """Parse a URL. Raises ConfigurationError, which never contains the password."""
-    try:
-        parts = urlsplit(url)
-        pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
-        host, port = parts.hostname or "", parts.port or PORT
-    except ValueError:
-        raise unreadable_index() from None
-    if parts.scheme != SCHEME or not host or parts.fragment or len(dict(pairs)) < len(pairs):
+    parts, host, port, login, given = split_address(url, PORT)
+    if parts.scheme != SCHEME or not host:
         raise unreadable_index()
-    given = IndexParameters(dict(pairs))
     database = unquote(parts.path.strip("/")) or "default"
     tls = given.take("tls", boolean, False)
-    login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
     found = MilvusUrl(
         uri=f"{'https' if tls else 'http'}://{bracketed(host)}:{port}",
         place="",
-        token=given.take("token", str, "" if login == ":" else login),
+        token=given.take("token", str, login),
         database=database,
         prefix=given.take("prefix", matching(_NAME), "tabane"),
         kind=given.take("index", one_of(KINDS), "hnsw"),
