@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -58,7 +58,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
-def absent(what: str) -> None:
+def absent(what: str) -> NoReturn:
     """Skip a test that cannot run here, naming what is missing. In CI everything has to be there."""
     if os.environ.get("CI") == "true":
         pytest.fail(f"missing in CI: {what}", pytrace=False)
