@@ -12,6 +12,7 @@ from pathlib import Path
 from tabane.errors import StoreError
 from tabane.milvus.index import MilvusIndex
 from tabane.milvus.index_url import parsed
+from tests.harness.milvus_starter import PORTS
 from tests.harness.patience import LONG, wait_until
 from tests.harness.ports import reserved_port
 
@@ -23,11 +24,12 @@ def is_installed() -> bool:
 
 
 class MilvusServer:
-    """A server whose data is in a folder. It has the same port after a restart."""
+    """A server whose data is in a folder. It has the same ports after a restart."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.port = folder, reserved_port(self)
-        self._etcd = [reserved_port(self), reserved_port(self)]
+        self.folder = folder
+        self._ports = {name: reserved_port(self) for name in PORTS}
+        self.port = self._ports["proxy_port"]
         self._process: subprocess.Popen[bytes] | None = None
 
     def url(self, parameters: str = "timeout=3") -> str:
@@ -36,7 +38,7 @@ class MilvusServer:
     def start(self) -> None:
         starter = Path(__file__).with_name("milvus_starter.py")
         command = [str(_ENVIRONMENT / "bin" / "python"), str(starter), str(self.folder)]
-        command += map(str, (self.port, *self._etcd))
+        command += [f"{name}={port}" for name, port in self._ports.items()]
         with open(self.folder / "log", "ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, process_group=0)
         wait_until(self._answers, "Milvus answers", 4 * LONG)
