@@ -34,6 +34,7 @@ from tabane.web.sign_in_links import SignInLinks
 
 if TYPE_CHECKING:
     from tabane.group.membership import HubGroup
+    from tabane.hub.http.shared_servers import SharedServers
     from tabane.hub.http.tls import TlsFiles
 
 log = logging.getLogger(__name__)
@@ -139,6 +140,12 @@ class HttpDoor:
         self.group = group
         """The hubs that serve the same clients; None if this hub serves alone."""
         self.hub, self.loop, self.waits = hub, hub.loop, waits
+        self.shared: SharedServers | None = None
+        """The servers that one hub of the group runs for all."""
+        if group is not None:
+            from tabane.hub.http.shared_servers import SharedServers  # only needed in a group of hubs
+
+            self.shared = SharedServers(group, hub.gateway, hub.settings.max_line)
         self.identities = identities or HttpIdentities()
         self.tls: TlsFiles | None = None
         """The certificate of the port; None if it is served without TLS."""
