@@ -103,6 +103,11 @@ class HubGroup:
         return bool(self.key)
 
     @property
+    def connected(self) -> bool:
+        """Return whether this hub has joined, and has not left."""
+        return self.joined and self._state is not None
+
+    @property
     def keeps_sessions(self) -> bool:
         """Return whether the sessions of this hub are its own: others have them once it is leaving."""
         return self._state is not None and self.me.state != "leaving"

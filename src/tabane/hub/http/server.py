@@ -176,14 +176,10 @@ class HttpServer:
 
         Raises RefusedRequest.
         """
-        shared, routing = self._door.shared, self._routing
-        if (
-            shared is not None
-            and routing is not None
-            and shared.asked_by(request)
-            and routing.admits(request)
-        ):
-            return shared.admit(request)
+        links, routing = self._door.server_links, self._routing
+        if links is not None and routing is not None and links.asked_by(request) and routing.admits(request):
+            linked: Admission = links.admit(request)
+            return linked
         return self._programs.admit_now(request)
 
     def refresh(self) -> None:

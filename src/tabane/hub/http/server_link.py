@@ -126,7 +126,8 @@ class LinkTransport:
                     break
         except ForgedRequest:
             why = "the link to the hub that runs it is broken"
-        self.close(why)
+        finally:
+            self.close(why)
 
     async def _received(self, data: bytes) -> None:
         head, line = self._frames.opened(data)

@@ -83,12 +83,10 @@ class ServerRelay:
         done.set_result(None)
         try:
             head, line = self._frames.opened(text)
-            frame = json.decode_frame(line)
+            self._took(head, json.decode_frame(line))
         except (ForgedRequest, InvalidJson):
             log.warning("the link of hub %s to %s sent something invalid", self._hub, self._server)
             self._socket.close(websocket.POLICY, "not a message of this link")
-            return done
-        self._took(head, frame)
         return done
 
     def cancel(self) -> None:
@@ -135,7 +133,7 @@ class ServerRelay:
     def _requested(self, head: LinkHead, number: int, method: str, params: Members) -> None:
         if method in ("initialize", "server/discover"):
             self._spawn(number, self._introduce(number, method))
-        elif self._upstream is None:
+        elif self._upstream is None or self._upstream.closed:
             self._fail(number, self._not_here())
         elif method == "subscriptions/listen":
             self._spawn(number, self._listen(self._upstream, number, params))
@@ -301,7 +299,10 @@ class ServerRelay:
 
     def _not_here(self) -> UpstreamUnavailable:
         return UpstreamUnavailable(
-            say("{server!n} has just moved to another hub. Try again.", server=self._server)
+            say(
+                "{server!n} is being restarted, or moves to another hub. Try again in a moment.",
+                server=self._server,
+            )
         )
 
     def _spawn(self, number: int, work: Coroutine[None, None, None]) -> None:

@@ -82,7 +82,7 @@ class SharedServers:
     async def _runner(self, server: str, until: float) -> GroupMember | None:
         """Return the hub that runs a server from now on; None if it is not known."""
         group = self._group
-        while not group.joined:
+        while not group.connected:
             await self._news(server, until)
         try:
             runner = await group.state.claim_server(server, group.me.id)
@@ -189,7 +189,7 @@ class SharedServers:
     async def _look_at_own(self) -> None:
         """Give up what another hub has taken or may take, and what is not in the servers file any more."""
         group, gateway = self._group, self._gateway
-        for name in list(self._mine):
+        for name in list(self._mine) if group.connected else ():
             server = gateway.servers.get(name)
             if server is None or server.disabled or server.run != "group":
                 self._mine.discard(name)
