@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tabane.errors import UpstreamDied
+from tabane.gateway.server_operations import server_row
 from tabane.group.link_frames import LinkFrames, LinkHead
 from tabane.group.signatures import ForgedRequest
 from tabane.hub.http.link_failures import failure_in, failure_line
@@ -27,7 +28,8 @@ async def said(peer: HttpClient, name: str, **arguments: object) -> str:
 
 def test_all_hubs_use_the_process_of_one(tmp_path: Path, postgres: PostgresServer) -> None:
     async def scenario() -> None:
-        servers = {"c": child("--offers", run="group"), "own": child()}
+        modern_one = child("--era", "modern", "--offers", run="group")
+        servers = {"c": child("--offers", run="group"), "own": child(), "m": modern_one}
         async with hubs_in_group(tmp_path, postgres, "shared", servers) as group:
             first, second = group.hubs
             here, there = await first.peer(), await second.peer()
@@ -54,6 +56,10 @@ def test_all_hubs_use_the_process_of_one(tmp_path: Path, postgres: PostgresServe
                 "hang",
                 "change_tools",
             }
+            assert await said(here, "m__pid") == await said(there, "m__pid")
+            await said(here, "m__change_tools", names=["echo"])
+            tools = second.hub.gateway.catalogue.of_server
+            await until(lambda: len(tools("m")) == 2, "the other hub reads the list again")
             # A call that its client gives up ends at the server.
             there.send_message(call("c__hang", 6), **session)
             await until(lambda: _in_flight(first) == 1, "the call runs at the other hub")
@@ -62,6 +68,11 @@ def test_all_hubs_use_the_process_of_one(tmp_path: Path, postgres: PostgresServe
             other = await second.peer()
             assert (await other.post(cancel, **session)).status == 202
             await until(lambda: _in_flight(first) == 0, "the call is cancelled")
+            # A hub that learns that another one has its server stops it, and uses it there.
+            taken = f"UPDATE \"shared\".hub_lease SET hub = '{group.group(1).me.id}' WHERE server = 'm'"
+            postgres.execute(taken)
+            await until(lambda: [len(_row(hub, "m")["pids"]) for hub in group.hubs] == [0, 1])
+            assert [await said(peer, "m__echo", n=1) for peer in (here, other)] == ['{"n": 1}', '{"n": 1}']
 
     run(scenario)
 
@@ -125,11 +136,9 @@ async def _posted(peer: HttpClient, message: Json) -> Json:
     return answer
 
 
-def _row(hub: HttpHub) -> Json:
-    from tabane.gateway.server_operations import server_row
-
+def _row(hub: HttpHub, server: str = "c") -> Json:
     gateway = hub.hub.gateway
-    return server_row(gateway, gateway.servers["c"], "en")
+    return server_row(gateway, gateway.servers[server], "en")
 
 
 def _in_flight(hub: HttpHub) -> int:

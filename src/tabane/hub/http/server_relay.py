@@ -37,6 +37,9 @@ MOST_WAITING = 128 << 20
 MOST_WATCHED = 10_000
 """Resources that one link may watch."""
 
+SHORT_REST = 5.0
+"""Seconds until a restart of the server for which the other hub waits."""
+
 _ALWAYS = 0
 """Stands for the subscription of a legacy connection, which is no request."""
 
@@ -239,6 +242,9 @@ class ServerRelay:
 
     async def _introduce(self, number: int, method: str) -> None:
         upstream = self._instance()
+        rest = upstream.retry_in
+        if rest is not None and rest <= SHORT_REST:
+            await asyncio.sleep(rest)  # it is being restarted, which the other hub need not know
         peer = await upstream.introduced()
         if upstream.connection is None or not upstream.connection.pid:
             raise self._not_here()  # it runs at another hub by now
