@@ -229,6 +229,7 @@ def test_a_missing_variable_disables_only_its_server(tmp_path: Path) -> None:
             '{"command": "x", "maxConcurrency": 1.5}',
             '1 "maxConcurrency" must be a whole number from 1 to 1024.',
         ),
+        ('{"command": "x", "run": "once"}', '1 "run" must be one of hub, group.'),
         ('{"command": "x", "share": "all"}', '1 "share" must be one of hub, roots, client.'),
         (
             '{"type": "ws", "url": "x"}',
@@ -363,6 +364,15 @@ def test_a_folder_server_shared_by_the_hub_is_a_contradiction_that_is_named(tmp_
         'once for each folder, as with share "roots".'
     ]
     assert one(tmp_path, '{"command": "${workspaceFolder}/x", "share": "client"}').share == "client"
+
+
+def test_a_server_runs_once_for_a_group_only_if_all_clients_share_its_process(tmp_path: Path) -> None:
+    server = one(tmp_path, '{"command": "x", "run": "group"}')
+    assert (server.run, server.share, server.share_given) == ("group", "hub", True)
+    for keys in ('"command": "x", "share": "client"', '"url": "http://x"', '"command": "${workspaceFolder}"'):
+        text = f'{{"mcpServers": {{"a": {{{keys}, "run": "group"}}}}}}'
+        assert read(tmp_path, text).servers[0].run == "hub"
+        assert "programs that all clients share" in warnings(tmp_path, text)[0]
 
 
 def test_secrets_are_known_by_variable_and_by_name(tmp_path: Path) -> None:

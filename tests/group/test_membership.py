@@ -36,6 +36,11 @@ class SharedMemory:
     async def claim_session(self, digest: str, hub: str) -> StoredSession | None:
         return None
 
+    async def claim_server(self, server: str, hub: str) -> str:
+        return hub
+
+    async def release_server(self, server: str, hub: str) -> None: ...
+
     async def lost_sessions(self, digests: list[str], hub: str) -> list[str]:
         return []
 

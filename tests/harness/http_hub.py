@@ -16,7 +16,7 @@ from tabane.hub.http.door import HttpDoor, HttpWaits
 from tabane.hub.http.identities import HttpIdentities
 from tabane.hub.hub import Hub
 from tabane.hub.process.administration import HubAdministration
-from tabane.hub.process.joining import group_of
+from tabane.hub.process.joining import group_of, shared_servers_of
 from tabane.hub.process.table import table_of
 from tabane.operations import Caller, OperationTable
 from tabane.wire.sse import Event, EventParser
@@ -298,7 +298,8 @@ async def open_door(
     async with running_hub(folder, servers, **given) as running:
         group = group_of(running.hub)
         known = identities(running.hub) if callable(identities) else identities
-        door = HttpDoor(running.hub, waits or HttpWaits(), table(running.hub), known, group)
+        links = shared_servers_of(running.hub, group)
+        door = HttpDoor(running.hub, waits or HttpWaits(), table(running.hub), known, group, links)
         door.open()
         assert door.problem is None, door.problem
         if group is not None:

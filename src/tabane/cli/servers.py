@@ -217,6 +217,7 @@ _LABELS = {
     "download_environment": say("variables for downloads only"),
     "withheld_environment": say("withheld variables"),
     "overridden": say("tools with overrides"),
+    "runs_at": say("runs at"),
     "pids": say("processes"),
     "starts": say("starts"),
     "deaths": say("deaths"),
@@ -260,7 +261,8 @@ def _print_rows(terminal: Terminal, rows: Sequence[dict[str, Any]], book: Server
 
 
 def _remark(book: ServersFileContent, row: dict[str, Any]) -> Shown | None:
-    return book.remark(row) or definition_remark(row)
+    found = book.remark(row) or definition_remark(row)
+    return found or (say("runs at {address}", address=row["runs_at"]) if row.get("runs_at") else None)
 
 
 def _print_server(terminal: Terminal, found: dict[str, Any]) -> None:

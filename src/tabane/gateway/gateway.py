@@ -160,7 +160,11 @@ class Gateway:
         self.servers = {server.name: server for server in servers}
         self.validator = validator or ArgumentValidator()
         self.loop = self._loop = loop
-        self._connect, self.limits = connect, limits
+        self.connect = connect
+        """Starts a server, or connects to where it runs."""
+        self.runs_at: Callable[[str], str] = lambda server: ""
+        """Returns the address of the hub that runs a server for the group; empty if none does."""
+        self.limits = limits
         self._preparation, self.embedding = preparation, embedding
         self._logs, self.passed, self.cages = logs, passed, cages
         self.list_wait, self.health_interval = list_wait, health_interval
@@ -300,7 +304,7 @@ class Gateway:
         configured = self.servers.get(server)
         if configured is None or configured.disabled or configured.fingerprint != fingerprint:
             raise UpstreamUnavailable(say("{server!n} was changed or removed.", server=server))
-        connection = await self._connect(configured, lambda method, params: None, lambda why: None)
+        connection = await self.connect(configured, lambda method, params: None, lambda why: None)
         adopted = AdoptedCall(
             configured, connection, self.screening.screen, lambda: self._adopted.discard(adopted)
         )
@@ -496,6 +500,12 @@ class Gateway:
         await instance.listed()
         return instance
 
+    def replace_instances(self, name: str) -> None:
+        """Let the calls in flight of a server finish where they are, and connect again for later ones."""
+        self._instances.retire(name)
+        self._watches.moved(name)
+        self.spawn(self._lookup.listed_by(self.server(name), None))
+
     def _hubs(self) -> list[str]:
         """Return the ids of the hubs among the running servers, and of those behind them."""
         peers = [each.connection.conversation.peer for each in self._instances if each.connection]
@@ -533,7 +543,7 @@ class Gateway:
         upstream = Upstream(
             server,
             self._loop,
-            self._connect,
+            self.connect,
             self.limits,
             lambda peer, name, items: self._take(upstream, server, peer, name, items),
             self._starts,

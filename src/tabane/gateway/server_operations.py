@@ -51,6 +51,8 @@ def server_row(
         "error": _error(server, instances, lang, obstacle),
         "cause": _cause(server, instances, lang),
         "transport": server.transport,
+        "run": server.run,
+        "runs_at": gateway.runs_at(server.name) if server.run == "group" else "",
         "description": server.description,
         "tags": list(server.tags),
         "switched_off": server.switched_off,

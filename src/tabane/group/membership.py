@@ -25,6 +25,10 @@ LAST_WORDS = 3.0
 """Seconds that a hub which ends may take to say so."""
 
 
+SAFETY = 2.0
+"""Seconds before others may take them in which a hub gives up the servers that it runs for all."""
+
+
 class HubGroup:
     """A hub in its group. ``open_state`` connects to what the hubs share. ``clock`` returns seconds.
 
@@ -53,6 +57,7 @@ class HubGroup:
         self.tidy: Callable[[], Awaitable[None]] | None = None
         """Called after heartbeats: gives back what this hub has of the shared state and does not use."""
         self._followed = -1
+        self._requests = 0
         self._following: asyncio.Task[None] | None = None
         self._state: GroupState | None = None
         self._view = GroupView(0.0, ())
@@ -98,6 +103,11 @@ class HubGroup:
         return bool(self.key)
 
     @property
+    def connected(self) -> bool:
+        """Return whether this hub has joined, and has not left."""
+        return self.joined and self._state is not None
+
+    @property
     def keeps_sessions(self) -> bool:
         """Return whether the sessions of this hub are its own: others have them once it is leaving."""
         return self._state is not None and self.me.state != "leaving"
@@ -113,6 +123,11 @@ class HubGroup:
         """Return the time by the shared clock."""
         return self._view.now + self._clock() - self._seen
 
+    def next_number(self) -> int:
+        """Return the number of the next request that this hub signs."""
+        self._requests += 1
+        return self._requests
+
     def member(self, id: str) -> GroupMember | None:
         """Return a hub by its id; None if it is not known any more."""
         return self._by_id.get(id)
@@ -125,6 +140,15 @@ class HubGroup:
     def marks(self) -> Container[str]:
         """Return the marks of the hubs that are known."""
         return self._by_mark
+
+    @property
+    def in_touch(self) -> bool:
+        """Return whether the others have surely heard of this hub lately, and have not taken its servers."""
+        return self._clock() - self._seen < GONE_AFTER - SAFETY
+
+    def runner(self, server: str) -> str:
+        """Return the id of the hub that runs a server for all, as it was seen last; empty if none does."""
+        return self._view.leases.get(server, "")
 
     def another(self) -> GroupMember | None:
         """Return another hub that takes new clients."""

@@ -5,7 +5,8 @@ All times are those of the one place that keeps the state. So the clocks of the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 MemberState = Literal["ready", "draining", "leaving"]
@@ -16,6 +17,9 @@ GONE_AFTER = 10.0
 
 REMEMBERED = 86_400
 """Seconds for which a hub that is gone stays known, so that its handles are recognized."""
+
+MOST_LEASES = 1_000
+"""Servers whose hubs are looked at."""
 
 MOST_MEMBERS = 256
 """Hubs that are looked at, those that are gone included."""
@@ -54,12 +58,14 @@ class GroupMember:
 class GroupView:
     """The hubs of a group at one moment. ``now`` is in seconds since 1970, by the shared clock.
 
-    ``changes`` is the number of the last change of what all hubs follow, such as API keys.
+    ``changes`` is the number of the last change of what all hubs follow, such as API keys. ``leases`` are the
+    ids of the hubs that run the servers which one hub runs for all, by server.
     """
 
     now: float
     members: tuple[GroupMember, ...]
     changes: int = 0
+    leases: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,17 @@ class GroupState(Protocol):
 
     async def lost_sessions(self, digests: list[str], hub: str) -> list[str]:
         """Return those of a hub's sessions that another hub has now."""
+        ...
+
+    async def claim_server(self, server: str, hub: str) -> str:
+        """Give a server to a hub if the one that runs it is gone or leaving; return who runs it then.
+
+        A hub has its servers for as long as its heartbeats are seen.
+        """
+        ...
+
+    async def release_server(self, server: str, hub: str) -> None:
+        """Give back a server that its hub does not run any more."""
         ...
 
     async def close(self) -> None:

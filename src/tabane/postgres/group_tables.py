@@ -18,6 +18,7 @@ from tabane.group.signatures import KEY_BYTES
 from tabane.group.state import (
     GONE_AFTER,
     LARGEST_SESSION,
+    MOST_LEASES,
     MOST_MEMBERS,
     REMEMBERED,
     GroupMember,
@@ -39,6 +40,7 @@ CREATE TABLE IF NOT EXISTS hub_session (
   digest text PRIMARY KEY, hub text NOT NULL, owner text NOT NULL, mode text NOT NULL,
   messages bytea NOT NULL);
 CREATE INDEX IF NOT EXISTS hub_session_hub ON hub_session (hub);
+CREATE TABLE IF NOT EXISTS hub_lease (server text PRIMARY KEY, hub text NOT NULL);
 CREATE TABLE IF NOT EXISTS hub_counter (
   one boolean PRIMARY KEY DEFAULT true CHECK (one), last bigint NOT NULL);
 INSERT INTO hub_counter (last) VALUES (0) ON CONFLICT DO NOTHING;
@@ -53,6 +55,7 @@ CREATE INDEX IF NOT EXISTS hub_key_number ON hub_key (number);
 _MAKE_KEY = "INSERT INTO hub_group (key) VALUES (%s) ON CONFLICT DO NOTHING"
 _FORGET = f"DELETE FROM hub_member WHERE heartbeat < clock_timestamp() - interval '{REMEMBERED} seconds'"
 _FORGET_SESSIONS = "DELETE FROM hub_session WHERE hub NOT IN (SELECT id FROM hub_member)"
+_FORGET_LEASES = "DELETE FROM hub_lease WHERE hub NOT IN (SELECT id FROM hub_member)"
 _FORGET_BUCKETS = "DELETE FROM hub_bucket WHERE full_at < extract(epoch FROM clock_timestamp())"
 _BEAT = """
 INSERT INTO hub_member (id, mark, address, version, state, heartbeat)
@@ -74,6 +77,13 @@ UPDATE hub_session AS kept SET hub = %(hub)s WHERE digest = %(digest)s AND NOT E
   AND heartbeat > clock_timestamp() - interval '{GONE_AFTER} seconds')
 """
 _SESSION = "SELECT digest, hub, owner, mode, messages FROM hub_session WHERE digest = %s"
+_CLAIM_SERVER = f"""
+INSERT INTO hub_lease AS kept (server, hub) VALUES (%(server)s, %(hub)s)
+ON CONFLICT (server) DO UPDATE SET hub = EXCLUDED.hub WHERE NOT EXISTS (
+  SELECT FROM hub_member WHERE id = kept.hub AND state <> 'leaving'
+  AND heartbeat > clock_timestamp() - interval '{GONE_AFTER} seconds')
+"""
+_LEASES = f"SELECT server, hub FROM hub_lease ORDER BY server LIMIT {MOST_LEASES}"
 _LOST = "SELECT digest FROM hub_session WHERE digest = ANY(%s) AND hub <> %s"
 
 
@@ -91,6 +101,7 @@ class GroupTables:
             connection.execute(_MAKE_KEY, (os.urandom(KEY_BYTES),))
             connection.execute(_FORGET)
             connection.execute(_FORGET_SESSIONS)
+            connection.execute(_FORGET_LEASES)
             connection.execute(_FORGET_BUCKETS)
             connection.execute(_BEAT, _row(me))
             found = connection.execute("SELECT key FROM hub_group").fetchone()
@@ -105,7 +116,8 @@ class GroupTables:
             rows = connection.execute(_MEMBERS).fetchall()
             now = connection.execute(_NOW).fetchone()
             assert now is not None
-            return GroupView(now[0], tuple(GroupMember(*row) for row in rows), now[1])
+            leases: dict[str, str] = dict(connection.execute(_LEASES).fetchall())
+            return GroupView(now[0], tuple(GroupMember(*row) for row in rows), now[1], leases)
 
         return await self.write(beating)
 
@@ -136,6 +148,19 @@ class GroupTables:
         return await self._database.read(
             lambda connection: [name for (name,) in connection.execute(_LOST, (digests, hub))]
         )
+
+    async def claim_server(self, server: str, hub: str) -> str:
+        def claiming(connection: psycopg.Connection) -> str:
+            connection.execute(_CLAIM_SERVER, {"server": server, "hub": hub})
+            found = connection.execute("SELECT hub FROM hub_lease WHERE server = %s", (server,)).fetchone()
+            assert found is not None
+            return str(found[0])
+
+        return await self.write(claiming)
+
+    async def release_server(self, server: str, hub: str) -> None:
+        statement = "DELETE FROM hub_lease WHERE server = %s AND hub = %s"
+        await self.write(lambda connection: _none(connection.execute(statement, (server, hub))))
 
     async def close(self) -> None:
         await asyncio.to_thread(self._writing.close)

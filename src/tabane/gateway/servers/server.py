@@ -19,6 +19,7 @@ from tabane.messages import Message, say
 
 Transport = Literal["stdio", "http", "sse"]
 Share = Literal["hub", "roots", "client"]
+Run = Literal["hub", "group"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Server:
     as :meth:`in_folder` returns it. ``share_given`` is whether the file contains ``share``; if not, the
     server's requests to its client decide. ``roots`` are the folders (file URIs) of the clients that an
     instance serves; None if it serves all. ``capabilities`` (a JSON object) are those of the one client that
-    an instance serves.
+    an instance serves. ``run`` is ``group`` if one hub of a group runs the server for all of them.
     """
 
     name: str
@@ -97,6 +98,7 @@ class Server:
     prefix: str | None = None
     share: Share = "hub"
     share_given: bool = False
+    run: Run = "hub"
     timeout: float = 30.0
     max_concurrency: int = 64
     max_result_tokens: int | None = None
@@ -170,7 +172,7 @@ _PROCESS = (
     *("headers", "ca", "proxy"),
     *("cert", "key", "verify", "oauth"),
     *("sandbox", "image", "cwd_given"),
-    *("share", "needs_folder", "roots", "capabilities", "project"),
+    *("share", "run", "needs_folder", "roots", "capabilities", "project"),
 )
 
 

@@ -219,6 +219,7 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
     "confirm": text_or_texts,
     "prefix": text,
     "share": one_of("hub", "roots", "client"),
+    "run": one_of("hub", "group"),
     "changes": one_of("warn", "hold"),
     "timeout": timeout,
     "maxConcurrency": whole(1, MOST_CALLS),

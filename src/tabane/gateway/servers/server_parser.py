@@ -16,7 +16,7 @@ from tabane.gateway.servers.oauth_keys import OAuthOptions
 from tabane.gateway.servers.plain_secrets import plain_secrets
 from tabane.gateway.servers.redaction import fingerprint, written_secrets
 from tabane.gateway.servers.sandbox_keys import SandboxProfile, sandbox_of_editor
-from tabane.gateway.servers.server import Server, Share, Transport, unusable
+from tabane.gateway.servers.server import Run, Server, Share, Transport, unusable
 from tabane.gateway.servers.server_keys import (
     ELSEWHERE,
     KEYS,
@@ -106,6 +106,11 @@ class ServerProblem(Struct, frozen=True):
     unset: bool = False
 
 
+_RUNS_AT_EACH = say(
+    '"run": "group" is for programs that all clients share. This server runs at each hub that needs it.'
+)
+
+
 class _DefinitionReader(Struct):
     """Reads the keys of one definition: checked values, their lines, faults."""
 
@@ -126,6 +131,7 @@ class _DefinitionReader(Struct):
         self._settle_timeout()
         self._settle_tls()
         self._settle_sandbox()
+        self._settle_run()
         if self.values.get("cache"):
             self.warn("cache", say("caching of results is not supported yet. This server works without it."))
 
@@ -212,6 +218,15 @@ class _DefinitionReader(Struct):
         except InvalidKeyValue as wrong:
             why = say('"{key}" must be {allowed}.', key="sandbox" + wrong.inside, allowed=wrong.allowed)
             self.mistyped.append(ServerProblem(self.line("sandbox"), why, "sandboxEnabled"))
+
+    def _settle_run(self) -> None:
+        """Drop ``"run": "group"`` for a server that one hub cannot run for all."""
+        if self.values.get("run") != "group":
+            return
+        shared = self.values.get("share", "hub") == "hub" and not self.place.project
+        if self.transport != "stdio" or not shared:
+            del self.values["run"]
+            self.warn("run", _RUNS_AT_EACH)
 
     def warn(self, key: str, what: Message) -> None:
         self._warn(self.line(key), what)
@@ -330,7 +345,9 @@ class _DefinitionReader(Struct):
             confirm=values.get("confirm", ()),
             prefix=values.get("prefix"),
             share=cast("Share", values.get("share", "hub")),
-            share_given="share" in values,
+            # All clients of all hubs share a server that one hub runs for all.
+            share_given="share" in values or values.get("run") == "group",
+            run=cast("Run", values.get("run", "hub")),
             changes=values.get("changes", ""),
             timeout=values.get("timeout", Server.timeout),
             max_concurrency=values.get("maxConcurrency", Server.max_concurrency),
@@ -451,7 +468,9 @@ def _by_roots(server: Server, found: _DefinitionReader) -> Server:
     if "share" in found.values:
         what = say('because of ${workspaceFolder}, it runs once for each folder, as with share "roots".')
         found.warn("share", what)
-    return replace(server, share="roots")
+    if server.run == "group":
+        found.warn("run", _RUNS_AT_EACH)
+    return replace(server, share="roots", run="hub")
 
 
 def _from_home(path: str, home: str) -> str:

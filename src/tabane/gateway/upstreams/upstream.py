@@ -109,11 +109,12 @@ class Upstream:
     def submit(self, call: Call) -> None:
         """Send a call, or queue it until there is room or the server has started. It is always answered."""
         if self._credentials is None:
-            self._submit(call)
+            self.carry(call)
         else:
-            self._credentials.submit(self.server, call, self._submit)
+            self._credentials.submit(self.server, call, self.carry)
 
-    def _submit(self, call: Call) -> None:
+    def carry(self, call: Call) -> None:
+        """Do the same with a call that another hub has searched for credentials."""
         connection = self._connection
         call.owner = self
         if call.marks is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from msgspec import Raw
 
@@ -13,6 +14,18 @@ from tabane.gateway.upstreams.lists import ListBudget, OnListed, UpstreamLists
 from tabane.gateway.upstreams.subscriptions import Listener, UpstreamSubscriptions
 from tabane.gateway.upstreams.upstream_limits import UpstreamLimits
 from tabane.messages import Message, say
+
+
+class OfferFollower(Protocol):
+    """Follows the offers of an instance for somebody else than this hub's clients."""
+
+    def changed(self, kind: str) -> None:
+        """Note that the server announced a change of that kind of lists."""
+        ...
+
+    def lost(self) -> None:
+        """Note that the connection to the server has ended, or ends now."""
+        ...
 
 
 class UpstreamOffers:
@@ -33,6 +46,7 @@ class UpstreamOffers:
         on_log: Callable[[Raw], None],
     ) -> None:
         self._server, self._on_asked, self._on_log = server, on_asked, on_log
+        self.followers: set[OfferFollower] = set()
         self._lists = UpstreamLists(
             server,
             loop,
@@ -56,6 +70,8 @@ class UpstreamOffers:
         """Stop reading, because the connection has ended; what is watched is remembered."""
         self._lists.lost()
         self._subscriptions.lost()
+        for follower in list(self.followers):
+            follower.lost()
 
     async def known(self, name: str) -> None:
         """Wait until that list was read, or could not be read."""
@@ -97,6 +113,8 @@ class UpstreamOffers:
         match method.split("/"):
             case ["notifications", kind, "list_changed"]:
                 self._lists.changed(kind)
+                for follower in list(self.followers):
+                    follower.changed(kind)
             case ["notifications", "resources", "updated"]:
                 self._subscriptions.updated(params)
             case ["notifications", "subscriptions", "acknowledged"]:

@@ -243,6 +243,7 @@ class HttpConnection(HttpToolsProtocol):
         scope = {
             **self.scope,
             "path": self.url.partition(b"?")[0].decode("latin-1"),
+            "raw_path": self.url.partition(b"?")[0],
             "tabane.connection": self,
         }
         try:

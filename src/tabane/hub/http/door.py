@@ -34,6 +34,7 @@ from tabane.web.sign_in_links import SignInLinks
 
 if TYPE_CHECKING:
     from tabane.group.membership import HubGroup
+    from tabane.hub.http.request import HttpRequest
     from tabane.hub.http.tls import TlsFiles
 
 log = logging.getLogger(__name__)
@@ -101,6 +102,18 @@ class HttpHub(Protocol):
     def status(self) -> dict[str, Any]: ...
 
 
+class ServerLinks(Protocol):
+    """Links of other hubs to servers that this hub runs for the group."""
+
+    def asked_by(self, request: HttpRequest) -> bool:
+        """Return whether a request is for a link to a server."""
+        ...
+
+    def admit(self, request: HttpRequest) -> Any:
+        """Admit a request of another hub, which is signed, to become a link. Raises RefusedRequest."""
+        ...
+
+
 class LoadedServer(Protocol):
     """The part of the door that is loaded with the first connection."""
 
@@ -125,7 +138,8 @@ class HttpDoor:
     """Serves a hub over HTTP. ``problem`` says why it does not.
 
     ``table`` has the operations that programs may call, if those are more than the hub's own. ``identities``
-    are those besides the token; without, there is the local user alone.
+    are those besides the token; without, there is the local user alone. ``server_links`` admits other
+    hubs to servers that this one runs for the group.
     """
 
     def __init__(
@@ -135,10 +149,12 @@ class HttpDoor:
         table: OperationTable | None = None,
         identities: HttpIdentities | None = None,
         group: HubGroup | None = None,
+        server_links: ServerLinks | None = None,
     ) -> None:
         self.group = group
         """The hubs that serve the same clients; None if this hub serves alone."""
         self.hub, self.loop, self.waits = hub, hub.loop, waits
+        self.server_links = server_links
         self.identities = identities or HttpIdentities()
         self.tls: TlsFiles | None = None
         """The certificate of the port; None if it is served without TLS."""

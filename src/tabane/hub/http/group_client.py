@@ -75,7 +75,7 @@ class GroupClient:
     def __init__(self, group: HubGroup) -> None:
         self._group = group
         self._session: ClientSession | None = None
-        self._count = self._open = 0
+        self._open = 0
 
     async def pass_on(self, request: HttpRequest, member: GroupMember, body: bytes) -> Outcome:
         """Answer a request with the response of another hub, unless that one cannot be reached, or does not
@@ -128,7 +128,7 @@ class GroupClient:
         from yarl import URL
 
         if self._session is None:
-            self._session = _client_session()
+            self._session = client_session()
         headers = list(_passed_headers(request))
         signature = self._signature(request, member, headers, body)
         streams = accepted(request.headers.get("accept")).events
@@ -148,14 +148,20 @@ class GroupClient:
     ) -> str:
         group, access = self._group, request.access
         assert access is not None  # identified before
-        self._count += 1
         said = ForwardedRequest(
-            group.me.id, member.id, self._count, group.now, access.holder, request.page, body_digest(body)
+            group.me.id,
+            member.id,
+            group.next_number(),
+            group.now,
+            access.holder,
+            request.page,
+            body_digest(body),
         )
         return signed(group.key, said, request.method, request.raw_path, headers)
 
 
-def _client_session() -> ClientSession:
+def client_session() -> ClientSession:
+    """Return a client for requests to other hubs, which adds no headers that a signature would miss."""
     from aiohttp import ClientSession, DummyCookieJar, TCPConnector
 
     return ClientSession(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, NamedTuple, Protocol, cast, get_args
 
 from msgspec import structs
 
@@ -21,7 +21,7 @@ from tabane.hub.http.request import (
     refusal,
     traced,
 )
-from tabane.hub.http.websocket import WebSocket, WebSocketOutlet
+from tabane.hub.http.websocket import Receiver, WebSocket, WebSocketOutlet
 from tabane.hub.jobs import Jobs
 from tabane.hub.rpc.dispatcher import MOST_ANSWER, ClientGone, Dispatcher
 from tabane.operations import Caller, Door
@@ -35,6 +35,9 @@ SOCKETS = frozenset({"/", RPC})
 
 MOST_MESSAGE = 16 << 20
 """Bytes of a message from a program over the network."""
+
+LINK_HEAD = 64 << 10
+"""Bytes of a message between hubs beside its line."""
 
 MCP_PROTOCOLS = ("tabane.mcp", "mcp")
 """Subprotocols whose messages are MCP: that of a bridge, and that of other MCP clients over a WebSocket."""
@@ -59,17 +62,27 @@ NDJSON_HEAD: HeaderList = [(b"content-type", b"application/x-ndjson"), (b"cache-
 _LOOK = 0.01
 
 
+class LinkReceiver(Receiver, Protocol):
+    """Takes the messages of another hub of the group."""
+
+    def open(self, socket: WebSocket) -> None:
+        """Take the connection, before its first message arrives."""
+        ...
+
+
 class Admission(NamedTuple):
     """A request that becomes a WebSocket: the client, and the head of the response.
 
     ``mode`` is how tools are disclosed if the messages are MCP, None if they are JSON-RPC. ``notes`` says
-    whether the client is a bridge, which reads the hub's notes between its messages.
+    whether the client is a bridge, which reads the hub's notes between its messages. ``link`` takes the
+    messages if the client is another hub of the group.
     """
 
     caller: Caller
     head: bytes
     mode: Mode | None = None
     notes: bool = False
+    link: LinkReceiver | None = None
 
 
 class HttpPrograms:
@@ -152,14 +165,20 @@ class HttpPrograms:
         spoken = next((one for one in protocols if one in MCP_PROTOCOLS), None) if access else None
         if spoken is None or access is None:
             caller = structs.replace(self._gate.program(request, f"ws-{self._count}", access), connected=True)
-            return Admission(caller, _switching(key, SUBPROTOCOL if SUBPROTOCOL in protocols else None))
+            return Admission(caller, switching(key, SUBPROTOCOL if SUBPROTOCOL in protocols else None))
         caller = self._gate.caller(request, f"ws-{self._count}", access)
         mode = cast("Mode", headers.get("tabane-mode"))
         mode = mode if mode in get_args(Mode) else self._settings().mode
-        return Admission(caller, _switching(key, spoken), mode, spoken == MCP_PROTOCOLS[0])
+        return Admission(caller, switching(key, spoken), mode, spoken == MCP_PROTOCOLS[0])
 
     def opened(self, admission: Admission) -> WebSocket:
         """Return the connection of a request that was admitted."""
+        if admission.link is not None:
+            limit = self._settings().max_line + LINK_HEAD
+            linked = WebSocket(admission.link, limit, lambda: self._settings().ping_interval, self._left)
+            admission.link.open(linked)
+            self.sockets.add(linked)
+            return linked
         if admission.mode is not None:
             return self._assistant(admission, admission.mode)
         dispatcher = Dispatcher(self._rpc, admission.caller, MOST_ANSWER)
@@ -288,7 +307,8 @@ def _cancel(task: asyncio.Future[None]) -> None:
     task.cancel()
 
 
-def _switching(key: str, named: str | None) -> bytes:
+def switching(key: str, named: str | None = None) -> bytes:
+    """Return the head of the response to a request that becomes a WebSocket."""
     protocol = f"Sec-WebSocket-Protocol: {named}\r\n" if named else ""
     return (
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"

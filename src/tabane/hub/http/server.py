@@ -87,6 +87,7 @@ class HttpServer:
         logins = hub.gateway.logins
         assert logins is not None
         logins.hub_callback = lambda: door.root and door.root + LOGIN_RETURN
+        self._routing = self._made_routing()
         self._app = HttpApp(
             settings,
             gate,
@@ -98,7 +99,7 @@ class HttpServer:
             lambda: hub.sessions.draining,
             door.touch,
             logins.callback,
-            self._routing(),
+            self._routing,
         )
         self.config = Config(
             self._app,
@@ -138,7 +139,7 @@ class HttpServer:
         self._look = self.loop.call_later(self.waits.look, self._looked)
         self._revoked = self.loop.call_later(self.waits.revoked, self._end_revoked)
 
-    def _routing(self) -> GroupRouting | None:
+    def _made_routing(self) -> GroupRouting | None:
         """Return what passes requests on to other hubs; None if this hub serves alone."""
         if self._door.group is None:
             return None
@@ -175,6 +176,10 @@ class HttpServer:
 
         Raises RefusedRequest.
         """
+        links, routing = self._door.server_links, self._routing
+        if links is not None and routing is not None and links.asked_by(request) and routing.admits(request):
+            linked: Admission = links.admit(request)
+            return linked
         return self._programs.admit_now(request)
 
     def refresh(self) -> None:

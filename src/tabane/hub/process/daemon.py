@@ -30,7 +30,7 @@ from tabane.hub.process.administration import HubAdministration, settings_report
 from tabane.hub.process.check_up_operations import environment_of
 from tabane.hub.process.home_version import write_stamp
 from tabane.hub.process.identities import HubIdentities
-from tabane.hub.process.joining import UNTIL_KNOWN, group_of
+from tabane.hub.process.joining import UNTIL_KNOWN, group_of, shared_servers_of
 from tabane.hub.process.logs import HubLogs
 from tabane.hub.process.table import table_of
 from tabane.hub.process.watchdog import Watchdog
@@ -402,7 +402,10 @@ class Daemon:
             return None
         self._identities = HubIdentities(self.hub, lambda: self.http.url if self.http else None)
         identities = self._identities.over_http()
-        door = HttpDoor(self.hub, table=self._door.table, identities=identities, group=self.group)
+        links = shared_servers_of(self.hub, self.group)
+        door = HttpDoor(
+            self.hub, table=self._door.table, identities=identities, group=self.group, server_links=links
+        )
         door.open()
         unbound = door.problem if door.refused_port is not None else None
         if unbound and self._origin.asked and self.settings.insists_on_http:

@@ -10,6 +10,7 @@ from tabane.hub.hub import Hub
 if TYPE_CHECKING:
     from tabane.group.membership import HubGroup
     from tabane.group.state import GroupState
+    from tabane.hub.http.shared_servers import SharedServers
 
 UNTIL_KNOWN = 2.5
 """Seconds until the other hubs have seen that this one is leaving: two of their heartbeats."""
@@ -42,3 +43,12 @@ def group_of(hub: Hub) -> HubGroup | None:
     group = HubGroup(hub.loop, address, mark, this_build().name, open_state)
     group.follow, group.tidy = hub.access.follow, hub.access.tidy
     return group
+
+
+def shared_servers_of(hub: Hub, group: HubGroup | None) -> SharedServers | None:
+    """Let the hub connect to servers where its group runs them; None if it is in no group."""
+    if group is None:
+        return None
+    from tabane.hub.http.shared_servers import SharedServers  # only needed in a group of hubs
+
+    return SharedServers(group, hub.gateway, hub.settings.max_line)
