@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg import sql
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
@@ -158,6 +159,12 @@ class PostgresDatabase:
     def _close(self) -> None:
         self._threads.shutdown(wait=True)
         self._spares.clear()
+
+
+def drop_schema(url: EngineUrl) -> None:
+    """Delete the schema of a URL with all that is in it. Raises StoreError."""
+    with _reported(url.place), _connected(url, AnswerLimit(url.timeout * _SILENCE)) as connection:
+        connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(url.schema)))
 
 
 @contextlib.contextmanager
