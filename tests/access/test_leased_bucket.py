@@ -18,13 +18,17 @@ RULES = LimitRules({**TIERS, "one": TierLimits(CallRate(80, 8.0))}, ())
 
 
 class SharedBuckets:
-    """The shared place, in this process. It may be ``away``."""
+    """The shared place, in this process. It may be ``away`` or ``silent``."""
+
+    silent = False
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self.full_at, self.asked, self.away = clock, dict[str, float](), 0, False
 
     async def take(self, name: str, calls: CallRate, most: int) -> TokenGrant:
         self.asked += 1
+        if self.silent:
+            await asyncio.Event().wait()
         if self.away:
             raise StoreError(say("the database is away"))
         grant, self.full_at[name] = granted(self.full_at.get(name, 0.0), self._clock(), calls, most)
@@ -109,6 +113,19 @@ def test_a_hub_keeps_the_limit_alone_while_the_shared_place_is_away() -> None:
         clock.now += 100.0
         assert await entered(limits)
         assert shared.asked == 2
+
+    run(scenario)
+
+
+def test_a_hub_does_not_wait_long_for_a_shared_place_that_is_silent() -> None:
+    async def scenario() -> None:
+        clock = Clock()
+        shared = SharedBuckets(clock)
+        shared.silent = True
+        alone = hub(clock, shared)
+        assert await entered(alone)
+        assert await entered(alone)
+        assert shared.asked == 1
 
     run(scenario)
 

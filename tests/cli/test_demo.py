@@ -15,11 +15,15 @@ import pytest
 from tabane.bench.assistant import Assistant, NoAnswer
 from tabane.bench.marked_processes import MARK, kill, marked, wait_until_gone
 from tabane.cli.demo.archive_steps import MEANING, DocumentsChapter, PostsChapter
+from tabane.cli.demo.database_steps import VARIABLE, DemoDatabase
 from tabane.cli.demo.page_steps import GUIDE, DemoSite, PagesChapter
 from tabane.cli.demo.steps import DemoPage
 from tabane.cli.demo.tool_steps import ToolsChapter
+from tabane.hub.temporary_schema import TemporarySchema
+from tabane.settings import load_settings
 from tests.harness.home import Home, hub
 from tests.harness.patience import LONG
+from tests.harness.postgres_server import PostgresServer
 
 SERVERS = ["filesystem", "time", "git", "memory", "everything"]
 
@@ -114,17 +118,27 @@ def home(tmp_path: Path) -> Home:
     return home
 
 
-def told(home: Home, site: DemoSite, allowed: str, *, documents_too: bool = True) -> list[dict[str, Any]]:
-    """The steps of both chapters with a hub that may read what ``allowed`` names."""
+def told(
+    home: Home,
+    site: DemoSite,
+    allowed: str,
+    *,
+    documents_too: bool = True,
+    posts_too: bool = False,
+    page: DemoPage | None = None,
+) -> list[dict[str, Any]]:
+    """The steps of the chapters with a hub that may read what ``allowed`` names."""
     home.environment["TABANE_READER_ALLOW"] = allowed
-    page = DemoPage("en", silent=True)
+    page = page or DemoPage("en", silent=True)
     with hub(home):
         command = [sys.executable, "-m", "tabane", "mcp"]
         child = Assistant(command, home.environment, str(home.folder / "log"))
         try:
             child.open(timeout=LONG)
+            run = lambda *command: home.run(*command, "--json").json  # noqa: E731
+            if posts_too:
+                PostsChapter(page, child, run).tell()
             if documents_too:
-                run = lambda *command: home.run(*command, "--json").json  # noqa: E731
                 DocumentsChapter(page, child, run, home.folder).tell()
             PagesChapter(page, child, site).tell()
         finally:
@@ -140,6 +154,42 @@ def test_documents_and_pages_are_shown_by_a_hub_and_by_meaning_only_with_a_model
     assert {step["outcome"] for step in steps if step["name"] != f'"{MEANING}"'} == {"done"}
     (skipped,) = [step for step in steps if step["outcome"] == "skipped"]
     assert "tabane models pull" in skipped["text"]
+
+
+def test_posts_documents_and_pages_are_shown_on_a_database_of_which_nothing_is_left(
+    home: Home, postgres: PostgresServer
+) -> None:
+    settings = load_settings({}, {"TABANE_HOME": str(home.tabane)})
+    schema = TemporarySchema(
+        "postgresql://${DB_USER}@/postgres?host=${DB_HOST}",
+        settings,
+        {"DB_USER": "postgres", "DB_HOST": str(postgres.folder)},
+    )
+    page = DemoPage("en", silent=True)
+    database = DemoDatabase(page, schema)
+    assert database.create()
+    home.environment |= {VARIABLE: database.url, "TABANE_ENGINE": f"${{{VARIABLE}}}"}
+    with DemoSite() as site:
+        steps = told(home, site, site.allowed, posts_too=True, page=page)
+    assert [step for step in steps if step["outcome"] == "failed"] == []
+    (kept,) = postgres.execute(f"SELECT count(*), sum(next) FROM {schema.name}.collection")
+    assert kept[0]
+    assert {path.name for path in (home.tabane / "store").glob("*.db")} <= {"cache.db"}
+    database.drop()
+    assert page.steps[-1]["outcome"] == "done"
+    left = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'tabane_demo%'"
+    assert postgres.execute(left) == []
+    database.drop()
+    assert page.steps[-1] == steps[-1]
+
+
+def test_a_database_that_cannot_be_used_ends_the_demo_before_it_begins(tmp_path: Path) -> None:
+    done = Home(tmp_path).run("demo", "--json", "--engine", f"postgresql://me@/absent?host={tmp_path}")
+    assert done.status == 1
+    (database,) = [step for step in done.json["steps"] if step["name"] == "engine"]
+    assert database["outcome"] == "failed"
+    assert "cannot be reached" in database["text"]
+    assert done.json["failures"] == 1
 
 
 def test_a_hub_that_goes_through_the_door_has_not_kept_it_shut(home: Home) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tests.harness.chroma_server import is_installed as chroma_is_installed
 from tests.harness.home import Home
 from tests.harness.home import hub as running
 from tests.harness.milvus_server import is_installed, milvus_server
+from tests.harness.network_proxy import network_proxy
 from tests.harness.patience import LONG, wait_until
 from tests.harness.ports import reserved_port
 from tests.harness.postgres_server import PostgresServer, postgres_server
@@ -124,6 +126,27 @@ def test_a_database_that_is_away_is_named_and_the_rest_of_the_hub_works(home: Ho
         assert "secret@word" not in failed.err
         assert "cannot be reached" in home.json("status")["engine"]["error"]
         assert home.run("servers", "list").status == 0
+
+
+def test_a_database_that_is_silent_is_given_up_and_the_rest_of_the_hub_works(
+    home: Home, server: PostgresServer
+) -> None:
+    (home.folder / "note.md").write_text("# Cats\n\nThe cat sleeps.\n")
+    schema = home.environment["TABANE_ENGINE"].rpartition("schema=")[2]
+    with network_proxy(server.socket) as network, ThreadPoolExecutor() as threads:
+        address = f"postgresql://tabane:${{PG_SECRET}}@127.0.0.1:{network.port}/postgres"
+        home.environment["TABANE_ENGINE"] = f"{address}?schema={schema}&timeout=3&connect_timeout=2"
+        with running(home):
+            assert home.run("docs", "add", str(home.folder / "note.md")).status == 0
+            network.silent = True
+            searching = threads.submit(home.run, "docs", "search", "cat")
+            assert home.run("servers", "list").status == 0
+            assert home.run("tools", "list").status == 0
+            failed = searching.result()
+            assert "cannot be reached" in failed.err
+            assert "secret@word" not in failed.err
+            network.silent = False
+            assert "note.md" in str(home.json("docs", "search", "cat"))
 
 
 def test_an_index_that_is_away_is_named_and_searches_go_on(home: Home) -> None:

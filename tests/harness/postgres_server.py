@@ -51,6 +51,10 @@ class PostgresServer:
     def url(self, schema: str = "tabane", database: str = "postgres", user: str = "postgres") -> str:
         return f"postgresql://{user}@/{database}?host={self.folder}&schema={schema}"
 
+    @property
+    def socket(self) -> Path:
+        return self.folder / ".s.PGSQL.5432"
+
     def start(self, **settings: str) -> None:
         options = [part for pair in (_SETTINGS | settings).items() for part in ("-c", "=".join(pair))]
         command = [str(programs() / "postgres"), "-D", str(self._data), "-k", str(self.folder), *options]

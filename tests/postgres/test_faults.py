@@ -16,7 +16,7 @@ import pytest
 
 from tabane.errors import StoreError, StoreNewer, StoreReadOnly
 from tabane.postgres.collection import PostgresCollection
-from tabane.postgres.database import PostgresDatabase
+from tabane.postgres.database import Patience, PostgresDatabase
 from tabane.postgres.engine_url import parsed
 from tabane.postgres.store import PostgresStore
 from tabane.search.filters import EVERYTHING
@@ -30,7 +30,7 @@ ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "3"))
 
 @asynccontextmanager
 async def opened(url: str) -> AsyncIterator[PostgresCollection]:
-    database = await PostgresDatabase.open(parsed(url))
+    database = await PostgresDatabase.open(parsed(url), Patience(restart=0.2))
     store = PostgresStore(database, "test", None)
     try:
         yield await store.collection(SHAPE)

@@ -18,6 +18,9 @@ from tabane.settings.limit_rules import CallRate
 
 log = logging.getLogger(__name__)
 
+SLOW = 1.0
+"""Seconds that a call waits for tokens of the group."""
+
 IDLE = 2.0
 """Seconds after the last call of a bucket, after which its tokens are given back."""
 
@@ -115,9 +118,11 @@ class LeasedBucket:
     async def _refilled(self, ledger: TokenLedger, calls: CallRate, clock: Callable[[], float]) -> None:
         await asyncio.sleep(0)  # calls that come in the same moment are counted
         try:
-            grant = await ledger.take(self.name, calls, max(batch_of(calls), self.waiting))
-        except TabaneError as error:
-            log.warning("a limit is applied by this hub alone for now: %s", error)
+            async with asyncio.timeout(SLOW):
+                grant = await ledger.take(self.name, calls, max(batch_of(calls), self.waiting))
+        except (TabaneError, TimeoutError) as error:
+            reason = str(error) or "no answer in time"
+            log.warning("a limit is applied by this hub alone for now: %s", reason)
             self._alone_until = clock() + AWAY
         else:
             self.tokens += grant.tokens

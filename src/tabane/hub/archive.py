@@ -25,6 +25,7 @@ from tabane.posts.table import import_table, import_title, posts_table
 from tabane.search.models import Models
 from tabane.search.source import OnDemandSource
 from tabane.settings import Settings
+from tabane.settings.files import private_folder
 from tabane.text.time_zones import zone_of
 from tabane.wire import json
 
@@ -135,9 +136,13 @@ class PostArchive:
                 report_path=params.report,
                 lang=lang,
             )
-            await asyncio.to_thread(self._taken.write_bytes, mark)
+            await asyncio.to_thread(self._note_taken, mark)
             self._embedding.wake(SHAPE.name)
             return report.plain(lang)
+
+    def _note_taken(self, mark: bytes) -> None:
+        private_folder(self._taken.parent, parents=False)  # with a database, nothing else has made it
+        self._taken.write_bytes(mark)
 
     def _was_taken(self, mark: bytes) -> bool:
         try:

@@ -33,8 +33,11 @@ class ChangeProbe:
         try:
             try:
                 return states.last_change(self._connected())
-            except psycopg.OperationalError:  # the connection may have ended since the last question
+            except psycopg.OperationalError as error:
                 self._disconnect()
+                if not failures.is_lost(error):
+                    raise
+                # The connection has ended since the last question.
                 return states.last_change(self._connected())
         except Exception as error:
             self._disconnect()

@@ -13,6 +13,7 @@ import psycopg
 from psycopg import sql
 
 from tabane.engines.collection_copying import CollectionContents, CopyProgress, IndexedRecords
+from tabane.postgres.bounded_connection import unlimited
 from tabane.postgres.change_feed import with_vectors
 from tabane.postgres.collection_state import CollectionRow
 from tabane.postgres.collection_tables import CollectionTables
@@ -133,13 +134,17 @@ class PostgresTarget:
         return lexical.records
 
     def _complete(self, connection: psycopg.Connection) -> None:
+        with unlimited(connection):
+            self._index_records(connection)
+        update = "UPDATE copying SET complete = true WHERE collection = %s"
+        connection.execute(update, (self._number,))
+
+    def _index_records(self, connection: psycopg.Connection) -> None:
         connection.execute(_PATIENTLY)
         self._tables.records.create_indexes(connection)
         state = self._tables.states.read(connection)
         for table in (self._tables.records.table, *self._tables.postings.tables, *self._vectors(state)):
             connection.execute(sql.SQL("ANALYZE {}").format(table))
-        update = "UPDATE copying SET complete = true WHERE collection = %s"
-        connection.execute(update, (self._number,))
 
     def _vectors(self, state: CollectionRow) -> list[sql.Identifier]:
         return [self._tables.writer.vectors(each).table for each in state.spaces]

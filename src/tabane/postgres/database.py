@@ -1,7 +1,8 @@
 """A database that several stores share: its connections, and reads in transactions of one moment.
 
-Everything blocks inside threads of its own. Each wait is bounded: connecting, waiting for a connection, for a
-lock, and for a statement. A read is repeated once if the connection was lost or a table changed.
+Everything blocks inside threads of its own. Each wait is bounded: connecting, waiting for a thread, for a
+lock, for a statement, and for a server that is silent. A read is repeated if its connection was lost or a
+table changed, and not if the server was silent.
 """
 
 from __future__ import annotations
@@ -10,30 +11,42 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import IsolationLevel
+from psycopg import sql
 from psycopg.adapt import Dumper
 from psycopg.pq import Format
-from psycopg_pool import ConnectionPool, PoolTimeout
 
 from tabane.postgres import failures
+from tabane.postgres.bounded_connection import AnswerLimit, BoundedConnection
 from tabane.postgres.copy_format import vector
 from tabane.postgres.engine_url import EngineUrl
 from tabane.postgres.migrations import ServerVersions, find_tables, prepared
+from tabane.postgres.spare_connections import SpareConnections
 
 T = TypeVar("T")
 
 READERS = 6  # connections and threads that read
 _CONNECT = 10  # seconds until a server must answer
-_WAIT = 15.0  # seconds for a free connection
+_WAIT = 15.0  # seconds until a read must have begun
+_SILENCE = 1.25  # times the limit of a statement, which the server should have ended
 _OPTIONS = (
-    "-c statement_timeout=120s -c lock_timeout=60s -c idle_in_transaction_session_timeout=120s "
+    "-c statement_timeout={statement}ms -c lock_timeout={lock}ms -c idle_in_transaction_session_timeout=120s "
     # A statement is planned for its values: how many records match decides which index is used.
     "-c plan_cache_mode=force_custom_plan -c synchronous_commit=on -c jit=off -c timezone=UTC"
 )
 _ATTEMPTS = 3  # the first one, one after a lost connection, one after the new one was lost as well
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds that a server gets: ``restart`` from the first failure until reads and writes fail at once, and
+    ``ending`` of silence while a hub stops."""
+
+    restart: float = 5.0
+    ending: float = 10.0
 
 
 class WireVector:
@@ -56,90 +69,102 @@ class VectorDumper(Dumper):
 class PostgresDatabase:
     """The connections to one schema of one database. Made by :meth:`open`; closed by who opened it."""
 
-    def __init__(self, url: EngineUrl, versions: ServerVersions) -> None:
+    def __init__(self, url: EngineUrl, versions: ServerVersions, patience: Patience) -> None:
         self.place = url.place
         self.schema = url.schema
         self.versions = versions
-        self._url = url
+        self._url, self._patience = url, patience
         self._open = True
-        self._pool = ConnectionPool(
-            "",
-            connection_class=psycopg.Connection,
-            kwargs=_parameters(url),
-            min_size=0,
-            max_size=READERS,
-            timeout=_WAIT,
-            max_idle=300,
-            max_waiting=1000,
-            reconnect_timeout=_WAIT,
-            configure=self._configure,
-            open=True,
-        )
+        self._limit = AnswerLimit(url.timeout * _SILENCE)
+        self._spares = SpareConnections(self.connect, patience.restart)
         self._threads = ThreadPoolExecutor(READERS, "postgres-reader")
 
     @classmethod
-    async def open(cls, url: EngineUrl) -> PostgresDatabase:
+    async def open(cls, url: EngineUrl, patience: Patience | None = None) -> PostgresDatabase:
         """Connect, and bring the schema to the current version. Raises StoreError."""
-        return await asyncio.to_thread(cls._opened, url)
+        return await asyncio.to_thread(cls._opened, url, patience or Patience())
 
     @classmethod
-    def _opened(cls, url: EngineUrl) -> PostgresDatabase:
-        with _reported(url.place), psycopg.connect(**_parameters(url), autocommit=True) as connection:
+    def _opened(cls, url: EngineUrl, patience: Patience) -> PostgresDatabase:
+        with _reported(url.place), _connected(url, AnswerLimit(url.timeout * _SILENCE)) as connection:
             versions = prepared(connection, url.schema, url.place)
-        return cls(url, versions)
+        return cls(url, versions, patience)
 
-    def connect(self) -> psycopg.Connection:
+    def connect(self) -> BoundedConnection:
         """Return a connection for a writer. Raises psycopg's errors."""
-        connection = psycopg.connect(**_parameters(self._url), autocommit=True)
+        connection = _connected(self._url, self._limit)
         self._prepare(connection)
         connection.autocommit = False
         return connection
+
+    def reconnect(self) -> BoundedConnection:
+        """Return a connection for a writer. If the server restarts, wait for it. Raises psycopg's errors."""
+        return self._spares.connect()
 
     async def read(self, work: Callable[[psycopg.Connection], T]) -> T:
         """Run work in a thread, in a transaction that sees one moment. Raises StoreError."""
         if not self._open:
             raise failures.closed(self.place)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, work)
+        job = self._threads.submit(self._read, work)
+        answer = asyncio.wrap_future(job)
+        try:
+            done, _ = await asyncio.wait((answer,), timeout=_WAIT)
+        except asyncio.CancelledError:
+            answer.cancel()
+            raise
+        if not done and job.cancel():  # all threads are in use, and it has not begun
+            raise failures.busy(self.place)
+        return await answer
 
     def _read(self, work: Callable[[psycopg.Connection], T]) -> T:
         with _reported(self.place):
             for attempt in range(1, _ATTEMPTS + 1):
+                connection = self._spares.take()
                 try:
-                    return self._once(work)
+                    return self._once(connection, work)
                 except psycopg.Error as error:
+                    if connection.closed:
+                        self._spares.clear()
                     if attempt == _ATTEMPTS or not (failures.is_lost(error) or failures.is_changed(error)):
                         raise
-                    self._pool.check()
             raise AssertionError
 
-    def _once(self, work: Callable[[psycopg.Connection], T]) -> T:
+    def _once(self, connection: BoundedConnection, work: Callable[[psycopg.Connection], T]) -> T:
         try:
-            with self._pool.connection() as connection:
-                return work(connection)
-        except PoolTimeout:
-            self.connect().close()  # its error says what is wrong; if there is none, all are in use
+            found = work(connection)
+            connection.commit()
+        except BaseException:
+            with contextlib.suppress(psycopg.Error):
+                connection.rollback()
             raise
-
-    def _configure(self, connection: psycopg.Connection) -> None:
-        connection.autocommit = True
-        self._prepare(connection)
-        connection.autocommit = False
-        connection.isolation_level = IsolationLevel.REPEATABLE_READ
-        connection.read_only = True
+        finally:
+            self._spares.put_back(connection)
+        return found
 
     def _prepare(self, connection: psycopg.Connection) -> None:
         find_tables(connection, self.schema, self.versions)
         connection.adapters.register_dumper(WireVector, VectorDumper)
 
+    def hurry(self) -> None:
+        """Give a silent server up within seconds from now on, because the hub stops."""
+        self._limit.seconds = min(self._limit.seconds, self._patience.ending)
+
     async def close(self) -> None:
         """Close all connections. A second call does nothing."""
         if self._open:
             self._open = False
+            self.hurry()
             await asyncio.to_thread(self._close)
 
     def _close(self) -> None:
         self._threads.shutdown(wait=True)
-        self._pool.close()
+        self._spares.clear()
+
+
+def drop_schema(url: EngineUrl) -> None:
+    """Delete the schema of a URL with all that is in it. Raises StoreError."""
+    with _reported(url.place), _connected(url, AnswerLimit(url.timeout * _SILENCE)) as connection:
+        connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(url.schema)))
 
 
 @contextlib.contextmanager
@@ -154,6 +179,13 @@ def _reported(place: str) -> Iterator[None]:
         raise known from error
 
 
+def _connected(url: EngineUrl, limit: AnswerLimit) -> BoundedConnection:
+    """Return a new connection in autocommit."""
+    connection = BoundedConnection.connect(**_parameters(url), autocommit=True)
+    connection.limit = limit
+    return connection
+
+
 def _parameters(url: EngineUrl) -> dict[str, Any]:
     """Return the parameters of a connection. What the URL says itself remains."""
     given = psycopg.conninfo.conninfo_to_dict(url.conninfo)
@@ -165,4 +197,5 @@ def _parameters(url: EngineUrl) -> dict[str, Any]:
         "keepalives_count": 3,
         "tcp_user_timeout": 60_000,
     }
-    return {**ours, **given, "options": f"{_OPTIONS} {given.get('options') or ''}".strip()}
+    options = _OPTIONS.format(statement=round(url.timeout * 1000), lock=round(url.timeout * 500))
+    return {**ours, **given, "options": f"{options} {given.get('options') or ''}".strip()}

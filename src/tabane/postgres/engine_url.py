@@ -1,7 +1,9 @@
 """The URL of a database: ``postgresql://user:password@host:port/database?schema=tabane``; pure.
 
-``schema`` is Tabane's own parameter: the schema that holds its tables. All others are those of libpq
-(https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING-URIS).
+``schema`` and ``timeout`` are Tabane's own parameters: the schema that holds its tables, and the limit of a
+statement in seconds. All others are those of libpq
+(https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING-URIS). Several servers can be
+named: ``host1:port1,host2:port2``.
 """
 
 from __future__ import annotations
@@ -18,6 +20,10 @@ SCHEMA = "tabane"
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 
 
+TIMEOUT = 120.0
+_LONGEST = 86_400.0
+
+
 @dataclass(frozen=True, slots=True)
 class EngineUrl:
     """A checked URL. ``conninfo`` is for libpq and holds the password; ``place`` is what may be shown."""
@@ -25,6 +31,7 @@ class EngineUrl:
     conninfo: str = field(repr=False)
     place: str
     schema: str = SCHEMA
+    timeout: float = TIMEOUT
 
 
 def parsed(url: str) -> EngineUrl:
@@ -32,27 +39,48 @@ def parsed(url: str) -> EngineUrl:
     try:
         parts = urlsplit(url)
         query = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
-        host, port = parts.hostname or "", parts.port
+        servers = _servers(parts.netloc)
     except ValueError:
         raise _unreadable() from None
     if parts.scheme not in SCHEMES or parts.fragment:
         raise _unreadable()
-    schemas = [value for name, value in query if name == "schema"]
-    rest = [(name, value) for name, value in query if name != "schema"]
-    schema = schemas[-1] if schemas else SCHEMA
+    ours = {name: value for name, value in query if name in ("schema", "timeout")}
+    rest = [(name, value) for name, value in query if name not in ours]
+    schema = ours.get("schema", SCHEMA)
     if not _NAME.fullmatch(schema):
         raise ConfigurationError(
             say("schema in the setting engine must consist of a-z, 0-9 and _: {name}", name=schema)
         )
     conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(rest, quote_via=quote), ""))
-    return EngineUrl(conninfo, _place(host, port, parts.path, dict(rest), schema), schema)
+    place = _place(servers, parts.path, dict(rest), schema)
+    return EngineUrl(conninfo, place, schema, _timeout(ours.get("timeout")))
 
 
-def _place(host: str, port: int | None, path: str, query: dict[str, str], schema: str) -> str:
-    shown = unquote(host) or query.get("host", "localhost")
-    if ":" in shown:
-        shown = f"[{shown}]"
-    shown += f":{port}" if port else f":{query['port']}" if "port" in query else ""
+def _servers(netloc: str) -> str:
+    """Return the servers without user and password. Raises ValueError."""
+    shown = []
+    for server in netloc.rpartition("@")[2].split(","):
+        parts = urlsplit(f"//{server}")
+        host, port = unquote(parts.hostname or ""), parts.port
+        shown.append((f"[{host}]" if ":" in host else host) + (f":{port}" if port else ""))
+    return ",".join(shown)
+
+
+def _timeout(given: str | None) -> float:
+    try:
+        seconds = TIMEOUT if given is None else float(given)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= _LONGEST:
+        message = say("timeout in the setting engine must be a number of seconds: {given}", given=given)
+        raise ConfigurationError(message)
+    return seconds
+
+
+def _place(servers: str, path: str, query: dict[str, str], schema: str) -> str:
+    shown = servers or query.get("host", "localhost")
+    if not servers and "port" in query:
+        shown += f":{query['port']}"
     database = unquote(path.lstrip("/")) or query.get("dbname", "")
     return f"postgresql://{shown}/{database}" + ("" if schema == SCHEMA else f"?schema={schema}")
 

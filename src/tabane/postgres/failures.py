@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import psycopg
 from psycopg import errors
-from psycopg_pool import PoolTimeout, TooManyRequests
 
 from tabane.errors import (
     StoreBusy,
@@ -19,6 +18,7 @@ from tabane.errors import (
     StoreReadOnly,
 )
 from tabane.messages import Message, say
+from tabane.postgres.bounded_connection import SilentServer
 
 _GONE = (
     "57P01",
@@ -31,6 +31,13 @@ _LOGIN = ("28000", "28P01")
 _BUSY = ("57014", "55P03", "53300", "53200", "40P01", "40001", "53000")
 _LOGIN_WORDS = ("authentication failed", "no password supplied", "no pg_hba.conf entry", "role ")
 _TLS_WORDS = ("ssl", "certificate", "tls")
+_CUT_WORDS = (
+    "closed unexpectedly",
+    "syscall error",
+    "connection has been closed",
+)  # of an encrypted one, too
+_FULL_WORDS = ("too many", "remaining connection slots")
+_OTHER_WORDS = (*_FULL_WORDS, "does not exist", "invalid", "could not translate", "failed to resolve")
 
 
 class LostCommit(Exception):
@@ -39,8 +46,6 @@ class LostCommit(Exception):
 
 def store_error(error: BaseException, place: str) -> BaseException:
     """Return the error for the caller: a :class:`StoreError` if it comes from the database."""
-    if isinstance(error, PoolTimeout | TooManyRequests):
-        return busy(place)
     if isinstance(error, LostCommit):
         return _uncertain(place)
     if not isinstance(error, psycopg.Error):
@@ -49,10 +54,19 @@ def store_error(error: BaseException, place: str) -> BaseException:
 
 
 def is_lost(error: BaseException) -> bool:
-    """Return whether the connection or the server is gone, so that another connection may work."""
-    if not isinstance(error, psycopg.OperationalError):
+    """Return whether the connection or the server is gone, so that another connection may work.
+
+    A server that is silent is not gone: whoever waited for it has waited long enough.
+    """
+    if not isinstance(error, psycopg.OperationalError) or isinstance(error, SilentServer):
         return False
     return error.sqlstate is None or error.sqlstate in _GONE or error.sqlstate.startswith("08")
+
+
+def is_away(error: psycopg.OperationalError) -> bool:
+    """Return whether no connection was made because the server does not run, or has just been started."""
+    words = _detail(error).lower()
+    return is_lost(error) and not (_is_tls(words) or _has(words, *_LOGIN_WORDS, *_OTHER_WORDS))
 
 
 def is_changed(error: BaseException) -> bool:
@@ -95,13 +109,15 @@ def _by_code(error: psycopg.Error, place: str) -> StoreError:
 def _by_words(error: psycopg.Error, place: str) -> StoreError:
     detail = _detail(error)
     words = detail.lower()
-    if any(word in words for word in _LOGIN_WORDS):
+    if _has(words, *_FULL_WORDS):
+        return busy(place)
+    if _has(words, *_LOGIN_WORDS):
         return refused_login(place, detail)
     if "database" in words and "does not exist" in words:
         return StoreError(
             say("{place}: there is no such database. Create it, or correct the setting engine", place=place)
         )
-    if any(word in words for word in _TLS_WORDS):
+    if _is_tls(words):
         message = say(
             "no encrypted connection to {place} ({detail}). Check sslmode and sslrootcert in the setting "
             "engine",
@@ -109,9 +125,16 @@ def _by_words(error: psycopg.Error, place: str) -> StoreError:
             detail=detail,
         )
         return StoreError(message)
-    if "too many" in words or "remaining connection slots" in words:
-        return busy(place)
     return unreachable(place, detail)
+
+
+def _has(words: str, *looked_for: str) -> bool:
+    return any(each in words for each in looked_for)
+
+
+def _is_tls(words: str) -> bool:
+    """Return whether the encryption failed, not the connection below it."""
+    return _has(words, *_TLS_WORDS) and not _has(words, *_CUT_WORDS)
 
 
 def _detail(error: psycopg.Error) -> str:

@@ -32,6 +32,7 @@ _PATIENTLY = (
 _ALONE = "SELECT set_config('max_parallel_maintenance_workers', '0', false)"
 _REST, _LONGEST_REST = 1.0, 300.0  # seconds after a failure, doubled with each
 _MOST_FAILURES = 10  # that are counted
+_CANCELING = 5.0  # seconds until the server must have taken a request to cancel
 _CANCELED = 0.2  # seconds between two attempts to cancel
 
 
@@ -92,7 +93,7 @@ class ApproximateIndexBuilder:
         connection = self._connection
         if connection is not None:
             with contextlib.suppress(psycopg.Error):
-                connection.cancel()
+                connection.cancel_safe(timeout=_CANCELING)
 
     def _attempt(self, index: ApproximateIndex, vectors: int) -> None:
         ready = failed = False
@@ -124,6 +125,7 @@ class ApproximateIndexBuilder:
             connection.autocommit = True
             if index.state(connection) is IndexState.READY:
                 return True
+            connection.limit = None
             connection.execute(_PATIENTLY)
             found = connection.execute(_LOCK, (_LOCKED,)).fetchone()
             if not found or not found[0]:

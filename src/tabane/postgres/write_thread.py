@@ -20,7 +20,9 @@ import psycopg
 from psycopg import errors
 
 from tabane.engines.input_checks import ALONE, MOST_ROWS
+from tabane.errors import StoreReadOnly
 from tabane.postgres import failures
+from tabane.postgres.bounded_connection import SilentServer
 from tabane.postgres.database import PostgresDatabase
 from tabane.postgres.failures import LostCommit
 
@@ -76,6 +78,7 @@ class CommitThread:
 
     def close(self) -> None:
         """Finish waiting jobs, then end the thread and its connection."""
+        self._database.hurry()
         with self._gate:
             if self._open:
                 self._open = False
@@ -112,23 +115,31 @@ class CommitThread:
         except BaseException as error:
             self._disconnect()
             lost = failures.store_error(error, self._database.place)
+        if any(isinstance(job.error, StoreReadOnly) for job in group):
+            self._disconnect()  # another primary may have taken over
         for job in group:
             self._answer(job, job.error or lost)
 
     def _transact(self, group: list[CommitJob]) -> None:
         """Commit the jobs; once more if the connection is lost, and their commit was not made."""
+        if not self._committed(group, last=False):
+            self._committed(group, last=True)
+
+    def _committed(self, group: list[CommitJob], *, last: bool) -> bool:
+        """Return False if the connection was lost, and nothing was written. Raises psycopg's errors."""
         transaction = None
         try:
-            transaction = self._run(self._connected(), group)
-            self._connected().commit()
+            connection = self._connected()
+            transaction = self._run(connection, group)
+            connection.commit()
         except psycopg.Error as error:
-            if not (failures.is_lost(error) or isinstance(error, errors.DeadlockDetected)):
-                raise
             self._disconnect()
-            if transaction is not None and self._was_committed(transaction):
-                return
-            self._run(self._connected(), group)
-            self._connected().commit()
+            if transaction is not None and _is_cut(error) and self._was_committed(transaction):
+                return True
+            if last or not (failures.is_lost(error) or isinstance(error, errors.DeadlockDetected)):
+                raise
+            return False
+        return True
 
     def _run(self, connection: psycopg.Connection, group: list[CommitJob]) -> str | None:
         """Run the jobs in one transaction. Return its number; None if it wrote nothing."""
@@ -144,7 +155,7 @@ class CommitThread:
                     with connection.transaction():
                         job.result = job.work(connection)
             except Exception as error:
-                if failures.is_lost(error) or isinstance(error, errors.DeadlockDetected):
+                if _is_cut(error) or isinstance(error, errors.DeadlockDetected):
                     raise
                 job.error = failures.store_error(error, self._database.place)
                 if alone:
@@ -179,7 +190,7 @@ class CommitThread:
 
     def _connected(self) -> psycopg.Connection:
         if self._connection is None or self._connection.closed:
-            self._connection = self._database.connect()
+            self._connection = self._database.reconnect()
         return self._connection
 
     def _disconnect(self) -> None:
@@ -198,3 +209,8 @@ class CommitThread:
             job.answer.set_result(job.result)
         else:
             job.answer.set_exception(error)
+
+
+def _is_cut(error: BaseException) -> bool:
+    """Return whether the connection cannot be used any more, so that it does not tell what was committed."""
+    return failures.is_lost(error) or isinstance(error, SilentServer)

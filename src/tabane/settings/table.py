@@ -77,8 +77,9 @@ class Settings:
             "PostgreSQL database with pgvector: postgresql://user:${PGPASSWORD}@host/database; needs "
             "tabane[postgres]. The password is written as a variable, whose value is looked up in "
             "secrets.env, the keyring and the environment, or it is in PostgreSQL's own password file. "
-            "Parameters of libpq can be appended, such as sslmode, and schema (default: tabane). A change "
-            "takes effect after tabane restart."
+            "Parameters of libpq can be appended, such as sslmode, and two of Tabane: schema (default: "
+            "tabane) and timeout, the seconds of a statement (default: 120). A change takes effect after "
+            "tabane restart."
         ),
     )
     vector_index_from: int = option.whole(

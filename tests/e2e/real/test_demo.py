@@ -14,6 +14,7 @@ import pytest
 
 from tests.conftest import absent
 from tests.harness.patience import wait_until
+from tests.harness.postgres_server import PostgresServer
 
 LONG = 400
 pytestmark = pytest.mark.timeout(LONG)
@@ -97,15 +98,19 @@ def test_the_demo_shows_the_main_job_on_servers_of_both_registries(tmp_path: Pat
     nothing_runs(tmp_path)
 
 
-def test_without_node_the_demo_names_it_and_shows_the_rest(tmp_path: Path) -> None:
+def test_without_node_the_demo_names_it_and_shows_the_rest_also_on_a_database(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    done = run_demo(temporary, path_without_node(tmp_path))
+    address = f"postgresql://postgres@/postgres?host={postgres.folder}"
+    done = run_demo(temporary, path_without_node(tmp_path), "--engine", address)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("Node.js with npx is not on this machine") == 3
     steps = done_steps(done.stdout)
-    assert [step for step in PYPI_STEPS if step not in steps] == []
+    assert [step for step in (*PYPI_STEPS, "engine", "DROP SCHEMA") if step not in steps] == []
     assert [step for step in NPM_STEPS if step in steps] == []
+    assert postgres.execute("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'tabane_demo%'") == []
 
 
 def test_a_demo_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:

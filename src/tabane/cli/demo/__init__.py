@@ -22,6 +22,7 @@ from tabane import __version__
 from tabane.bench.assistant import Assistant, NoAnswer
 from tabane.bench.marked_processes import MARK, kill, marked, wait_until_gone
 from tabane.cli.demo.archive_steps import DocumentsChapter, PostsChapter
+from tabane.cli.demo.database_steps import VARIABLE, DemoDatabase
 from tabane.cli.demo.page_steps import DemoSite, PagesChapter
 from tabane.cli.demo.sample_servers import (
     SampleServer,
@@ -49,29 +50,51 @@ STOPPING = 20.0
         "temporary home; search, read a schema and call tools as an assistant would; check "
         "each step; and stop all processes. The first run downloads the servers."
     ),
-    epilog=examples("tabane demo", "tabane demo --keep"),
+    epilog=examples(
+        "tabane demo",
+        "tabane demo --keep",
+        "tabane demo --engine 'postgresql://me@/test?host=/run/postgresql'",
+    ),
 )
 @option("--keep", is_flag=True, help=say("Keep the folder with the servers file and the data."))
+@option(
+    "--engine",
+    metavar="URL",
+    help=say(
+        "Keep posts, documents and pages in this PostgreSQL database instead of files: in a schema of its "
+        "own, which is deleted afterwards. The URL is as in the setting engine."
+    ),
+)
 @json_option
 @click.pass_obj
-def demo(terminal: Terminal, keep: bool) -> None:
+def demo(terminal: Terminal, keep: bool, engine: str | None) -> None:
     page = DemoPage(lang(), silent=terminal.json)
+    database = _database(page, engine) if engine else None
     with _interruptible():
-        Demo(page, keep).run()
+        Demo(page, keep, database).run()
     if terminal.json:
         terminal.print_json({"steps": page.steps, "failures": page.failures})
     sys.exit(FAILED if page.failures else DONE)
 
 
+def _database(page: DemoPage, engine: str) -> DemoDatabase:
+    """Return the database, with the password from the user's own settings. Raises ConfigurationError."""
+    from tabane.hub.temporary_schema import TemporarySchema
+    from tabane.settings import load_settings
+
+    return DemoDatabase(page, TemporarySchema(engine, load_settings({}, os.environ), os.environ))
+
+
 class Demo:
     """A run of the demo: its folder, its environment, and the mark of its processes."""
 
-    def __init__(self, page: DemoPage, keep: bool) -> None:
+    def __init__(self, page: DemoPage, keep: bool, database: DemoDatabase | None = None) -> None:
         self._page = page
         self._keep = keep
+        self._database = database
         self._folder = Path(tempfile.mkdtemp(prefix="tabane-demo-"))
         self._mark = self._folder.name
-        self._environ = _environment(self._folder, self._mark)
+        self._environ = dict(_environment(self._folder, self._mark))
         self._assistants: list[Assistant] = []
         self._closed = False
 
@@ -87,6 +110,10 @@ class Demo:
             self._clean_up()
 
     def _tell(self) -> None:
+        if self._database is not None:
+            if not self._database.create():
+                return
+            self._environ[VARIABLE] = self._database.url
         samples = self._fetched()
         if not samples:
             self._page.failed("PyPI, npm", say("No server could be started, so there is nothing to show."))
@@ -123,6 +150,8 @@ class Demo:
         settings = Path(self._environ["TABANE_CONFIG"])
         # The demo's assistant reads documents and pages in turns, and nobody is there to approve a call.
         text = f'reader_allow = ["{site.allowed}"]\nflow_policy = "off"\n'
+        if self._database is not None:
+            text += f'engine = "${{{VARIABLE}}}"\n'
         settings.write_text(text, encoding="utf-8")
 
     def _connect(self, servers: list[str], site: DemoSite) -> None:
@@ -161,6 +190,14 @@ class Demo:
         else:
             text = say("{count} {count:process|processes} ran, none is left", count=len(running))
             self._page.done("tabane stop", text, time.monotonic() - began)
+        self._leave_database()
+
+    def _leave_database(self) -> None:
+        """Delete the data in the database, unless it is to be kept. No hub uses it any more."""
+        if self._database is not None and self._keep:
+            self._database.keep()
+        elif self._database is not None:
+            self._database.drop()
 
     def _stop_hub(self) -> str:
         """Return the error of `tabane stop`, or an empty text."""
@@ -236,6 +273,7 @@ class Demo:
         if marked(self._mark):
             self._stop_hub()
             kill(wait_until_gone(self._mark, STOPPING))
+        self._leave_database()
         if not self._keep:
             shutil.rmtree(self._folder, ignore_errors=True)
 
