@@ -39,6 +39,7 @@ ORDER = (
         "postgres",
         "migration",
         "approximate",
+        "growth",
         "milvus",
         "hubs",
         "embedding",

@@ -1,0 +1,89 @@
+"""How a collection grows: ``python -m benchmarks.growth [--sizes 10000 100000 1000000] [--write]``.
+
+Time, memory, disk and ingest of the embedded engine and of PostgreSQL. ``--engines`` leaves one out.
+A PostgreSQL server of its own is started for each size, with fsync.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+from benchmarks.growth.page import ENGINES, Growth, growth_page
+from benchmarks.report import publish
+from benchmarks.search.engine_runs import ROOT
+from benchmarks.search.sizes import sizes
+from tests.harness.postgres_server import PostgresServer, postgres_server
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--engines", nargs="+", default=list(ENGINES), choices=list(ENGINES))
+    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
+    options = parser.parse_args(arguments)
+    ways = {"files": on_files, "postgresql": on_server}
+    found = [ways[engine](size) for engine in options.engines for size in options.sizes]
+    publish("growth", growth_page(found), write=options.write)
+
+
+def on_files(size: int) -> Growth:
+    """Measure the embedded engine."""
+    with tempfile.TemporaryDirectory(prefix="tabane-growth-") as folder:
+        ingested, built = _filled("files", folder, size)
+        disk = sum(sizes(Path(folder)).values())
+        return Growth("files", size, ingested, disk, _step("ask", "files", folder, size), built)
+
+
+def on_server(size: int) -> Growth:
+    """Measure PostgreSQL."""
+    with postgres_server() as server:
+        server.stop()
+        server.start(
+            fsync="on",
+            full_page_writes="on",
+            shared_buffers="2GB",
+            maintenance_work_mem="2GB",
+            max_wal_size="8GB",
+        )
+        ingested, built = _filled("postgresql", server.url(), size)
+        server.execute("VACUUM ANALYZE")
+        asked = _step("ask", "postgresql", server.url(), size)
+        return Growth("postgresql", size, ingested, _disk(server), asked, built, _memory())
+
+
+def _filled(engine: str, target: str, size: int) -> tuple[float, float]:
+    """Return the records a second, and the seconds from the last record until the step has ended."""
+    began = time.perf_counter()
+    found = _step("fill", engine, target, size)
+    return float(found["ingested"]), time.perf_counter() - began - float(found["lasted"])
+
+
+def _step(step: str, engine: str, target: str, size: int) -> dict[str, Any]:
+    print(f"growth: {time.strftime('%H:%M:%S')} {engine} {size:,} {step}", file=sys.stderr)
+    command = [sys.executable, "-m", "benchmarks.growth.measuring", step, engine, target, str(size)]
+    ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    found: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    print(f"growth: {found}", file=sys.stderr)
+    return found
+
+
+def _disk(server: PostgresServer) -> float:
+    return float(str(server.execute("SELECT pg_database_size(current_database())")[0][0]))
+
+
+def _memory() -> float:
+    """Return the memory of the server's processes in MB; what they share is counted once."""
+    several = psutil.Process().children(recursive=True)
+    return float(sum(each.memory_full_info().pss for each in several if each.name() == "postgres")) / 1e6
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

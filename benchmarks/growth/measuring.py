@@ -1,0 +1,145 @@
+"""One step of one engine, in a process of its own.
+
+    python -m benchmarks.growth.measuring STEP ENGINE TARGET SIZE
+
+``fill`` stores all records, and waits until the indexes have them. ``ask`` opens what was filled, and asks.
+The figures are printed as JSON. TARGET is a folder for ``files``, and a URL for ``postgresql``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import statistics
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+from benchmarks.growth.corpus import SHAPE, TOGETHER, Corpus
+from benchmarks.report import quantile
+from benchmarks.search.engine_runs import memory
+from tests.harness.patience import until
+
+from tabane.postgres.database import PostgresDatabase
+from tabane.postgres.engine_url import parsed
+from tabane.postgres.store import PostgresStore
+from tabane.search.engine import Collection, LexicalQuery, VectorQuery
+from tabane.search.filters import EVERYTHING, Filter, Range
+from tabane.search.records import Record
+from tabane.store.lexical.lexical_index import open_lexical
+from tabane.store.store import Store
+
+_TIMES = 100  # queries of a kind
+_WARM = 5  # queries of a kind before them
+_INDEXED_FROM = 50_000  # the default of vector_index_from
+_POLLED, _LONGEST = 0.5, 7200.0  # seconds
+
+
+async def main(step: str, engine: str, target: str, size: int) -> None:
+    corpus = Corpus(size)
+    opened = on_files(target) if engine == "files" else on_server(target)
+    async with opened as collection:
+        found = await (filled if step == "fill" else asked)(collection, corpus)
+    print(json.dumps(found))
+
+
+@contextlib.asynccontextmanager
+async def on_files(folder: str) -> AsyncIterator[Collection]:
+    """The embedded engine. It is closed once its indexes are complete."""
+    store = await Store.open(folder, "growth", lexical=open_lexical)
+    try:
+        collection = await store.collection(SHAPE)
+        yield collection
+        await collection.settle()
+    finally:
+        await store.close()
+
+
+@contextlib.asynccontextmanager
+async def on_server(url: str) -> AsyncIterator[Collection]:
+    """PostgreSQL with pgvector. It is left once a large collection has its approximate index."""
+    address = parsed(url)
+    database = await PostgresDatabase.open(address)
+    store = PostgresStore(database, "growth", None, _INDEXED_FROM)
+    try:
+        collection = await store.collection(SHAPE)
+        yield collection
+        if await collection.count(EVERYTHING) >= _INDEXED_FROM:
+            await _indexed(database, address.schema)
+    finally:
+        await store.close()
+        await database.close()
+
+
+async def _indexed(database: PostgresDatabase, schema: str) -> None:
+    """Wait until the approximate index is there."""
+    query = f"SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('{schema}.near_vector_1_1')"
+
+    async def there() -> bool:
+        await asyncio.sleep(_POLLED)
+        return await database.read(lambda connection: connection.execute(query).fetchone()) == (True,)
+
+    await until(there, "the approximate index", _LONGEST)
+
+
+async def filled(collection: Collection, corpus: Corpus) -> dict[str, float]:
+    """Store all records. The rate is that of the upserts: making the records is left out."""
+    first, spent = time.perf_counter(), 0.0
+    for part in corpus.parts():
+        began = time.perf_counter()
+        await collection.upsert(part)
+        spent += time.perf_counter() - began
+    return {"ingested": corpus.size / spent, "lasted": time.perf_counter() - first}
+
+
+async def asked(collection: Collection, corpus: Corpus) -> dict[str, object]:
+    """Return the median and 95th percentile of each kind, in milliseconds, and the memory afterwards."""
+    entries = corpus.entries(2 * TOGETHER)
+    vectors = corpus.questions(_TIMES + _WARM)
+    since, until = corpus.generator.days(0.1)
+    kinds: dict[str, list[Callable[[], Awaitable[object]]]] = {
+        "nearest": [_near(collection, each, EVERYTHING) for each in vectors],
+        "nearest tenth": [_near(collection, each, Range("at", since, until)) for each in vectors],
+        "get": [_got(collection, each.key) for each in entries[: _TIMES + _WARM]],
+        "write": [_written(collection, number) for number in range(_TIMES + _WARM)],
+    }
+    for language in ("ja", "en"):
+        words = corpus.generator.queries(entries, language, _TIMES + _WARM)
+        kinds[f"words {language}"] = [_searched(collection, " ".join(each.words)) for each in words]
+    times = {kind: await _timed(calls) for kind, calls in kinds.items()}
+    return {
+        "median": {kind: statistics.median(each) for kind, each in times.items()},
+        "p95": {kind: quantile(each, 0.95) for kind, each in times.items()},
+        "memory": memory(),
+    }
+
+
+def _near(collection: Collection, vector: bytes, where: Filter) -> Callable[[], Awaitable[object]]:
+    return lambda: collection.nearest(VectorQuery({"text": vector}), where, 10)
+
+
+def _searched(collection: Collection, words: str) -> Callable[[], Awaitable[object]]:
+    return lambda: collection.search(LexicalQuery(words), EVERYTHING, 10)
+
+
+def _got(collection: Collection, key: str) -> Callable[[], Awaitable[object]]:
+    return lambda: collection.get([key])
+
+
+def _written(collection: Collection, number: int) -> Callable[[], Awaitable[object]]:
+    record = Record(key=f"new{number}", texts={"text": "one more record 東京"}, payload=b"{}")
+    return lambda: collection.upsert([record])
+
+
+async def _timed(calls: Sequence[Callable[[], Awaitable[object]]]) -> list[float]:
+    found = []
+    for call in calls:
+        began = time.perf_counter()
+        await call()
+        found.append((time.perf_counter() - began) * 1000)
+    return found[_WARM:]
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:4], int(sys.argv[4])))
