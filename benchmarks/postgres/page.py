@@ -67,7 +67,11 @@ def migration_page(several: Sequence[Measured]) -> list[str]:
         *_migrations(several),
         goals(
             Goal(
-                f"{each.size:,} records copied to PostgreSQL with vectors", each.there.copied, 5000, " /s", 0
+                f"{each.size:,} records copied to PostgreSQL with vectors",
+                each.there.copied,
+                5000,
+                " /s",
+                least=True,
             )
             for each in several
             if each.there is not None
