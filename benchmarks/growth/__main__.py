@@ -37,9 +37,9 @@ def main(arguments: list[str]) -> None:
 def on_files(size: int) -> Growth:
     """Measure the embedded engine."""
     with tempfile.TemporaryDirectory(prefix="tabane-growth-") as folder:
-        ingested, built = _filled("files", folder, size)
+        filled = _step("fill", "files", folder, size)
         disk = sum(sizes(Path(folder)).values())
-        return Growth("files", size, ingested, disk, _step("ask", "files", folder, size), built)
+        return Growth("files", size, filled, disk, _step("ask", "files", folder, size))
 
 
 def on_server(size: int) -> Growth:
@@ -53,17 +53,12 @@ def on_server(size: int) -> Growth:
             maintenance_work_mem="2GB",
             max_wal_size="8GB",
         )
-        ingested, built = _filled("postgresql", server.url(), size)
+        filled = _step("fill", "postgresql", server.url(), size)
         server.execute("VACUUM ANALYZE")
-        asked = _step("ask", "postgresql", server.url(), size)
-        return Growth("postgresql", size, ingested, _disk(server), asked, built, _memory())
-
-
-def _filled(engine: str, target: str, size: int) -> tuple[float, float]:
-    """Return the records a second, and the seconds from the last record until the step has ended."""
-    began = time.perf_counter()
-    found = _step("fill", engine, target, size)
-    return float(found["ingested"]), time.perf_counter() - began - float(found["lasted"])
+        disk = _disk(server)
+        return Growth(
+            "postgresql", size, filled, disk, _step("ask", "postgresql", server.url(), size), _memory()
+        )
 
 
 def _step(step: str, engine: str, target: str, size: int) -> dict[str, Any]:

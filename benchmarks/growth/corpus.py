@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from benchmarks.search.generator import Entry, Generator
 
-from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, TextField
+from tabane.search.records import EmbeddingSpace, Field, Kind, Record, Shape, StoredRecord, TextField
 
 DIMENSION = 384
 TOGETHER = 1000
@@ -38,6 +38,12 @@ class Corpus:
         for first in range(0, self.size, TOGETHER):
             vectors = self._vectors(first // TOGETHER)
             yield [_record(entry, each) for each, entry in zip(vectors, entries, strict=False)]
+
+    def rows(self) -> Iterator[list[StoredRecord]]:
+        """Return all records with their row numbers, in parts."""
+        for number, part in enumerate(self.parts()):
+            first = number * TOGETHER + 1
+            yield [StoredRecord(record=each, row=row) for row, each in enumerate(part, first)]
 
     def entries(self, count: int) -> list[Entry]:
         """Return the first records, to make questions of."""

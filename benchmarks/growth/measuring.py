@@ -13,12 +13,16 @@ import contextlib
 import json
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from pathlib import Path
 
 from benchmarks.growth.corpus import SHAPE, TOGETHER, Corpus
+from benchmarks.postgres.migration import DOMAIN, migrated
 from benchmarks.report import quantile
 from benchmarks.search.engine_runs import memory
+from msgspec import structs
 from tests.harness.patience import until
 
 from tabane.postgres.database import PostgresDatabase
@@ -32,22 +36,47 @@ from tabane.store.store import Store
 
 _TIMES = 100  # queries of a kind
 _WARM = 5  # queries of a kind before them
+_MORE = 5_000  # records that are upserted at the end
 _INDEXED_FROM = 50_000  # the default of vector_index_from
 _POLLED, _LONGEST = 0.5, 7200.0  # seconds
 
 
 async def main(step: str, engine: str, target: str, size: int) -> None:
     corpus = Corpus(size)
-    opened = on_files(target) if engine == "files" else on_server(target)
-    async with opened as collection:
-        found = await (filled if step == "fill" else asked)(collection, corpus)
-    print(json.dumps(found))
+    if step == "fill":
+        filled = filled_files(target, corpus) if engine == "files" else filled_server(target, corpus)
+        print(json.dumps(await filled))
+        return
+    async with on_files(target) if engine == "files" else on_server(target) as collection:
+        print(json.dumps(await asked(collection, corpus)))
+
+
+async def filled_files(folder: str, corpus: Corpus) -> dict[str, float]:
+    """Store all records. The rate is that of the upserts: making the records is left out."""
+    first, spent = time.perf_counter(), 0.0
+    async with on_files(folder) as collection:
+        for part in corpus.parts():
+            began = time.perf_counter()
+            await collection.upsert(part)
+            spent += time.perf_counter() - began
+        lasted = time.perf_counter() - first
+    return {"ingested": corpus.size / spent, "built": time.perf_counter() - first - lasted}
+
+
+async def filled_server(url: str, corpus: Corpus) -> dict[str, float]:
+    """Migrate all records from files. The rate includes the keyword index."""
+    with tempfile.TemporaryDirectory(prefix="tabane-growth-") as folder:
+        rates = await migrated(Path(folder), url, SHAPE, corpus.rows())
+    began = time.perf_counter()
+    async with on_server(url):
+        pass
+    return {"ingested": rates.whole, "built": time.perf_counter() - began}
 
 
 @contextlib.asynccontextmanager
 async def on_files(folder: str) -> AsyncIterator[Collection]:
     """The embedded engine. It is closed once its indexes are complete."""
-    store = await Store.open(folder, "growth", lexical=open_lexical)
+    store = await Store.open(folder, DOMAIN, lexical=open_lexical)
     try:
         collection = await store.collection(SHAPE)
         yield collection
@@ -61,7 +90,7 @@ async def on_server(url: str) -> AsyncIterator[Collection]:
     """PostgreSQL with pgvector. It is left once a large collection has its approximate index."""
     address = parsed(url)
     database = await PostgresDatabase.open(address)
-    store = PostgresStore(database, "growth", None, _INDEXED_FROM)
+    store = PostgresStore(database, DOMAIN, None, _INDEXED_FROM)
     try:
         collection = await store.collection(SHAPE)
         yield collection
@@ -83,16 +112,6 @@ async def _indexed(database: PostgresDatabase, schema: str) -> None:
     await until(there, "the approximate index", _LONGEST)
 
 
-async def filled(collection: Collection, corpus: Corpus) -> dict[str, float]:
-    """Store all records. The rate is that of the upserts: making the records is left out."""
-    first, spent = time.perf_counter(), 0.0
-    for part in corpus.parts():
-        began = time.perf_counter()
-        await collection.upsert(part)
-        spent += time.perf_counter() - began
-    return {"ingested": corpus.size / spent, "lasted": time.perf_counter() - first}
-
-
 async def asked(collection: Collection, corpus: Corpus) -> dict[str, object]:
     """Return the median and 95th percentile of each kind, in milliseconds, and the memory afterwards."""
     entries = corpus.entries(2 * TOGETHER)
@@ -112,6 +131,7 @@ async def asked(collection: Collection, corpus: Corpus) -> dict[str, object]:
         "median": {kind: statistics.median(each) for kind, each in times.items()},
         "p95": {kind: quantile(each, 0.95) for kind, each in times.items()},
         "memory": memory(),
+        "ingested": await _ingested(collection),
     }
 
 
@@ -130,6 +150,15 @@ def _got(collection: Collection, key: str) -> Callable[[], Awaitable[object]]:
 def _written(collection: Collection, number: int) -> Callable[[], Awaitable[object]]:
     record = Record(key=f"new{number}", texts={"text": "one more record 東京"}, payload=b"{}")
     return lambda: collection.upsert([record])
+
+
+async def _ingested(collection: Collection) -> float:
+    """Return the records a second of upserts on top of what is there."""
+    began, more = time.perf_counter(), 0
+    for part in Corpus(_MORE).parts():
+        await collection.upsert([structs.replace(each, key=f"more-{each.key}") for each in part])
+        more += len(part)
+    return more / (time.perf_counter() - began)
 
 
 async def _timed(calls: Sequence[Callable[[], Awaitable[object]]]) -> list[float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from tabane.search.records import Record, Shape, StoredRecord
 from tabane.store.collection_copies import EmbeddedTarget
 from tabane.store.store import Store
 
-_DOMAIN = "bench"
+DOMAIN = "bench"
 _TOGETHER = 2000
 
 
@@ -38,13 +38,19 @@ async def measured_migration(
     """Return the rates to the database, and back."""
     url = server.url(f"migration_{len(records)}")
     with tempfile.TemporaryDirectory() as folder:
-        home, back = Path(folder, "home"), Path(folder, "back")
-        await _fill(home, shape, records)
-        source = HomePlace(home)
-        await source.collection(_DOMAIN, shape, lambda done, total: None)  # builds its keyword index
-        await source.release()
-        there = await _migrated(source, _database(url), shape)
-        return there, await _migrated(_database(url), HomePlace(back), shape)
+        there = await migrated(Path(folder, "home"), url, shape, _batches(records))
+        return there, await _migrated(_database(url), HomePlace(Path(folder, "back")), shape)
+
+
+async def migrated(
+    home: Path, url: str, shape: Shape, batches: Iterable[Sequence[StoredRecord]]
+) -> MigrationRates:
+    """Fill a home, whose collection is of the domain ``DOMAIN``, and migrate it to a database."""
+    await _fill(home, shape, batches)
+    source = HomePlace(home)
+    await source.collection(DOMAIN, shape, lambda done, total: None)  # builds its keyword index
+    await source.release()
+    return await _migrated(source, _database(url), shape)
 
 
 def _database(url: str) -> DatabasePlace:
@@ -55,18 +61,18 @@ async def _migrated(
     source: HomePlace | DatabasePlace, target: HomePlace | DatabasePlace, shape: Shape
 ) -> MigrationRates:
     before = sum(os.times()[:2])
-    done: MigratedCollection = (await Migration(source, target, {_DOMAIN: [shape]}, lambda *_: None).run())[0]
+    done: MigratedCollection = (await Migration(source, target, {DOMAIN: [shape]}, lambda *_: None).run())[0]
     cpu = sum(os.times()[:2]) - before
     whole = done.copied / (done.copying + done.indexing)
     return MigrationRates(done.copied, done.copied / done.copying, whole, 1000 * cpu / done.copied)
 
 
-async def _fill(home: Path, shape: Shape, records: Sequence[Record]) -> None:
-    store = await Store.open(str(home / "store"), _DOMAIN)
+async def _fill(home: Path, shape: Shape, batches: Iterable[Sequence[StoredRecord]]) -> None:
+    store = await Store.open(str(home / "store"), DOMAIN)
     table = await store.table(shape)
     target = EmbeddedTarget(table)
     await target.begin(CollectionContents("", spaces=shape.spaces))
-    for batch in _batches(records):
+    for batch in batches:
         await target.write(batch)
     await table.close()
     await store.close()
