@@ -41,6 +41,7 @@ ORDER = (
         "approximate",
         "growth",
         "milvus",
+        "chroma",
         "hubs",
         "embedding",
         "models",

@@ -1,4 +1,4 @@
-"""An index on Chroma against PostgreSQL: ``python -m benchmarks.chroma [--sizes 20000]``.
+"""An index on Chroma against PostgreSQL: ``python -m benchmarks.chroma [--sizes 20000] [--write]``.
 
 A real server is started for it (``make chroma``), and a folder is opened, on this machine. Queries without
 and with each index alternate, so that the load of the machine changes all of them.
@@ -17,7 +17,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 from benchmarks.postgres.approximate import ClusteredVectors
-from benchmarks.report import machine, table
+from benchmarks.report import machine, publish, table
 from tests.harness.chroma_server import PYTHON, ChromaProcess, chroma_server
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer, postgres_server
@@ -60,10 +60,11 @@ class ChromaMeasured:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.chroma")
     parser.add_argument("--sizes", type=int, nargs="+", default=[20_000])
+    parser.add_argument("--write", action="store_true", help="write docs/performance.md")
     options = parser.parse_args(arguments)
     with postgres_server() as postgres, chroma_server() as chroma, tempfile.TemporaryDirectory() as folder:
         found = [asyncio.run(measured(postgres, chroma, folder, size)) for size in options.sizes]
-    print("\n\n".join(chroma_page(found)))
+    publish("chroma", chroma_page(found), write=options.write)
 
 
 async def measured(postgres: PostgresServer, chroma: ChromaProcess, folder: str, size: int) -> ChromaMeasured:
