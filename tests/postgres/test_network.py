@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import ssl
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from tabane.errors import ConfigurationError, StoreBusy, StoreError, StoreFull, StoreReadOnly
+from tabane.group.state import GroupMember
 from tabane.postgres.collection import PostgresCollection
 from tabane.postgres.database import READERS, Patience, PostgresDatabase
 from tabane.postgres.engine_url import parsed
+from tabane.postgres.group_tables import GroupTables
 from tabane.postgres.store import PostgresStore
 from tabane.search.filters import EVERYTHING
 from tests.harness.certificates import HubCertificate
@@ -123,6 +126,26 @@ def test_a_silent_server_is_given_up_while_everything_else_goes_on(
             network.silent = False
             assert await collection.count(EVERYTHING) == 1
             assert await collection.upsert([record("after")]) == [True]
+
+    run(scenario)
+
+
+def test_a_heartbeat_gives_a_silent_connection_up_long_before_other_hubs_believe_its_hub_gone(
+    network: NetworkProxy, schema: str
+) -> None:
+    async def scenario() -> None:
+        database = await PostgresDatabase.open(parsed(url(schema, network, more="timeout=600")), BRIEF)
+        tables, me = GroupTables(database), GroupMember("first", "aa", "http://a", "1.0")
+        await tables.join(me)
+        network.silent = True
+        began = time.monotonic()
+        with pytest.raises(StoreError, match="cannot be reached"):
+            await tables.beat(me)
+        assert time.monotonic() - began < LONG
+        network.silent = False
+        assert [each.id for each in (await tables.beat(me)).members] == ["first"]
+        await tables.close()
+        await database.close()
 
     run(scenario)
 

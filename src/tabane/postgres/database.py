@@ -11,7 +11,8 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -90,16 +91,23 @@ class PostgresDatabase:
             versions = prepared(connection, url.schema, url.place)
         return cls(url, versions, patience)
 
-    def connect(self) -> BoundedConnection:
-        """Return a connection for a writer. Raises psycopg's errors."""
-        connection = _connected(self._url, self._limit)
+    def connect(self, longest: float | None = None) -> BoundedConnection:
+        """Return a connection for a writer. Raises psycopg's errors.
+
+        ``longest``: seconds of a statement and, with a quarter more, of silence, if they are shorter than
+        those of the database.
+        """
+        if longest is None or longest >= self._url.timeout:
+            connection = _connected(self._url, self._limit)
+        else:
+            connection = _connected(replace(self._url, timeout=longest), AnswerLimit(longest * _SILENCE))
         self._prepare(connection)
         connection.autocommit = False
         return connection
 
-    def reconnect(self) -> BoundedConnection:
-        """Return a connection for a writer. If the server restarts, wait for it. Raises psycopg's errors."""
-        return self._spares.connect()
+    def reconnect(self, longest: float | None = None) -> BoundedConnection:
+        """As :meth:`connect`. If the server restarts, wait for it."""
+        return self._spares.connect(partial(self.connect, longest))
 
     async def read(self, work: Callable[[psycopg.Connection], T]) -> T:
         """Run work in a thread, in a transaction that sees one moment. Raises StoreError."""

@@ -87,12 +87,16 @@ _LEASES = f"SELECT server, hub FROM hub_lease ORDER BY server LIMIT {MOST_LEASES
 _LOST = "SELECT digest FROM hub_session WHERE digest = ANY(%s) AND hub <> %s"
 
 
+_LONGEST = 3.0
+"""Seconds of a statement. A heartbeat that waits longer comes too late, and a new connection may answer."""
+
+
 class GroupTables:
     """The state of a group in a database, which the caller also closes."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
-        self._writing = CommitThread(database)
+        self._writing = CommitThread(database, _LONGEST)
 
     async def join(self, me: GroupMember) -> bytes:
         def joining(connection: psycopg.Connection) -> bytes:

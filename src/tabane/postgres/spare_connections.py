@@ -38,16 +38,16 @@ class SpareConnections:
         with self._gate:
             if self._spare:
                 return self._spare.pop()[1]
-        made = self.connect()
+        made = self.connect(self._connect)
         made.isolation_level, made.read_only = IsolationLevel.REPEATABLE_READ, True
         return made
 
-    def connect(self) -> BoundedConnection:
+    def connect(self, connect: Callable[[], BoundedConnection]) -> BoundedConnection:
         """Return a new connection that may write. Raises psycopg's errors."""
         while True:
             began = time.monotonic()
             try:
-                made = self._connect()
+                made = connect()
             except psycopg.OperationalError as error:
                 if not (failures.is_away(error) and self._may_come_back(began)):
                     raise

@@ -47,10 +47,13 @@ class CommitJob:
 
 
 class CommitThread:
-    """Owns the writing connection, which is made with the first job."""
+    """Owns the writing connection, which is made with the first job.
 
-    def __init__(self, database: PostgresDatabase) -> None:
-        self._database = database
+    ``longest``: seconds of a statement, if they are fewer than those of the database.
+    """
+
+    def __init__(self, database: PostgresDatabase, longest: float | None = None) -> None:
+        self._database, self._longest = database, longest
         self._connection: psycopg.Connection | None = None
         self._waiting: queue.SimpleQueue[CommitJob | None] = queue.SimpleQueue()
         self._gate = threading.Lock()
@@ -190,7 +193,7 @@ class CommitThread:
 
     def _connected(self) -> psycopg.Connection:
         if self._connection is None or self._connection.closed:
-            self._connection = self._database.reconnect()
+            self._connection = self._database.reconnect(self._longest)
         return self._connection
 
     def _disconnect(self) -> None:
