@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING
 
 from tabane.build import this_build
+from tabane.errors import TabaneError
 from tabane.hub.hub import Hub
 
 if TYPE_CHECKING:
     from tabane.group.membership import HubGroup
     from tabane.group.state import GroupState
+    from tabane.hub.group_jobs import GroupJobs
+
+Step = Callable[[], Awaitable[None]]
 
 UNTIL_KNOWN = 2.5
 """Seconds until the other hubs have seen that this one is leaving: two of their heartbeats."""
@@ -31,14 +36,54 @@ def group_of(hub: Hub) -> HubGroup | None:
 
     async def open_state() -> GroupState:
         database = await hub.stores.database()
+        from tabane.hub.group_jobs import GroupJobs
         from tabane.postgres.group_tables import GroupTables
+        from tabane.postgres.shared_jobs import PostgresJobs
         from tabane.postgres.shared_keys import PostgresKeys
         from tabane.postgres.shared_tokens import PostgresTokens
 
         tables = GroupTables(database)
         hub.access.share(PostgresKeys(tables), PostgresTokens(tables))
+        shared.jobs = GroupJobs(PostgresJobs(tables), group.me.id, group.me.address, hub.jobs.cancel_soon)
+        hub.jobs.share(shared.jobs)
         return tables
 
     group = HubGroup(hub.loop, address, mark, this_build().name, open_state)
-    group.follow, group.tidy = hub.access.follow, hub.access.tidy
+    shared = _Shared(hub)
+    group.follow, group.tidy, group.part = hub.access.follow, shared.tidy, shared.tell
     return group
+
+
+class _Shared:
+    """What a hub tells the others, and takes back from the group, after its heartbeats."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self.jobs: GroupJobs | None = None
+
+    async def tidy(self) -> None:
+        """Tell what is new, and give back what is not used. Raises the first TabaneError, at the end."""
+        await _each([*self._news(), self._hub.access.tidy])
+
+    async def tell(self) -> None:
+        """Tell everything that is new. Raises the first TabaneError, at the end."""
+        await _each(self._news())
+
+    def _news(self) -> list[Step]:
+        """Return what tells the news of each part."""
+        steps: list[Step] = []
+        if self.jobs is not None:
+            steps.append(self.jobs.tell)
+        return steps
+
+
+async def _each(steps: Iterable[Step]) -> None:
+    """Do all of them, one after the other, whatever fails. Raise the first TabaneError at the end."""
+    first: TabaneError | None = None
+    for step in steps:
+        try:
+            await step()
+        except TabaneError as error:
+            first = first or error
+    if first is not None:
+        raise first

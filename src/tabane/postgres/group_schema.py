@@ -1,0 +1,30 @@
+"""Statements that create the tables of a group of hubs. Each hub runs all of them when it joins.
+
+A released table is never changed here: add a column with `ALTER TABLE … ADD COLUMN IF NOT EXISTS`.
+"""
+
+from __future__ import annotations
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS hub_group (one boolean PRIMARY KEY DEFAULT true CHECK (one), key bytea NOT NULL);
+CREATE TABLE IF NOT EXISTS hub_member (
+  id text PRIMARY KEY, mark text NOT NULL, address text NOT NULL, version text NOT NULL, state text NOT NULL,
+  heartbeat timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS hub_session (
+  digest text PRIMARY KEY, hub text NOT NULL, owner text NOT NULL, mode text NOT NULL,
+  messages bytea NOT NULL);
+CREATE INDEX IF NOT EXISTS hub_session_hub ON hub_session (hub);
+CREATE TABLE IF NOT EXISTS hub_counter (
+  one boolean PRIMARY KEY DEFAULT true CHECK (one), last bigint NOT NULL);
+INSERT INTO hub_counter (last) VALUES (0) ON CONFLICT DO NOTHING;
+CREATE UNLOGGED TABLE IF NOT EXISTS hub_bucket (name text PRIMARY KEY, full_at float8 NOT NULL);
+CREATE TABLE IF NOT EXISTS hub_key (
+  id text PRIMARY KEY, hash bytea NOT NULL, name text NOT NULL, allow text NOT NULL, deny text NOT NULL,
+  read_only boolean NOT NULL, profile text NOT NULL, tier text NOT NULL,
+  created float8 NOT NULL, expires float8, used float8, revoked float8, number bigint NOT NULL);
+CREATE UNIQUE INDEX IF NOT EXISTS hub_key_name ON hub_key (name) WHERE revoked IS NULL;
+CREATE INDEX IF NOT EXISTS hub_key_number ON hub_key (number);
+CREATE TABLE IF NOT EXISTS hub_job (
+  hub text NOT NULL, address text NOT NULL, job text NOT NULL, running boolean NOT NULL, state bytea NOT NULL,
+  told timestamptz NOT NULL, cancel boolean NOT NULL DEFAULT false, PRIMARY KEY (hub, job));
+"""
