@@ -27,4 +27,7 @@ CREATE INDEX IF NOT EXISTS hub_key_number ON hub_key (number);
 CREATE TABLE IF NOT EXISTS hub_job (
   hub text NOT NULL, address text NOT NULL, job text NOT NULL, running boolean NOT NULL, state bytea NOT NULL,
   told timestamptz NOT NULL, cancel boolean NOT NULL DEFAULT false, PRIMARY KEY (hub, job));
+CREATE TABLE IF NOT EXISTS hub_tool_use (
+  hub text NOT NULL, holder text NOT NULL, tool text NOT NULL, weight float8 NOT NULL,
+  PRIMARY KEY (hub, holder, tool));
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tabane.build import this_build
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from tabane.group.membership import HubGroup
     from tabane.group.state import GroupState
     from tabane.hub.group_jobs import GroupJobs
+    from tabane.hub.tool_use_sharing import ToolUseSharing
 
 Step = Callable[[], Awaitable[None]]
 
@@ -37,15 +39,18 @@ def group_of(hub: Hub) -> HubGroup | None:
     async def open_state() -> GroupState:
         database = await hub.stores.database()
         from tabane.hub.group_jobs import GroupJobs
+        from tabane.hub.tool_use_sharing import ToolUseSharing
         from tabane.postgres.group_tables import GroupTables
         from tabane.postgres.shared_jobs import PostgresJobs
         from tabane.postgres.shared_keys import PostgresKeys
         from tabane.postgres.shared_tokens import PostgresTokens
+        from tabane.postgres.shared_tool_use import PostgresToolUse
 
         tables = GroupTables(database)
         hub.access.share(PostgresKeys(tables), PostgresTokens(tables))
         shared.jobs = GroupJobs(PostgresJobs(tables), group.me.id, group.me.address, hub.jobs.cancel_soon)
         hub.jobs.share(shared.jobs)
+        shared.tool_use = ToolUseSharing(hub.gateway.tool_use, PostgresToolUse(tables), mark, hub.loop.time)
         return tables
 
     group = HubGroup(hub.loop, address, mark, this_build().name, open_state)
@@ -60,20 +65,23 @@ class _Shared:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self.jobs: GroupJobs | None = None
+        self.tool_use: ToolUseSharing | None = None
 
     async def tidy(self) -> None:
         """Tell what is new, and give back what is not used. Raises the first TabaneError, at the end."""
-        await _each([*self._news(), self._hub.access.tidy])
+        await _each([*self._news(now=False), self._hub.access.tidy])
 
     async def tell(self) -> None:
         """Tell everything that is new. Raises the first TabaneError, at the end."""
-        await _each(self._news())
+        await _each(self._news(now=True))
 
-    def _news(self) -> list[Step]:
-        """Return what tells the news of each part."""
+    def _news(self, *, now: bool) -> list[Step]:
+        """Return what tells the news of each part. Counts are told only from time to time, or ``now``."""
         steps: list[Step] = []
         if self.jobs is not None:
             steps.append(self.jobs.tell)
+        if self.tool_use is not None:
+            steps.append(partial(self.tool_use.exchange, now=now))
         return steps
 
 
