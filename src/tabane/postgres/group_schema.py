@@ -30,4 +30,21 @@ CREATE TABLE IF NOT EXISTS hub_job (
 CREATE TABLE IF NOT EXISTS hub_tool_use (
   hub text NOT NULL, holder text NOT NULL, tool text NOT NULL, weight float8 NOT NULL,
   PRIMARY KEY (hub, holder, tool));
+CREATE TABLE IF NOT EXISTS hub_usage (
+  hub text NOT NULL, day text NOT NULL, key text NOT NULL, client text NOT NULL, server text NOT NULL,
+  tool text NOT NULL, label text NOT NULL, calls bigint NOT NULL, ok bigint NOT NULL, failed bigint NOT NULL,
+  refused bigint NOT NULL, limited bigint NOT NULL, cancelled bigint NOT NULL, timed bigint NOT NULL,
+  ms float8 NOT NULL, bytes bigint NOT NULL, saved bigint NOT NULL, buckets integer[] NOT NULL,
+  counts bigint[] NOT NULL, PRIMARY KEY (hub, day, key, client, server, tool));
+CREATE INDEX IF NOT EXISTS hub_usage_day ON hub_usage (day);
+CREATE TABLE IF NOT EXISTS hub_audit_log (
+  hub text PRIMARY KEY, address text NOT NULL, first bigint NOT NULL, identity bytea NOT NULL,
+  bytes bigint NOT NULL, oldest bigint NOT NULL, moved timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS hub_audit (
+  hub text NOT NULL, seq bigint NOT NULL, number bigint GENERATED ALWAYS AS IDENTITY, time bigint NOT NULL,
+  type text NOT NULL, key text NOT NULL, label text NOT NULL, client text NOT NULL, face text NOT NULL,
+  server text NOT NULL, name text NOT NULL, outcome text NOT NULL, line text NOT NULL,
+  PRIMARY KEY (hub, seq));
+CREATE UNIQUE INDEX IF NOT EXISTS hub_audit_number ON hub_audit (number);
+CREATE INDEX IF NOT EXISTS hub_audit_time ON hub_audit (time DESC, number DESC);
 """

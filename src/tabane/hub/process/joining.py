@@ -41,16 +41,19 @@ def group_of(hub: Hub) -> HubGroup | None:
         from tabane.hub.group_jobs import GroupJobs
         from tabane.hub.tool_use_sharing import ToolUseSharing
         from tabane.postgres.group_tables import GroupTables
+        from tabane.postgres.shared_audit import PostgresAudit
         from tabane.postgres.shared_jobs import PostgresJobs
         from tabane.postgres.shared_keys import PostgresKeys
         from tabane.postgres.shared_tokens import PostgresTokens
         from tabane.postgres.shared_tool_use import PostgresToolUse
+        from tabane.postgres.shared_usage import PostgresUsage
 
         tables = GroupTables(database)
         hub.access.share(PostgresKeys(tables), PostgresTokens(tables))
         shared.jobs = GroupJobs(PostgresJobs(tables), group.me.id, group.me.address, hub.jobs.cancel_soon)
         hub.jobs.share(shared.jobs)
         shared.tool_use = ToolUseSharing(hub.gateway.tool_use, PostgresToolUse(tables), mark, hub.loop.time)
+        hub.audit.usage.share(PostgresAudit(tables), PostgresUsage(tables), mark, group.me.address)
         return tables
 
     group = HubGroup(hub.loop, address, mark, this_build().name, open_state)
@@ -82,7 +85,7 @@ class _Shared:
             steps.append(self.jobs.tell)
         if self.tool_use is not None:
             steps.append(partial(self.tool_use.exchange, now=now))
-        return steps
+        return [*steps, partial(self._hub.audit.usage.exchange, now=now)]
 
 
 async def _each(steps: Iterable[Step]) -> None:
