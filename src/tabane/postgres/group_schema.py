@@ -37,6 +37,7 @@ CREATE TABLE IF NOT EXISTS hub_usage (
   ms float8 NOT NULL, bytes bigint NOT NULL, saved bigint NOT NULL, buckets integer[] NOT NULL,
   counts bigint[] NOT NULL, PRIMARY KEY (hub, day, key, client, server, tool));
 CREATE INDEX IF NOT EXISTS hub_usage_day ON hub_usage (day);
+CREATE TABLE IF NOT EXISTS hub_profile (name text PRIMARY KEY, change bytea NOT NULL, number bigint NOT NULL);
 CREATE TABLE IF NOT EXISTS hub_audit_log (
   hub text PRIMARY KEY, address text NOT NULL, first bigint NOT NULL, identity bytea NOT NULL,
   bytes bigint NOT NULL, oldest bigint NOT NULL, moved timestamptz NOT NULL);

@@ -44,12 +44,13 @@ def group_of(hub: Hub) -> HubGroup | None:
         from tabane.postgres.shared_audit import PostgresAudit
         from tabane.postgres.shared_jobs import PostgresJobs
         from tabane.postgres.shared_keys import PostgresKeys
+        from tabane.postgres.shared_profiles import PostgresProfiles
         from tabane.postgres.shared_tokens import PostgresTokens
         from tabane.postgres.shared_tool_use import PostgresToolUse
         from tabane.postgres.shared_usage import PostgresUsage
 
         tables = GroupTables(database)
-        hub.access.share(PostgresKeys(tables), PostgresTokens(tables))
+        hub.access.share(PostgresKeys(tables), PostgresTokens(tables), PostgresProfiles(tables))
         shared.jobs = GroupJobs(PostgresJobs(tables), group.me.id, group.me.address, hub.jobs.cancel_soon)
         hub.jobs.share(shared.jobs)
         shared.tool_use = ToolUseSharing(hub.gateway.tool_use, PostgresToolUse(tables), mark, hub.loop.time)
