@@ -58,14 +58,17 @@ async def hubs_in_group(
     identities: Identities = None,
     **settings: Any,
 ) -> AsyncIterator[GroupOfHubs]:
-    """Run hubs over those servers, each of which advertises its own port."""
+    """Run hubs over those servers, each of which advertises its own port.
+
+    Their homes are ``hub-0``, ``hub-1`` … in the folder, and may have contents.
+    """
     async with AsyncExitStack() as everything:
         hubs, stacks = [], []
         for number in range(count):
             stack = AsyncExitStack()
             everything.push_async_callback(stack.aclose)
             home = folder / f"hub-{number}"
-            home.mkdir(mode=0o700)
+            home.mkdir(mode=0o700, exist_ok=True)
             port = reserved_port(stack)
             address = f"http://127.0.0.1:{port}"
             hub = http_hub(

@@ -17,6 +17,7 @@ from typing import Any
 from tabane.hub.coverage import EmbeddedCollection
 from tabane.hub.embedding import CollectionEmbedder
 from tabane.hub.jobs import Jobs
+from tabane.hub.postgres_engine import PostgresEngine
 from tabane.hub.stores import Stores
 from tabane.messages import say
 from tabane.operations import Caller, Door, Face, OperationTable
@@ -113,9 +114,12 @@ class LetterModels:
 class EmbeddingHub:
     """A hub's stores, jobs and embedding around one collection. Made by :func:`embedding_hub`."""
 
-    def __init__(self, home: Path, models: LetterModels, whose: EmbeddedCollection) -> None:
+    def __init__(
+        self, home: Path, models: LetterModels, whose: EmbeddedCollection, database: str = ""
+    ) -> None:
         self.whose = whose
-        self.stores = Stores(home, {whose.domain: (whose.shape,)})
+        engine = PostgresEngine(lambda: database) if database else None
+        self.stores = Stores(home, {whose.domain: (whose.shape,)}, engine)
         self.jobs = Jobs(asyncio.get_running_loop())
         self.embedding = CollectionEmbedder(home, self.stores, models, self.jobs, [whose])
         table = OperationTable([*self.embedding.table(), *self.jobs.table()])
@@ -153,9 +157,9 @@ class EmbeddingHub:
 
 @contextlib.asynccontextmanager
 async def embedding_hub(
-    home: Path, models: LetterModels, whose: EmbeddedCollection = NOTES
+    home: Path, models: LetterModels, whose: EmbeddedCollection = NOTES, database: str = ""
 ) -> AsyncIterator[EmbeddingHub]:
-    built = EmbeddingHub(home, models, whose)
+    built = EmbeddingHub(home, models, whose, database)
     try:
         yield built
     finally:

@@ -50,6 +50,7 @@ def filter_of(given: AuditConditions, zone: tzinfo, now: float) -> EntryFilter:
         tool=given.tool or "",
         action=given.action or "",
         text=given.text or "",
+        hub=given.hub or "",
     )
 
 

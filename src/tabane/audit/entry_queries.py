@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from tabane.audit.counted_names import top
 from tabane.audit.entry import decode_entry, entry_object
 from tabane.audit.index import BLOCK_BITS, AuditIndex
 from tabane.audit.index_requests import EntryCounts, EntryFilter, EntryQuery
@@ -64,6 +65,10 @@ class EntrySearch:
         ``exact`` is False if ``total`` counts only a part, because a text was searched in many entries.
         """
         blocks = list(self._blocks())
+        if query.seq is not None:
+            one = [row for row in self._older(blocks, query.seq + 1, 0, 1) if row.seq == query.seq]
+            results = self._entries(one)
+            return {"results": results, "total": len(results), "exact": True, "before": None}
         if query.after is not None:
             found = self._newer(blocks, query)
             return {"results": self._entries(found), "total": None, "exact": False, "before": None}
@@ -81,7 +86,7 @@ class EntrySearch:
         found = self._combo_counts()
         answer: dict[str, Any] = {"total": sum(count for _, count in found)}
         for place, name in enumerate(_OF_COMBOS):
-            answer[f"by_{name}"] = _top(((row[place], count) for row, count in found), query.top)
+            answer[f"by_{name}"] = top(((row[place], count) for row, count in found), query.top)
         earliest, latest = self._period()
         return answer | {"earliest": earliest, "latest": latest}
 
@@ -281,13 +286,3 @@ def _add(counts: dict[int, int], rows: Iterable[tuple[int, int]]) -> None:
 def _parts(numbers: list[int], size: int = 500) -> Iterator[list[int]]:
     for begin in range(0, len(numbers), size):
         yield numbers[begin : begin + size]
-
-
-def _top(counted: Iterable[tuple[str, int]], most: int) -> list[dict[str, Any]]:
-    """Return the names with the highest counts, without entries that have none."""
-    sums: dict[str, int] = {}
-    for name, count in counted:
-        if name:
-            sums[name] = sums.get(name, 0) + count
-    best = sorted(sums.items(), key=lambda pair: (-pair[1], pair[0]))[:most]
-    return [{"name": name, "count": count} for name, count in best]

@@ -20,10 +20,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import date, datetime, timedelta, tzinfo
 
-from tabane.audit.entry import INDEX, USAGE, AuditEntry, decode_entry
-from tabane.audit.log_lines import LinesRead, LogFile, log_files, read_lines
-from tabane.audit.usage_rollups import KEPT_DAYS, UsageRollups
+from tabane.audit.entry import INDEX, USAGE, AuditEntry
+from tabane.audit.log_lines import LinesRead, LogFile, log_files, read_lines, timed_entry
+from tabane.audit.usage_figures import KEPT_DAYS
 from tabane.audit.usage_rollups import VERSION as USAGE_VERSION
+from tabane.audit.usage_rollups import UsageRollups
 from tabane.text.time_zones import zone_of
 
 VERSION = 1
@@ -164,7 +165,7 @@ class AuditIndex:
         with self._transaction():
             last, rows, place = self.last, [], read.begin
             for line in read.lines:
-                found = _entry(line)
+                found = timed_entry(line)
                 if found is not None:
                     entry, moment = found
                     if place >= counted:
@@ -257,17 +258,6 @@ class _Days:
                 day = "1970-01-01"
             self._known[quarter] = day
         return day
-
-
-def _entry(line: bytes) -> tuple[AuditEntry, int] | None:
-    """Return an entry and its time in milliseconds since 1970; None for a line that is none."""
-    try:
-        entry = decode_entry(line)
-        moment = datetime.fromisoformat(entry.time)
-        seconds = moment.timestamp() if moment.tzinfo else None
-    except (ValueError, OverflowError):
-        return None
-    return None if seconds is None or not 0 < entry.seq < 1 << 62 else (entry, round(seconds * 1000))
 
 
 # -- files ---------------------------------------------------------------------------------------

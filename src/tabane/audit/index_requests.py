@@ -16,7 +16,8 @@ class EntryFilter(msgspec.Struct, frozen=True, omit_defaults=True):
     ``server``, ``tool`` and ``action`` are patterns in which ``*`` stands for any characters; an empty one is
     no condition. ``key`` and ``actor`` also match the label. ``tool`` only matches calls. ``outcomes`` are
     the allowed outcomes, all if empty; "" is that of entries without one. ``text`` occurs in an entry's
-    values; the case of ASCII letters is ignored.
+    values; the case of ASCII letters is ignored. ``hub`` is a pattern of the addresses of hubs of a group;
+    the index of one hub ignores it.
     """
 
     start: int | None = None
@@ -30,17 +31,20 @@ class EntryFilter(msgspec.Struct, frozen=True, omit_defaults=True):
     tool: str = ""
     action: str = ""
     text: str = ""
+    hub: str = ""
 
 
 class EntryQuery(msgspec.Struct, frozen=True, tag="entries", omit_defaults=True):
     """A page of entries, newest first; only those with a smaller seq than ``before``, if it is not 0.
 
-    With ``after``, the page has the oldest entries that are newer, oldest first.
+    With ``after``, the page has the oldest entries that are newer, oldest first. With ``seq``, it has only
+    the entry of that number, or the one of each hub of a group.
     """
 
     filter: EntryFilter = EntryFilter()
     before: int = 0
     after: int | None = None
+    seq: int | None = None
     offset: int = 0
     limit: int = 50
 
@@ -73,6 +77,18 @@ class UsageQuery(msgspec.Struct, frozen=True, tag="usage", omit_defaults=True):
     used_tools: bool = False
 
 
+class UsageDays(msgspec.Struct, frozen=True, tag="usage_days"):
+    """Each day with usage, and the number of its calls."""
+
+
+class UsageOfDay(msgspec.Struct, frozen=True, tag="usage_of_day"):
+    """Some rollups of a day, each with its buckets: those with a larger id than ``after``, by their ids."""
+
+    day: str
+    after: int = 0
+    limit: int = 1000
+
+
 class NewestEntry(msgspec.Struct, frozen=True, tag="newest"):
     """The seq of the newest entry."""
 
@@ -81,7 +97,7 @@ class CatchUp(msgspec.Struct, frozen=True, tag="catch_up"):
     """Nothing but reading what was added to the log."""
 
 
-IndexTask = EntryQuery | EntryCounts | UsageQuery | NewestEntry | CatchUp
+IndexTask = EntryQuery | EntryCounts | UsageQuery | UsageDays | UsageOfDay | NewestEntry | CatchUp
 
 
 class IndexRequest(msgspec.Struct, frozen=True):

@@ -18,6 +18,8 @@ from tabane.audit.index_requests import (
     IndexRequest,
     IndexTask,
     NewestEntry,
+    UsageDays,
+    UsageOfDay,
     UsageQuery,
     answered,
     decode_index_request,
@@ -84,6 +86,10 @@ def perform(index: AuditIndex, task: IndexTask) -> Any:
             return search.counts(task)
     if isinstance(task, UsageQuery):
         return index.rollups.used_tools(task) if task.used_tools else index.rollups.find(task)
+    if isinstance(task, UsageDays):
+        return index.rollups.days()
+    if isinstance(task, UsageOfDay):
+        return index.rollups.of_day(task.day, task.after, task.limit)
     return index.last if isinstance(task, NewestEntry) else None
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from hashlib import blake2b
 
-from tabane.audit.entry import LONGEST_LINE, AuditFile, audit_files
+from tabane.audit.entry import LONGEST_LINE, AuditEntry, AuditFile, audit_files, decode_entry
 
 _CHUNK = 4 << 20
 _HEAD = 1 << 16
@@ -69,6 +70,17 @@ def read_lines(file: LogFile, place: int) -> Iterator[LinesRead]:
             lines = chunk[:end].split(b"\n")
             yield LinesRead(place, place + end, lines if lines[-1] else lines[:-1])
             place += end
+
+
+def timed_entry(line: bytes) -> tuple[AuditEntry, int] | None:
+    """Return an entry and its time in milliseconds since 1970; None for a line that is none."""
+    try:
+        entry = decode_entry(line)
+        moment = datetime.fromisoformat(entry.time)
+        seconds = moment.timestamp() if moment.tzinfo else None
+    except (ValueError, OverflowError):
+        return None
+    return None if seconds is None or not 0 < entry.seq < 1 << 62 else (entry, round(seconds * 1000))
 
 
 class LineReader:

@@ -37,7 +37,7 @@ class AuditConditions(AuditPeriod, frozen=True, forbid_unknown_fields=True, kw_o
     ``actor`` and ``key`` are a holder or the name that a person gave it. ``action`` is the name of a tool or
     of another event; ``tool`` is that of a call. ``level``: error for what failed, warning for what was
     refused, limited or canceled. ``result``: failure for what failed, was refused or limited. ``text`` is
-    looked for in arguments, reasons and names.
+    looked for in arguments, reasons and names. ``hub`` is the address of a hub of a group, or ``this``.
     """
 
     type: Literal["call", "access", "admin", "audit"] | None = None
@@ -50,6 +50,17 @@ class AuditConditions(AuditPeriod, frozen=True, forbid_unknown_fields=True, kw_o
     server: NamePattern | None = None
     tool: NamePattern | None = None
     text: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
+    hub: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=500,
+                description="In a group of hubs: the address of one, or this; * stands for any characters.",
+            ),
+        ]
+        | None
+    ) = None
 
 
 class QueryAuditLogs(AuditConditions, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -79,15 +79,13 @@ class AuditQueries:
             limit=params.limit,
         )
         if params.seq is not None:
-            return await self._one(query, params.seq)
-        found: dict[str, Any] = await self._index.ask(query)
+            found = await self._index.ask(msgspec.structs.replace(query, seq=params.seq, before=0, offset=0))
+            found = _told(found, caller)
+            del found["before"]
+            return found | {"next_cursor": None}
+        found = _told(await self._index.ask(query), caller)
         before = found.pop("before")
         return found | {"next_cursor": _entries.encode(EntryPlace(before)) if before else None}
-
-    async def _one(self, query: EntryQuery, seq: int) -> dict[str, Any]:
-        found = await self._index.ask(msgspec.structs.replace(query, before=seq + 1, offset=0, limit=1))
-        rows = [row for row in found["results"] if row["seq"] == seq]
-        return {"results": rows, "total": len(rows), "exact": True, "next_cursor": None}
 
     async def get_audit_stats(self, caller: Caller, params: GetAuditStats) -> dict[str, Any]:
         """Return counts of entries by each of their properties."""
@@ -96,7 +94,7 @@ class AuditQueries:
         wanted = EntryFilter(
             start=None if start is None else round(start * 1000), end=None if end is None else int(end * 1000)
         )
-        found: dict[str, Any] = await self._index.ask(EntryCounts(wanted))
+        found = _told(await self._index.ask(EntryCounts(wanted)), caller)
         for name in ("earliest", "latest"):
             moment = found[name]
             found[name] = None if moment is None else time_in(moment / 1000, zone)
@@ -118,7 +116,7 @@ class AuditQueries:
             offset=shown,
             limit=params.limit,
         )
-        found = await self._index.ask(query)
+        found = _told(await self._index.ask(query), caller)
         shown += len(found["results"])
         more = bool(found["results"]) and shown < found["total"]
         return {
@@ -134,7 +132,7 @@ class AuditQueries:
         used = await self._index.ask(UsageQuery(first, last, used_tools=True))
         names = {name for name, _server, _calls in used}
         found = analyzed(list(self._offered()), names, tools["results"], clients["results"], params.limit)
-        return {"start": first, "end": last, **found}
+        return {"start": first, "end": last, **found} | _problem(_told(tools, caller))
 
     def _days(self, start: str | None, end: str | None) -> tuple[str, str]:
         zone, now = self._zone, self._now()
@@ -154,6 +152,16 @@ def sees_all(caller: Caller) -> bool:
     """Return whether a caller may see the usage of others: only administration may."""
     target = CallTarget("get_usage_stats", source="admin", kind="operation", changes=False)
     return caller.access.allows(target)
+
+
+def _told(found: dict[str, Any], caller: Caller) -> dict[str, Any]:
+    """Return an answer for a caller: the reason why other hubs are missing as a text."""
+    problem = found.get("problem")
+    return found if problem is None else found | {"problem": problem.render(caller.lang)}
+
+
+def _problem(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: found[name] for name in ("problem",) if name in found}
 
 
 def _before(cursor: str | None) -> int:

@@ -7,12 +7,13 @@ That number and the counts change in one transaction, so a crash neither loses n
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tabane.audit.entry import AuditEntry
 from tabane.audit.index_requests import UsageQuery
-from tabane.audit.latencies import bucket_of, percentiles
+from tabane.audit.latencies import bucket_of
+from tabane.audit.usage_figures import AMOUNTS, OUTCOMES, usage_figures, usage_group
 
 VERSION = 1
 
@@ -25,12 +26,8 @@ METHODS = "(methods)"
 _UNNAMED = {"resource": RESOURCES, "method": METHODS}
 """The tool of all resources of a server: their addresses are unlimited."""
 
-KEPT_DAYS = 800
 _MOST_FILES = 10_000
 _LONGEST_NAME = 200
-_SHARES = (0.5, 0.95, 0.99)
-_OUTCOMES = ("ok", "failed", "refused", "limited", "cancelled")
-_COLUMNS = ("calls", *_OUTCOMES, "timed", "ms", "bytes", "saved")
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS usage.rollups (
@@ -65,7 +62,7 @@ class _Sums:
     def __init__(self) -> None:
         self.calls = self.timed = self.bytes = self.saved = 0
         self.ms = 0.0
-        self.outcomes = dict.fromkeys(_OUTCOMES, 0)
+        self.outcomes = dict.fromkeys(OUTCOMES, 0)
         self.buckets: dict[int, int] = {}
 
     def add(self, entry: AuditEntry) -> None:
@@ -147,7 +144,7 @@ class UsageRollups:
 
     def _write(self, key: RollupKey, sums: _Sums) -> None:
         number = self._number(key) or self._new_number(key)
-        changes = ", ".join(f"{name} = {name} + ?" for name in _COLUMNS)
+        changes = ", ".join(f"{name} = {name} + ?" for name in AMOUNTS)
         self._database.execute(f"UPDATE usage.rollups SET {changes} WHERE id = ?", (*sums.row(), number))
         self._database.executemany(
             "INSERT INTO usage.latencies VALUES (?, ?, ?) "
@@ -184,7 +181,7 @@ class UsageRollups:
         """Return a page of groups with their figures, the sum of all groups, and how many there are."""
         where, values = _conditions(query)
         column = query.by
-        sums = ", ".join(f"total({name}) AS {name}" for name in _COLUMNS)
+        sums = ", ".join(f"total({name}) AS {name}" for name in AMOUNTS)
         order = f"{column} DESC" if column == "day" else f"calls DESC, {column}"
         rows = self._database.execute(
             f"SELECT {column}, max(server), count(DISTINCT server), {sums} FROM usage.rollups WHERE {where} "
@@ -203,17 +200,35 @@ class UsageRollups:
         )
         return [list(row) for row in rows]
 
+    def days(self) -> list[list[Any]]:
+        """Return each day, and the number of its calls."""
+        rows = self._database.execute("SELECT day, sum(calls) FROM usage.rollups GROUP BY day ORDER BY day")
+        return [list(row) for row in rows]
+
+    def of_day(self, day: str, after: int, limit: int) -> list[list[Any]]:
+        """Return some rollups of a day: id, names, label, amounts and buckets."""
+        columns = ", ".join(AMOUNTS)
+        rows = self._database.execute(
+            f"SELECT id, key, client, server, tool, {columns} FROM usage.rollups WHERE day = ? AND id > ? "
+            "ORDER BY id LIMIT ?",
+            (day, after, limit),
+        ).fetchall()
+        return [
+            [*row[:5], self._label(row[1]), list(row[5:]), [list(pair) for pair in self._latencies(row[0])]]
+            for row in rows
+        ]
+
+    def _latencies(self, rollup: int) -> list[tuple[int, int]]:
+        statement = "SELECT bucket, count FROM usage.latencies WHERE rollup = ? ORDER BY bucket"
+        return self._database.execute(statement, (rollup,)).fetchall()
+
     def _group(self, query: UsageQuery, row: Sequence[Any], buckets: list[tuple[int, int]]) -> dict[str, Any]:
         name, server, servers, *sums = row
-        group: dict[str, Any] = {query.by: name}
-        if query.by == "tool" and servers == 1:
-            group["server"] = server
-        if query.by == "key":
-            group["label"] = self._label(name)
-        return group | _figures(sums, buckets)
+        label = self._label(name) if query.by == "key" else ""
+        return usage_group(query.by, name, label, server if servers == 1 else None, sums, buckets)
 
     def _all(self, where: str, values: list[Any], column: str) -> dict[str, Any]:
-        sums = ", ".join(f"total({name})" for name in _COLUMNS)
+        sums = ", ".join(f"total({name})" for name in AMOUNTS)
         groups, *figures = self._database.execute(
             f"SELECT count(DISTINCT {column}), {sums} FROM usage.rollups WHERE {where}", values
         ).fetchone()
@@ -222,7 +237,7 @@ class UsageRollups:
             f"WHERE {where} GROUP BY bucket",
             values,
         ).fetchall()
-        return {"total": groups, "sum": _figures(figures, buckets)}
+        return {"total": groups, "sum": usage_figures(figures, buckets)}
 
     def _buckets(
         self, where: str, values: list[Any], column: str, names: list[str]
@@ -248,15 +263,6 @@ def rollup_key(entry: AuditEntry, day: str) -> RollupKey:
     tool = _UNNAMED.get(entry.kind, entry.name)
     names = (entry.key, entry.client, entry.server, tool)
     return RollupKey(day, *(name[:_LONGEST_NAME] for name in names))
-
-
-def _figures(sums: Sequence[float], buckets: Iterable[tuple[int, int]]) -> dict[str, Any]:
-    named = dict(zip(_COLUMNS, sums, strict=True))
-    p50, p95, p99 = percentiles(buckets, _SHARES)
-    whole = {name: int(named[name]) for name in ("calls", *_OUTCOMES, "bytes", "saved")}
-    errors = whole["failed"] + whole["refused"] + whole["limited"]
-    mean = round(named["ms"] / named["timed"], 3) if named["timed"] else None
-    return whole | {"errors": errors, "mean_ms": mean, "p50_ms": p50, "p95_ms": p95, "p99_ms": p99}
 
 
 def _conditions(query: UsageQuery) -> tuple[str, list[Any]]:

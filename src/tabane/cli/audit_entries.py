@@ -46,6 +46,10 @@ def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
                          help=say("Only entries with this outcome.")),
         parameter_option(QueryAuditLogs, "text", metavar="TEXT",
                          help=say("Only entries with this text in arguments, reason or names.")),
+        parameter_option(QueryAuditLogs, "hub", metavar="ADDRESS",
+                         help=say(
+                             "In a group of hubs: only entries of this hub, by its address; this is the one "
+                             "that is asked.")),
         parameter_option(QueryAuditLogs, "start", "--since", "start", metavar="TIME",
                          help=say(
                              "Only entries since this time: a date, today, or a time ago such as 30m, 24h "
@@ -63,7 +67,10 @@ def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("entries", cls=Command)
 @click.pass_obj
 def entries(terminal: Terminal, /, follow: bool, **options: Any) -> None:
-    """Print the newest matching entries, and with ``follow`` also those that are added."""
+    """Print the newest matching entries, and with ``follow`` also those that are added.
+
+    In a group of hubs, only the entries of the hub of this home are followed.
+    """
     if follow:
         with contextlib.suppress(KeyboardInterrupt):  # Ctrl+C is the end that the user wants, at any moment
             _follow(terminal, given(options))
@@ -84,13 +91,17 @@ def _found(terminal: Terminal, params: dict[str, Any]) -> dict[str, Any]:
 
 def _print(terminal: Terminal, found: Mapping[str, Any]) -> None:
     rows = [_row(entry) for entry in found["results"]]
+    hubs = [(entry["hub"],) if "hub" in entry else () for entry in found["results"]]
     if sys.stdout.isatty():
         headers = [say("time"), say("who"), say("client"), say("action"), say("duration"), say("outcome")]
-        terminal.table(headers, (_narrow(row) for row in rows), whole=(0, 4))
+        shown = [(*_narrow(row), *hub) for row, hub in zip(rows, hubs, strict=True)]
+        terminal.table([*headers, say("hub")] if any(hubs) else headers, shown, whole=(0, 4))
     else:
-        terminal.table([], rows)
+        terminal.table([], [(*row, *hub) for row, hub in zip(rows, hubs, strict=True)])
     if not found["results"]:
         terminal.note(say("No entries match."))
+    if found.get("problem"):
+        terminal.note(found["problem"])
     if found["next_cursor"]:
         terminal.note(_more(found))
 
@@ -110,6 +121,8 @@ def _follow(terminal: Terminal, params: dict[str, Any]) -> None:
     folder = os.path.join(terminal.endpoint().home, "audit")
     follower = EntryFollower(folder)  # before the query, so that no entry is lost in between
     found = terminal.hub().call("query_audit_logs", params)
+    if any("hub" in row for row in found["results"]):  # the entries of other hubs cannot be followed here
+        found = terminal.hub().call("query_audit_logs", {**params, "hub": "this"})
     terminal.close()
     rows = found["results"][::-1]
     _print_lines(terminal, rows)

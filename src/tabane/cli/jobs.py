@@ -52,7 +52,7 @@ _job = click.argument("job", metavar="ID", shell_complete=job_ids)
 @click.pass_obj
 def list_(terminal: Terminal) -> None:
     found = terminal.hub(start=False).call("list_jobs")
-    terminal.show(found, lambda: _print(terminal, found["results"]))
+    terminal.show(found, lambda: _print(terminal, found))
 
 
 @jobs.command(
@@ -90,24 +90,29 @@ def cancel(terminal: Terminal, job: str) -> None:
     terminal.show(state, lambda: terminal.say(said))
 
 
-def _print(terminal: Terminal, rows: list[dict[str, Any]]) -> None:
+def _print(terminal: Terminal, found: dict[str, Any]) -> None:
+    rows = found["results"]
     if not rows:
         terminal.note(say("No jobs are running, and none have finished since the hub started."))
     headers = [say("job"), say("state"), say("progress"), say("started"), say("title"), say("owner")]
+    in_group = any("hub" in row for row in rows)
     terminal.table(
-        headers,
-        (
-            (
-                row["job"],
-                TableState("waiting" if row.get("waits_for") else row["status"]),
-                job_figures(row, lang()),
-                _when(row["started"]),
-                _named(row),
-                _owner(row.get("owner")),
-            )
-            for row in rows
-        ),
+        [*headers, say("hub")] if in_group else headers,
+        (_cells(row) + ([row.get("hub", "")] if in_group else []) for row in rows),
     )
+    if found.get("problem"):
+        terminal.note(found["problem"])
+
+
+def _cells(row: dict[str, Any]) -> list[object]:
+    return [
+        row["job"],
+        TableState("waiting" if row.get("waits_for") else row["status"]),
+        job_figures(row, lang()),
+        _when(row["started"]),
+        _named(row),
+        _owner(row.get("owner")),
+    ]
 
 
 def _named(row: dict[str, Any]) -> str:

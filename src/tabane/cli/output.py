@@ -370,6 +370,7 @@ _STATES: dict[str, tuple[Message, str]] = {
     "stopped": (say("stopped"), "yellow"),
     "disabled": (say("disabled"), "dim"),
     "cancelled": (say("cancelled"), "yellow"),
+    "interrupted": (say("interrupted"), "red"),
     "failed": (say("failed"), "red"),
     "active": (say("active"), "green"),
     "expired": (say("expired"), "yellow"),

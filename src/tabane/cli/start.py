@@ -243,7 +243,7 @@ def wait_for_archive(
     """
     job: dict[str, Any] | None = None
     try:
-        rows = client.call("list_jobs")["results"] if fresh else []
+        rows = client.call("list_jobs", {"hub": "this"})["results"] if fresh else []
         job = next((row for row in rows if row["operation"] == "import_posts"), None)
         if job is None:
             job = client.call("import_posts", {**archive, "once": True})

@@ -91,6 +91,8 @@ def _analyze(ctx: click.Context, terminal: Terminal, options: Mapping[str, Any])
     with terminal.working(say("Counting calls")):
         found = terminal.hub().call("analyze_usage", given(allowed))
     terminal.show(found, lambda: _print_analysis(terminal, found))
+    if found.get("problem") and not terminal.json:
+        terminal.note(found["problem"])
 
 
 def _is_given(ctx: click.Context, name: str) -> bool:
@@ -98,6 +100,8 @@ def _is_given(ctx: click.Context, name: str) -> bool:
 
 
 def _print(terminal: Terminal, found: Mapping[str, Any]) -> None:
+    if found.get("problem"):
+        terminal.note(found["problem"])
     if not found["results"]:
         terminal.note(say("No calls from {start} to {end}.", start=found["start"], end=found["end"]))
         return

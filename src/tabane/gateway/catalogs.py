@@ -77,7 +77,7 @@ class ServerCatalogs:
         self._known: dict[str, set[str]] = {}
         self._unsaved: set[str] = set()
         self._kept = {of: len(entries) for of, entries in self._aliases().items()}
-        self._use = ToolUse(self._listings.used())
+        self.use = ToolUse(self._listings.used())
         self._use_saving: asyncio.TimerHandle | None = None
         self._idle: Callable[[], frozenset[str]] = frozenset
         self._indexed_without: frozenset[str] = frozenset()
@@ -153,7 +153,7 @@ class ServerCatalogs:
         compares = query.match == "relevance" and query.keywords is None
         asked = await self._meaning.of_query(query.query) if compares else QueryMeaning()
         found = await self.with_index(lambda index: index.search(more, asked.vectors), idle)
-        hits = ties_broken(found.hits, self._use.of(holder), {tool.alias for tool in self.tools.own})
+        hits = ties_broken(found.hits, self.use.of(holder), {tool.alias for tool in self.tools.own})
         if found.incomplete:
             self._meaning.changed()
         starting = asked.available and (found.incomplete or not found.compared)
@@ -161,13 +161,13 @@ class ServerCatalogs:
 
     def note_use(self, holder: str, tool: str, *, kept: bool) -> None:
         """Count a call of a tool by its public name. ``kept``: the count is to outlive the hub."""
-        self._use.note(holder, tool, time.time())
+        self.use.note(holder, tool, time.time(), told=kept)
         if kept and self._use_saving is None:
             self._use_saving = self._loop.call_later(_USE_SAVED, self._save_use)
 
     def _save_use(self) -> None:
         self._use_saving = None
-        self._later(partial(self._listings.keep_used, self._use.all()))
+        self._later(partial(self._listings.keep_used, self.use.all()))
 
     # -- what comes and goes ---------------------------------------------------------------------
 

@@ -39,6 +39,7 @@ from tabane.gateway.tools.catalog import ToolCatalogPlan
 from tabane.gateway.tools.index import ToolHits, ToolQuery
 from tabane.gateway.tools.listings import ServerListing
 from tabane.gateway.tools.tool import Tool
+from tabane.gateway.tools.tool_use import ToolUse
 from tabane.gateway.tools.validation import ArgumentValidator
 from tabane.gateway.upstreams.adopted_call import AdoptedCall
 from tabane.gateway.upstreams.call_screening import CallScreening
@@ -326,6 +327,11 @@ class Gateway:
         Of tools with equal scores, those that ``holder`` used more come first.
         """
         return await self._catalogs.search(query, holder)
+
+    @property
+    def tool_use(self) -> ToolUse:
+        """Return how much each caller used each tool."""
+        return self._catalogs.use
 
     def note_use(self, holder: str, tool: str, *, kept: bool) -> None:
         """Count a call of a tool, as :meth:`ServerCatalogs.note_use` does."""

@@ -55,7 +55,9 @@ class HubGroup:
         self.follow: Callable[[], Awaitable[None]] | None = None
         """Copies what was changed elsewhere, such as API keys. This hub joins when it has all of it."""
         self.tidy: Callable[[], Awaitable[None]] | None = None
-        """Called after heartbeats: gives back what this hub has of the shared state and does not use."""
+        """Called after heartbeats: tells the others what is new, and gives back what is not used here."""
+        self.part: Callable[[], Awaitable[None]] | None = None
+        """Called before this hub leaves: tells the others what it has not told yet."""
         self._followed = -1
         self._requests = 0
         self._following: asyncio.Task[None] | None = None
@@ -83,7 +85,17 @@ class HubGroup:
             await asyncio.wait(tasks)
         state, self._state = self._state, None
         if state is not None:
+            await self._parted()
             await state.close()
+
+    async def _parted(self) -> None:
+        if self.part is None or not self.joined:
+            return
+        try:
+            async with asyncio.timeout(LAST_WORDS):
+                await self.part()
+        except (TimeoutError, TabaneError) as error:
+            log.warning("the other hubs could not be told the last news of this one: %s", error)
 
     async def announce(self, state: MemberState) -> None:
         """Tell the others the state of this hub, if they can be told within seconds."""

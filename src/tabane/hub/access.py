@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tabane.access.limits import CallLimits
     from tabane.access.permissions import PermissionPatterns
     from tabane.access.policy_operations import PolicyExplainer
+    from tabane.access.profile_changes import GroupProfiles, SharedProfiles
     from tabane.access.profile_file import ProfileDefinition
     from tabane.access.profile_operations import ProfileOperations
     from tabane.access.profiles import Profiles
@@ -70,6 +71,15 @@ class HubAccess:
         return Profiles(self._read_profiles)
 
     @cached_property
+    def _group_profiles(self) -> GroupProfiles | None:
+        """Return the profiles that were changed at the hubs of the group; None if this hub is in none."""
+        if not self._settings().advertise:
+            return None
+        from tabane.access.profile_changes import GroupProfiles
+
+        return GroupProfiles(self._settings().home)
+
+    @cached_property
     def keys(self) -> KeyRing:
         from tabane.access.keys import KeyRing
 
@@ -108,7 +118,7 @@ class HubAccess:
 
     async def report(self, lang: Lang) -> dict[str, Any]:
         """Return what status shows: the profiles, and the number of keys, or why they cannot be read."""
-        names = self.profiles.names() if self._reads_profiles else []
+        names = self.profiles.names() if self._reads_profiles or self._group_profiles else []
         return {"profiles": names, **await self._counted(lang)}
 
     async def _counted(self, lang: Lang) -> dict[str, Any]:
@@ -121,13 +131,30 @@ class HubAccess:
         except TabaneError as error:
             return {"keys_problem": error.text(lang)}
 
-    def share(self, keys: SharedKeys, ledger: TokenLedger) -> None:
-        """Share the API keys and the limits of callers with the other hubs of a group."""
+    def share(self, keys: SharedKeys, ledger: TokenLedger, profiles: SharedProfiles) -> None:
+        """Share the API keys, the limits of callers and the profiles with the other hubs of a group."""
         self.keys.shared, self.limits.ledger = keys, ledger
+        if self._group_profiles is not None:
+            self._group_profiles.shared = profiles
 
     async def follow(self) -> None:
-        """Copy the API keys that other hubs of the group have changed. Raises StoreError."""
+        """Copy what other hubs of the group have changed: API keys and profiles. Raises TabaneError."""
         await self.keys.follow()
+        if self._group_profiles is not None:
+            await self._group_profiles.follow(self.profiles.reload)
+
+    async def save_profile(self, name: str, definition: ProfileDefinition | None) -> bool:
+        """Change a profile at all hubs of the group; None removes it. Return False if this hub is in none.
+
+        Raises StoreError, and UnknownName for the removal of one that does not exist.
+        """
+        changes = self._group_profiles
+        if changes is None or changes.shared is None:
+            return False
+        if definition is None:
+            self.profiles.get(name)
+        await changes.save(name, definition, self._file_profiles(), self.profiles.reload)
+        return True
 
     async def tidy(self) -> None:
         """Give the group what this hub has taken and does not use. Raises StoreError."""
@@ -162,6 +189,11 @@ class HubAccess:
         return PolicyExplainer(self._key_operations.find, self.find_target, self._patterns)
 
     def _read_profiles(self) -> dict[str, ProfileDefinition]:
+        """Return the profiles that apply: those of the settings file, with the changes of the group."""
+        file = self._file_profiles()
+        return file if self._group_profiles is None else self._group_profiles.over(file)
+
+    def _file_profiles(self) -> dict[str, ProfileDefinition]:
         """Return the profiles; none before the settings file has named one, and was read for that."""
         from tabane.access.profile_file import read_profiles
 

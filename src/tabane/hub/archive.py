@@ -55,7 +55,7 @@ class PostArchive:
     ) -> None:
         self._stores, self._embedding, self._jobs, self._zone_name = stores, embedding, jobs, zone
         self._taken = home / FOLDER / _TAKEN
-        self._importing = Turn()
+        self._importing = Turn(stores.turn("import", SHAPE.name))
         self._opening: Job | None = None
         self._archive = Archive(
             self._collection,

@@ -23,6 +23,7 @@ from tabane.search.meaning import Incomplete, Meaning, meaning_of
 from tabane.search.models import Models
 from tabane.search.records import EmbeddingSpace, Record
 from tabane.search.vector_filling import PAGE, NewestFirst, fill, fill_newest
+from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
     from tabane.search.embedding.embedder import Embedder
@@ -61,6 +62,8 @@ class CollectionLane:
         self._coverage = coverage
         self._mark = folder / f"{whose.name}.embedding"
         self._turn = Turn()
+        self._shared = stores.turn("embed", whose.name)
+        self._among_hubs = Turn(self._shared)
         self._news = False
         self._wakes = 0
         self._embeds = False
@@ -137,7 +140,7 @@ class CollectionLane:
         A model that nobody chose does not embed a collection if it can read hardly any of its texts.
         """
         done = []
-        async with self._turn.taken(progress):
+        async with self._turn.taken(progress), self._among_hubs.taken(progress):
             collection = await self._collection()
             for name, where in self._definition.spaces.items():
                 space = _space(collection, name)
@@ -223,8 +226,12 @@ class CollectionLane:
 
     async def _fill_as_job(self, collection: Collection, space: EmbeddingSpace, embedder: Embedder) -> None:
         after = await self._first_lacking(collection, space.name, embedder.fingerprint)
-        if after is not None:
-            await self._as_job(lambda progress: self._fill(collection, space, embedder, progress, after))
+        if after is None:
+            return
+        few = self._shared is not None and await self._lacking(collection, space.name) <= PAGE
+        await self._as_job(
+            lambda progress: self._fill(collection, space, embedder, progress, after), alone=not few
+        )
 
     async def _first_lacking(self, collection: Collection, name: str, model: str) -> int | None:
         """Return the row before the first page with something to embed; None if there is nothing."""
@@ -243,15 +250,23 @@ class CollectionLane:
 
     async def _settled(self, collection: Collection, name: str) -> None:
         """Remember how many records have no vector after everything that can be embedded is."""
-        space, where = _space(collection, name), self._definition.spaces[name.removesuffix(NEXT)]
+        space = _space(collection, name)
         if space is not None:
-            lacking = await collection.count(where) - await collection.embedded(name, where)
-            self._coverage.settle(space, lacking)
+            self._coverage.settle(space, await self._lacking(collection, name))
+
+    async def _lacking(self, collection: Collection, name: str) -> int:
+        """Return how many records have no vector in a space."""
+        where = self._definition.spaces[name.removesuffix(NEXT)]
+        return await collection.count(where) - await collection.embedded(name, where)
 
     async def _replace(
         self, collection: Collection, name: str, embedder: Embedder, progress: Progress
     ) -> None:
-        """Fill a space beside the serving one, then let it take its place."""
+        """Fill a space beside the serving one, then let it take its place, unless another hub did that."""
+        await collection.count(self._definition.spaces[name])  # a database then says which spaces there are
+        serving = _space(collection, name)
+        if serving is not None and serving.model == embedder.fingerprint:
+            return
         wanted = await self._add_next(collection, name, embedder)
         await self._fill(collection, wanted, embedder, progress)
         await collection.succeed(name, wanted.name)
@@ -277,7 +292,7 @@ class CollectionLane:
     ) -> None:
         base = space.name.removesuffix(NEXT)
         where = self._definition.spaces[base]
-        await asyncio.to_thread(self._mark.touch)
+        await asyncio.to_thread(self._touch_mark)
         mark = await asyncio.to_thread(OwnFile, str(self._mark))
         order = NewestFirst(where, self._definition.newest, lambda: self._wakes)
         text = partial(self._text, name=base, model=embedder.fingerprint)
@@ -292,14 +307,22 @@ class CollectionLane:
                 after = await self._first_lacking(collection, space.name, embedder.fingerprint)
         await asyncio.to_thread(mark.unlink)
 
-    async def _as_job(self, work: Callable[[Progress], Awaitable[None]]) -> None:
-        """Run the work as a job, which users see and can cancel. Raises its errors, and _Cancelled."""
+    def _touch_mark(self) -> None:
+        private_folder(self._mark.parent, parents=False)  # with a database, nothing else may be in it yet
+        self._mark.touch()
+
+    async def _as_job(self, work: Callable[[Progress], Awaitable[None]], *, alone: bool = True) -> None:
+        """Run the work as a job, which users see and can cancel. Raises its errors, and _Cancelled.
+
+        ``alone``: while no other hub does such work on the same records.
+        """
         ended = asyncio.get_running_loop().create_future()
 
         async def whole(progress: Progress) -> dict[str, Any]:
             self._turn.holder = progress
             try:
-                await work(progress)
+                async with self._among_hubs.taken(progress) if alone else contextlib.nullcontext():
+                    await work(progress)
             except BaseException as error:
                 if not ended.done():
                     ended.set_exception(error if isinstance(error, Exception) else _cancelled())

@@ -13,13 +13,13 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Protocol
 
 from msgspec import Meta, Struct
 
 from tabane.errors import HubDraining, HubError, TabaneError, UnknownName
 from tabane.hub.job import Job, JobOwner
-from tabane.messages import Message, say
+from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Work
 from tabane.wire import json
 
@@ -43,7 +43,9 @@ JobId = Annotated[str, Meta(min_length=1, max_length=40)]
 
 
 class ListJobs(Struct, frozen=True, forbid_unknown_fields=True):
-    pass
+    """``hub``: the jobs of all hubs of a group, or of the one that is asked."""
+
+    hub: Literal["all", "this"] = "all"
 
 
 class FollowJob(Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,8 +60,39 @@ class NamedJob(Struct, frozen=True, forbid_unknown_fields=True):
     job: JobId
 
 
+class OtherJobs(Protocol):
+    """The jobs of the other hubs of a group. Those that wait or name a job raise StoreError."""
+
+    @property
+    def address(self) -> str:
+        """Return where this hub is reached."""
+        ...
+
+    def changed(self, job: Job) -> None:
+        """Note that a job of this hub began, went on or ended."""
+        ...
+
+    async def states(self, lang: Lang) -> tuple[list[dict[str, Any]], Message | None]:
+        """Return the states of the jobs, or none and why they are not known."""
+        ...
+
+    async def follow(self, key: str, version: int | None, wait: float, lang: Lang) -> dict[str, Any] | None:
+        """Return the state when there is another version, when the job is over, or after ``wait`` seconds.
+
+        None if there is no such job.
+        """
+        ...
+
+    async def cancel(self, key: str, wait: float, lang: Lang) -> dict[str, Any] | None:
+        """Have a job cancelled, and wait a moment until it is. Return its state; None if there is none."""
+        ...
+
+
 class Jobs:
-    """All jobs of a hub: those that run, and the last ones that are over."""
+    """All jobs of a hub: those that run, and the last ones that are over.
+
+    In a group of hubs, the operations also list, follow and cancel those of the ``others``.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, patience: float = PATIENCE) -> None:
         self._loop, self._patience = loop, patience
@@ -73,10 +106,17 @@ class Jobs:
         """When a job began or ended last, by the loop's clock."""
         self.watcher: Callable[[Job], None] | None = None
         """Called when a job has begun, when it reports progress and when it has ended."""
+        self._others: OtherJobs | None = None
 
     @property
     def running(self) -> int:
         return len(self._tasks)
+
+    def share(self, others: OtherJobs) -> None:
+        """Share the jobs with the other hubs of a group from now on."""
+        self._others = others
+        for job in self._jobs.values():
+            others.changed(job)
 
     def start(self, name: str, title: Message, work: Work, caller: Caller | None = None) -> Job:
         """Begin a job, which runs until it is done, fails, is canceled or the hub ends. Raises HubError.
@@ -112,6 +152,13 @@ class Jobs:
         if task is not None:
             self._stop(job.key, task, None)
             await asyncio.wait({task}, timeout=self._patience)
+
+    def cancel_soon(self, key: str) -> None:
+        """Ask a job to stop, if there is one with that id and it runs."""
+        task = self._tasks.get(key)
+        if task is not None:
+            log.info("job %s is cancelled at another hub", key)
+            self._stop(key, task, None)
 
     async def cancel_all(self, operation: str) -> None:
         """Ask all jobs of an operation to stop, and wait a moment until they have."""
@@ -160,26 +207,45 @@ class Jobs:
         ]
 
     async def _list(self, caller: Caller, params: ListJobs) -> dict[str, Any]:
-        return {"results": [job.state(caller.lang) for job in reversed(self._jobs.values())]}
+        """List the jobs. ``problem`` says why those of other hubs are missing."""
+        mine = [self._state(job, caller.lang) for job in reversed(self._jobs.values())]
+        if self._others is None or params.hub == "this":
+            return {"results": mine}
+        theirs, problem = await self._others.states(caller.lang)
+        rows = sorted(mine + theirs, key=lambda state: state["started"], reverse=True)
+        return {"results": rows} | ({"problem": problem.render(caller.lang)} if problem else {})
 
     async def _follow(self, caller: Caller, params: FollowJob) -> dict[str, Any]:
+        if self._others is not None and params.job not in self._jobs:
+            state = await self._others.follow(params.job, params.version, params.wait, caller.lang)
+            return state or self._state(self.get(params.job), caller.lang)
         job = self.get(params.job)
         await job.changed(params.version, params.wait)
-        return job.state(caller.lang)
+        return self._state(job, caller.lang)
 
     async def _cancel(self, caller: Caller, params: NamedJob) -> dict[str, Any]:
+        if self._others is not None and params.job not in self._jobs:
+            state = await self._others.cancel(params.job, self._patience, caller.lang)
+            return state or self._state(self.get(params.job), caller.lang)
         job = self.get(params.job)
         await self.cancel(job)
-        return job.state(caller.lang)
+        return self._state(job, caller.lang)
 
     async def _detach(self, caller: Caller, params: NamedJob) -> dict[str, Any]:
         job = self.get(params.job)
         job.detach()
-        return job.state(caller.lang)
+        return self._state(job, caller.lang)
+
+    def _state(self, job: Job, lang: Lang) -> dict[str, Any]:
+        """Return the state of a job; in a group of hubs, with the address of this hub."""
+        state = job.state(lang)
+        return state if self._others is None else state | {"hub": self._others.address}
 
     def _told(self, job: Job) -> None:
         if self.watcher is not None:
             self.watcher(job)
+        if self._others is not None:
+            self._others.changed(job)
 
     def _check_room(self) -> None:
         if self._draining:

@@ -15,6 +15,7 @@ from tabane.errors import StoreCorrupt, StoreError
 from tabane.hub.postgres_engine import PostgresEngine
 from tabane.hub.replicas import Replicas
 from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.operations.job_turns import SharedTurn, TurnOpener
 from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
@@ -98,6 +99,22 @@ class Stores:
         """Return the database that the setting engine names. There is one. Raises StoreError."""
         assert self._postgres is not None
         return await self._postgres.database()
+
+    def turn(self, kind: str, collection: str) -> TurnOpener | None:
+        """Return what opens the turn for a kind of job on a collection among all hubs of the database.
+
+        None if the collection belongs to this hub alone.
+        """
+        if self._postgres is None or collection in self._own:
+            return None
+
+        async def opened() -> SharedTurn:
+            database = await self.database()
+            from tabane.postgres.job_turn import JobTurn
+
+            return JobTurn(database, f"{kind} {collection}")
+
+        return opened
 
     async def report(self) -> dict[str, Any]:
         """Return the database, its versions, state and replicas; nothing if files hold everything."""

@@ -26,32 +26,12 @@ from tabane.group.state import (
     StoredSession,
 )
 from tabane.postgres.database import PostgresDatabase
+from tabane.postgres.group_schema import TABLES
 from tabane.postgres.migrations import lock
 from tabane.postgres.write_thread import CommitJob, CommitThread
 
 T = TypeVar("T")
 
-_TABLES = """
-CREATE TABLE IF NOT EXISTS hub_group (one boolean PRIMARY KEY DEFAULT true CHECK (one), key bytea NOT NULL);
-CREATE TABLE IF NOT EXISTS hub_member (
-  id text PRIMARY KEY, mark text NOT NULL, address text NOT NULL, version text NOT NULL, state text NOT NULL,
-  heartbeat timestamptz NOT NULL);
-CREATE TABLE IF NOT EXISTS hub_session (
-  digest text PRIMARY KEY, hub text NOT NULL, owner text NOT NULL, mode text NOT NULL,
-  messages bytea NOT NULL);
-CREATE INDEX IF NOT EXISTS hub_session_hub ON hub_session (hub);
-CREATE TABLE IF NOT EXISTS hub_lease (server text PRIMARY KEY, hub text NOT NULL);
-CREATE TABLE IF NOT EXISTS hub_counter (
-  one boolean PRIMARY KEY DEFAULT true CHECK (one), last bigint NOT NULL);
-INSERT INTO hub_counter (last) VALUES (0) ON CONFLICT DO NOTHING;
-CREATE UNLOGGED TABLE IF NOT EXISTS hub_bucket (name text PRIMARY KEY, full_at float8 NOT NULL);
-CREATE TABLE IF NOT EXISTS hub_key (
-  id text PRIMARY KEY, hash bytea NOT NULL, name text NOT NULL, allow text NOT NULL, deny text NOT NULL,
-  read_only boolean NOT NULL, profile text NOT NULL, tier text NOT NULL,
-  created float8 NOT NULL, expires float8, used float8, revoked float8, number bigint NOT NULL);
-CREATE UNIQUE INDEX IF NOT EXISTS hub_key_name ON hub_key (name) WHERE revoked IS NULL;
-CREATE INDEX IF NOT EXISTS hub_key_number ON hub_key (number);
-"""
 _MAKE_KEY = "INSERT INTO hub_group (key) VALUES (%s) ON CONFLICT DO NOTHING"
 _FORGET = f"DELETE FROM hub_member WHERE heartbeat < clock_timestamp() - interval '{REMEMBERED} seconds'"
 _FORGET_SESSIONS = "DELETE FROM hub_session WHERE hub NOT IN (SELECT id FROM hub_member)"
@@ -96,12 +76,12 @@ class GroupTables:
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
-        self._writing = CommitThread(database, _LONGEST)
+        self._writing, self._copying = CommitThread(database, _LONGEST), CommitThread(database)
 
     async def join(self, me: GroupMember) -> bytes:
         def joining(connection: psycopg.Connection) -> bytes:
             lock(connection, self._database.schema)
-            connection.execute(_TABLES)
+            connection.execute(TABLES)
             connection.execute(_MAKE_KEY, (os.urandom(KEY_BYTES),))
             connection.execute(_FORGET)
             connection.execute(_FORGET_SESSIONS)
@@ -168,16 +148,25 @@ class GroupTables:
 
     async def close(self) -> None:
         await asyncio.to_thread(self._writing.close)
+        await asyncio.to_thread(self._copying.close)
 
     async def read(self, work: Callable[[psycopg.Connection], T]) -> T:
         """Run work in a transaction that sees one moment. Raises StoreError."""
         return await self._database.read(work)
 
     async def write(self, work: Callable[[psycopg.Connection], T]) -> T:
-        """Run work in a transaction of its own. Raises StoreError."""
-        answer = self._writing.submit(CommitJob(work, ALONE))
-        found: T = await asyncio.shield(asyncio.wrap_future(answer))
-        return found
+        """Run short work in a transaction of its own. Raises StoreError."""
+        return await _done(self._writing, work)
+
+    async def write_much(self, work: Callable[[psycopg.Connection], T]) -> T:
+        """As :meth:`write`, for work that takes longer: no heartbeat waits for it."""
+        return await _done(self._copying, work)
+
+
+async def _done(thread: CommitThread, work: Callable[[psycopg.Connection], T]) -> T:
+    answer = thread.submit(CommitJob(work, ALONE))
+    found: T = await asyncio.shield(asyncio.wrap_future(answer))
+    return found
 
 
 def _row(me: GroupMember) -> tuple[str, ...]:

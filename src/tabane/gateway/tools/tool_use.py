@@ -24,6 +24,7 @@ recall@5 of a public set from .922 to .915 (benchmarks/tools/recall.py --own).
 """
 
 _BEGIN = 1_767_225_600.0  # 2026-01-01: so far, a call had the weight 1
+_YEAR = 365 * 86_400.0
 _LARGEST = 1_000.0  # of an exponent: a clock may be wrong
 
 Use = tuple[str, str, float]
@@ -31,34 +32,70 @@ Use = tuple[str, str, float]
 
 
 class ToolUse:
-    """Counts calls by holder and tool. A later call counts more, so that weights never have to be reduced."""
+    """Counts calls by holder and tool. A later call counts more, so that weights never have to be reduced.
+
+    ``used`` is what this hub counted earlier. In a group of hubs, the weights of the others are added.
+    """
 
     def __init__(self, used: Iterable[Use] = ()) -> None:
         self._weights: dict[tuple[str, str], float] = {
             (holder, tool): weight for holder, tool, weight in used
         }
+        self._others: dict[tuple[str, str], float] = {}
+        self._untold = set(self._weights)
         self._by_holder: dict[str, dict[str, float]] | None = None
 
-    def note(self, holder: str, tool: str, now: float) -> None:
-        """Count a call at that Unix time."""
+    def note(self, holder: str, tool: str, now: float, *, told: bool = True) -> None:
+        """Count a call at that Unix time. ``told``: other hubs may know of it."""
         key = holder, tool
+        if told:
+            self._untold.add(key)
         weight = 2.0 ** min(_LARGEST, (now - _BEGIN) / HALF_LIFE)
         self._weights[key] = self._weights.get(key, 0.0) + weight
         self._by_holder = None
         if len(self._weights) > MOST:
             kept = heapq.nlargest(MOST // 2, self._weights.items(), key=lambda item: (item[1], item[0]))
             self._weights = dict(kept)
+            self._untold &= self._weights.keys()
 
     def of(self, holder: str) -> Mapping[str, float]:
         """Return the weights of the tools that this holder used. Only their order has a meaning."""
         if self._by_holder is None:
             self._by_holder = {}
-            for (whose, tool), weight in self._weights.items():
-                self._by_holder.setdefault(whose, {})[tool] = weight
+            for (whose, tool), weight in (*self._weights.items(), *self._others.items()):
+                of_one = self._by_holder.setdefault(whose, {})
+                of_one[tool] = of_one.get(tool, 0.0) + weight
         return self._by_holder.get(holder, {})
 
     def all(self) -> list[Use]:
+        """Return what this hub counted."""
         return [(holder, tool, weight) for (holder, tool), weight in self._weights.items()]
+
+    def untold(self) -> list[Use]:
+        """Return what this hub counted and has not told the others, and forget that it was not told."""
+        untold, self._untold = self._untold, set()
+        return [(*key, self._weights[key]) for key in untold if key in self._weights]
+
+    def tell_again(self, uses: Iterable[Use]) -> None:
+        """Note that the others were not told of this."""
+        self._untold |= {(holder, tool) for holder, tool, _ in uses}
+
+    def restore(self, kept: Iterable[Use]) -> None:
+        """Take what the group keeps of this hub, if it is more: the files of the hub may be older."""
+        for holder, tool, weight in kept:
+            key = holder, tool
+            self._weights[key] = max(weight, self._weights.get(key, 0.0))
+        self._by_holder = None
+
+    def put_others(self, uses: Iterable[Use]) -> None:
+        """Replace the weights of all other hubs."""
+        self._others = {(holder, tool): weight for holder, tool, weight in uses}
+        self._by_holder = None
+
+
+def forgotten(now: float) -> float:
+    """Return the weight of one call that was made a year before that Unix time: less hardly counts."""
+    return float(2.0 ** min(_LARGEST, (now - _YEAR - _BEGIN) / HALF_LIFE))
 
 
 def ties_broken(

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tabane.build import this_build
+from tabane.errors import TabaneError
 from tabane.hub.hub import Hub
 
 if TYPE_CHECKING:
     from tabane.group.membership import HubGroup
     from tabane.group.state import GroupState
+    from tabane.hub.group_jobs import GroupJobs
     from tabane.hub.http.shared_servers import SharedServers
+    from tabane.hub.tool_use_sharing import ToolUseSharing
+
+Step = Callable[[], Awaitable[None]]
 
 UNTIL_KNOWN = 2.5
 """Seconds until the other hubs have seen that this one is leaving: two of their heartbeats."""
@@ -32,16 +39,28 @@ def group_of(hub: Hub) -> HubGroup | None:
 
     async def open_state() -> GroupState:
         database = await hub.stores.database()
+        from tabane.hub.group_jobs import GroupJobs
+        from tabane.hub.tool_use_sharing import ToolUseSharing
         from tabane.postgres.group_tables import GroupTables
+        from tabane.postgres.shared_audit import PostgresAudit
+        from tabane.postgres.shared_jobs import PostgresJobs
         from tabane.postgres.shared_keys import PostgresKeys
+        from tabane.postgres.shared_profiles import PostgresProfiles
         from tabane.postgres.shared_tokens import PostgresTokens
+        from tabane.postgres.shared_tool_use import PostgresToolUse
+        from tabane.postgres.shared_usage import PostgresUsage
 
         tables = GroupTables(database)
-        hub.access.share(PostgresKeys(tables), PostgresTokens(tables))
+        hub.access.share(PostgresKeys(tables), PostgresTokens(tables), PostgresProfiles(tables))
+        shared.jobs = GroupJobs(PostgresJobs(tables), group.me.id, group.me.address, hub.jobs.cancel_soon)
+        hub.jobs.share(shared.jobs)
+        shared.tool_use = ToolUseSharing(hub.gateway.tool_use, PostgresToolUse(tables), mark, hub.loop.time)
+        hub.audit.usage.share(PostgresAudit(tables), PostgresUsage(tables), mark, group.me.address)
         return tables
 
     group = HubGroup(hub.loop, address, mark, this_build().name, open_state)
-    group.follow, group.tidy = hub.access.follow, hub.access.tidy
+    shared = _Shared(hub)
+    group.follow, group.tidy, group.part = hub.access.follow, shared.tidy, shared.tell
     return group
 
 
@@ -52,3 +71,41 @@ def shared_servers_of(hub: Hub, group: HubGroup | None) -> SharedServers | None:
     from tabane.hub.http.shared_servers import SharedServers  # only needed in a group of hubs
 
     return SharedServers(group, hub.gateway, hub.settings.max_line)
+
+
+class _Shared:
+    """What a hub tells the others, and takes back from the group, after its heartbeats."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self.jobs: GroupJobs | None = None
+        self.tool_use: ToolUseSharing | None = None
+
+    async def tidy(self) -> None:
+        """Tell what is new, and give back what is not used. Raises the first TabaneError, at the end."""
+        await _each([*self._news(now=False), self._hub.access.tidy])
+
+    async def tell(self) -> None:
+        """Tell everything that is new. Raises the first TabaneError, at the end."""
+        await _each(self._news(now=True))
+
+    def _news(self, *, now: bool) -> list[Step]:
+        """Return what tells the news of each part. Counts are told only from time to time, or ``now``."""
+        steps: list[Step] = []
+        if self.jobs is not None:
+            steps.append(self.jobs.tell)
+        if self.tool_use is not None:
+            steps.append(partial(self.tool_use.exchange, now=now))
+        return [*steps, partial(self._hub.audit.usage.exchange, now=now)]
+
+
+async def _each(steps: Iterable[Step]) -> None:
+    """Do all of them, one after the other, whatever fails. Raise the first TabaneError at the end."""
+    first: TabaneError | None = None
+    for step in steps:
+        try:
+            await step()
+        except TabaneError as error:
+            first = first or error
+    if first is not None:
+        raise first

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from msgspec import Meta, Struct
 
@@ -23,6 +23,9 @@ from tabane.settings import OPTIONS, SettingOption, Settings, load_settings
 from tabane.settings.files import read_trusted, write_private
 from tabane.settings.option import InvalidSetting, allowed, shown
 from tabane.text.nearest_names import nearest
+
+if TYPE_CHECKING:
+    from tabane.access.profile_file import ProfileDefinition
 
 _FACES = frozenset({Face.RPC, Face.CLI})
 _BY_NAME = {option.name: option for option in OPTIONS}
@@ -70,15 +73,27 @@ class SettledHub(Protocol):
 Edit = Callable[[str], str]
 """Changes the text of the settings file."""
 
+ProfileSaver = Callable[[str, "ProfileDefinition | None"], Awaitable[bool]]
+
+
+async def _in_no_group(name: str, definition: ProfileDefinition | None) -> bool:
+    return False
+
 
 class SettingsOperations:
     """Lists and changes settings, and changes profiles.
 
-    ``reload`` puts the files in force, and returns why they are not, None if they are.
+    ``reload`` puts the files in force, and returns why they are not, None if they are. ``shared`` changes a
+    profile at all hubs of a group, and returns False if this hub is in none.
     """
 
-    def __init__(self, hub: Callable[[], SettledHub], reload: Callable[[], Message | None]) -> None:
-        self._hub, self._reload = hub, reload
+    def __init__(
+        self,
+        hub: Callable[[], SettledHub],
+        reload: Callable[[], Message | None],
+        shared: ProfileSaver = _in_no_group,
+    ) -> None:
+        self._hub, self._reload, self._shared = hub, reload, shared
         self._changing = asyncio.Lock()
 
     def table(self) -> list[Operation]:
@@ -151,10 +166,13 @@ class SettingsOperations:
         return {"setting": row, "applies": applies, "problem": problem}
 
     async def save(self, caller: Caller, params: SaveProfile) -> dict[str, Any]:
-        """Create or replace a profile. It applies at once, in open sessions too."""
+        """Create or replace a profile. It applies at once, in open sessions too.
+
+        In a group of hubs, it applies at all of them, and the settings file stays as it is.
+        """
         from tabane.access.patterns import EVERY_TOOL
         from tabane.access.permissions import PermissionPatterns
-        from tabane.access.profile_file import is_profile_name
+        from tabane.access.profile_file import ProfileDefinition, is_profile_name
 
         if not is_profile_name(params.name):
             raise BadArguments(
@@ -164,7 +182,11 @@ class SettingsOperations:
                 ),
                 "name",
             )
-        PermissionPatterns.checked(params.allow or [EVERY_TOOL], params.deny, read_only=params.read_only)
+        patterns = PermissionPatterns.checked(
+            params.allow or [EVERY_TOOL], params.deny, read_only=params.read_only
+        )
+        if await self._shared(params.name, ProfileDefinition(params.name, patterns, params.description)):
+            return {"status": "saved", "name": params.name, "problem": None}
         given = {
             "description": params.description,
             "allow": params.allow,
@@ -179,7 +201,9 @@ class SettingsOperations:
         return {"status": "saved", "name": params.name, "problem": problem}
 
     async def remove(self, caller: Caller, params: RemoveProfile) -> dict[str, Any]:
-        """Remove a profile. Who uses it may do nothing from now on."""
+        """Remove a profile, in a group at all hubs. Who uses it may do nothing from now on."""
+        if await self._shared(params.name, None):
+            return {"status": "removed", "name": params.name, "problem": None}
         path = ("profiles", params.name)
         by_hand = say("remove the table [profiles.{name}]", name=params.name)
         changed, problem = await self._edited(_removal(path), by_hand, caller.lang)

@@ -99,7 +99,7 @@ def _kind(part: dict[str, Any]) -> str:
 
 def table_of(hub: Hub, administration: HubAdministration) -> OperationTable:
     """Return the operations of a hub that runs as a process."""
-    settings = SettingsOperations(lambda: hub, lambda: _reloaded(hub))
+    settings = SettingsOperations(lambda: hub, lambda: _reloaded(hub), hub.access.save_profile)
     check_ups = CheckUpOperations(lambda: hub)
     use = ModelUse(hub, settings)
     return OperationTable(

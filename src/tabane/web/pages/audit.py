@@ -13,7 +13,7 @@ from tabane.web.page import Fragment, PageRequest, PageRoute, WholePage
 PAGE = 50
 """Entries that are shown at once."""
 
-FILTERS = ("text", "tool", "key", "client", "server", "type", "result", "start", "end")
+FILTERS = ("text", "tool", "key", "client", "server", "hub", "type", "result", "start", "end")
 
 PERIODS = (
     ("1h", say("last hour")),
@@ -56,6 +56,8 @@ async def entries(request: PageRequest) -> WholePage | Fragment:
         "total": found["total"],
         "exact": found["exact"],
         "next": found["next_cursor"],
+        "partly": found.get("problem"),
+        "in_group": "hub" in given or any("hub" in row for row in found["results"]),
         "query": f"{query}&" if query else "",
         "filtered": bool(given),
     }
@@ -70,13 +72,19 @@ async def entry(request: PageRequest) -> WholePage:
         seq = int(request.path("seq"))
     except ValueError:
         raise UnknownName(say("There is no entry {seq}.", seq=request.path("seq"))) from None
-    found = await request.call("query_audit_logs", seq=seq, limit=1)
+    hub = request.query.get("hub") or None
+    found = await request.call("query_audit_logs", seq=seq, limit=1, hub=hub)
     if not found["results"]:
         raise UnknownName(say("There is no entry {seq} in the audit log any more.", seq=seq))
     row = found["results"][0]
     arguments = row.get("arguments")
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, indent=2)
-    context = {"entry": row, "arguments": text if arguments is not None else None, "seq": seq}
+    context = {
+        "entry": row,
+        "arguments": text if arguments is not None else None,
+        "seq": seq,
+        "of_hub": f"?{urlencode({'hub': hub})}" if hub else "",
+    }
     return WholePage("audit/entry.html", say("Entry {seq}", seq=seq), context)
 
 
@@ -113,7 +121,7 @@ async def _last(request: PageRequest) -> dict[str, Any] | None:
     """Return the newest verification that the hub remembers."""
     if not request.may("list_jobs"):
         return None
-    rows = (await request.call("list_jobs"))["results"]
+    rows = (await request.call("list_jobs", hub="this"))["results"]
     return next((row for row in rows if row["operation"] == "verify_audit_log"), None)
 
 

@@ -70,7 +70,7 @@ async def _last(request: PageRequest) -> dict[str, Any] | None:
     """Return the newest check-up that the hub remembers, with its result."""
     if not (request.may("list_jobs") and request.may("run_doctor")):
         return None
-    rows = (await request.call("list_jobs"))["results"]
+    rows = (await request.call("list_jobs", hub="this"))["results"]
     fixes = next((at for at, row in enumerate(rows) if row["operation"] == "apply_fix"), len(rows))
     return next((row for row in rows[:fixes] if row["operation"] == "run_doctor"), None)
 

@@ -18,7 +18,9 @@ async def job_list(request: PageRequest) -> WholePage:
     rows = found["results"]
     running = [job for job in rows if job["status"] == "running"]
     ended = [job for job in rows if job["status"] != "running"]
-    return WholePage("jobs/list.html", say("Jobs"), {"running": running, "ended": ended})
+    shown = {"running": running, "ended": ended, "problem": found.get("problem")}
+    # Jobs of other hubs send no events to this page, so it asks from time to time.
+    return WholePage("jobs/list.html", say("Jobs"), {**shown, "in_group": any("hub" in job for job in rows)})
 
 
 async def job_page(request: PageRequest) -> WholePage:

@@ -47,7 +47,7 @@ async def _jobs(request: PageRequest) -> list[dict[str, Any]]:
     """Return the jobs that embed or fetch now."""
     if not request.may("list_jobs"):
         return []
-    rows = (await request.call("list_jobs"))["results"]
+    rows = (await request.call("list_jobs", hub="this"))["results"]
     return [row for row in rows if row["status"] == "running" and row["operation"] in WORK]
 
 

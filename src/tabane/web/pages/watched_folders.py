@@ -30,7 +30,7 @@ async def _jobs(request: PageRequest) -> list[dict[str, Any]]:
     """Return the jobs that add files: those that run, and those that failed a short time ago."""
     if not request.may("list_jobs"):
         return []
-    found = (await request.call("list_jobs"))["results"]
+    found = (await request.call("list_jobs", hub="this"))["results"]
     since = time.time() - _RECENT
     return [job for job in found if job["operation"] in _JOBS and job.get("ended", since) >= since]
 
