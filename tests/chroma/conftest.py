@@ -1,4 +1,4 @@
-"""One Chroma for all tests of a process."""
+"""One Chroma for all tests of this folder in a process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.conftest import absent
 from tests.harness.chroma_server import PYTHON, ChromaProcess, chroma_server, is_installed
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chroma(python: str) -> Iterator[ChromaProcess]:
     with chroma_server() as server:
         yield server

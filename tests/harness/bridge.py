@@ -18,6 +18,7 @@ from tabane.build import this_build
 from tabane.hub.local import handshake as hellos
 from tabane.hub.local import lock
 from tabane.hub.local.endpoint import Endpoint
+from tests.harness.forked_commands import ForkedProcess, can_be_forked
 from tests.harness.patience import LONG, wait_until
 
 PATIENCE = LONG
@@ -87,17 +88,22 @@ class BridgeClient:
         stdin: int | IO[bytes] = subprocess.PIPE,
         python: str = sys.executable,
         cwd: Path | None = None,
+        forks: bool = False,
     ) -> None:
-        command = [python, "-m", "tabane", "mcp", *flags]
-        self.process = subprocess.Popen(
-            command,
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=dict(environ),
-            bufsize=0,
-            cwd=cwd,
-        )
+        """Start the bridge. ``forks``: it and a hub that it starts are forks, if the variables allow it."""
+        self.process: subprocess.Popen[bytes] | ForkedProcess
+        if forks and python == sys.executable and can_be_forked(environ):
+            self.process = ForkedProcess(["mcp", *flags], environ, cwd or Path.cwd())
+        else:
+            self.process = subprocess.Popen(
+                [python, "-m", "tabane", "mcp", *flags],
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=dict(environ),
+                bufsize=0,
+                cwd=cwd,
+            )
         assert self.process.stdout is not None
         self.out = Lines(self.process.stdout.fileno())
 

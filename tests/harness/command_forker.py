@@ -1,9 +1,10 @@
 """A process that has imported the command line once, and forks itself for each command.
 
-``python -m tests.harness.command_forker DESCRIPTOR`` reads requests from that socket. Each comes with four
-descriptors: the standard streams of the command, and a pipe for its exit status. What a test sees is a
+``python -m tests.harness.command_forker DESCRIPTOR PADDING`` reads requests from that socket. Each comes with
+four descriptors: the standard streams of the command, and a pipe for its exit status. What a test sees is a
 process as ``python -m tabane`` would be, without the time that Python needs to start and to import. A hub
-that such a command starts is a fork of it, too, if the request allows that.
+that such a command starts is a fork of it, too, if the request allows that. The list of processes shows the
+arguments and variables of each in the place of PADDING and of the variable ``PADDING``.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import array
 import atexit
 import contextlib
+import ctypes
 import gc
 import importlib
 import io
@@ -23,7 +25,7 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import tabane.__main__
@@ -39,6 +41,9 @@ _ROOMS = (
 _ALSO = ("numpy", "tabane.hub.local.client", "tabane.hub.process.serve", "tantivy")
 """Packages whose modules commands and hubs import on first use, and further modules."""
 
+_SET_MEMORY_MAP, _ARGUMENTS_END, _VARIABLES_END = 35, 9, 11
+"""Of prctl(2): PR_SET_MM, PR_SET_MM_ARG_END and PR_SET_MM_ENV_END."""
+
 _PROGRAM = tabane.__main__.__file__
 _EXECUTE = os.execve
 _ENCODING, _ERRORS = sys.stdout.encoding, sys.stdout.errors
@@ -47,11 +52,13 @@ _ENCODING, _ERRORS = sys.stdout.encoding, sys.stdout.errors
 def prepare() -> None:
     """Import what commands and hubs need."""
     for room in _ROOMS:
-        for found in pkgutil.iter_modules(importlib.import_module(room).__path__, f"{room}."):
-            if not found.ispkg and not found.name.endswith("__main__"):
-                importlib.import_module(found.name)
+        with contextlib.suppress(ModuleNotFoundError):  # an earlier version lacks some
+            for found in pkgutil.iter_modules(importlib.import_module(room).__path__, f"{room}."):
+                if not found.ispkg and not found.name.endswith("__main__"):
+                    importlib.import_module(found.name)
     for name in _ALSO:
-        importlib.import_module(name)
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(name)
     gc.collect()
     gc.freeze()
 
@@ -125,10 +132,11 @@ def _become(told: Mapping[str, Any], fds: list[int]) -> NoReturn:
         os.environ.update(told["environment"])
         os.chdir(told["folder"])
         sys.argv[:] = [_PROGRAM, *told["arguments"]]
-        _open_streams()
+        show([sys.executable, "-m", "tabane", *told["arguments"]], told["environment"])
+        open_streams()
         if told["forks_hub"]:
             os.execve = _execute
-        status = _run()
+        status = ended(tabane.__main__.main)
     except BaseException:
         traceback.print_exc()
     finally:
@@ -143,11 +151,47 @@ def _execute(path: Any, argv: Any, env: Any) -> NoReturn:
     os.environ.clear()
     os.environ.update(env)
     sys.argv[:] = [_PROGRAM, *argv[len(head) - 1 :]]
-    _open_streams()
-    os._exit(_run())
+    for number in signal.valid_signals():
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)
+    show(argv, env)
+    open_streams()
+    os._exit(ended(tabane.__main__.main))
 
 
-def _open_streams() -> None:
+def show(arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Let the list of processes show these arguments and variables of this process, as after an exec.
+
+    They are written over those that it was started with, which nothing uses any more. What does not fit is
+    not shown.
+    """
+    begin, end, variables_begin, variables_end = _SHOWN
+    given = (f"{name}={value}" for name, value in environment.items())
+    _write_over(begin, end, arguments, _ARGUMENTS_END)
+    _write_over(variables_begin, variables_end, given, _VARIABLES_END)
+
+
+def _write_over(begin: int, end: int, texts: Iterable[str], boundary: int) -> None:
+    data = b"".join(os.fsencode(text) + b"\0" for text in texts)[: end - begin - 1]
+    ctypes.memmove(begin, data.ljust(end - begin, b"\0"), end - begin)
+    # The rest would be shown as empty arguments. Root alone may move the end.
+    ctypes.CDLL(None).prctl(_SET_MEMORY_MAP, boundary, ctypes.c_ulong(begin + len(data)), 0, 0)
+
+
+def _shown() -> tuple[int, int, int, int]:
+    """Return where arguments and variables of this process begin and end in its memory: see proc(5)."""
+    with open("/proc/self/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    begin, end, variables_begin, variables_end = (int(field) for field in fields[45:49])
+    return begin, end, variables_begin, variables_end
+
+
+_SHOWN = _shown()
+
+
+def open_streams() -> None:
+    """Open the standard streams anew, as a start of Python does."""
     sys.stdin = sys.__stdin__ = _stream(0, "rb", _ERRORS)  # type: ignore[misc]
     sys.stdout = sys.__stdout__ = _stream(1, "wb", _ERRORS)  # type: ignore[misc]
     sys.stderr = sys.__stderr__ = _stream(2, "wb", "backslashreplace", always=True)  # type: ignore[misc]
@@ -158,10 +202,10 @@ def _stream(number: int, mode: str, errors: str | None, *, always: bool = False)
     return io.TextIOWrapper(buffer, _ENCODING, errors, line_buffering=always or os.isatty(number))
 
 
-def _run() -> int:
-    """Run the command, and what Python does at its end. Return the exit status."""
+def ended(program: Callable[[], object]) -> int:
+    """Run a program, and what Python does at its end. Return the exit status."""
     try:
-        tabane.__main__.main()
+        program()
         status = 0
     except SystemExit as end:
         status = _status(end.code)

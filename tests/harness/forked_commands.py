@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import selectors
 import signal
 import socket
@@ -26,6 +27,8 @@ _OWN = ("PYTHON", "LC_", "LD_", "MALLOC_", "TZ", "TABANE_LANG")
 
 _LANG = "C.UTF-8"
 _PIECE = 1 << 16
+_PADDING = "x" * 16384
+"""Room for the arguments, and for the variables, that a fork shows in the list of processes."""
 
 
 def can_be_forked(environment: Mapping[str, str]) -> bool:
@@ -43,49 +46,108 @@ def run_forked(
     limit: float,
     *,
     forks_hub: bool,
+    python: str = sys.executable,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run `tabane ARGUMENTS` as :func:`subprocess.run` does, with its outputs captured.
 
-    ``forks_hub``: a hub that the command starts is forked, too. Its command line and the environment in
-    ``/proc`` are not those of a hub. Raises subprocess.TimeoutExpired.
+    ``forks_hub``: a hub that the command starts is forked, too. ``python`` has imported another version,
+    if it is not the one that runs. Raises subprocess.TimeoutExpired.
     """
-    told = {
+    told = _request(arguments, environment, folder, forks_hub)
+    return _forker(python).run(told, stdin, limit)
+
+
+def _request(
+    arguments: Sequence[str], environment: Mapping[str, str], folder: Path, forks_hub: bool
+) -> Mapping[str, Any]:
+    return {
         "arguments": list(arguments),
         "environment": dict(environment),
         "folder": str(folder),
         "forks_hub": forks_hub,
     }
-    return _forker().run(told, stdin, limit)
 
 
 @cache
-def _forker() -> CommandForker:
-    return CommandForker()
+def _forker(python: str = sys.executable) -> CommandForker:
+    return CommandForker(python)
+
+
+class ForkedProcess:
+    """`tabane ARGUMENTS` as a process with pipes, and what subprocess.Popen has of it. Its hub is forked."""
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
+        (in_read, in_write), *outputs = (os.pipe() for _ in range(4))
+        given = [in_read, *(write for _, write in outputs)]
+        _forker().send(_request(arguments, environment, folder, True), given)
+        out, err, self._report = (read for read, _ in outputs)
+        self.stdin = open(in_write, "wb", buffering=0)  # noqa: SIM115 (they live as long as the process)
+        self.stdout = open(out, "rb", buffering=0)  # noqa: SIM115
+        self.stderr = open(err, "rb")  # noqa: SIM115
+        self.args = ["tabane", *arguments]
+        self.returncode: int | None = None
+        self._said = b""
+        while not self._said.endswith(b"\n"):
+            self._said += os.read(self._report, 1)
+        self.pid = int(self._said)
+
+    def poll(self) -> int | None:
+        """Return the exit status, negative for a signal; None while it runs."""
+        return self._settled(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end, and return the exit status. Raises subprocess.TimeoutExpired."""
+        status = self._settled(timeout)
+        if status is None:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        return status
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def _settled(self, seconds: float | None) -> int | None:
+        if self.returncode is None and select.select([self._report], [], [], seconds)[0]:
+            self.returncode = int(os.read(self._report, _PIECE))
+            os.close(self._report)
+        return self.returncode
 
 
 class CommandForker:
     """The process that forks; it ends with this one."""
 
-    def __init__(self) -> None:
+    def __init__(self, python: str) -> None:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.harness.command_forker", str(theirs.fileno())],
+                [python, "-m", "tests.harness.command_forker", str(theirs.fileno()), _PADDING],
                 stdin=subprocess.DEVNULL,
                 cwd=ROOT,
-                env={"PATH": os.environ["PATH"], "LANG": _LANG},
+                env={
+                    "PATH": os.environ["PATH"],
+                    "LANG": _LANG,
+                    "OPENBLAS_NUM_THREADS": "1",
+                    "PADDING": _PADDING,
+                },
                 pass_fds=[theirs.fileno()],
             )
 
-    def run(self, told: Mapping[str, Any], stdin: bytes, limit: float) -> subprocess.CompletedProcess[bytes]:
-        pipes = [os.pipe() for _ in range(4)]
-        (in_read, in_write), *outputs = pipes
-        given = [in_read, *(write for _, write in outputs)]
+    def send(self, told: Mapping[str, Any], given: Sequence[int]) -> None:
+        """Request a process with these descriptors, which are closed here."""
         try:
             socket.send_fds(self._control, [json.dumps(told).encode()], given)
         finally:
             for descriptor in given:
                 os.close(descriptor)
+
+    def run(self, told: Mapping[str, Any], stdin: bytes, limit: float) -> subprocess.CompletedProcess[bytes]:
+        pipes = [os.pipe() for _ in range(4)]
+        (in_read, in_write), *outputs = pipes
+        self.send(told, [in_read, *(write for _, write in outputs)])
         streams = _Streams(in_write, stdin, [read for read, _ in outputs])
         command = ["tabane", *told["arguments"]]
         out, err, report = streams.exchanged(command, limit)

@@ -53,7 +53,7 @@ class Home:
     """The files of one user: all lie under ``folder``. No hub runs until a command starts one."""
 
     forks_hub = True
-    """Whether a hub may be a fork, whose command line says nothing: see tests/harness/forked_commands.py."""
+    """Whether bridges and hubs may be forks, which have everything imported: see forked_commands.py."""
 
     def __init__(self, folder: Path, name: str = "tabane", *, made: bool = True) -> None:
         self.folder = folder
@@ -111,6 +111,13 @@ class Home:
                 timeout=LIMIT,
                 check=False,
             )
+        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def run_with(self, python: str, *arguments: str) -> Outcome:
+        """Run a command of the version that another interpreter imports. Its hub is a new process."""
+        done = run_forked(
+            arguments, b"", self.environment, self.folder, LIMIT, forks_hub=False, python=python
+        )
         return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def json(self, *arguments: str) -> Any:

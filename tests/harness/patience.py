@@ -41,15 +41,21 @@ async def until(condition: Callable[[], Any], what: str = "the condition", secon
         await asyncio.sleep(0.01)
 
 
-def wait_until(condition: Callable[[], T | None], what: str = "the condition", seconds: float = LONG) -> T:
+def wait_until(
+    condition: Callable[[], T | None],
+    what: str = "the condition",
+    seconds: float = LONG,
+    pause: float = 0.01,
+) -> T:
     """Wait, without an event loop, until a condition is true, and return its value.
 
+    ``pause``: seconds between two looks, more if a look costs a process.
     Raise AssertionError if it is not true within ``seconds``.
     """
     deadline = time.monotonic() + seconds
     while not (met := condition()):
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        time.sleep(0.01)
+        time.sleep(pause)
     return met
 
 

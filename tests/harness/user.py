@@ -27,8 +27,6 @@ class User(Home):
     Everything lies under ``folder``; so :meth:`processes` finds what the user left running.
     """
 
-    forks_hub = False  # it would not be found
-
     def __init__(self, folder: Path, name: str = "home") -> None:
         super().__init__(folder, name, made=False)
         self.environment["TABANE_MODEL"] = "none"
@@ -41,7 +39,8 @@ class User(Home):
         return {"small": {"command": sys.executable, "args": [SMALL, str(self.folder)]}}
 
     def client(self, *flags: str, python: str = sys.executable, **variables: str) -> BridgeClient:
-        self.clients.append(BridgeClient({**self.environment, **variables}, *flags, python=python))
+        environment = {**self.environment, **variables}
+        self.clients.append(BridgeClient(environment, *flags, python=python, forks=self.forks_hub))
         return self.clients[-1]
 
     def assistant(self, *flags: str, python: str = sys.executable, **variables: str) -> BridgeClient:
@@ -146,7 +145,7 @@ class Assistant:
 @contextlib.contextmanager
 def assistant(home: Home, *flags: str, **variables: str) -> Iterator[Assistant]:
     """Connect a client of `tabane mcp FLAGS`, with its handshake done."""
-    client = BridgeClient({**home.environment, **variables}, *flags)
+    client = BridgeClient({**home.environment, **variables}, *flags, forks=home.forks_hub)
     try:
         found = Assistant(client)
         client.initialize()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 MODERN = "2026-07-28"
 KEY = "io.modelcontextprotocol/"
-Json = dict[str, Any]
+
+TYPE_CHECKING = False  # of typing, which takes long to import
+if TYPE_CHECKING:
+    from typing import Any
+
+    Json = dict[str, Any]
+else:
+    Json = dict
 
 
 class Refused(Exception):

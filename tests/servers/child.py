@@ -57,7 +57,6 @@ Its tools are in toolbox.py.
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import sys
@@ -66,49 +65,19 @@ import sys
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from tests.servers import mischief  # noqa: E402
+from tests.servers.options import Options, parsed  # noqa: E402
 from tests.servers.protocol import Server  # noqa: E402
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add("--era", choices=("legacy", "modern", "dual"), default="legacy")
-    add("--versions", type=lambda text: text.split(","), default=["2025-06-18", "2025-11-25"])
-    add("--discover", choices=("error", "invalid", "silent", "exit"), default="error")
-    add("--name", default="child")
-    add("--instructions")
-    add("--slow-start", type=float, default=0.0)
-    add("--ask-at-start")
-    add("--tools", type=int, default=0)
-    add("--schemas")
-    add("--definitions")
-    add("--page-size", type=int, default=0)
-    add("--banner", nargs="?", const="Server is ready.")
-    add("--babble", type=int, default=0)
-    add("--close-stdout", type=int)
-    add("--stderr")
-    add("--flood-stderr", type=int)
-    add("--exit", type=int)
-    add("--crash-after", type=int)
-    add("--grandchildren", type=lambda text: text.split(","), default=[])
-    add("--pids")
-    add("--ttl", type=int, default=60_000)
-    add("--extension")
-    add("--skills", type=lambda text: text.split(","))
-    add("--folders", action="store_true")
-    for several, default in (("--uris", ["memo://one"]), ("--templates", ["memo://{n}"])):
-        add(several, type=lambda text: text.split(",") if text else [], default=default)
-    for several in ("--unknown", "--broken", "--secret"):
-        add(several, type=lambda text: text.split(","), default=[])
-    for flag in (
-        *("--silent", "--duplicate", "--endless-cursor", "--no-tools", "--extras", "--noise", "--wrong-ids"),
-        *("--twice", "--unasked", "--ignore-eof", "--ignore-term", "--deaf", "--stubborn"),
-        *("--offers", "--quiet-lists", "--junk"),
-    ):
-        add(flag, action="store_true")
-    return parser.parse_args()
+def arguments() -> Options:
+    """Return the options of the command line. Exit with 2 if it cannot be understood."""
+    if "--help" in sys.argv[1:]:
+        sys.exit(__doc__)
+    try:
+        return parsed(sys.argv[1:])
+    except ValueError as wrong:
+        print(wrong, file=sys.stderr)
+        sys.exit(2)
 
 
 def main() -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+
+from tests.harness.patience import until
+from tests.harness.sdk_forks import sdk_command
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -31,14 +34,7 @@ class Official:
 
     async def start(self) -> None:
         self.process = await asyncio.create_subprocess_exec(
-            *(
-                sys.executable,
-                "-m",
-                "tests.servers.official_http",
-                self.kind,
-                str(self.port),
-                str(self.file),
-            ),
+            *sdk_command("tests.servers.official_http", self.kind, str(self.port), str(self.file)),
             stdout=asyncio.subprocess.PIPE,
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -52,6 +48,12 @@ class Official:
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGKILL)
         await self.process.wait()
+        await until(lambda: not self._listens, "the fork has ended, too")
+
+    @property
+    def _listens(self) -> bool:
+        with socket.socket() as peer:
+            return peer.connect_ex(("127.0.0.1", self.port)) == 0
 
 
 @asynccontextmanager

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Any
 
 from tests.servers.answers import KEY, Json, Refused
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from tests.servers.protocol import Server
 
 WISHES = {

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
 
 from tests.servers import mischief
 from tests.servers.answers import KEY, MODERN, Json, Raw, Refused
@@ -20,11 +17,18 @@ from tests.servers.skills import Skills
 from tests.servers.toolbox import Toolbox
 from tests.servers.unknown import UnknownExtension
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from tests.servers.options import Options
+
 
 class Server:
     """One connection. ``modern`` is None until the first request has settled the era."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: Options) -> None:
         self.options = options
         self.modern: bool | None = {"legacy": False, "modern": True, "dual": None}[options.era]
         self.initialized: Json | None = None

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import threading
 import time
-from typing import TYPE_CHECKING, Any
 
 from tests.servers.answers import Json
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from tests.servers.protocol import Server
 
 LOOK = 0.02

@@ -5,11 +5,9 @@ A skill ``generated`` has no list of files. A skill ``unlisted`` is served, but 
 
 from __future__ import annotations
 
-import hashlib
-from typing import TYPE_CHECKING
-
 from tests.servers.answers import Json, Refused
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tests.servers.protocol import Server
 
@@ -43,6 +41,8 @@ class Skills:
         return {f"{root}/SKILL.md": text, f"{root}/templates/a.md": f"A template of {owner}\n"}
 
     def entry(self, name: str) -> Json:
+        import hashlib  # few tests have skills
+
         owner = self._server.options.name
         matter = {"name": name, "description": f"{name} of {owner}", "license": "MIT", "x-own": [1, None]}
         listed = [

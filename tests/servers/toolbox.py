@@ -31,13 +31,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from tests.servers.answers import KEY, Json, Raw, Refused
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from tests.servers.protocol import Server
 
 READ_ONLY: Json = {"annotations": {"readOnlyHint": True}}
@@ -48,13 +49,15 @@ CAPABILITY = {
 }
 
 
-@dataclass(frozen=True)
 class Tool:
     """``run`` takes the params of tools/call and an event that is set when the call is cancelled."""
 
-    definition: Json
-    run: Callable[[Json, threading.Event], Any]
-    slow: bool = False
+    __slots__ = ("definition", "run", "slow")
+
+    def __init__(
+        self, definition: Json, run: Callable[[Json, threading.Event], Any], slow: bool = False
+    ) -> None:
+        self.definition, self.run, self.slow = definition, run, slow
 
 
 def text(value: object, **fields: Any) -> Json:

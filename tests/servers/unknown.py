@@ -11,12 +11,14 @@ example/heard                the notifications of methods that it does not know,
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 from tests.servers.answers import KEY, Json
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from tests.servers.protocol import Server
 
 

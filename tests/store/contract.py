@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
@@ -224,7 +224,6 @@ class RecordsContract:
 
         self.with_one(work)
 
-    @settings(max_examples=60, deadline=None)
     @given(st.lists(RECORDS, max_size=20), st.lists(FILTERS, min_size=1, max_size=6))
     def test_filters_counts_and_facets_mean_what_they_say(
         self, records: list[Record], wheres: list[Filter]
@@ -243,7 +242,6 @@ class RecordsContract:
 
         self.with_one(work)
 
-    @settings(max_examples=60, deadline=None)
     @given(st.lists(RECORDS, max_size=20), ORDERS, st.integers(1, 5))
     def test_pages_follow_the_order(
         self, records: list[Record], order: tuple[Order, ...], limit: int
@@ -257,7 +255,6 @@ class RecordsContract:
 
         self.with_one(work)
 
-    @settings(max_examples=60, deadline=None)
     @given(st.data(), ORDERS)
     def test_a_record_that_stays_comes_once_whatever_is_written_between_pages(
         self, data: st.DataObject, order: tuple[Order, ...]

@@ -12,6 +12,7 @@ import pytest
 
 from tests.harness.patience import run, until
 from tests.harness.running_hub import Json, RunningHub, SocketClient, child, running_hub, text
+from tests.harness.sdk_forks import sdk_command
 
 ROOT = Path(__file__).parents[3]
 LEGACY = str(ROOT / "tests" / "servers" / "legacy_tasks.py")
@@ -26,8 +27,8 @@ OVER = ("completed", "failed", "cancelled")
 
 def modern(folder: Path) -> Json:
     """A server on the official SDK with the extension."""
-    arguments = ["-m", "tests.servers.tasks", "stdio", str(folder / "marks")]
-    return {"command": sys.executable, "args": arguments, "cwd": str(ROOT)}
+    command, *arguments = sdk_command("tests.servers.tasks", "stdio", str(folder / "marks"))
+    return {"command": command, "args": arguments, "cwd": str(ROOT)}
 
 
 def legacy(folder: Path) -> Json:

@@ -79,7 +79,9 @@ class Installed:
         self._python = interpreter(source) if source else sys.executable
 
     def run(self, *arguments: str) -> Outcome:
-        return self._user.run(*arguments, python=(self._python, "-P") if self._source else None)
+        if not self._source:
+            return self._user.run(*arguments)
+        return self._user.run_with(self._python, *arguments)
 
     def json(self, *arguments: str) -> Any:
         return self.run(*arguments, "--json").succeeded.json

@@ -26,6 +26,8 @@ from tests.reader.site import Site, running
 from tests.search.embedding import tiny
 
 LIMIT = 120.0
+POLLED = 0.2
+"""Seconds between two commands that ask whether something is done."""
 PAGE = (
     "# Lighthouses\n\nA lighthouse on a cliff tells ships where the land begins, every night of the year.\n"
 )
@@ -65,7 +67,7 @@ def fill(user: User, tabane: Installed, site: Site) -> None:
     tabane.json("read", site.url("/page.md"))
     tabane.json("tools", "list")
     tabane.json("servers", "test", "small")
-    wait_until(lambda: at_rest(tabane), "everything is embedded", LIMIT)
+    wait_until(lambda: at_rest(tabane), "everything is embedded", LIMIT, pause=POLLED)
 
 
 def contents(tabane: Installed, site: Site) -> dict[str, Any]:
@@ -137,7 +139,7 @@ def test_a_newer_bridge_replaces_the_hub_and_everything_goes_on(
     for number, client in enumerate((witness, idle, newcomer), 10):
         assert said(echo(client, number, n=number)) == {"n": number}
     assert user.holder.pid == holder.pid, "an older bridge leaves the newer hub alone"
-    wait_until(lambda: at_rest(now), "what was cut off is embedded", LIMIT)
+    wait_until(lambda: at_rest(now), "what was cut off is embedded", LIMIT, pause=POLLED)
     after = contents(now, site)
     assert 5 <= after["posts"] <= 5 + MANY
     assert after | {"posts": 5, "near": True} == WHOLE

@@ -101,6 +101,7 @@ def test_a_hub_says_where_it_is_reached_and_never_its_token(user: User) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="what a process has loaded is told by Linux alone")
 def test_what_serves_is_loaded_with_the_first_connection(user: User) -> None:
+    user.forks_hub = False
     assert user.run("start").status == 0
     hub = psutil.Process(user.holder.pid)
     assert not any("httptools" in found.path for found in hub.memory_maps())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -32,23 +33,28 @@ def bare(record: Record) -> Record:
     return msgspec.structs.replace(record, vectors={})
 
 
-def crowd(count: int, dimension: int = 5, seed: int = 3) -> list[Record]:
-    """Records around a few centres, in one space or in two."""
-    chance = random.Random(seed)
+def crowd(count: int) -> list[Record]:
+    """Return records around a few centres, in one space or in two: the same ones each time."""
+    return list(_crowd(count))
+
+
+@cache
+def _crowd(count: int) -> tuple[Record, ...]:
+    chance = random.Random(3)
     centres = [[chance.gauss(0, 1) for _ in range(70)] for _ in range(40)]
 
     def vector(size: int) -> bytes:
         centre = chance.choice(centres)
         return packed([centre[at] + chance.gauss(0, 0.7) for at in range(size)])
 
-    return [
+    return tuple(
         Record(
             key=f"k{number:05}",
             fields={"author": "abcde"[number % 5], "likes": number},
             vectors={"text": vector(5)} | ({"image": vector(70)} if number % 3 else {}),
         )
         for number in range(count)
-    ]
+    )
 
 
 class VectorsContract:

@@ -1,4 +1,4 @@
-"""What a search by vectors ought to answer, worked out one record at a time with float64."""
+"""What a search by vectors ought to answer, worked out in a plain way with float64."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from hypothesis import strategies as st
 
 from tabane.search.engine import Combination, EngineHits, VectorQuery
@@ -25,14 +26,24 @@ def packed(numbers: Sequence[float]) -> bytes:
     return struct.pack(f"<{len(numbers)}f", *numbers)
 
 
+def cosines(one: bytes, others: Sequence[bytes]) -> list[float]:
+    """Return the cosine of a vector with each of the others."""
+    left = np.frombuffer(one, "<f4").astype(np.float64)
+    right = np.frombuffer(b"".join(others), "<f4").astype(np.float64).reshape(len(others), len(left))
+    products = (right * left).sum(axis=1)
+    found: list[float] = (products / np.linalg.norm(left) / np.linalg.norm(right, axis=1)).tolist()
+    return found
+
+
 def cosine(one: bytes, other: bytes) -> float:
-    left, right = (struct.unpack(f"<{len(each) // 4}f", each) for each in (one, other))
-    return math.fsum(a * b for a, b in zip(left, right, strict=True)) / math.hypot(*left) / math.hypot(*right)
+    return cosines(one, [other])[0]
 
 
-def similarity(query: VectorQuery, vectors: Mapping[str, bytes]) -> float | None:
-    """The combined similarity of a record; None where it has none of the spaces."""
-    found = {name: cosine(vector, vectors[name]) for name, vector in query.vectors.items() if name in vectors}
+def similarity(query: VectorQuery, found: Mapping[str, float]) -> float | None:
+    """Return the combined similarity of a record, whose cosine in each space is given.
+
+    None if it has none of the spaces.
+    """
     if query.whole and len(found) < len(query.vectors):
         return None
     if not found or len(query.vectors) == 1:
@@ -55,7 +66,13 @@ def similarity(query: VectorQuery, vectors: Mapping[str, bytes]) -> float | None
 
 def similarities(model: Model, query: VectorQuery, where: Filter) -> dict[str, float]:
     """Every record that is meant and can be compared, with its similarity."""
-    found = {record.key: similarity(query, record.vectors) for record in meant(model, where, SHAPE)}
+    asked = meant(model, where, SHAPE)
+    each: dict[str, dict[str, float]] = {record.key: {} for record in asked}
+    for name, vector in query.vectors.items():
+        there = {record.key: record.vectors[name] for record in asked if name in record.vectors}
+        for key, value in zip(there, cosines(vector, list(there.values())), strict=True):
+            each[key][name] = value
+    found = {key: similarity(query, of_one) for key, of_one in each.items()}
     reached = -math.inf if query.threshold is None else query.threshold
     return {key: value for key, value in found.items() if value is not None and value >= reached}
 

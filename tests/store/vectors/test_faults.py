@@ -279,15 +279,28 @@ def _overwritten(path: Path) -> None:
         file.write(b"\xff" * 64)
 
 
-@pytest.mark.parametrize("harm", [_shortened, _overwritten, Path.unlink])
-@pytest.mark.parametrize("name", ["standing.json", "numbers-1", "unit-1", "codes-1"])
-def test_files_that_are_torn_are_made_anew(tmp_path: Path, name: str, harm: object) -> None:
-    assert callable(harm)
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a store of 7,000 records, which is closed: each test takes a copy."""
+    home = tmp_path_factory.mktemp("filled")
 
     async def run() -> None:
-        store = await Store.open(str(tmp_path), "test")
+        store = await Store.open(str(home), "test")
         await (await store.collection(OTHER)).upsert(crowd(7000))
         await store.close()
+
+    asyncio.run(run())
+    return home
+
+
+@pytest.mark.parametrize("harm", [_shortened, _overwritten, Path.unlink])
+@pytest.mark.parametrize("name", ["standing.json", "numbers-1", "unit-1", "codes-1"])
+def test_files_that_are_torn_are_made_anew(
+    tmp_path: Path, filled: Path, name: str, harm: Callable[[Path], None]
+) -> None:
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
+
+    async def run() -> None:
         path = _folder(tmp_path, "image") / name
         assert path.exists()
         harm(path)
@@ -320,12 +333,11 @@ def _flipped(path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "harm"), [("unit-1", _exchanged), ("codes-1", _flipped)])
 def test_a_check_up_finds_files_that_say_something_else_and_mends_them(
-    tmp_path: Path, name: str, harm: Callable[[Path], None]
+    tmp_path: Path, filled: Path, name: str, harm: Callable[[Path], None]
 ) -> None:
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
+
     async def run() -> None:
-        store = await Store.open(str(tmp_path), "test")
-        await (await store.collection(OTHER)).upsert(crowd(7000))
-        await store.close()
         harm(_folder(tmp_path, "image") / name)
         store = await Store.open(str(tmp_path), "test")
         await store.collection(OTHER)

@@ -51,6 +51,7 @@ CODED, PLAIN = (
     {name: view(vectors, ROWS[name], coded=coded) for name, vectors in SPACES.items()}
     for coded in (True, False)
 )
+EXACT = {name: vectors.astype(np.float64) for name, vectors in SPACES.items()}
 ALL = np.ones(COUNT + 300, dtype=np.bool_)
 
 
@@ -111,7 +112,7 @@ def test_of_a_hundred_questions_nothing_is_missed(spaces: str, combination: Comb
         asked = question(seed, spaces, combination)
         exact = np.full((len(spaces), len(ALL)), np.nan)
         for number, (name, vector) in enumerate(asked.vectors.items()):
-            exact[number, ROWS[name] - 1] = SPACES[name].astype(np.float64) @ vector.astype(np.float64)
+            exact[number, ROWS[name] - 1] = EXACT[name] @ vector.astype(np.float64)
         likeness = np.nan_to_num(asked.combined(list(exact)), nan=-np.inf)
         expected = set(np.argsort(-likeness, kind="stable")[:10].tolist())
         missed += len(expected - set(VectorSpaceSearch(asked, CODED, ALL, 1).best(10).places.tolist()))
