@@ -24,7 +24,7 @@ from tabane.engines.request_checks import (
     check_string,
     check_textual,
 )
-from tabane.engines.vector_request import checked_request
+from tabane.engines.vector_request import VectorRequest, checked_request
 from tabane.postgres.approximate_index import ApproximateIndex
 from tabane.postgres.change_feed import ChangeFeed
 from tabane.postgres.collection_state import CollectionRow
@@ -32,11 +32,12 @@ from tabane.postgres.collection_tables import CollectionTables
 from tabane.postgres.database import PostgresDatabase
 from tabane.postgres.filter_conditions import SqlCondition, condition
 from tabane.postgres.index_builder import ApproximateIndexBuilder
+from tabane.postgres.index_link import BegunSearch
 from tabane.postgres.lexical_search import LexicalPage, PostingSearch
 from tabane.postgres.outside_search import OutsideIndex
 from tabane.postgres.record_queries import RecordQueries
 from tabane.postgres.record_writer import CollectionWrite
-from tabane.postgres.vector_queries import SimilarityQueries
+from tabane.postgres.vector_queries import SimilarityQueries, begin
 from tabane.postgres.write_thread import CommitJob, CommitThread
 from tabane.search import filters
 from tabane.search.engine import (
@@ -348,7 +349,21 @@ class PostgresCollection:
         check_bounded("offset", offset, 0, DEEPEST_OFFSET)
         asked, filtered = checked_request(query, self.shape), filters.checked(where, self._shape)
         meant = self._filter(where)
-        return await self._compare(lambda asking: asking.nearest(asked, filtered, meant, limit, offset))
+
+        def searching(connection: psycopg.Connection) -> EngineHits:
+            begun = self._begun(asked, filtered, meant, limit + offset)
+            similar = self._similar(connection, self._current(connection))
+            return similar.nearest(asked, filtered, meant, limit, offset, begun)
+
+        return await self._database.read(searching)
+
+    def _begun(
+        self, asked: VectorRequest, filtered: Filter, meant: SqlCondition | None, wanted: int
+    ) -> BegunSearch | None:
+        """Begin the search of the index, if there is one, before the transaction begins."""
+        if self._outside is None:
+            return None
+        return begin(self._outside, self._state, self._shape, asked, (filtered, meant, wanted))
 
     async def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
         asked, meant = checked_request(query, self.shape), self._filter(where)
@@ -375,30 +390,24 @@ class PostgresCollection:
     async def _read(self, work: Callable[[psycopg.Connection, CollectionRow], T]) -> T:
         """Run work in a transaction, with the state at its moment."""
 
-        def reading(connection: psycopg.Connection) -> T:
-            state = self._tables.states.read(connection)
-            self._learn(state)
-            return work(connection, state)
+        return await self._database.read(lambda connection: work(connection, self._current(connection)))
 
-        return await self._database.read(reading)
+    def _current(self, connection: psycopg.Connection) -> CollectionRow:
+        """Return the state at the moment of the transaction, and remember it."""
+        state = self._tables.states.read(connection)
+        self._learn(state)
+        return state
 
     async def _ask(self, work: Callable[[RecordQueries, CollectionRow], T]) -> T:
         return await self._read(lambda connection, state: work(self._records(connection), state))
 
     async def _compare(self, work: Callable[[SimilarityQueries], T]) -> T:
-        tables = self._tables
-        return await self._read(
-            lambda connection, state: work(
-                SimilarityQueries(
-                    connection,
-                    state,
-                    tables.writer,
-                    tables.records,
-                    self._shape,
-                    self._indexes,
-                    self._outside,
-                )
-            )
+        return await self._read(lambda connection, state: work(self._similar(connection, state)))
+
+    def _similar(self, connection: psycopg.Connection, state: CollectionRow) -> SimilarityQueries:
+        tables, records = self._tables.writer, self._tables.records
+        return SimilarityQueries(
+            connection, state, tables, records, self._shape, self._indexes, self._outside
         )
 
     def _records(self, connection: psycopg.Connection) -> RecordQueries:

@@ -18,11 +18,12 @@ from tabane.engines.unit_vectors import Array
 from tabane.engines.vector_request import VectorRequest
 from tabane.postgres import spelling
 from tabane.postgres.approximate_index import ApproximateIndex
-from tabane.postgres.approximate_search import DEEPEST, ApproximateSearch
+from tabane.postgres.approximate_search import DEEPEST, ApproximateSearch, MatchCount
 from tabane.postgres.collection_state import CollectionRow
 from tabane.postgres.database import WireVector
 from tabane.postgres.filter_conditions import SqlCondition
 from tabane.postgres.index_builder import ApproximateIndexBuilder
+from tabane.postgres.index_link import BegunSearch
 from tabane.postgres.outside_search import OutsideIndex, OutsideSearch, VectorQuestion
 from tabane.postgres.record_table import RecordColumns
 from tabane.postgres.record_writer import RecordWriter
@@ -85,17 +86,31 @@ class SimilarityQueries:
         self._outside = outside
 
     def nearest(
-        self, asked: VectorRequest, filtered: Filter, where: SqlCondition | None, limit: int, offset: int
+        self,
+        asked: VectorRequest,
+        filtered: Filter,
+        where: SqlCondition | None,
+        limit: int,
+        offset: int,
+        begun: BegunSearch | None = None,
     ) -> EngineHits:
-        """Return the most similar records, equal ones in order of keys. ``where`` is what is ``filtered``."""
+        """Return the most similar records, equal ones in order of keys. ``where`` is what is ``filtered``.
+
+        ``begun``: a search of the index outside of the database.
+        """
         wanted = limit + offset
-        near, matching = self._near(asked, filtered, where, wanted)
+        near, matching = self._near(asked, filtered, where, wanted, begun)
         hits = self._exact(asked, where, wanted) if near is None else near
         return self._counted(asked, where, hits[offset:wanted], limit, offset, matching)
 
     def _near(
-        self, asked: VectorRequest, filtered: Filter, where: SqlCondition | None, wanted: int
-    ) -> tuple[list[EngineHit] | None, int | None]:
+        self,
+        asked: VectorRequest,
+        filtered: Filter,
+        where: SqlCondition | None,
+        wanted: int,
+        begun: BegunSearch | None,
+    ) -> tuple[list[EngineHit] | None, MatchCount | None]:
         """Return the hits of an index, if one is to be used, and how many records match."""
         if len(asked.vectors) > 1 or wanted > DEEPEST:
             return None, None
@@ -105,9 +120,9 @@ class SimilarityQueries:
         if self._outside is not None:
             if not self._outside.link.serves(space.vectors):
                 return None, None
-            whole, tables = self._state.is_whole(space), (self._records, table)
-            far = OutsideSearch(self._connection, self._outside, tables, space, self._shape, whole=whole)
-            return far.nearest(VectorQuestion(vector.astype("<f4").tobytes(), filtered, where, wanted))
+            tables, question = (self._records, table), _question(vector, filtered, where, wanted)
+            far = OutsideSearch(self._connection, self._outside, tables, space, self._shape, self._state)
+            return far.nearest(question, begun)
         index = ApproximateIndex(table)
         iterative = self._indexes.has_iterative_scan
         if not self._indexes.wants(index, space.vectors) or (where is not None and not iterative):
@@ -119,9 +134,9 @@ class SimilarityQueries:
         if not probe.ready:
             self._indexes.miss(index, space.vectors)
         if not probe.chosen:
-            return None, probe.matching
+            return None, MatchCount(probe.matching)
         sent = WireVector(vector.astype("<f4").tobytes())
-        return search.nearest(sent, where, wanted, probe.matching), probe.matching
+        return search.nearest(sent, where, wanted, probe.matching), MatchCount(probe.matching)
 
     def _exact(self, asked: VectorRequest, where: SqlCondition | None, wanted: int) -> list[EngineHit]:
         hits = self._best(asked, where, sql.SQL("LIMIT %s"), wanted + _TIED)
@@ -160,13 +175,13 @@ class SimilarityQueries:
         hits: list[EngineHit],
         limit: int,
         offset: int,
-        matching: int | None,
+        matching: MatchCount | None,
     ) -> EngineHits:
         """Return hits with their total. ``matching``: how many records can be compared, if it is known."""
         threshold = asked.threshold
         if threshold is None:
-            total = self._compared(asked, where) if matching is None else matching
-            return EngineHits(tuple(hits), total)
+            known = matching or MatchCount(self._compared(asked, where))
+            return EngineHits(tuple(hits), known.count, known.exact)
         kept = tuple(hit for hit in hits if hit.score >= threshold)
         if len(kept) < limit and (kept or not offset):  # the last one is among them
             return EngineHits(kept, offset + len(kept))
@@ -247,6 +262,31 @@ class SimilarityQueries:
         return _Similarity(
             _combined(asked, cosines), values, source, sql.SQL("r.row"), sql.SQL("({})").format(there)
         )
+
+
+def begin(
+    outside: OutsideIndex,
+    state: CollectionRow,
+    shape: Shape,
+    asked: VectorRequest,
+    question: tuple[Filter, SqlCondition | None, int],
+) -> BegunSearch | None:
+    """Begin a search of the index before its transaction. ``state`` may be an older one of the collection.
+
+    The question is a filter, its condition, and how many hits are wanted.
+    """
+    filtered, where, wanted = question
+    if len(asked.vectors) > 1 or wanted > DEEPEST:
+        return None
+    name, vector = next(iter(asked.vectors.items()))
+    space = state.get(name)
+    if space is None:
+        return None
+    return outside.begin(_question(vector, filtered, where, wanted), space, shape)
+
+
+def _question(vector: Array, filtered: Filter, where: SqlCondition | None, wanted: int) -> VectorQuestion:
+    return VectorQuestion(vector.astype("<f4").tobytes(), filtered, where, wanted)
 
 
 def _combined(asked: VectorRequest, cosines: Sequence[sql.Composable]) -> sql.Composable:
