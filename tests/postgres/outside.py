@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tabane.engines.candidate_index import CandidateIndex, IndexedVector, IndexVersion
+from tabane.engines.vector_request import checked_request
 from tabane.errors import StoreError
 from tabane.messages import say
 from tabane.postgres.collection import PostgresCollection
@@ -19,6 +20,7 @@ from tabane.postgres.index_follower import IndexFilling
 from tabane.postgres.index_link import IndexLink
 from tabane.postgres.index_turn import IndexTurn
 from tabane.postgres.store import PostgresStore
+from tabane.search.engine import EngineHits, VectorQuery
 from tabane.search.filters import EVERYTHING, Filter, matches
 from tabane.search.records import Record, Shape
 from tests.harness.patience import until
@@ -128,6 +130,19 @@ async def linked(
         await turn.close()
         await link.close()
         await database.close()
+
+
+class CaughtUpCollection(PostgresCollection):
+    """The same collection, whose index has everything before each search by vectors."""
+
+    def __init__(self, of: PostgresCollection, link: IndexLink) -> None:
+        self.__dict__.update(of.__dict__)
+        self._link = link
+
+    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
+        checked_request(query, self.shape)
+        await catch_up(self, self._link)
+        return await super().nearest(query, where, limit, offset)
 
 
 def opening_outside(server: PostgresServer) -> OpenCollection:
