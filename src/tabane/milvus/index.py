@@ -35,6 +35,7 @@ _BUILD: dict[str, dict[str, Any]] = {
     "ivf_flat": {"nlist": 4096},
     "ivf_sq8": {"nlist": 4096},
 }
+_LEAST_EFFORT = 200  # nodes of a graph that are compared at least
 _PROBES = 64  # lists of an IVF index that a search looks into
 
 
@@ -184,9 +185,9 @@ class MilvusIndex:
 
     def _effort(self, most: int) -> dict[str, int]:
         if self._url.kind == "hnsw":
-            return {"ef": min(max(2 * most, 128), 32_768)}
+            return {"ef": min(max(2 * most, _LEAST_EFFORT), 32_768)}
         if self._url.kind == "diskann":
-            return {"search_list": min(max(2 * most, 128), 65_535)}
+            return {"search_list": min(max(2 * most, _LEAST_EFFORT), 65_535)}
         return {"nprobe": _PROBES} if self._url.kind.startswith("ivf") else {}
 
     # Connections

@@ -24,7 +24,7 @@ from tabane.engines.request_checks import (
     check_string,
     check_textual,
 )
-from tabane.engines.vector_request import VectorRequest, checked_request
+from tabane.engines.vector_request import checked_request
 from tabane.postgres.approximate_index import ApproximateIndex
 from tabane.postgres.change_feed import ChangeFeed
 from tabane.postgres.collection_state import CollectionRow
@@ -34,10 +34,10 @@ from tabane.postgres.filter_conditions import SqlCondition, condition
 from tabane.postgres.index_builder import ApproximateIndexBuilder
 from tabane.postgres.index_link import BegunSearch
 from tabane.postgres.lexical_search import LexicalPage, PostingSearch
-from tabane.postgres.outside_search import OutsideIndex
+from tabane.postgres.outside_search import OutsideIndex, VectorQuestion
 from tabane.postgres.record_queries import RecordQueries
 from tabane.postgres.record_writer import CollectionWrite
-from tabane.postgres.vector_queries import SimilarityQueries, begin
+from tabane.postgres.vector_queries import SimilarityQueries, outside_question
 from tabane.postgres.write_thread import CommitJob, CommitThread
 from tabane.search import filters
 from tabane.search.engine import (
@@ -350,20 +350,24 @@ class PostgresCollection:
         asked, filtered = checked_request(query, self.shape), filters.checked(where, self._shape)
         meant = self._filter(where)
 
+        # The index is asked first. What does not depend on the state is sent with the question for it.
+        name, question = next(iter(asked.vectors)), outside_question(asked, filtered, meant, limit + offset)
+        search = self._begun(name, question)
+
         def searching(connection: psycopg.Connection) -> EngineHits:
-            begun = self._begun(asked, filtered, meant, limit + offset)
-            similar = self._similar(connection, self._current(connection))
+            reading = self._tables.states.ask(connection)
+            begun = self._similar(connection, self._state).begin(question, name, search)
+            similar = self._similar(connection, self._learned(reading))
             return similar.nearest(asked, filtered, meant, limit, offset, begun)
 
-        return await self._database.read(searching)
+        return await self._database.read(searching, pipelined=self._outside is not None)
 
-    def _begun(
-        self, asked: VectorRequest, filtered: Filter, meant: SqlCondition | None, wanted: int
-    ) -> BegunSearch | None:
-        """Begin the search of the index, if there is one, before the transaction begins."""
-        if self._outside is None:
+    def _begun(self, name: str, question: VectorQuestion | None) -> BegunSearch | None:
+        """Begin the search of an index outside of the database, if there is one."""
+        space = self._state.get(name)
+        if self._outside is None or question is None or space is None:
             return None
-        return begin(self._outside, self._state, self._shape, asked, (filtered, meant, wanted))
+        return self._outside.begin(question, space, self._shape)
 
     async def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
         asked, meant = checked_request(query, self.shape), self._filter(where)
@@ -394,7 +398,10 @@ class PostgresCollection:
 
     def _current(self, connection: psycopg.Connection) -> CollectionRow:
         """Return the state at the moment of the transaction, and remember it."""
-        state = self._tables.states.read(connection)
+        return self._learned(self._tables.states.ask(connection))
+
+    def _learned(self, reading: psycopg.Cursor) -> CollectionRow:
+        state = self._tables.states.answer(reading)
         self._learn(state)
         return state
 

@@ -118,7 +118,15 @@ class StateTable:
 
     def read(self, connection: psycopg.Connection) -> CollectionRow:
         """Return the state at the moment of the transaction."""
-        return _state(connection.execute(self._READ, (self.number,)).fetchone())
+        return self.answer(self.ask(connection))
+
+    def ask(self, connection: psycopg.Connection) -> psycopg.Cursor:
+        """Send the question for the state, whose answer :meth:`answer` reads."""
+        return connection.execute(self._READ, (self.number,))
+
+    @staticmethod
+    def answer(reading: psycopg.Cursor) -> CollectionRow:
+        return _state(reading.fetchone())
 
     def last_change(self, connection: psycopg.Connection) -> int:
         """Return the number of the last committed change."""

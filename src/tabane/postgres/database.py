@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import psycopg
@@ -95,13 +95,33 @@ class PostgresDatabase:
         connection.autocommit = False
         return connection
 
-    async def read(self, work: Callable[[psycopg.Connection], T]) -> T:
-        """Run work in a thread, in a transaction that sees one moment. Raises StoreError."""
+    async def read(self, work: Callable[[psycopg.Connection], T], *, pipelined: bool = False) -> T:
+        """Run work in a thread, in a transaction that sees one moment. Raises StoreError.
+
+        The caller does not wait for the end of the transaction. ``pipelined``: its begin is sent with the
+        first statement; work must not copy.
+        """
         if not self._open:
             raise failures.closed(self.place)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, work)
+        answer: Future[T] = Future()
 
-    def _read(self, work: Callable[[psycopg.Connection], T]) -> T:
+        def answering(connection: psycopg.Connection) -> None:
+            with connection.pipeline() if pipelined else contextlib.nullcontext():
+                answer.set_result(work(connection))
+
+        self._threads.submit(self._answer, answering, answer)
+        return await asyncio.wrap_future(answer)
+
+    def _answer(self, answering: Callable[[psycopg.Connection], None], answer: Future[T]) -> None:
+        if not answer.set_running_or_notify_cancel():
+            return
+        try:
+            self._read(lambda connection: None if answer.done() else answering(connection))
+        except BaseException as error:
+            if not answer.done():
+                answer.set_exception(error)
+
+    def _read(self, work: Callable[[psycopg.Connection], None]) -> None:
         with _reported(self.place):
             for attempt in range(1, _ATTEMPTS + 1):
                 try:
@@ -112,10 +132,10 @@ class PostgresDatabase:
                     self._pool.check()
             raise AssertionError
 
-    def _once(self, work: Callable[[psycopg.Connection], T]) -> T:
+    def _once(self, work: Callable[[psycopg.Connection], None]) -> None:
         try:
             with self._pool.connection() as connection:
-                return work(connection)
+                work(connection)
         except PoolTimeout:
             self.connect().close()  # its error says what is wrong; if there is none, all are in use
             raise

@@ -3,16 +3,17 @@
 The index proposes rows that it holds at the position that the transaction sees. Rows that are new or have
 other vectors since that position are compared as well. All similarities are those of the full vectors.
 
-The index is asked before the transaction begins, at the position that was read last. Meanwhile, the
-database counts what matches, and compares what the index lacks. If the position is another one by then, the
-index is asked again.
+The index is asked at the position that was read last. Meanwhile, the database reads the current position,
+counts what matches, and compares what the index lacks. If the position is another one by then, the index is
+asked again.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -20,9 +21,7 @@ from psycopg import sql
 from tabane.postgres import index_sets, spelling
 from tabane.postgres.approximate_search import (
     MatchCount,
-    candidates_for,
     fewest,
-    is_tied,
     matching_count,
 )
 from tabane.postgres.collection_state import CollectionRow, StoredSpace
@@ -40,12 +39,13 @@ _STATE = (
     "unnest(l.rows) AS touched WHERE l.collection = f.collection AND l.change > f.change AND l.space = %s), "
     "{} AS matching FROM follower f WHERE f.collection = %s AND f.name = %s"
 )
+_LEAST_CANDIDATES = 40  # indexes of int8 vectors lose none of 10 hits with half of them
 _WIDER = 8  # times as many candidates, if too few of them match
 _MARGIN = (
     2.0  # times as many candidates as are expected to be enough for a filter that the index cannot apply
 )
-_COUNTED = 100_000  # matching records that are counted at most, unless the choice of the way needs more
-_TIED = 64  # further hits that are looked at, in case they are as similar as the last one
+_FEW = 5  # times as many records as candidates are compared without the index, which would take longer
+_COUNTED = 100_000  # matching records that are counted at most, if the index can apply the filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,11 @@ class VectorQuestion:
     where: Filter
     condition: SqlCondition | None
     wanted: int
+
+
+def _candidates(wanted: int) -> int:
+    """Return how many candidates are compared for so many hits."""
+    return max(_LEAST_CANDIDATES, 2 * wanted)
 
 
 class OutsideIndex:
@@ -73,12 +78,12 @@ class OutsideIndex:
         self._read = position, notes
 
     def begin(self, asked: VectorQuestion, space: StoredSpace, shape: Shape) -> BegunSearch | None:
-        """Begin the search that will probably be needed, if it does not depend on the transaction."""
+        """Begin the search that will probably be needed, if that does not depend on the transaction."""
         position, notes = self._read
         note = notes.get(space.number)
         if note is None or not self.link.serves(space.vectors) or not self.narrows(asked, shape):
             return None
-        most = min(candidates_for(asked.wanted), self.link.index.most)
+        most = min(_candidates(asked.wanted), self.link.index.most)
         return self.link.begin(self.question(asked, space, shape, most, (position, note)))
 
     def narrows(self, asked: VectorQuestion, shape: Shape) -> bool:
@@ -118,6 +123,19 @@ class _IndexState:
 
 
 @dataclass(frozen=True, slots=True)
+class BegunQuestion:
+    """What was sent to the index, and at the begin of the transaction to the database for its position.
+
+    ``number``, ``whole``: of the space as it was known then.
+    """
+
+    number: int
+    whole: bool
+    position: psycopg.Cursor
+    search: BegunSearch | None
+
+
+@dataclass(frozen=True, slots=True)
 class _Compared:
     """The nearest of some rows, and how many rows were compared."""
 
@@ -144,25 +162,32 @@ class OutsideSearch:
         self._records, self._vectors = tables
         self._collection = state
 
+    def begin(self, question: VectorQuestion, search: BegunSearch | None) -> BegunQuestion:
+        """Send what another search of the transaction may read if its state is the same."""
+        position = self._connection.execute(*self._position(question))
+        return BegunQuestion(self._space.number, self._whole, position, search)
+
     def nearest(
-        self, question: VectorQuestion, begun: BegunSearch | None
+        self, question: VectorQuestion, begun: BegunQuestion | None
     ) -> tuple[list[EngineHit] | None, MatchCount | None]:
         """Return the nearest records, best first, and how many match.
 
         No hits: the index cannot be used, finds too few, or comparing all that match is faster.
         """
-        state = self._state(question)
+        if begun is not None and (begun.number, begun.whole) != (self._space.number, self._whole):
+            begun = None
+        state = self._state(question, begun)
         if state is None:
             return None, None
-        candidates = candidates_for(question.wanted)
-        if question.condition is not None and state.matching.count < fewest(candidates, self._space.vectors):
+        candidates = _candidates(question.wanted)
+        if question.condition is not None and state.matching.count < self._fewest(question):
             return None, state.matching
         tail = self._tail(question, state) if state.lags else _NONE
         for most in self._widths(question, candidates, state.matching.count):
             asked = self._index.question(
                 question, self._space, self._shape, most, (state.position, state.note)
             )
-            rows = self._index.link.nearest(asked, begun)
+            rows = self._index.link.nearest(asked, begun.search if begun else None)
             if rows is None:
                 break
             hits = self._best(question, state, tail, rows)
@@ -170,21 +195,26 @@ class OutsideSearch:
                 return hits, state.matching
         return None, state.matching
 
-    def _state(self, question: VectorQuestion) -> _IndexState | None:
+    @property
+    def _whole(self) -> bool:
+        return self._collection.is_whole(self._space)
+
+    def _position(self, question: VectorQuestion) -> tuple[sql.Composed, tuple[Any, ...]]:
+        """Return the statement that asks how far the index is, and how many records match a filter."""
+        most, vectors = self._most_counted(question), self._space.vectors
+        matching = SqlCondition(sql.SQL("0"))
+        if question.condition is not None:
+            counted = matching_count(
+                question.condition, self._records, self._vectors, vectors, whole=self._whole, most=most
+            )
+            matching = SqlCondition(*counted)
+        asked = (self._space.number, *matching.values, self._records.number, self._index.link.follower)
+        return sql.SQL(_STATE).format(matching.text), asked
+
+    def _state(self, question: VectorQuestion, begun: BegunQuestion | None) -> _IndexState | None:
         """Return how far the index is, and how many records match; None if it does not have the space yet."""
-        most = self._most_counted(question)
-        matching, values = matching_count(
-            question.condition,
-            self._records,
-            self._vectors,
-            self._space.vectors,
-            whole=self._collection.is_whole(self._space),
-            most=most,
-        )
-        row = self._connection.execute(
-            sql.SQL(_STATE).format(matching),
-            (self._space.number, *values, self._records.number, self._index.link.follower),
-        ).fetchone()
+        answer = begun.position if begun else self._connection.execute(*self._position(question))
+        row = answer.fetchone()
         if row is None:
             return None
         position, notes = (row[0], row[1]), index_sets.read(row[2])
@@ -194,13 +224,23 @@ class OutsideSearch:
             return None
         attached = tuple(each for each in row[3] or () if each <= row[1])
         lags = bool(attached) or row[1] < self._collection.next - 1
-        return _IndexState(position, note, attached, MatchCount(row[4], row[4] != most), lags)
+        matching = MatchCount(row[4], row[4] != self._most_counted(question))
+        if question.condition is None:
+            matching = MatchCount(self._space.vectors)
+        return _IndexState(position, note, attached, matching, lags)
+
+    def _fewest(self, question: VectorQuestion) -> int:
+        """Return how many records must match a filter for the index to be faster than comparing them all."""
+        candidates = _candidates(question.wanted)
+        if self._index.narrows(question, self._shape):
+            return _FEW * candidates
+        return fewest(candidates, self._space.vectors)
 
     def _most_counted(self, question: VectorQuestion) -> int | None:
         """Return how many matching records are counted at most; None: all, because the width needs it."""
         if question.condition is None or not self._index.narrows(question, self._shape):
             return None
-        return max(_COUNTED, fewest(candidates_for(question.wanted), self._space.vectors))
+        return _COUNTED
 
     def _widths(self, question: VectorQuestion, candidates: int, matching: int) -> list[int]:
         """Return how many candidates to ask for, and how many if these are not enough."""
@@ -215,47 +255,48 @@ class OutsideSearch:
     ) -> list[EngineHit] | None:
         """Compare the candidates. Return None if another record may be among the nearest."""
         known = {row for row in rows if row <= state.row}.difference(state.attached)
-        live = self._compared(question, [self._of_rows(question, list(known))])
-        hits = sorted([*live.hits, *tail.hits], key=lambda hit: (-hit.score, hit.key))
-        hits = hits[: question.wanted + _TIED]
-        enough = live.count >= question.wanted or live.count + tail.count >= state.matching.count
-        if not enough or is_tied(hits, question.wanted, state.matching.count):
-            return None
-        return hits[: question.wanted]
+        live = self._compared(question, self._of_rows(question, known))
+        hits = sorted([*live.hits, *tail.hits], key=lambda hit: (-hit.score, hit.key))[: question.wanted]
+        if live.count + tail.count >= state.matching.count:
+            return hits
+        # If the last candidate is a hit, or as similar as the last hit, so may be one that was not proposed.
+        return hits if live.count > len(live.hits) else None
 
     def _tail(self, question: VectorQuestion, state: _IndexState) -> _Compared:
         """Compare the attached rows and those that the index does not have."""
-        newer = self._part(question, "v.row > %s", state.row, question.wanted + _TIED)
-        return self._compared(question, [self._of_rows(question, list(state.attached)), newer])
+        attached = self._of_rows(question, state.attached)
+        newer = self._part(question, SqlCondition(sql.SQL("v.row > %s"), (state.row,)))
+        text = sql.SQL("({}) UNION ALL ({})").format(attached.text, newer.text)
+        return self._compared(question, SqlCondition(text, (*attached.values, *newer.values)))
 
-    def _compared(self, question: VectorQuestion, parts: Sequence[SqlCondition]) -> _Compared:
+    def _compared(self, question: VectorQuestion, part: SqlCondition) -> _Compared:
+        """Return the nearest of some rows, with all that are as similar as the last one."""
         query = sql.SQL(
-            "SELECT row, (SELECT r.key FROM {records} r WHERE r.row = near.row), similarity, compared "
-            "FROM (SELECT row, similarity, count(*) OVER () AS compared "
-            "FROM ({parts}) parts ORDER BY similarity DESC LIMIT %s) near"
-        ).format(
-            records=self._records.table,
-            parts=sql.SQL(" UNION ALL ").join(sql.SQL("({})").format(each.text) for each in parts),
-        )
-        values = tuple(value for each in parts for value in each.values)
-        found = self._connection.execute(query, (*values, question.wanted + _TIED)).fetchall()
+            "WITH part AS MATERIALIZED ({part}) SELECT row, (SELECT r.key FROM {records} r "
+            "WHERE r.row = near.row), similarity, (SELECT count(*) FROM part) "
+            "FROM (SELECT row, similarity FROM part ORDER BY similarity DESC "
+            "FETCH FIRST %s ROWS WITH TIES) near"
+        ).format(part=part.text, records=self._records.table)
+        found = self._connection.execute(query, (*part.values, question.wanted)).fetchall()
         hits = [EngineHit(spelling.given(key), row, float(score)) for row, key, score, _ in found]
         return _Compared(hits, found[0][3] if found else 0)
 
-    def _of_rows(self, question: VectorQuestion, rows: list[int]) -> SqlCondition:
-        return self._part(question, "v.row = ANY(%s::bigint[])", rows)
+    def _of_rows(self, question: VectorQuestion, rows: Iterable[int]) -> SqlCondition:
+        """Return the statement for these rows. Both tables are read by them."""
+        listed = f"{{{','.join(map(str, rows))}}}"
+        which = SqlCondition(sql.SQL("v.row = ANY(%s::bigint[])"), (listed,))
+        if question.condition is not None:
+            text = sql.SQL("{} AND r.row = ANY(%s::bigint[])").format(which.text)
+            which = SqlCondition(text, (listed, listed))
+        return self._part(question, which)
 
-    def _part(
-        self, question: VectorQuestion, which: str, value: object, most: int | None = None
-    ) -> SqlCondition:
-        """Return the statement for some rows that match, or the ``most`` nearest of them."""
+    def _part(self, question: VectorQuestion, which: SqlCondition) -> SqlCondition:
+        """Return the statement for some rows that match."""
         source, where = sql.SQL("{} v").format(self._vectors.table), question.condition
         if where is not None:
             source = sql.SQL("{} JOIN {} r ON r.row = v.row").format(source, self._records.table)
-        text = sql.SQL(
-            "SELECT v.row, 1 - (v.vec <=> %s::vector) AS similarity FROM {} WHERE {} AND {}"
-        ).format(source, sql.SQL(which), where.text if where else sql.SQL("TRUE"))
-        values = (WireVector(question.vector), value, *(where.values if where else ()))
-        if most is None:
-            return SqlCondition(text, values)
-        return SqlCondition(sql.SQL("{} ORDER BY 2 DESC LIMIT %s").format(text), (*values, most))
+            which = SqlCondition(
+                sql.SQL("{} AND {}").format(which.text, where.text), (*which.values, *where.values)
+            )
+        text = sql.SQL("SELECT v.row, 1 - (v.vec <=> %s::vector) AS similarity FROM {} WHERE {}")
+        return SqlCondition(text.format(source, which.text), (WireVector(question.vector), *which.values))

@@ -19,12 +19,17 @@ from tabane.engines.vector_request import VectorRequest
 from tabane.postgres import spelling
 from tabane.postgres.approximate_index import ApproximateIndex
 from tabane.postgres.approximate_search import DEEPEST, ApproximateSearch, MatchCount
-from tabane.postgres.collection_state import CollectionRow
+from tabane.postgres.collection_state import CollectionRow, StoredSpace
 from tabane.postgres.database import WireVector
 from tabane.postgres.filter_conditions import SqlCondition
 from tabane.postgres.index_builder import ApproximateIndexBuilder
 from tabane.postgres.index_link import BegunSearch
-from tabane.postgres.outside_search import OutsideIndex, OutsideSearch, VectorQuestion
+from tabane.postgres.outside_search import (
+    BegunQuestion,
+    OutsideIndex,
+    OutsideSearch,
+    VectorQuestion,
+)
 from tabane.postgres.record_table import RecordColumns
 from tabane.postgres.record_writer import RecordWriter
 from tabane.search.engine import Combination, EngineHit, EngineHits
@@ -92,16 +97,34 @@ class SimilarityQueries:
         where: SqlCondition | None,
         limit: int,
         offset: int,
-        begun: BegunSearch | None = None,
+        begun: BegunQuestion | None = None,
     ) -> EngineHits:
         """Return the most similar records, equal ones in order of keys. ``where`` is what is ``filtered``.
 
-        ``begun``: a search of the index outside of the database.
+        ``begun``: what :meth:`begin` returned.
         """
         wanted = limit + offset
         near, matching = self._near(asked, filtered, where, wanted, begun)
         hits = self._exact(asked, where, wanted) if near is None else near
         return self._counted(asked, where, hits[offset:wanted], limit, offset, matching)
+
+    def begin(
+        self, question: VectorQuestion | None, name: str, search: BegunSearch | None
+    ) -> BegunQuestion | None:
+        """Begin a search in the space of that name, by a state that may be an older one.
+
+        ``search``: of the index outside of the database, for the same question.
+        """
+        space = self._state.get(name)
+        if self._outside is None or question is None or space is None:
+            return None
+        if not self._outside.link.serves(space.vectors):
+            return None
+        return self._far(self._outside, space).begin(question, search)
+
+    def _far(self, outside: OutsideIndex, space: StoredSpace) -> OutsideSearch:
+        tables = self._records, self._tables.vectors(space)
+        return OutsideSearch(self._connection, outside, tables, space, self._shape, self._state)
 
     def _near(
         self,
@@ -109,20 +132,19 @@ class SimilarityQueries:
         filtered: Filter,
         where: SqlCondition | None,
         wanted: int,
-        begun: BegunSearch | None,
+        begun: BegunQuestion | None,
     ) -> tuple[list[EngineHit] | None, MatchCount | None]:
         """Return the hits of an index, if one is to be used, and how many records match."""
         if len(asked.vectors) > 1 or wanted > DEEPEST:
             return None, None
         name, vector = next(iter(asked.vectors.items()))
         space = self._state.fitting(name, vector.tobytes(), self._shape)
-        table = self._tables.vectors(space)
         if self._outside is not None:
             if not self._outside.link.serves(space.vectors):
                 return None, None
-            tables, question = (self._records, table), _question(vector, filtered, where, wanted)
-            far = OutsideSearch(self._connection, self._outside, tables, space, self._shape, self._state)
-            return far.nearest(question, begun)
+            question = outside_question(asked, filtered, where, wanted)
+            return self._far(self._outside, space).nearest(question, begun) if question else (None, None)
+        table = self._tables.vectors(space)
         index = ApproximateIndex(table)
         iterative = self._indexes.has_iterative_scan
         if not self._indexes.wants(index, space.vectors) or (where is not None and not iterative):
@@ -264,28 +286,13 @@ class SimilarityQueries:
         )
 
 
-def begin(
-    outside: OutsideIndex,
-    state: CollectionRow,
-    shape: Shape,
-    asked: VectorRequest,
-    question: tuple[Filter, SqlCondition | None, int],
-) -> BegunSearch | None:
-    """Begin a search of the index before its transaction. ``state`` may be an older one of the collection.
-
-    The question is a filter, its condition, and how many hits are wanted.
-    """
-    filtered, where, wanted = question
+def outside_question(
+    asked: VectorRequest, filtered: Filter, where: SqlCondition | None, wanted: int
+) -> VectorQuestion | None:
+    """Return the question for an index outside of the database; None if it cannot answer the request."""
     if len(asked.vectors) > 1 or wanted > DEEPEST:
         return None
-    name, vector = next(iter(asked.vectors.items()))
-    space = state.get(name)
-    if space is None:
-        return None
-    return outside.begin(_question(vector, filtered, where, wanted), space, shape)
-
-
-def _question(vector: Array, filtered: Filter, where: SqlCondition | None, wanted: int) -> VectorQuestion:
+    (vector,) = asked.vectors.values()
     return VectorQuestion(vector.astype("<f4").tobytes(), filtered, where, wanted)
 
 
