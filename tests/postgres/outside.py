@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tabane.engines.candidate_index import CandidateIndex, IndexedVector, IndexVersion
+from tabane.engines.candidate_index import CandidateIndex, IndexedVector, IndexVersion, SparseVector
 from tabane.engines.vector_request import checked_request
 from tabane.errors import StoreError
 from tabane.messages import say
@@ -43,7 +43,8 @@ class MemoryIndex:
     slowest = 0.0
     most = 5000
 
-    def __init__(self, *, blunt: bool = False) -> None:
+    def __init__(self, *, blunt: bool = False, sparse: bool = False) -> None:
+        self.sparse = sparse
         self.sets: dict[str, MemorySet] = {}
         self.away, self.blunt = False, blunt
         self.searches = 0
@@ -51,13 +52,13 @@ class MemoryIndex:
 
     def version(self) -> IndexVersion:
         self._check()
-        return IndexVersion("Memory 1")
+        return IndexVersion("Memory 1", self.sparse)
 
     def mark(self, name: str, shape: Shape) -> str | None:
         self._check()
         return self.sets[name].mark if name in self.sets else None
 
-    def reset(self, name: str, dimension: int, shape: Shape) -> None:
+    def reset(self, name: str, dimension: int | None, shape: Shape) -> None:
         self._check()
         self.sets[name] = MemorySet()
 
@@ -81,7 +82,13 @@ class MemoryIndex:
         return not self.blunt
 
     def nearest(
-        self, name: str, vector: bytes, where: Filter, shape: Shape, most: int, note: str
+        self,
+        name: str,
+        vector: bytes | SparseVector,
+        where: Filter,
+        shape: Shape,
+        most: int,
+        note: str,
     ) -> Sequence[int]:
         self._check()
         self.searches += 1
@@ -89,9 +96,10 @@ class MemoryIndex:
             found = list(self._set(name).vectors.values())
         if where != EVERYTHING and not self.blunt:
             found = [each for each in found if matches(where, Record(key="k", fields=dict(each.fields)))]
-        asked = _numbers(vector)
-        found.sort(key=lambda each: -sum(a * b for a, b in zip(asked, _numbers(each.vector), strict=True)))
-        return [each.row for each in found[:most]]
+        scores = {each.row: _product(vector, each.vector) for each in found}
+        if not isinstance(vector, bytes):
+            scores = {row: score for row, score in scores.items() if score}
+        return sorted(scores, key=lambda row: -scores[row])[:most]
 
     def drop(self, name: str) -> None:
         self._check()
@@ -108,6 +116,14 @@ class MemoryIndex:
     def _check(self) -> None:
         if self.away:
             raise StoreError(say("{place} is away", place=self.place))
+
+
+def _product(one: bytes | SparseVector, other: bytes | SparseVector) -> float:
+    if isinstance(one, bytes) and isinstance(other, bytes):
+        return sum(a * b for a, b in zip(_numbers(one), _numbers(other), strict=True))
+    assert not isinstance(one, bytes)
+    assert not isinstance(other, bytes)
+    return sum(number * other.get(place, 0.0) for place, number in one.items())
 
 
 def _numbers(vector: bytes) -> tuple[float, ...]:

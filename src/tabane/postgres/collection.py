@@ -34,6 +34,7 @@ from tabane.postgres.filter_conditions import SqlCondition, condition
 from tabane.postgres.index_builder import ApproximateIndexBuilder
 from tabane.postgres.index_link import BegunSearch
 from tabane.postgres.lexical_search import LexicalPage, PostingSearch
+from tabane.postgres.outside_keywords import OutsideKeywords
 from tabane.postgres.outside_search import OutsideIndex, VectorQuestion
 from tabane.postgres.record_queries import RecordQueries
 from tabane.postgres.record_writer import CollectionWrite
@@ -92,7 +93,7 @@ class PostgresCollection:
         self._shape = shape
         self._state = state
         self._outside = outside
-        self.feed = ChangeFeed(database, writing, tables)
+        self.feed, self.keywords = ChangeFeed(database, writing, tables), tables.keywords
         self.written: Callable[[], None] = lambda: None  # is called after each write
         self._index(state)
 
@@ -273,12 +274,18 @@ class PostgresCollection:
         check_bounded("limit", limit, 1, MOST_AT_ONCE)
         check_bounded("offset", offset, 0, DEEPEST_OFFSET)
         self._shape.text_names(query.fields)
+        filtered = filters.checked(where, self._shape)
         meant, tables, page = self._condition(where), self._tables, LexicalPage(limit, offset)
 
         def searching(connection: psycopg.Connection, state: CollectionRow) -> EngineHits:
             plan = tables.planner.plan(query)
             if plan == NOTHING:
                 return EngineHits()
+            if self._outside is not None:
+                outside = OutsideKeywords(connection, self._outside, tables, state, self._shape)
+                found = outside.hits(plan, filtered, meant, page)
+                if found is not None:
+                    return found
             asked = PostingSearch(connection, tables.postings, tables.records, state.lexical, plan)
             return asked.hits(meant, page)
 

@@ -41,6 +41,10 @@ class LexicalState:
     lengths: Mapping[str, int] = field(default_factory=dict)
     parts: tuple[int, ...] = (0, 0, 0)
 
+    def average(self, space: str) -> float:
+        """Return the average length of a text in a space, in tokens."""
+        return self.lengths.get(space, 0) / max(1, self.records) or 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class CollectionRow:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-from tabane.engines.candidate_index import CandidateIndex
+from tabane.engines.candidate_index import CandidateIndex, SparseVector
 from tabane.errors import StoreError
 from tabane.postgres.database import READERS
 from tabane.search.filters import Filter
@@ -52,7 +52,7 @@ class IndexQuestion:
     """
 
     name: str
-    vector: bytes
+    vector: bytes | SparseVector
     where: Filter
     shape: Shape
     most: int
@@ -74,7 +74,7 @@ class IndexLink:
     def __init__(self, index: CandidateIndex, least: int | None) -> None:
         self.index, self.least = index, least
         self.state = LinkState.CONNECTING
-        self.server = ""
+        self.server, self.sparse = "", False
         self.problem: StoreError | None = None
         self.losses = 0
         self._failures, self._rested = 0, 0.0
@@ -95,6 +95,10 @@ class IndexLink:
     def serves(self, vectors: int) -> bool:
         """Return whether a space with so many vectors is searched with the index, if it can be reached."""
         return self.state is LinkState.READY and self.least is not None and vectors >= self.least
+
+    def serves_keywords(self, records: int) -> bool:
+        """Return whether keywords of so many records are searched with the index."""
+        return self.sparse and self.serves(records)
 
     def begin(self, question: IndexQuestion) -> BegunSearch | None:
         """Begin a search; None if as many run as there are threads."""
@@ -145,7 +149,7 @@ class IndexLink:
             self.lose(error)
             raise
         with self._gate:
-            self.server, self.problem = found.server, None
+            self.server, self.sparse, self.problem = found.server, found.sparse, None
             was, self.state = self.state, LinkState.READY
         if was is LinkState.AWAY:
             log.info("the vector index %s can be used again", self.place)
