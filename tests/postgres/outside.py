@@ -157,7 +157,7 @@ class CaughtUpCollection(PostgresCollection):
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         checked_request(query, self.shape)
-        await catch_up(self, self._link)
+        await catch_up(self, self._link, every=0.1)
         return await super().nearest(query, where, limit, offset)
 
 
@@ -174,5 +174,5 @@ def opening_outside(server: PostgresServer) -> OpenCollection:
     return opened
 
 
-async def catch_up(collection: PostgresCollection, link: IndexLink) -> None:
-    await until(lambda: collection.feed.is_current(link.follower), "the index has everything")
+async def catch_up(collection: PostgresCollection, link: IndexLink, every: float = 0.01) -> None:
+    await until(lambda: collection.feed.is_current(link.follower), "the index has everything", every=every)
