@@ -177,7 +177,12 @@ def _bare(client: MilvusClient, name: str, question: bytes, text: str) -> Callab
     def searching() -> Any:
         parameters = {"metric_type": "IP", "params": {"ef": 200}}
         return client.search(
-            name, [unit], filter=text, limit=40, search_params=parameters, consistency_level="Bounded"
+            name,
+            [unit],
+            filter=text,
+            limit=100 if text else 40,
+            search_params=parameters,
+            consistency_level="Bounded",
         )
 
     return lambda: asyncio.to_thread(searching)

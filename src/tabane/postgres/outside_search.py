@@ -21,6 +21,7 @@ from psycopg import sql
 from tabane.postgres import index_sets, spelling
 from tabane.postgres.approximate_search import (
     MatchCount,
+    candidates_for,
     fewest,
     matching_count,
 )
@@ -44,8 +45,7 @@ _WIDER = 8  # times as many candidates, if too few of them match
 _MARGIN = (
     2.0  # times as many candidates as are expected to be enough for a filter that the index cannot apply
 )
-_FEW = 5  # times as many records as candidates are compared without the index, which would take longer
-_COUNTED = 100_000  # matching records that are counted at most, if the index can apply the filter
+_COUNTED = 100_000  # matching records that are counted at most, unless the choice of the way needs more
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,11 @@ class VectorQuestion:
     wanted: int
 
 
-def _candidates(wanted: int) -> int:
-    """Return how many candidates are compared for so many hits."""
-    return max(_LEAST_CANDIDATES, 2 * wanted)
+def _candidates(question: VectorQuestion) -> int:
+    """Return how many candidates are compared."""
+    if question.condition is not None:  # a graph of which a filter leaves a part loses more
+        return candidates_for(question.wanted)
+    return max(_LEAST_CANDIDATES, 2 * question.wanted)
 
 
 class OutsideIndex:
@@ -83,7 +85,7 @@ class OutsideIndex:
         note = notes.get(space.number)
         if note is None or not self.link.serves(space.vectors) or not self.narrows(asked, shape):
             return None
-        most = min(_candidates(asked.wanted), self.link.index.most)
+        most = min(_candidates(asked), self.link.index.most)
         return self.link.begin(self.question(asked, space, shape, most, (position, note)))
 
     def narrows(self, asked: VectorQuestion, shape: Shape) -> bool:
@@ -179,8 +181,8 @@ class OutsideSearch:
         state = self._state(question, begun)
         if state is None:
             return None, None
-        candidates = _candidates(question.wanted)
-        if question.condition is not None and state.matching.count < self._fewest(question):
+        candidates = _candidates(question)
+        if question.condition is not None and state.matching.count < fewest(candidates, self._space.vectors):
             return None, state.matching
         tail = self._tail(question, state) if state.lags else _NONE
         for most in self._widths(question, candidates, state.matching.count):
@@ -229,18 +231,11 @@ class OutsideSearch:
             matching = MatchCount(self._space.vectors)
         return _IndexState(position, note, attached, matching, lags)
 
-    def _fewest(self, question: VectorQuestion) -> int:
-        """Return how many records must match a filter for the index to be faster than comparing them all."""
-        candidates = _candidates(question.wanted)
-        if self._index.narrows(question, self._shape):
-            return _FEW * candidates
-        return fewest(candidates, self._space.vectors)
-
     def _most_counted(self, question: VectorQuestion) -> int | None:
         """Return how many matching records are counted at most; None: all, because the width needs it."""
         if question.condition is None or not self._index.narrows(question, self._shape):
             return None
-        return _COUNTED
+        return max(_COUNTED, fewest(_candidates(question), self._space.vectors))
 
     def _widths(self, question: VectorQuestion, candidates: int, matching: int) -> list[int]:
         """Return how many candidates to ask for, and how many if these are not enough."""
