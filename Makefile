@@ -12,12 +12,13 @@ UV   := env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=ne
 UV_VERSION   := 0.13.9
 NODE_VERSION := 24.19.0
 MILVUS_VERSION := 2.3.5
+MILVUS_LITE_VERSION := 3.2.2
 CHROMA_VERSION := 1.5.9
 
 ENV_READY    := $(VENV)/.ready
 NODE_READY   := $(NODE)/.ready
 PEERS_READY  := $(PEERS)/.ready
-MILVUS_READY := $(MILVUS)/.ready-$(MILVUS_VERSION)
+MILVUS_READY := $(MILVUS)/.ready-$(MILVUS_VERSION)-$(MILVUS_LITE_VERSION)
 CHROMA_READY := $(CHROMA)/.ready-$(CHROMA_VERSION)
 NODE_RUNTIME := $(NODE)/.node-$(NODE_VERSION)
 # Whole systems: browsers, servers nobody here wrote, pairs of protocol revisions, hostile servers, upgrades.
@@ -163,12 +164,16 @@ $(NODE_RUNTIME): | $(BIN)/uv
 
 milvus: $(MILVUS_READY)
 
-# A real server, as a wheel with a compressed program: in an environment of its own, and unpacked once.
+# A real server, as a wheel with a compressed program: in an environment of its own, and unpacked once. And
+# Milvus Lite, which has the sparse vectors of newer servers, in another one.
 $(MILVUS_READY): | $(BIN)/uv
 	@echo "milvus: Milvus $(MILVUS_VERSION) into $(MILVUS)"
 	@rm -rf $(MILVUS)
 	@$(UV) venv --quiet --python $(BIN)/python $(MILVUS)
 	@$(UV) pip install --quiet --python $(MILVUS)/bin/python "milvus==$(MILVUS_VERSION)" "setuptools<81"
+	@$(UV) venv --quiet --python $(BIN)/python $(MILVUS)/lite
+	@$(UV) pip install --quiet --python $(MILVUS)/lite/bin/python "milvus-lite==$(MILVUS_LITE_VERSION)" \
+	  "pymilvus>=2.6,<3"
 	@$(MILVUS)/bin/python -c 'import milvus; milvus._initialize_data_files("$(CURDIR)/$(MILVUS)/server")'
 	@touch $@
 

@@ -1,5 +1,7 @@
 """An index on Milvus against PostgreSQL and the bare client: ``python -m benchmarks.milvus [--sizes 20000]``.
 
+Keywords are measured with Milvus Lite (``--keywords 20000``).
+
 Real servers of its own are started for it (``make milvus``), on this machine. Queries of both ways alternate,
 so that the load of the machine changes both.
 """
@@ -16,9 +18,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from benchmarks.milvus.keywords import keyword_table, measured_keywords
 from benchmarks.postgres.approximate import ClusteredVectors
 from benchmarks.report import machine, publish, table
 from pymilvus import MilvusClient
+from tests.harness.milvus_lite_server import milvus_lite_server
 from tests.harness.milvus_server import MilvusServer, milvus_server
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer, postgres_server
@@ -64,13 +68,19 @@ class IndexMeasured:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.milvus")
     parser.add_argument("--sizes", type=int, nargs="+", default=[20_000])
+    parser.add_argument("--keywords", type=int, nargs="*", default=[5_000], help="sizes for keywords")
     parser.add_argument("--write", action="store_true", help="write docs/performance.md")
     options = parser.parse_args(arguments)
     with postgres_server() as postgres, milvus_server() as milvus:
         postgres.stop()
         postgres.start(fsync="on", full_page_writes="on", shared_buffers="512MB")
         found = [asyncio.run(measured(postgres, milvus, size)) for size in options.sizes]
-    publish("milvus", index_page(found), write=options.write)
+    page = index_page(found)
+    if options.keywords:
+        with postgres_server() as postgres, milvus_lite_server() as lite:
+            words = [asyncio.run(measured_keywords(postgres, lite, size)) for size in options.keywords]
+        page.append(keyword_table(words))
+    publish("milvus", page, write=options.write)
 
 
 async def measured(postgres: PostgresServer, milvus: MilvusServer, size: int) -> IndexMeasured:
@@ -167,7 +177,12 @@ def _bare(client: MilvusClient, name: str, question: bytes, text: str) -> Callab
     def searching() -> Any:
         parameters = {"metric_type": "IP", "params": {"ef": 200}}
         return client.search(
-            name, [unit], filter=text, limit=100, search_params=parameters, consistency_level="Bounded"
+            name,
+            [unit],
+            filter=text,
+            limit=100 if text else 40,
+            search_params=parameters,
+            consistency_level="Bounded",
         )
 
     return lambda: asyncio.to_thread(searching)

@@ -14,7 +14,7 @@ from tabane.chroma.index import ChromaIndex
 from tabane.chroma.index_url import parsed
 from tabane.chroma.server import ChromaServer
 from tabane.chroma.service import ChromaService
-from tabane.engines.candidate_index import IndexedVector
+from tabane.engines.candidate_index import IndexedVector, SparseVector
 from tabane.postgres.collection import PostgresCollection
 from tabane.postgres.index_link import IndexLink, LinkState
 from tabane.search.filters import EVERYTHING, Filter
@@ -41,7 +41,13 @@ class CountedIndex(ChromaIndex):
     answered = 0
 
     def nearest(
-        self, name: str, vector: bytes, where: Filter, shape: Shape, most: int, note: str
+        self,
+        name: str,
+        vector: bytes | SparseVector,
+        where: Filter,
+        shape: Shape,
+        most: int,
+        note: str,
     ) -> Sequence[int]:
         found = super().nearest(name, vector, where, shape, most, note)
         self.answered += 1

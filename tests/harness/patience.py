@@ -25,10 +25,12 @@ _ROUNDS = 6
 _TICK = 0.005  # seconds of CPU below which nothing can be compared
 
 
-async def until(condition: Callable[[], Any], what: str = "the condition", seconds: float = LONG) -> None:
+async def until(
+    condition: Callable[[], Any], what: str = "the condition", seconds: float = LONG, every: float = 0.01
+) -> None:
     """Wait for a condition that nothing announces. It may be a coroutine function.
 
-    Raise AssertionError if it is not true within ``seconds``.
+    It is looked at ``every`` so many seconds. Raise AssertionError if it is not true within ``seconds``.
     """
     deadline = time.monotonic() + seconds
     while True:
@@ -38,7 +40,7 @@ async def until(condition: Callable[[], Any], what: str = "the condition", secon
         if met:
             return
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(every)
 
 
 def wait_until(

@@ -13,16 +13,19 @@ from tabane.search.records import Shape
 from tests.harness.milvus_server import MilvusServer
 from tests.harness.postgres_server import PostgresServer
 from tests.postgres.collections import OpenCollection
-from tests.postgres.outside import linked
+from tests.postgres.outside import CaughtUpCollection, linked
 
 
 def opening(server: PostgresServer, milvus: MilvusServer) -> OpenCollection:
-    """Return a function that opens a collection in the schema of a home."""
+    """Return a function that opens a collection in the schema of a home.
+
+    Its index has everything before each search, and its sets are dropped at the end.
+    """
 
     @asynccontextmanager
     async def opened(home: Path, shape: Shape) -> AsyncIterator[PostgresCollection]:
-        index = MilvusIndex(parsed(milvus.url()))
-        async with linked(server, index, home, shape) as (collection, _):
-            yield collection
+        index = MilvusIndex(parsed(milvus.url("timeout=1&shards=1")))
+        async with linked(server, index, home, shape) as (collection, link):
+            yield CaughtUpCollection(collection, link)
 
     return opened

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tabane.search.engine import Combination
+from tabane.search.engine import Combination, VectorQuery
+from tabane.search.records import Record
 from tests.harness.milvus_server import MilvusServer
 from tests.harness.postgres_server import PostgresServer
 from tests.milvus.collections import opening
 from tests.store.vectors.contract import VectorsContract
+from tests.store.vectors.oracle import QUERIES, RECORDS
 from tests.store.vectors.spaces import SpacesContract
 
 
@@ -22,6 +26,13 @@ class OnMilvus:
 
 
 class TestVectors(OnMilvus, VectorsContract):
+    @settings(max_examples=3, deadline=None)  # it takes a server seconds to create a collection
+    @given(st.lists(RECORDS, max_size=25), st.lists(QUERIES, min_size=1, max_size=4), st.integers(1, 8))
+    def test_the_nearest_are_the_nearest(
+        self, records: list[Record], queries: list[VectorQuery], limit: int
+    ) -> None:
+        self.check_nearest(records, queries, limit)
+
     @pytest.mark.parametrize("combination", [Combination.AVERAGE])  # of several spaces: without the index
     def test_many_are_searched_as_exactly_as_few(self, combination: Combination) -> None:
         super().test_many_are_searched_as_exactly_as_few(combination)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pymilvus import MilvusClient
 
+from tabane.engines.candidate_index import SparseVector
 from tabane.milvus.index import MilvusIndex
 from tabane.milvus.index_url import parsed
 from tabane.postgres.collection import PostgresCollection
@@ -50,7 +51,13 @@ class CountedIndex(MilvusIndex):
     answered = 0
 
     def nearest(
-        self, name: str, vector: bytes, where: Filter, shape: Shape, most: int, note: str
+        self,
+        name: str,
+        vector: bytes | SparseVector,
+        where: Filter,
+        shape: Shape,
+        most: int,
+        note: str,
     ) -> Sequence[int]:
         found = super().nearest(name, vector, where, shape, most, note)
         self.answered += 1

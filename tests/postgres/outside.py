@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tabane.engines.candidate_index import CandidateIndex, IndexedVector, IndexVersion
+from tabane.engines.candidate_index import CandidateIndex, IndexedVector, IndexVersion, SparseVector
+from tabane.engines.vector_request import checked_request
 from tabane.errors import StoreError
 from tabane.messages import say
 from tabane.postgres.collection import PostgresCollection
@@ -20,6 +21,7 @@ from tabane.postgres.index_follower import IndexFilling
 from tabane.postgres.index_link import IndexLink
 from tabane.postgres.index_turn import IndexTurn
 from tabane.postgres.store import PostgresStore
+from tabane.search.engine import EngineHits, VectorQuery
 from tabane.search.filters import EVERYTHING, Filter, matches
 from tabane.search.records import Record, Shape
 from tests.harness.patience import until
@@ -42,7 +44,8 @@ class MemoryIndex:
     slowest = 0.0
     most = 5000
 
-    def __init__(self, *, blunt: bool = False) -> None:
+    def __init__(self, *, blunt: bool = False, sparse: bool = False) -> None:
+        self.sparse = sparse
         self.sets: dict[str, MemorySet] = {}
         self.away, self.blunt = False, blunt
         self.searches = 0
@@ -50,13 +53,13 @@ class MemoryIndex:
 
     def version(self) -> IndexVersion:
         self._check()
-        return IndexVersion("Memory 1")
+        return IndexVersion("Memory 1", self.sparse)
 
     def mark(self, name: str, shape: Shape) -> str | None:
         self._check()
         return self.sets[name].mark if name in self.sets else None
 
-    def reset(self, name: str, dimension: int, shape: Shape) -> None:
+    def reset(self, name: str, dimension: int | None, shape: Shape) -> None:
         self._check()
         self.sets[name] = MemorySet()
 
@@ -80,7 +83,13 @@ class MemoryIndex:
         return not self.blunt
 
     def nearest(
-        self, name: str, vector: bytes, where: Filter, shape: Shape, most: int, note: str
+        self,
+        name: str,
+        vector: bytes | SparseVector,
+        where: Filter,
+        shape: Shape,
+        most: int,
+        note: str,
     ) -> Sequence[int]:
         self._check()
         self.searches += 1
@@ -88,10 +97,10 @@ class MemoryIndex:
             found = list(self._set(name).vectors.values())
         if where != EVERYTHING and not self.blunt:
             found = [each for each in found if matches(where, Record(key="k", fields=dict(each.fields)))]
-        asked = np.frombuffer(vector, "<f4").astype(np.float64)
-        held = np.frombuffer(b"".join(each.vector for each in found), "<f4").reshape(-1, len(asked))
-        nearest = np.argsort(-(held * asked).sum(axis=1), kind="stable")
-        return [found[place].row for place in nearest[:most].tolist()]
+        if isinstance(vector, bytes):
+            return _nearest(vector, found)[:most]
+        scores = {each.row: _product(vector, each.vector) for each in found}
+        return sorted((row for row in scores if scores[row]), key=lambda row: -scores[row])[:most]
 
     def drop(self, name: str) -> None:
         self._check()
@@ -108,6 +117,19 @@ class MemoryIndex:
     def _check(self) -> None:
         if self.away:
             raise StoreError(say("{place} is away", place=self.place))
+
+
+def _nearest(vector: bytes, found: Sequence[IndexedVector]) -> list[int]:
+    """Return the rows, those with the largest product first."""
+    asked = np.frombuffer(vector, "<f4").astype(np.float64)
+    packed = b"".join(each.vector for each in found if isinstance(each.vector, bytes))
+    products = (np.frombuffer(packed, "<f4").reshape(-1, len(asked)) * asked).sum(axis=1)
+    return [found[place].row for place in np.argsort(-products, kind="stable").tolist()]
+
+
+def _product(one: SparseVector, other: bytes | SparseVector) -> float:
+    assert not isinstance(other, bytes)
+    return sum(number * other.get(place, 0.0) for place, number in one.items())
 
 
 @asynccontextmanager
@@ -128,6 +150,19 @@ async def linked(
         await database.close()
 
 
+class CaughtUpCollection(PostgresCollection):
+    """The same collection, whose index has everything before each search by vectors."""
+
+    def __init__(self, of: PostgresCollection, link: IndexLink) -> None:
+        self.__dict__.update(of.__dict__)
+        self._link = link
+
+    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
+        checked_request(query, self.shape)
+        await catch_up(self, self._link, every=0.1)
+        return await super().nearest(query, where, limit, offset)
+
+
 def opening_outside(server: PostgresServer) -> OpenCollection:
     """Return a function that opens a collection in the schema of a home, with an index in memory."""
     indexes: dict[Path, MemoryIndex] = {}
@@ -141,5 +176,5 @@ def opening_outside(server: PostgresServer) -> OpenCollection:
     return opened
 
 
-async def catch_up(collection: PostgresCollection, link: IndexLink) -> None:
-    await until(lambda: collection.feed.is_current(link.follower), "the index has everything")
+async def catch_up(collection: PostgresCollection, link: IndexLink, every: float = 0.01) -> None:
+    await until(lambda: collection.feed.is_current(link.follower), "the index has everything", every=every)

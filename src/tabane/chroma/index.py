@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from tabane.chroma.index_url import ChromaUrl
 from tabane.chroma.service import LONGEST, ChromaCollection, ChromaService, DamagedCollection
-from tabane.engines.candidate_index import IndexedVector, IndexVersion
+from tabane.engines.candidate_index import IndexedVector, IndexVersion, SparseVector
 from tabane.errors import StoreError
 from tabane.messages import say
 from tabane.search.filters import EVERYTHING, Filter
@@ -63,14 +63,14 @@ class ChromaIndex:
                 return None
         return str(found.metadata.get(_MARK, "")) or None
 
-    def reset(self, name: str, dimension: int, shape: Shape) -> None:
+    def reset(self, name: str, dimension: int | None, shape: Shape) -> None:
         named = self._named(name)
         self._service.drop(named)
         self._service.create(named, {_LAYOUT: _CURRENT})
 
     def put(self, name: str, vectors: Sequence[IndexedVector], shape: Shape) -> None:
         if vectors:
-            rows, given = [each.row for each in vectors], [each.vector for each in vectors]
+            rows, given = [each.row for each in vectors], [_dense(each.vector) for each in vectors]
             self._service.put(self._named(name), self._found(name).id, rows, given)
 
     def remove(self, name: str, rows: Sequence[int]) -> None:
@@ -86,9 +86,16 @@ class ChromaIndex:
         return where == EVERYTHING
 
     def nearest(
-        self, name: str, vector: bytes, where: Filter, shape: Shape, most: int, note: str
+        self,
+        name: str,
+        vector: bytes | SparseVector,
+        where: Filter,
+        shape: Shape,
+        most: int,
+        note: str,
     ) -> Sequence[int]:
-        return self._service.nearest(self._named(name), note, vector, min(most, MOST), self.slowest)
+        dense = _dense(vector)
+        return self._service.nearest(self._named(name), note, dense, min(most, MOST), self.slowest)
 
     def drop(self, name: str) -> None:
         self._service.drop(self._named(name))
@@ -105,3 +112,9 @@ class ChromaIndex:
             detail = say("collection {name} is missing", name=self._named(name))
             raise StoreError(say("{place} cannot be used ({detail})", place=self.place, detail=detail))
         return found
+
+
+def _dense(vector: bytes | SparseVector) -> bytes:
+    """Return the vector. None is sparse, because :meth:`ChromaIndex.version` says so."""
+    assert isinstance(vector, bytes)
+    return vector

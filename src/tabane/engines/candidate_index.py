@@ -1,5 +1,7 @@
 """The protocol of an index outside of the database: it proposes rows whose vectors are near a vector.
 
+A vector is dense, or sparse: then its numbers stand for the words of texts.
+
 The database is the truth: it checks that the rows exist and match, and computes their similarities. So an
 index may hold rows that are gone, and similarities need not be exact. It holds one set for each space.
 
@@ -16,21 +18,31 @@ from typing import Protocol
 from tabane.search.filters import Filter
 from tabane.search.records import Shape, Value
 
+SparseVector = Mapping[int, float]
+"""Dimension, below 2³¹ → number above 0. Other dimensions have 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class IndexedVector:
-    """A row with its unit vector (float32, little-endian), and the fields that filters look at."""
+    """A row with its vector, and the fields that filters look at.
+
+    The vector is a unit vector (float32, little-endian) or sparse.
+    """
 
     row: int
-    vector: bytes
+    vector: bytes | SparseVector
     fields: Mapping[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexVersion:
-    """Name and version of the server, for people: ``Milvus 2.6.1``."""
+    """Name and version of the server, for people: ``Milvus 2.6.1``.
+
+    ``sparse``: its sets may have sparse vectors, and are to be used for keywords.
+    """
 
     server: str
+    sparse: bool = False
 
 
 class CandidateIndex(Protocol):
@@ -59,8 +71,8 @@ class CandidateIndex(Protocol):
         """Return the mark of a set; None if there is no such set, or it is of another shape."""
         ...
 
-    def reset(self, name: str, dimension: int, shape: Shape) -> None:
-        """Create a set without vectors. One that is there is dropped."""
+    def reset(self, name: str, dimension: int | None, shape: Shape) -> None:
+        """Create a set without vectors; None: of sparse ones. One that is there is dropped."""
         ...
 
     def put(self, name: str, vectors: Sequence[IndexedVector], shape: Shape) -> None:
@@ -83,7 +95,13 @@ class CandidateIndex(Protocol):
         ...
 
     def nearest(
-        self, name: str, vector: bytes, where: Filter, shape: Shape, most: int, note: str
+        self,
+        name: str,
+        vector: bytes | SparseVector,
+        where: Filter,
+        shape: Shape,
+        most: int,
+        note: str,
     ) -> Sequence[int]:
         """Return up to ``most`` rows, the most similar first. All that match the filter may be among them."""
         ...

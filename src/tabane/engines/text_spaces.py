@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from tabane.engines.query_plans import PAIRS, TOKENS, UNITS, WORDS
 from tabane.search.analysis import positioned, units
@@ -37,6 +37,16 @@ class RecordAnalyzer:
             if name in texts
             for kind, cut in self._cutters.items()
         }
+
+    def whole(self, texts: Mapping[str, str]) -> Iterator[tuple[str, list[str]]]:
+        """Yield the tokens of each space, with the pairs of texts that have some that are searched for.
+
+        These begin with a character of CJK.
+        """
+        yield from self.analysis(texts).items()
+        for name, text in texts.items():
+            if not text.isascii():
+                yield f"{PAIRS}_{name}", self.pairs(text)
 
     def pairs(self, text: str) -> list[str]:
         return substring_tokens(text)

@@ -1,5 +1,7 @@
 """An index of vectors on Milvus: a collection for each set. The client is imported when it connects.
 
+Sparse vectors need Milvus 2.4. They are compared by their inner product.
+
 A set is marked by a property of its collection. A search passes the timestamp at which the set was marked, so
 the node that answers it has seen everything that was put before, and usually does not wait for it.
 https://milvus.io/docs/consistency.md
@@ -14,7 +16,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tabane.engines.candidate_index import IndexedVector, IndexVersion
+from tabane.engines.candidate_index import IndexedVector, IndexVersion, SparseVector
 from tabane.errors import StoreError
 from tabane.extras import extra_command
 from tabane.messages import say
@@ -25,16 +27,21 @@ from tabane.search.records import Kind, Shape
 
 MOST = 16_384  # rows of a search; the server's own limit
 OLDEST = (2, 3)
+_SPARSE = (2, 4)  # the first version with sparse vectors
+_LITE = "milvus_lite"  # begins the version of Milvus Lite, which has no timestamps: it sees a write at once
 _CONNECT = 5.0  # seconds until a server must answer
 _PATIENCE = 30.0  # seconds of a call that is no search
 _MARK, _FORM = "tabane.mark", "tabane.form"
 _MOST_BYTES = 8_000_000  # of vectors in a call
+_SPARSE_BYTES = 8  # of a number of a sparse vector
 _LAYOUT = 1  # of the columns; another one is another form
 _BUILD: dict[str, dict[str, Any]] = {
     "hnsw": {"M": 16, "efConstruction": 200},
     "ivf_flat": {"nlist": 4096},
     "ivf_sq8": {"nlist": 4096},
 }
+_WORDS = "sparse_inverted_index"
+_LEAST_EFFORT = 200  # nodes of a graph that are compared at least
 _PROBES = 64  # lists of an IVF index that a search looks into
 
 
@@ -45,6 +52,7 @@ class MilvusIndex:
         self._url = url
         self._gate = threading.Lock()
         self._connected: Any = None
+        self._lite = False
 
     @property
     def place(self) -> str:
@@ -61,12 +69,14 @@ class MilvusIndex:
     def version(self) -> IndexVersion:
         with self._reported():
             found = str(self._client().get_server_version(timeout=_PATIENCE)).lstrip("v")
-        numbers = tuple(int(part) for part in found.split("-")[0].split(".")[:2] if part.isdecimal())
+        self._lite = found.startswith(_LITE)
+        plain = found.split("-")[1] if self._lite else found.split("-")[0]
+        numbers = tuple(int(part) for part in plain.split(".")[:2] if part.isdecimal())
         if len(numbers) == 2 and numbers < OLDEST:
             least = ".".join(map(str, OLDEST))
             problem = say("Milvus {found} is too old; {least} or newer is needed", found=found, least=least)
             raise StoreError(say("{place}: {problem}", place=self.place, problem=problem))
-        return IndexVersion(f"Milvus {found}")
+        return IndexVersion(f"Milvus {found}", self._url.keywords and numbers >= _SPARSE)
 
     # Sets
 
@@ -81,7 +91,7 @@ class MilvusIndex:
             return None
         return str(properties.get(_MARK, "")) or None
 
-    def reset(self, name: str, dimension: int, shape: Shape) -> None:
+    def reset(self, name: str, dimension: int | None, shape: Shape) -> None:
         name = self._named(name)
         with self._reported():
             client = self._client()
@@ -97,23 +107,26 @@ class MilvusIndex:
                 properties=properties,
                 timeout=_PATIENCE,
             )
-            client.create_index(name, self._built(client), timeout=_PATIENCE)
+            client.create_index(name, self._built(client, dimension), timeout=_PATIENCE)
             client.load_collection(name, replica_number=self._url.replicas, timeout=_PATIENCE)
 
-    def _schema(self, client: Any, dimension: int, shape: Shape) -> Any:
+    def _schema(self, client: Any, dimension: int | None, shape: Shape) -> Any:
         from pymilvus import DataType
 
         kinds = {Kind.STRING: DataType.VARCHAR, Kind.BOOLEAN: DataType.INT8}
         schema = client.create_schema(auto_id=False, enable_dynamic_field=True)
         schema.add_field(ROW, DataType.INT64, is_primary=True)
-        schema.add_field(VECTOR, DataType.FLOAT_VECTOR, dim=max(dimension, 2))
+        if dimension is None:
+            schema.add_field(VECTOR, DataType.SPARSE_FLOAT_VECTOR)
+        else:
+            schema.add_field(VECTOR, DataType.FLOAT_VECTOR, dim=max(dimension, 2))
         for name, field in columns(shape).items():
             more = {"max_length": LONGEST + 1} if field.kind is Kind.STRING else {}
             schema.add_field(name, kinds.get(field.kind, DataType.DOUBLE), **more)
         return schema
 
-    def _built(self, client: Any) -> Any:
-        kind = self._url.kind
+    def _built(self, client: Any, dimension: int | None) -> Any:
+        kind = _WORDS if dimension is None else self._url.kind
         parameters = client.prepare_index_params()
         parameters.add_index(VECTOR, index_type=kind.upper(), metric_type="IP", params=_BUILD.get(kind, {}))
         return parameters
@@ -154,7 +167,7 @@ class MilvusIndex:
         with self._reported():
             client = self._client()
             # The client library has the call, but only its connection offers it.
-            stamp = client._get_connection().alloc_timestamp(timeout=_PATIENCE)
+            stamp = 1 if self._lite else client._get_connection().alloc_timestamp(timeout=_PATIENCE)
             client.alter_collection_properties(self._named(name), {_MARK: mark}, timeout=_PATIENCE)
         return str(stamp)
 
@@ -163,9 +176,16 @@ class MilvusIndex:
         return found is not None and found.exact
 
     def nearest(
-        self, name: str, vector: bytes, where: Filter, shape: Shape, most: int, note: str
+        self,
+        name: str,
+        vector: bytes | SparseVector,
+        where: Filter,
+        shape: Shape,
+        most: int,
+        note: str,
     ) -> Sequence[int]:
         said = expression(where, shape)
+        effort = self._effort(most) if isinstance(vector, bytes) else {}
         seen: dict[str, Any] = {"consistency_level": "Strong"}
         if not self._url.strong:
             seen = {"consistency_level": "Customized", "guarantee_timestamp": int(note)}
@@ -176,7 +196,7 @@ class MilvusIndex:
                 filter=said.text if said else "",
                 limit=min(most, MOST),
                 anns_field=VECTOR,
-                search_params={"metric_type": "IP", "params": self._effort(most)},
+                search_params={"metric_type": "IP", "params": effort},
                 timeout=self.slowest,
                 **seen,
             )
@@ -184,9 +204,9 @@ class MilvusIndex:
 
     def _effort(self, most: int) -> dict[str, int]:
         if self._url.kind == "hnsw":
-            return {"ef": min(max(2 * most, 128), 32_768)}
+            return {"ef": min(max(2 * most, _LEAST_EFFORT), 32_768)}
         if self._url.kind == "diskann":
-            return {"search_list": min(max(2 * most, 128), 65_535)}
+            return {"search_list": min(max(2 * most, _LEAST_EFFORT), 65_535)}
         return {"nprobe": _PROBES} if self._url.kind.startswith("ivf") else {}
 
     # Connections
@@ -229,8 +249,10 @@ class MilvusIndex:
             raise StoreError(message) from error
 
 
-def _numbers(vector: bytes) -> Any:
+def _numbers(vector: bytes | SparseVector) -> Any:
     """Return a vector for the client. Milvus has none with one dimension, so that gets a second one."""
+    if not isinstance(vector, bytes):
+        return dict(vector)
     import numpy as np
 
     found = np.frombuffer(vector, dtype="<f4")
@@ -240,6 +262,8 @@ def _numbers(vector: bytes) -> Any:
 def _parts(vectors: Sequence[IndexedVector]) -> Iterator[Sequence[IndexedVector]]:
     """Yield vectors in parts of limited size."""
     if vectors:
-        size = max(1, _MOST_BYTES // (len(vectors[0].vector) + 4 * LONGEST))
+        longest = max(len(each.vector) for each in vectors)
+        numbers = 1 if isinstance(vectors[0].vector, bytes) else _SPARSE_BYTES
+        size = max(1, _MOST_BYTES // (longest * numbers + 4 * LONGEST))
         for first in range(0, len(vectors), size):
             yield vectors[first : first + size]

@@ -27,7 +27,7 @@ class MilvusUrl:
     """A checked URL. ``uri`` and ``token`` are for the client; ``place`` is what may be shown.
 
     ``prefix`` begins the names of collections. ``strong``: each search waits until it sees all writes.
-    ``timeout``: seconds of a search.
+    ``timeout``: seconds of a search. ``keywords``: texts are searched, too, if the server has sparse vectors.
     """
 
     uri: str
@@ -41,6 +41,7 @@ class MilvusUrl:
     mmap: bool = False
     strong: bool = False
     timeout: int = 2
+    keywords: bool = False
 
 
 def parsed(url: str) -> MilvusUrl:
@@ -62,6 +63,7 @@ def parsed(url: str) -> MilvusUrl:
         mmap=given.take("mmap", boolean, False),
         strong=given.take("consistency", one_of(("watermark", "strong")), "watermark") == "strong",
         timeout=given.take("timeout", whole(1, 60), 2),
+        keywords=given.take("keywords", one_of(("postgres", "milvus")), "postgres") == "milvus",
     )
     given.end()
     return _placed(found, f"{bracketed(host)}:{port}")

@@ -118,20 +118,36 @@ class ApproximateSearch:
         return hits[:wanted]
 
 
+@dataclass(frozen=True, slots=True)
+class MatchCount:
+    """How many records match. If it is not ``exact``, there may be more."""
+
+    count: int
+    exact: bool = True
+
+
 def matching_count(
-    where: SqlCondition | None, records: RecordColumns, table: VectorTable, vectors: int, *, whole: bool
+    where: SqlCondition | None,
+    records: RecordColumns,
+    table: VectorTable,
+    vectors: int,
+    *,
+    whole: bool,
+    most: int | None = None,
 ) -> tuple[sql.Composable, tuple[Any, ...]]:
     """Return the number of records that match and have a vector, as an expression, and its values.
 
-    ``vectors``: how many the table has. ``whole``: every record has one.
+    ``vectors``: how many the table has. ``whole``: every record has one. ``most``: where counting ends.
     """
     if where is None:
         return sql.Literal(vectors), ()
     source = sql.SQL("{} r").format(records.table)
     if not whole:
         source = sql.SQL("{} JOIN {} v ON v.row = r.row").format(source, table.table)
-    count = sql.SQL("(SELECT count(*) FROM {} WHERE {})").format(source, where.text)
-    return count, where.values
+    if most is None:
+        return sql.SQL("(SELECT count(*) FROM {} WHERE {})").format(source, where.text), where.values
+    count = sql.SQL("(SELECT count(*) FROM (SELECT FROM {} WHERE {} LIMIT {}) m)")
+    return count.format(source, where.text, sql.Literal(most)), where.values
 
 
 def fewest(candidates: int, vectors: int) -> int:

@@ -16,7 +16,7 @@ import psycopg
 
 from tabane.engines.input_checks import ALONE
 from tabane.postgres.change_log import FeedPosition
-from tabane.postgres.collection_state import CollectionRow, StateTable, StoredSpace
+from tabane.postgres.collection_state import CollectionRow, LexicalState, StateTable, StoredSpace
 from tabane.postgres.collection_tables import CollectionTables
 from tabane.postgres.database import PostgresDatabase
 from tabane.postgres.write_thread import CommitJob, CommitThread
@@ -32,14 +32,15 @@ class ChangeBatch:
     ``records``: new ones in order of rows, and those with other vectors, all with their vectors. ``removed``:
     rows whose records are gone; some may never have been among ``records``. ``gone``: their keys, without
     those that have a record by now, in this batch or another one. ``spaces``: those of this moment, whose
-    numbers are never used again. ``complete``: with ``position`` the follower has everything up to the
-    change ``last``.
+    numbers are never used again. ``lexical``: the counts of the texts of this moment. ``complete``: with
+    ``position`` the follower has everything up to the change ``last``.
     """
 
     records: tuple[StoredRecord, ...]
     removed: Set[int]
     gone: Set[str]
     spaces: tuple[StoredSpace, ...]
+    lexical: LexicalState
     position: FeedPosition
     last: int
     complete: bool
@@ -108,6 +109,7 @@ class ChangeFeed:
             logged.removed.keys(),
             self._gone(connection, logged.removed.values()),
             state.spaces,
+            state.lexical,
             position.moved(logged.change, row),
             state.changes,
             at_end and logged.complete,

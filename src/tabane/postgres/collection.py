@@ -32,11 +32,13 @@ from tabane.postgres.collection_tables import CollectionTables
 from tabane.postgres.database import PostgresDatabase
 from tabane.postgres.filter_conditions import SqlCondition, condition
 from tabane.postgres.index_builder import ApproximateIndexBuilder
+from tabane.postgres.index_link import BegunSearch
 from tabane.postgres.lexical_search import LexicalPage, PostingSearch
-from tabane.postgres.outside_search import OutsideIndex
+from tabane.postgres.outside_keywords import OutsideKeywords
+from tabane.postgres.outside_search import OutsideIndex, VectorQuestion
 from tabane.postgres.record_queries import RecordQueries
 from tabane.postgres.record_writer import CollectionWrite
-from tabane.postgres.vector_queries import SimilarityQueries
+from tabane.postgres.vector_queries import SimilarityQueries, outside_question
 from tabane.postgres.write_thread import CommitJob, CommitThread
 from tabane.search import filters
 from tabane.search.engine import (
@@ -91,7 +93,7 @@ class PostgresCollection:
         self._shape = shape
         self._state = state
         self._outside = outside
-        self.feed = ChangeFeed(database, writing, tables)
+        self.feed, self.keywords = ChangeFeed(database, writing, tables), tables.keywords
         self.written: Callable[[], None] = lambda: None  # is called after each write
         self._index(state)
 
@@ -272,12 +274,18 @@ class PostgresCollection:
         check_bounded("limit", limit, 1, MOST_AT_ONCE)
         check_bounded("offset", offset, 0, DEEPEST_OFFSET)
         self._shape.text_names(query.fields)
+        filtered = filters.checked(where, self._shape)
         meant, tables, page = self._condition(where), self._tables, LexicalPage(limit, offset)
 
         def searching(connection: psycopg.Connection, state: CollectionRow) -> EngineHits:
             plan = tables.planner.plan(query)
             if plan == NOTHING:
                 return EngineHits()
+            if self._outside is not None:
+                outside = OutsideKeywords(connection, self._outside, tables, state, self._shape)
+                found = outside.hits(plan, filtered, meant, page)
+                if found is not None:
+                    return found
             asked = PostingSearch(connection, tables.postings, tables.records, state.lexical, plan)
             return asked.hits(meant, page)
 
@@ -348,7 +356,25 @@ class PostgresCollection:
         check_bounded("offset", offset, 0, DEEPEST_OFFSET)
         asked, filtered = checked_request(query, self.shape), filters.checked(where, self._shape)
         meant = self._filter(where)
-        return await self._compare(lambda asking: asking.nearest(asked, filtered, meant, limit, offset))
+
+        # The index is asked first. What does not depend on the state is sent with the question for it.
+        name, question = next(iter(asked.vectors)), outside_question(asked, filtered, meant, limit + offset)
+        search = self._begun(name, question)
+
+        def searching(connection: psycopg.Connection) -> EngineHits:
+            reading = self._tables.states.ask(connection)
+            begun = self._similar(connection, self._state).begin(question, name, search)
+            similar = self._similar(connection, self._learned(reading))
+            return similar.nearest(asked, filtered, meant, limit, offset, begun)
+
+        return await self._database.read(searching, pipelined=self._outside is not None)
+
+    def _begun(self, name: str, question: VectorQuestion | None) -> BegunSearch | None:
+        """Begin the search of an index outside of the database, if there is one."""
+        space = self._state.get(name)
+        if self._outside is None or question is None or space is None:
+            return None
+        return self._outside.begin(question, space, self._shape)
 
     async def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
         asked, meant = checked_request(query, self.shape), self._filter(where)
@@ -375,30 +401,27 @@ class PostgresCollection:
     async def _read(self, work: Callable[[psycopg.Connection, CollectionRow], T]) -> T:
         """Run work in a transaction, with the state at its moment."""
 
-        def reading(connection: psycopg.Connection) -> T:
-            state = self._tables.states.read(connection)
-            self._learn(state)
-            return work(connection, state)
+        return await self._database.read(lambda connection: work(connection, self._current(connection)))
 
-        return await self._database.read(reading)
+    def _current(self, connection: psycopg.Connection) -> CollectionRow:
+        """Return the state at the moment of the transaction, and remember it."""
+        return self._learned(self._tables.states.ask(connection))
+
+    def _learned(self, reading: psycopg.Cursor) -> CollectionRow:
+        state = self._tables.states.answer(reading)
+        self._learn(state)
+        return state
 
     async def _ask(self, work: Callable[[RecordQueries, CollectionRow], T]) -> T:
         return await self._read(lambda connection, state: work(self._records(connection), state))
 
     async def _compare(self, work: Callable[[SimilarityQueries], T]) -> T:
-        tables = self._tables
-        return await self._read(
-            lambda connection, state: work(
-                SimilarityQueries(
-                    connection,
-                    state,
-                    tables.writer,
-                    tables.records,
-                    self._shape,
-                    self._indexes,
-                    self._outside,
-                )
-            )
+        return await self._read(lambda connection, state: work(self._similar(connection, state)))
+
+    def _similar(self, connection: psycopg.Connection, state: CollectionRow) -> SimilarityQueries:
+        tables, records = self._tables.writer, self._tables.records
+        return SimilarityQueries(
+            connection, state, tables, records, self._shape, self._indexes, self._outside
         )
 
     def _records(self, connection: psycopg.Connection) -> RecordQueries:

@@ -41,6 +41,10 @@ class LexicalState:
     lengths: Mapping[str, int] = field(default_factory=dict)
     parts: tuple[int, ...] = (0, 0, 0)
 
+    def average(self, space: str) -> float:
+        """Return the average length of a text in a space, in tokens."""
+        return self.lengths.get(space, 0) / max(1, self.records) or 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class CollectionRow:
@@ -118,7 +122,15 @@ class StateTable:
 
     def read(self, connection: psycopg.Connection) -> CollectionRow:
         """Return the state at the moment of the transaction."""
-        return _state(connection.execute(self._READ, (self.number,)).fetchone())
+        return self.answer(self.ask(connection))
+
+    def ask(self, connection: psycopg.Connection) -> psycopg.Cursor:
+        """Send the question for the state, whose answer :meth:`answer` reads."""
+        return connection.execute(self._READ, (self.number,))
+
+    @staticmethod
+    def answer(reading: psycopg.Cursor) -> CollectionRow:
+        return _state(reading.fetchone())
 
     def last_change(self, connection: psycopg.Connection) -> int:
         """Return the number of the last committed change."""

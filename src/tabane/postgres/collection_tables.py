@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tabane.engines.query_plans import LexicalPlanner
 from tabane.postgres.change_log import ChangeLog
 from tabane.postgres.collection_state import StateTable
+from tabane.postgres.keyword_vectors import KeywordVectors
 from tabane.postgres.posting_table import PostingTable
 from tabane.postgres.record_table import RecordColumns
 from tabane.postgres.record_writer import RecordWriter
@@ -21,6 +22,7 @@ class CollectionTables:
     postings: PostingTable
     writer: RecordWriter
     planner: LexicalPlanner
+    keywords: KeywordVectors
 
     @property
     def log(self) -> ChangeLog:

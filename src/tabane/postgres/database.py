@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -109,22 +109,41 @@ class PostgresDatabase:
         """As :meth:`connect`. If the server restarts, wait for it."""
         return self._spares.connect(partial(self.connect, longest))
 
-    async def read(self, work: Callable[[psycopg.Connection], T]) -> T:
-        """Run work in a thread, in a transaction that sees one moment. Raises StoreError."""
+    async def read(self, work: Callable[[psycopg.Connection], T], *, pipelined: bool = False) -> T:
+        """Run work in a thread, in a transaction that sees one moment. Raises StoreError.
+
+        The caller does not wait for the end of the transaction. ``pipelined``: its begin is sent with the
+        first statement; work must not copy.
+        """
         if not self._open:
             raise failures.closed(self.place)
-        job = self._threads.submit(self._read, work)
-        answer = asyncio.wrap_future(job)
+        answer: Future[T] = Future()
+
+        def answering(connection: psycopg.Connection) -> None:
+            with connection.pipeline() if pipelined else contextlib.nullcontext():
+                answer.set_result(work(connection))
+
+        job = self._threads.submit(self._answer, answering, answer)
+        waiting = asyncio.wrap_future(answer)
         try:
-            done, _ = await asyncio.wait((answer,), timeout=_WAIT)
+            done, _ = await asyncio.wait((waiting,), timeout=_WAIT)
         except asyncio.CancelledError:
-            answer.cancel()
+            waiting.cancel()
             raise
         if not done and job.cancel():  # all threads are in use, and it has not begun
             raise failures.busy(self.place)
-        return await answer
+        return await waiting
 
-    def _read(self, work: Callable[[psycopg.Connection], T]) -> T:
+    def _answer(self, answering: Callable[[psycopg.Connection], None], answer: Future[T]) -> None:
+        if not answer.set_running_or_notify_cancel():
+            return
+        try:
+            self._read(lambda connection: None if answer.done() else answering(connection))
+        except BaseException as error:
+            if not answer.done():
+                answer.set_exception(error)
+
+    def _read(self, work: Callable[[psycopg.Connection], None]) -> None:
         with _reported(self.place):
             for attempt in range(1, _ATTEMPTS + 1):
                 connection = self._spares.take()
@@ -137,9 +156,9 @@ class PostgresDatabase:
                         raise
             raise AssertionError
 
-    def _once(self, connection: BoundedConnection, work: Callable[[psycopg.Connection], T]) -> T:
+    def _once(self, connection: BoundedConnection, work: Callable[[psycopg.Connection], None]) -> None:
         try:
-            found = work(connection)
+            work(connection)
             connection.commit()
         except BaseException:
             with contextlib.suppress(psycopg.Error):
@@ -147,7 +166,6 @@ class PostgresDatabase:
             raise
         finally:
             self._spares.put_back(connection)
-        return found
 
     def _prepare(self, connection: psycopg.Connection) -> None:
         find_tables(connection, self.schema, self.versions)

@@ -1,5 +1,7 @@
 """Fills an index outside of the database with the vectors of one collection, and keeps it up to date.
 
+If the index takes sparse vectors, one more set has those of the texts.
+
 It goes on from the position that the database knows, if the sets have the mark of that position; otherwise,
 it fills them again. A position is noted when everything up to it can be seen by searches of all hubs.
 """
@@ -23,6 +25,7 @@ from tabane.postgres.change_log import FeedPosition
 from tabane.postgres.collection_state import StoredSpace
 from tabane.postgres.index_link import IndexLink
 from tabane.postgres.index_turn import IndexTurn
+from tabane.postgres.keyword_vectors import KeywordVectors
 from tabane.search.records import Shape
 
 log = logging.getLogger(__name__)
@@ -46,9 +49,11 @@ class IndexFilling:
 class IndexFollower:
     """Follows one collection. ``prefix``: what the names of its sets begin with."""
 
-    def __init__(self, feed: ChangeFeed, link: IndexLink, turn: IndexTurn, prefix: str, shape: Shape) -> None:
-        self._feed, self._link, self._turn = feed, link, turn
-        self._prefix, self._shape = prefix, shape
+    def __init__(
+        self, feed: ChangeFeed, filling: IndexFilling, prefix: str, shape: Shape, keywords: KeywordVectors
+    ) -> None:
+        self._feed, self._link, self._turn = feed, filling.link, filling.turn
+        self._prefix, self._shape, self._keywords = prefix, shape, keywords
         self._news, self._ended = asyncio.Event(), False
         self._verified: int | None = None  # how often the index had been lost when its marks were compared
         self._verified_until = 0.0
@@ -114,9 +119,12 @@ class IndexFollower:
         if self._verified == losses and time.monotonic() < self._verified_until:
             return position
         spaces = index_sets.read(position.note)
+        if position.row and self._link.sparse and index_sets.KEYWORDS not in spaces:
+            position, spaces = await self._restart(spaces), {}
         for space in spaces:
             mark = await self._ask(space, lambda index, name: index.mark(name, self._shape))
             if mark not in (position.mark, position.coming):
+                log.warning("the vector index %s is not that of the database", self._link.place)
                 position = await self._restart(spaces)
                 break
         self._verified, self._verified_until = losses, time.monotonic() + _VERIFIED
@@ -124,7 +132,7 @@ class IndexFollower:
 
     async def _restart(self, spaces: Iterable[int]) -> FeedPosition:
         """Begin again when all searches have ended that may still use the sets."""
-        log.warning("the vector index %s is not that of the database, and is filled again", self._link.place)
+        log.warning("the vector index %s is filled again", self._link.place)
         position = await self._feed.restart(self._link.follower)
         await asyncio.sleep(self._link.index.slowest)
         for space in spaces:
@@ -133,13 +141,15 @@ class IndexFollower:
 
     async def _apply(self, position: FeedPosition, batch: ChangeBatch) -> None:
         began, known = time.monotonic(), index_sets.read(position.note).keys()
-        current = {each.number: each for each in batch.spaces}
+        current: dict[int, StoredSpace | None] = {each.number: each for each in batch.spaces}
+        if self._link.sparse:
+            current[index_sets.KEYWORDS] = None
         for space in known - current.keys():
             await self._ask(space, lambda index, name: index.drop(name))
-        for each in current.values():
-            if each.number not in known:
-                await self._reset(each)
-            await self._put(each, batch)
+        for number, each in current.items():
+            if number not in known:
+                await self._reset(number, each)
+            await self._put(number, each, batch)
         if batch.removed:
             # Searches that began before these rows were removed must still find them.
             await asyncio.sleep(max(0.0, began + self._link.index.slowest - time.monotonic()))
@@ -152,15 +162,23 @@ class IndexFollower:
         }
         await self._feed.advance(self._link.follower, batch.position.noted(index_sets.written(notes)))
 
-    async def _reset(self, space: StoredSpace) -> None:
-        dimension = space.space.dimension
-        await self._ask(space.number, lambda index, name: index.reset(name, dimension, self._shape))
+    async def _reset(self, number: int, space: StoredSpace | None) -> None:
+        dimension = None if space is None else space.space.dimension
+        await self._ask(number, lambda index, name: index.reset(name, dimension, self._shape))
 
-    async def _put(self, space: StoredSpace, batch: ChangeBatch) -> None:
+    async def _put(self, number: int, space: StoredSpace | None, batch: ChangeBatch) -> None:
         def putting(index: CandidateIndex, name: str) -> None:
-            index.put(name, list(_vectors(batch, space)), self._shape)
+            found = self._words(batch) if space is None else _vectors(batch, space)
+            index.put(name, list(found), self._shape)
 
-        await self._ask(space.number, putting)
+        await self._ask(number, putting)
+
+    def _words(self, batch: ChangeBatch) -> Iterator[IndexedVector]:
+        """Yield the sparse vectors of the texts that have words."""
+        for stored in batch.records:
+            vector = self._keywords.of_texts(stored.record.texts, batch.lexical)
+            if vector:
+                yield IndexedVector(stored.row, vector, stored.record.fields)
 
     async def _ask(self, space: int, work: Callable[[CandidateIndex, str], T]) -> T:
         """Run work on a set. If it fails, the index is away until it answers again."""

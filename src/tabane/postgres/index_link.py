@@ -1,5 +1,6 @@
 """The link of a hub to an index outside of the database: its state, and threads that wait for it.
 
+A search may begin before the transaction that needs its result, so that both servers work at the same time.
 If a call fails, searches do without the index until the follower has reached it again. That is logged once.
 """
 
@@ -11,12 +12,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-from tabane.engines.candidate_index import CandidateIndex
+from tabane.engines.candidate_index import CandidateIndex, SparseVector
 from tabane.errors import StoreError
+from tabane.postgres.database import READERS
 from tabane.search.filters import Filter
 from tabane.search.records import Shape
 
@@ -26,7 +29,7 @@ T = TypeVar("T")
 
 _REST, _LONGEST_REST = 1.0, 60.0  # seconds after a failure, doubled with each
 _MOST_FAILURES = 10  # that are counted
-_THREADS = 2  # for all calls but searches, which run in the threads of the database
+_THREADS = 2  # for all calls but searches
 
 
 class LinkState(StrEnum):
@@ -37,18 +40,48 @@ class LinkState(StrEnum):
     AWAY = "away"
 
 
+IndexPosition = tuple[int, int]
+"""The last change and the last row that an index has."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexQuestion:
+    """What an index is asked: see :meth:`~tabane.engines.candidate_index.CandidateIndex.nearest`.
+
+    ``position``: how far the index is at least. An index may have the same note at several positions.
+    """
+
+    name: str
+    vector: bytes | SparseVector
+    where: Filter
+    shape: Shape
+    most: int
+    note: str
+    position: IndexPosition
+
+
+@dataclass(frozen=True, slots=True)
+class BegunSearch:
+    """A search of the index that runs in a thread of its own."""
+
+    question: IndexQuestion
+    answer: Future[Sequence[int]]
+
+
 class IndexLink:
     """An index, as all stores of a hub use it. ``least``: vectors of a space from which it is searched."""
 
     def __init__(self, index: CandidateIndex, least: int | None) -> None:
         self.index, self.least = index, least
         self.state = LinkState.CONNECTING
-        self.server = ""
+        self.server, self.sparse = "", False
         self.problem: StoreError | None = None
         self.losses = 0
         self._failures, self._rested = 0, 0.0
         self._gate = threading.Lock()
         self._threads = ThreadPoolExecutor(_THREADS, "vector-index")
+        self._searchers = ThreadPoolExecutor(READERS, "vector-search")
+        self._free = threading.Semaphore(READERS)
 
     @property
     def place(self) -> str:
@@ -63,17 +96,42 @@ class IndexLink:
         """Return whether a space with so many vectors is searched with the index, if it can be reached."""
         return self.state is LinkState.READY and self.least is not None and vectors >= self.least
 
-    def nearest(
-        self, name: str, vector: bytes, where: Filter, shape: Shape, most: int, note: str
-    ) -> Sequence[int] | None:
-        """Return candidates; None if the index cannot be used, which is then known for the next search."""
+    def serves_keywords(self, records: int) -> bool:
+        """Return whether keywords of so many records are searched with the index."""
+        return self.sparse and self.serves(records)
+
+    def begin(self, question: IndexQuestion) -> BegunSearch | None:
+        """Begin a search; None if as many run as there are threads."""
+        if not self._free.acquire(blocking=False):
+            return None
         try:
-            found = self.index.nearest(name, vector, where, shape, most, note)
+            answer = self._searchers.submit(self._found, question)
+        except RuntimeError:  # the link was closed
+            self._free.release()
+            return None
+        answer.add_done_callback(lambda _: self._free.release())
+        return BegunSearch(question, answer)
+
+    def nearest(self, question: IndexQuestion, begun: BegunSearch | None = None) -> Sequence[int] | None:
+        """Return candidates; None if the index cannot be used, which is then known for the next search.
+
+        They are those of a search that has ``begun``, if it has the same question.
+        """
+        try:
+            if begun is None or begun.question != question:
+                found = self._found(question)
+            else:
+                found = begun.answer.result()
         except StoreError as error:
             self.lose(error)
             return None
+        except CancelledError:  # the link was closed
+            return None
         self._failures = 0
         return found
+
+    def _found(self, asked: IndexQuestion) -> Sequence[int]:
+        return self.index.nearest(asked.name, asked.vector, asked.where, asked.shape, asked.most, asked.note)
 
     async def ask(self, work: Callable[[CandidateIndex], T]) -> T:
         """Run work in a thread. Raises StoreError."""
@@ -91,7 +149,7 @@ class IndexLink:
             self.lose(error)
             raise
         with self._gate:
-            self.server, self.problem = found.server, None
+            self.server, self.sparse, self.problem = found.server, found.sparse, None
             was, self.state = self.state, LinkState.READY
         if was is LinkState.AWAY:
             log.info("the vector index %s can be used again", self.place)
@@ -109,6 +167,7 @@ class IndexLink:
 
     async def close(self) -> None:
         """End the threads and the connections. A call that still waits ends by its own limit."""
+        self._searchers.shutdown(wait=False, cancel_futures=True)
         self._threads.shutdown(wait=False, cancel_futures=True)
         with contextlib.suppress(StoreError):
             await asyncio.to_thread(self.index.close)

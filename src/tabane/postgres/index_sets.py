@@ -12,6 +12,7 @@ _IDENTITY = (
     "SELECT CASE WHEN has_function_privilege('pg_control_system()', 'execute') "
     "THEN (SELECT system_identifier::text FROM pg_control_system()) END, current_database(), current_schema()"
 )
+KEYWORDS = 0  # instead of the number of a space: the set of the texts
 _NOTES = msgspec.json.Decoder(dict[str, str])
 
 

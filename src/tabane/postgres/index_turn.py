@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 import zlib
 
@@ -28,12 +29,17 @@ class IndexTurn:
         self._number = digest - (1 << 32) if digest >= 1 << 31 else digest
         self._connection: psycopg.Connection | None = None
         self._asking = asyncio.Lock()
+        self._gate, self._open = threading.Lock(), True  # a thread goes on if who waits for it is canceled
         self._next = 0.0
 
     async def held(self) -> bool:
         """Return whether this hub has the turn, and take it if nobody has it."""
         async with self._asking:
-            return await asyncio.to_thread(self._held)
+            return await asyncio.to_thread(self._asked)
+
+    def _asked(self) -> bool:
+        with self._gate:
+            return self._open and self._held()
 
     def _held(self) -> bool:
         connection = self._connection
@@ -60,9 +66,14 @@ class IndexTurn:
         return False
 
     async def close(self) -> None:
-        """Give the turn back. A second call does nothing."""
+        """Give the turn back, for good. A second call does nothing."""
         async with self._asking:
-            await asyncio.to_thread(self._release)
+            await asyncio.to_thread(self._closed)
+
+    def _closed(self) -> None:
+        with self._gate:
+            self._open = False
+            self._release()
 
     def _release(self) -> None:
         connection, self._connection = self._connection, None

@@ -106,11 +106,11 @@ class PostingSearch:
             places = np.searchsorted(rows, entries["row"])
             inside = places < len(rows)
             inside[inside] = rows[places[inside]] == entries["row"][inside]
-            average = self._average(leaf.term.space)
+            average = self._state.average(leaf.term.space)
             # The formula of bm25.saturation works for arrays, too.
             worth = bm25.saturation(entries["count"][inside], entries["length"][inside], average)  # type: ignore[arg-type]
             scores[places[inside]] += leaf.weight * self._rarity(leaf.term) * worth
-        return _rounded(scores)
+        return rounded_scores(scores)
 
     def _rows(self, match: Match) -> Array:
         """Return the rows that match, in order."""
@@ -166,9 +166,6 @@ class PostingSearch:
     def _rarity(self, term: TermMatch) -> float:
         return bm25.idf(self._state.records, len(self._posting(term).entries))
 
-    def _average(self, space: str) -> float:
-        return self._state.lengths.get(space, 0) / max(1, self._state.records) or 1.0
-
     def _ceiling(self) -> float:
         return bm25.ceiling(self._plan.leaves, self._rarity)
 
@@ -194,7 +191,7 @@ def _end_of_tie(scores: Array, end: int) -> int:
     return int(np.searchsorted(-scores, -scores[end - 1], side="right"))
 
 
-def _rounded(scores: Array) -> Array:
+def rounded_scores(scores: Array) -> Array:
     """Return scores with six significant digits, as :func:`tabane.engines.bm25.rounded`."""
     size = np.where(scores > 0, scores, 1.0)
     factor = 10.0 ** (_DIGITS - 1 - np.floor(np.log10(size)))

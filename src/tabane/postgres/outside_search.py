@@ -2,23 +2,33 @@
 
 The index proposes rows that it holds at the position that the transaction sees. Rows that are new or have
 other vectors since that position are compared as well. All similarities are those of the full vectors.
+
+The index is asked at the position that was read last. Meanwhile, the database reads the current position,
+counts what matches, and compares what the index lacks. If the position is another one by then, the index is
+asked again.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from tabane.postgres import index_sets, spelling
-from tabane.postgres.approximate_search import candidates_for, fewest, is_tied, matching_count
-from tabane.postgres.collection_state import StoredSpace
+from tabane.postgres.approximate_search import (
+    MatchCount,
+    candidates_for,
+    fewest,
+    matching_count,
+)
+from tabane.postgres.collection_state import CollectionRow, StoredSpace
 from tabane.postgres.database import WireVector
 from tabane.postgres.filter_conditions import SqlCondition
-from tabane.postgres.index_link import IndexLink
+from tabane.postgres.index_link import BegunSearch, IndexLink, IndexPosition, IndexQuestion
 from tabane.postgres.record_table import RecordColumns
 from tabane.postgres.vector_table import VectorTable
 from tabane.search.engine import EngineHit
@@ -30,19 +40,12 @@ _STATE = (
     "unnest(l.rows) AS touched WHERE l.collection = f.collection AND l.change > f.change AND l.space = %s), "
     "{} AS matching FROM follower f WHERE f.collection = %s AND f.name = %s"
 )
+_LEAST_CANDIDATES = 40  # indexes of int8 vectors lose none of 10 hits with half of them
 _WIDER = 8  # times as many candidates, if too few of them match
 _MARGIN = (
     2.0  # times as many candidates as are expected to be enough for a filter that the index cannot apply
 )
-_TIED = 64  # further hits that are looked at, in case they are as similar as the last one
-
-
-@dataclass(frozen=True, slots=True)
-class OutsideIndex:
-    """The sets of a collection in an index: what their names begin with."""
-
-    link: IndexLink
-    prefix: str
+_COUNTED = 100_000  # matching records that are counted at most, unless the choice of the way needs more
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +58,98 @@ class VectorQuestion:
     wanted: int
 
 
-@dataclass(frozen=True, slots=True)
-class _IndexState:
-    """The index has rows up to ``row``, but other vectors of those that are ``attached``.
+def _candidates(question: VectorQuestion) -> int:
+    """Return how many candidates are compared."""
+    if question.condition is not None:  # a graph of which a filter leaves a part loses more
+        return candidates_for(question.wanted)
+    return max(_LEAST_CANDIDATES, 2 * question.wanted)
 
-    ``note``: what a search has to pass. ``matching``: how many records match.
+
+class OutsideIndex:
+    """The sets of a collection in an index, and how far it was when that was read last.
+
+    ``prefix``: what the names of the sets begin with.
     """
 
-    row: int
+    def __init__(self, link: IndexLink, prefix: str) -> None:
+        self.link, self.prefix = link, prefix
+        self._read: tuple[IndexPosition, Mapping[int, str]] = ((0, 0), {})
+
+    def learn(self, position: IndexPosition, notes: Mapping[int, str]) -> None:
+        """Remember a position, and its notes: number of a space → what a search of its set has to pass."""
+        self._read = position, notes
+
+    def begin(self, asked: VectorQuestion, space: StoredSpace, shape: Shape) -> BegunSearch | None:
+        """Begin the search that will probably be needed, if that does not depend on the transaction."""
+        position, notes = self._read
+        note = notes.get(space.number)
+        if note is None or not self.link.serves(space.vectors) or not self.narrows(asked, shape):
+            return None
+        most = min(_candidates(asked), self.link.index.most)
+        return self.link.begin(self.question(asked, space, shape, most, (position, note)))
+
+    def narrows(self, asked: VectorQuestion, shape: Shape) -> bool:
+        """Return whether all candidates match the filter."""
+        return asked.condition is None or self.link.index.narrows(asked.where, shape)
+
+    def question(
+        self,
+        asked: VectorQuestion,
+        space: StoredSpace,
+        shape: Shape,
+        most: int,
+        at: tuple[IndexPosition, str],
+    ) -> IndexQuestion:
+        """Return what to ask the set of a space, ``at`` a position with a note."""
+        name, (position, note) = index_sets.set_name(self.prefix, space.number), at
+        return IndexQuestion(name, asked.vector, asked.where, shape, most, note, position)
+
+
+@dataclass(frozen=True, slots=True)
+class _IndexState:
+    """The index is at ``position``, but there are other vectors of the rows that are ``attached``.
+
+    ``note``: what a search has to pass. ``matching``: how many records match. ``lags``: the index does not
+    have all rows.
+    """
+
+    position: IndexPosition
     note: str
     attached: tuple[int, ...]
-    matching: int
+    matching: MatchCount
+    lags: bool
+
+    @property
+    def row(self) -> int:
+        return self.position[1]
+
+
+@dataclass(frozen=True, slots=True)
+class BegunQuestion:
+    """What was sent to the index, and at the begin of the transaction to the database for its position.
+
+    ``number``, ``whole``: of the space as it was known then.
+    """
+
+    number: int
+    whole: bool
+    position: psycopg.Cursor
+    search: BegunSearch | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """The nearest of some rows, and how many rows were compared."""
+
+    hits: list[EngineHit]
+    count: int
+
+
+_NONE = _Compared([], 0)
 
 
 class OutsideSearch:
-    """Searches in one space. ``whole``: every record has a vector in it."""
+    """Searches in one space, in a transaction that sees this ``state`` of the collection."""
 
     def __init__(
         self,
@@ -78,107 +158,140 @@ class OutsideSearch:
         tables: tuple[RecordColumns, VectorTable],
         space: StoredSpace,
         shape: Shape,
-        *,
-        whole: bool,
+        state: CollectionRow,
     ) -> None:
         self._connection, self._index, self._space, self._shape = connection, index, space, shape
         self._records, self._vectors = tables
-        self._whole = whole
+        self._collection = state
 
-    def nearest(self, question: VectorQuestion) -> tuple[list[EngineHit] | None, int | None]:
+    def begin(self, question: VectorQuestion, search: BegunSearch | None) -> BegunQuestion:
+        """Send what another search of the transaction may read if its state is the same."""
+        position = self._connection.execute(*self._position(question))
+        return BegunQuestion(self._space.number, self._whole, position, search)
+
+    def nearest(
+        self, question: VectorQuestion, begun: BegunQuestion | None
+    ) -> tuple[list[EngineHit] | None, MatchCount | None]:
         """Return the nearest records, best first, and how many match.
 
         No hits: the index cannot be used, finds too few, or comparing all that match is faster.
         """
-        state = self._state(question)
+        if begun is not None and (begun.number, begun.whole) != (self._space.number, self._whole):
+            begun = None
+        state = self._state(question, begun)
         if state is None:
             return None, None
-        candidates = candidates_for(question.wanted)
-        if question.condition is not None and state.matching < fewest(candidates, self._space.vectors):
+        candidates = _candidates(question)
+        if question.condition is not None and state.matching.count < fewest(candidates, self._space.vectors):
             return None, state.matching
-        for most in self._widths(question, candidates, state.matching):
-            rows = self._proposed(question, most, state.note)
+        tail = self._tail(question, state) if state.lags else _NONE
+        for most in self._widths(question, candidates, state.matching.count):
+            asked = self._index.question(
+                question, self._space, self._shape, most, (state.position, state.note)
+            )
+            rows = self._index.link.nearest(asked, begun.search if begun else None)
             if rows is None:
                 break
-            hits = self._compared(question, state, rows)
+            hits = self._best(question, state, tail, rows)
             if hits is not None:
                 return hits, state.matching
         return None, state.matching
 
-    def _state(self, question: VectorQuestion) -> _IndexState | None:
+    @property
+    def _whole(self) -> bool:
+        return self._collection.is_whole(self._space)
+
+    def _position(self, question: VectorQuestion) -> tuple[sql.Composed, tuple[Any, ...]]:
+        """Return the statement that asks how far the index is, and how many records match a filter."""
+        most, vectors = self._most_counted(question), self._space.vectors
+        matching = SqlCondition(sql.SQL("0"))
+        if question.condition is not None:
+            counted = matching_count(
+                question.condition, self._records, self._vectors, vectors, whole=self._whole, most=most
+            )
+            matching = SqlCondition(*counted)
+        asked = (self._space.number, *matching.values, self._records.number, self._index.link.follower)
+        return sql.SQL(_STATE).format(matching.text), asked
+
+    def _state(self, question: VectorQuestion, begun: BegunQuestion | None) -> _IndexState | None:
         """Return how far the index is, and how many records match; None if it does not have the space yet."""
-        matching, values = matching_count(
-            question.condition, self._records, self._vectors, self._space.vectors, whole=self._whole
-        )
-        row = self._connection.execute(
-            sql.SQL(_STATE).format(matching),
-            (self._space.number, *values, self._records.number, self._index.link.follower),
-        ).fetchone()
-        note = index_sets.read(row[2]).get(self._space.number) if row else None
-        if row is None or note is None:
+        answer = begun.position if begun else self._connection.execute(*self._position(question))
+        row = answer.fetchone()
+        if row is None:
             return None
-        return _IndexState(row[1], note, tuple(each for each in row[3] or () if each <= row[1]), row[4])
+        position, notes = (row[0], row[1]), index_sets.read(row[2])
+        self._index.learn(position, notes)
+        note = notes.get(self._space.number)
+        if note is None:
+            return None
+        attached = tuple(each for each in row[3] or () if each <= row[1])
+        lags = bool(attached) or row[1] < self._collection.next - 1
+        matching = MatchCount(row[4], row[4] != self._most_counted(question))
+        if question.condition is None:
+            matching = MatchCount(self._space.vectors)
+        return _IndexState(position, note, attached, matching, lags)
+
+    def _most_counted(self, question: VectorQuestion) -> int | None:
+        """Return how many matching records are counted at most; None: all, because the width needs it."""
+        if question.condition is None or not self._index.narrows(question, self._shape):
+            return None
+        return max(_COUNTED, fewest(_candidates(question), self._space.vectors))
 
     def _widths(self, question: VectorQuestion, candidates: int, matching: int) -> list[int]:
         """Return how many candidates to ask for, and how many if these are not enough."""
-        link = self._index.link
-        if question.condition is not None and not link.index.narrows(question.where, self._shape):
+        most = self._index.link.index.most
+        if not self._index.narrows(question, self._shape):
             candidates = math.ceil(_MARGIN * candidates * self._space.vectors / max(matching, 1))
-        first = min(candidates, link.index.most)
-        return list(dict.fromkeys((first, min(_WIDER * first, link.index.most))))
+        first = min(candidates, most)
+        return list(dict.fromkeys((first, min(_WIDER * first, most))))
 
-    def _proposed(self, question: VectorQuestion, most: int, note: str) -> Sequence[int] | None:
-        name = index_sets.set_name(self._index.prefix, self._space.number)
-        return self._index.link.nearest(name, question.vector, question.where, self._shape, most, note)
-
-    def _compared(
-        self, question: VectorQuestion, state: _IndexState, rows: Sequence[int]
+    def _best(
+        self, question: VectorQuestion, state: _IndexState, tail: _Compared, rows: Sequence[int]
     ) -> list[EngineHit] | None:
-        """Compare candidates and the tail. Return None if another record may be among the nearest."""
+        """Compare the candidates. Return None if another record may be among the nearest."""
         known = {row for row in rows if row <= state.row}.difference(state.attached)
-        found = self._queried(question, list(known), state)
-        hits = [EngineHit(spelling.given(key), row, float(score)) for row, key, score, _, _ in found]
-        hits.sort(key=lambda hit: (-hit.score, hit.key))
-        live, compared = found[0][3:] if found else (0, 0)
-        enough = live >= question.wanted or compared >= state.matching
-        if not enough or is_tied(hits, question.wanted, state.matching):
-            return None
-        return hits[: question.wanted]
+        live = self._compared(question, self._of_rows(question, known))
+        hits = sorted([*live.hits, *tail.hits], key=lambda hit: (-hit.score, hit.key))[: question.wanted]
+        if live.count + tail.count >= state.matching.count:
+            return hits
+        # If the last candidate is a hit, or as similar as the last hit, so may be one that was not proposed.
+        return hits if live.count > len(live.hits) else None
 
-    def _queried(
-        self, question: VectorQuestion, known: list[int], state: _IndexState
-    ) -> list[tuple[int, str, float, int, int]]:
-        """Return the nearest of the candidates, the attached rows and those that the index does not have.
+    def _tail(self, question: VectorQuestion, state: _IndexState) -> _Compared:
+        """Compare the attached rows and those that the index does not have."""
+        attached = self._of_rows(question, state.attached)
+        newer = self._part(question, SqlCondition(sql.SQL("v.row > %s"), (state.row,)))
+        text = sql.SQL("({}) UNION ALL ({})").format(attached.text, newer.text)
+        return self._compared(question, SqlCondition(text, (*attached.values, *newer.values)))
 
-        Row, key, similarity, and how many candidates match, and how many rows were compared.
-        """
-        limit = question.wanted + _TIED
-        parts = [self._part(question, 1, "v.row = ANY(%s::bigint[])", known)]
-        if state.attached:
-            parts.append(self._part(question, 0, "v.row = ANY(%s::bigint[])", list(state.attached)))
-        parts.append(self._part(question, 0, "v.row > %s", state.row, limit))
+    def _compared(self, question: VectorQuestion, part: SqlCondition) -> _Compared:
+        """Return the nearest of some rows, with all that are as similar as the last one."""
         query = sql.SQL(
-            "SELECT row, (SELECT r.key FROM {records} r WHERE r.row = near.row), similarity, live, compared "
-            "FROM (SELECT row, similarity, sum(known) OVER () AS live, count(*) OVER () AS compared "
-            "FROM ({parts}) parts ORDER BY similarity DESC LIMIT %s) near"
-        ).format(
-            records=self._records.table,
-            parts=sql.SQL(" UNION ALL ").join(sql.SQL("({})").format(each.text) for each in parts),
-        )
-        values = tuple(value for each in parts for value in each.values)
-        return self._connection.execute(query, (*values, limit)).fetchall()
+            "WITH part AS MATERIALIZED ({part}) SELECT row, (SELECT r.key FROM {records} r "
+            "WHERE r.row = near.row), similarity, (SELECT count(*) FROM part) "
+            "FROM (SELECT row, similarity FROM part ORDER BY similarity DESC "
+            "FETCH FIRST %s ROWS WITH TIES) near"
+        ).format(part=part.text, records=self._records.table)
+        found = self._connection.execute(query, (*part.values, question.wanted)).fetchall()
+        hits = [EngineHit(spelling.given(key), row, float(score)) for row, key, score, _ in found]
+        return _Compared(hits, found[0][3] if found else 0)
 
-    def _part(
-        self, question: VectorQuestion, known: int, which: str, value: object, most: int | None = None
-    ) -> SqlCondition:
-        """Return the statement for some rows that match, or the ``most`` nearest of them."""
+    def _of_rows(self, question: VectorQuestion, rows: Iterable[int]) -> SqlCondition:
+        """Return the statement for these rows. Both tables are read by them."""
+        listed = f"{{{','.join(map(str, rows))}}}"
+        which = SqlCondition(sql.SQL("v.row = ANY(%s::bigint[])"), (listed,))
+        if question.condition is not None:
+            text = sql.SQL("{} AND r.row = ANY(%s::bigint[])").format(which.text)
+            which = SqlCondition(text, (listed, listed))
+        return self._part(question, which)
+
+    def _part(self, question: VectorQuestion, which: SqlCondition) -> SqlCondition:
+        """Return the statement for some rows that match."""
         source, where = sql.SQL("{} v").format(self._vectors.table), question.condition
         if where is not None:
             source = sql.SQL("{} JOIN {} r ON r.row = v.row").format(source, self._records.table)
-        text = sql.SQL(
-            "SELECT v.row, 1 - (v.vec <=> %s::vector) AS similarity, {} AS known FROM {} WHERE {} AND {}"
-        ).format(sql.Literal(known), source, sql.SQL(which), where.text if where else sql.SQL("TRUE"))
-        values = (WireVector(question.vector), value, *(where.values if where else ()))
-        if most is None:
-            return SqlCondition(text, values)
-        return SqlCondition(sql.SQL("{} ORDER BY 2 DESC LIMIT %s").format(text), (*values, most))
+            which = SqlCondition(
+                sql.SQL("{} AND {}").format(which.text, where.text), (*which.values, *where.values)
+            )
+        text = sql.SQL("SELECT v.row, 1 - (v.vec <=> %s::vector) AS similarity FROM {} WHERE {}")
+        return SqlCondition(text.format(source, which.text), (WireVector(question.vector), *which.values))

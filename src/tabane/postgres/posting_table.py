@@ -9,14 +9,13 @@ of the token for phrases. Entries of deleted records remain until they are a qua
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import psycopg
 from psycopg import sql
 
-from tabane.engines.query_plans import PAIRS
 from tabane.engines.text_spaces import RecordAnalyzer
 from tabane.engines.unit_vectors import Array
 from tabane.postgres import copy_format
@@ -95,17 +94,11 @@ class PostingTable:
             return state
         batch, lengths = PostingBatch(), dict(state.lengths)
         for row, record in records:
-            for space, found in self._analysis(record):
+            for space, found in self._analyzer.whole(record.texts):
                 lengths[space] = lengths.get(space, 0) + batch.add(space, row, found)
         parts = list(state.parts)
         parts[level] += self._insert(connection, self.tables[level], records[0][0], batch)
         return replace(state, records=state.records + len(records), lengths=lengths, parts=tuple(parts))
-
-    def _analysis(self, record: Record) -> Iterator[tuple[str, list[str]]]:
-        yield from self._analyzer.analysis(record.texts).items()
-        for name, text in record.texts.items():
-            if not text.isascii():  # only pairs that begin with a character of CJK are searched for
-                yield f"{PAIRS}_{name}", self._analyzer.pairs(text)
 
     def _insert(
         self, connection: psycopg.Connection, table: sql.Identifier, part: int, batch: PostingBatch
@@ -220,6 +213,15 @@ class PostingTable:
             )
             for token, (entries, places) in gathered.items()
         }
+
+    def frequencies(self, connection: psycopg.Connection, tokens: Iterable[str]) -> dict[str, int]:
+        """Return the number of records that contain each token. Their postings are not read."""
+        query = sql.SQL(
+            "SELECT token, sum(octet_length(entries)) / {} FROM ({}) p WHERE token = ANY(%s::text[]) "
+            "GROUP BY token"
+        ).format(sql.Literal(ENTRY.itemsize), self._all)
+        found = connection.execute(query, (list(dict.fromkeys(tokens)),))
+        return {token: int(count) for token, count in found}
 
     def beginning(self, connection: psycopg.Connection, start: str) -> list[tuple[str, int]]:
         """Return the tokens that begin so, in order, with the number of records that contain each."""

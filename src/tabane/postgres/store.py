@@ -19,6 +19,7 @@ from tabane.postgres.collection_tables import CollectionTables
 from tabane.postgres.database import PostgresDatabase
 from tabane.postgres.index_builder import ApproximateIndexBuilder
 from tabane.postgres.index_follower import IndexFilling, IndexFollower
+from tabane.postgres.keyword_vectors import KeywordVectors
 from tabane.postgres.migrations import lock
 from tabane.postgres.outside_search import OutsideIndex
 from tabane.postgres.posting_table import PostingTable
@@ -96,7 +97,7 @@ class PostgresStore:
         earlier = self._followers.pop(shape.name, None)
         if earlier is not None:
             await earlier.close()
-        follower = IndexFollower(collection.feed, filling.link, filling.turn, outside.prefix, shape)
+        follower = IndexFollower(collection.feed, filling, outside.prefix, shape, collection.keywords)
         self._followers[shape.name], collection.written = follower, follower.wake
 
     def _clear_spaces(self) -> None:
@@ -132,9 +133,11 @@ class PostgresStore:
 
     def _tables(self, number: int, shape: Shape) -> CollectionTables:
         states, records = StateTable(number), RecordColumns(number, shape)
-        postings = PostingTable(number, RecordAnalyzer(shape, self._dictionary))
+        analyzer = RecordAnalyzer(shape, self._dictionary)
+        postings = PostingTable(number, analyzer)
         writer = RecordWriter(states, records, postings, shape)
-        return CollectionTables(states, records, postings, writer, LexicalPlanner(shape, self._dictionary))
+        planner, keywords = LexicalPlanner(shape, self._dictionary), KeywordVectors(analyzer)
+        return CollectionTables(states, records, postings, writer, planner, keywords)
 
     async def close(self) -> None:
         """Finish waiting writes, and cancel the build of an index. A second call does nothing."""

@@ -18,12 +18,18 @@ from tabane.engines.unit_vectors import Array
 from tabane.engines.vector_request import VectorRequest
 from tabane.postgres import spelling
 from tabane.postgres.approximate_index import ApproximateIndex
-from tabane.postgres.approximate_search import DEEPEST, ApproximateSearch
-from tabane.postgres.collection_state import CollectionRow
+from tabane.postgres.approximate_search import DEEPEST, ApproximateSearch, MatchCount
+from tabane.postgres.collection_state import CollectionRow, StoredSpace
 from tabane.postgres.database import WireVector
 from tabane.postgres.filter_conditions import SqlCondition
 from tabane.postgres.index_builder import ApproximateIndexBuilder
-from tabane.postgres.outside_search import OutsideIndex, OutsideSearch, VectorQuestion
+from tabane.postgres.index_link import BegunSearch
+from tabane.postgres.outside_search import (
+    BegunQuestion,
+    OutsideIndex,
+    OutsideSearch,
+    VectorQuestion,
+)
 from tabane.postgres.record_table import RecordColumns
 from tabane.postgres.record_writer import RecordWriter
 from tabane.search.engine import Combination, EngineHit, EngineHits
@@ -85,29 +91,60 @@ class SimilarityQueries:
         self._outside = outside
 
     def nearest(
-        self, asked: VectorRequest, filtered: Filter, where: SqlCondition | None, limit: int, offset: int
+        self,
+        asked: VectorRequest,
+        filtered: Filter,
+        where: SqlCondition | None,
+        limit: int,
+        offset: int,
+        begun: BegunQuestion | None = None,
     ) -> EngineHits:
-        """Return the most similar records, equal ones in order of keys. ``where`` is what is ``filtered``."""
+        """Return the most similar records, equal ones in order of keys. ``where`` is what is ``filtered``.
+
+        ``begun``: what :meth:`begin` returned.
+        """
         wanted = limit + offset
-        near, matching = self._near(asked, filtered, where, wanted)
+        near, matching = self._near(asked, filtered, where, wanted, begun)
         hits = self._exact(asked, where, wanted) if near is None else near
         return self._counted(asked, where, hits[offset:wanted], limit, offset, matching)
 
+    def begin(
+        self, question: VectorQuestion | None, name: str, search: BegunSearch | None
+    ) -> BegunQuestion | None:
+        """Begin a search in the space of that name, by a state that may be an older one.
+
+        ``search``: of the index outside of the database, for the same question.
+        """
+        space = self._state.get(name)
+        if self._outside is None or question is None or space is None:
+            return None
+        if not self._outside.link.serves(space.vectors):
+            return None
+        return self._far(self._outside, space).begin(question, search)
+
+    def _far(self, outside: OutsideIndex, space: StoredSpace) -> OutsideSearch:
+        tables = self._records, self._tables.vectors(space)
+        return OutsideSearch(self._connection, outside, tables, space, self._shape, self._state)
+
     def _near(
-        self, asked: VectorRequest, filtered: Filter, where: SqlCondition | None, wanted: int
-    ) -> tuple[list[EngineHit] | None, int | None]:
+        self,
+        asked: VectorRequest,
+        filtered: Filter,
+        where: SqlCondition | None,
+        wanted: int,
+        begun: BegunQuestion | None,
+    ) -> tuple[list[EngineHit] | None, MatchCount | None]:
         """Return the hits of an index, if one is to be used, and how many records match."""
         if len(asked.vectors) > 1 or wanted > DEEPEST:
             return None, None
         name, vector = next(iter(asked.vectors.items()))
         space = self._state.fitting(name, vector.tobytes(), self._shape)
-        table = self._tables.vectors(space)
         if self._outside is not None:
             if not self._outside.link.serves(space.vectors):
                 return None, None
-            whole, tables = self._state.is_whole(space), (self._records, table)
-            far = OutsideSearch(self._connection, self._outside, tables, space, self._shape, whole=whole)
-            return far.nearest(VectorQuestion(vector.astype("<f4").tobytes(), filtered, where, wanted))
+            question = outside_question(asked, filtered, where, wanted)
+            return self._far(self._outside, space).nearest(question, begun) if question else (None, None)
+        table = self._tables.vectors(space)
         index = ApproximateIndex(table)
         iterative = self._indexes.has_iterative_scan
         if not self._indexes.wants(index, space.vectors) or (where is not None and not iterative):
@@ -119,9 +156,9 @@ class SimilarityQueries:
         if not probe.ready:
             self._indexes.miss(index, space.vectors)
         if not probe.chosen:
-            return None, probe.matching
+            return None, MatchCount(probe.matching)
         sent = WireVector(vector.astype("<f4").tobytes())
-        return search.nearest(sent, where, wanted, probe.matching), probe.matching
+        return search.nearest(sent, where, wanted, probe.matching), MatchCount(probe.matching)
 
     def _exact(self, asked: VectorRequest, where: SqlCondition | None, wanted: int) -> list[EngineHit]:
         hits = self._best(asked, where, sql.SQL("LIMIT %s"), wanted + _TIED)
@@ -160,13 +197,13 @@ class SimilarityQueries:
         hits: list[EngineHit],
         limit: int,
         offset: int,
-        matching: int | None,
+        matching: MatchCount | None,
     ) -> EngineHits:
         """Return hits with their total. ``matching``: how many records can be compared, if it is known."""
         threshold = asked.threshold
         if threshold is None:
-            total = self._compared(asked, where) if matching is None else matching
-            return EngineHits(tuple(hits), total)
+            known = matching or MatchCount(self._compared(asked, where))
+            return EngineHits(tuple(hits), known.count, known.exact)
         kept = tuple(hit for hit in hits if hit.score >= threshold)
         if len(kept) < limit and (kept or not offset):  # the last one is among them
             return EngineHits(kept, offset + len(kept))
@@ -247,6 +284,16 @@ class SimilarityQueries:
         return _Similarity(
             _combined(asked, cosines), values, source, sql.SQL("r.row"), sql.SQL("({})").format(there)
         )
+
+
+def outside_question(
+    asked: VectorRequest, filtered: Filter, where: SqlCondition | None, wanted: int
+) -> VectorQuestion | None:
+    """Return the question for an index outside of the database; None if it cannot answer the request."""
+    if len(asked.vectors) > 1 or wanted > DEEPEST:
+        return None
+    (vector,) = asked.vectors.values()
+    return VectorQuestion(vector.astype("<f4").tobytes(), filtered, where, wanted)
 
 
 def _combined(asked: VectorRequest, cosines: Sequence[sql.Composable]) -> sql.Composable:

@@ -78,6 +78,9 @@ class VectorsContract:
     def test_the_nearest_are_the_nearest(
         self, records: list[Record], queries: list[VectorQuery], limit: int
     ) -> None:
+        self.check_nearest(records, queries, limit)
+
+    def check_nearest(self, records: list[Record], queries: list[VectorQuery], limit: int) -> None:
         async def work(collection: Collection) -> None:
             model: Model = {}
             assert await collection.upsert(records) == put(model, records, SHAPE)
