@@ -22,7 +22,7 @@ from tabane.postgres.store import PostgresStore
 from tabane.search.filters import EVERYTHING
 from tests.harness.certificates import HubCertificate
 from tests.harness.network_proxy import NetworkProxy, network_proxy
-from tests.harness.patience import LONG, run
+from tests.harness.patience import LONG, run, until
 from tests.harness.postgres_server import PostgresServer
 from tests.postgres.writing import SHAPE, check_whole, record
 
@@ -150,22 +150,26 @@ def test_a_heartbeat_gives_a_silent_connection_up_long_before_other_hubs_believe
     run(scenario)
 
 
-def test_a_silent_server_does_not_keep_a_hub_from_stopping(network: NetworkProxy, schema: str) -> None:
+def test_a_silent_server_does_not_keep_a_hub_from_stopping(
+    network: NetworkProxy, schema: str, postgres: PostgresServer
+) -> None:
     """The limit of a hub that stops holds for requests that wait already."""
+    running = "SELECT 1 FROM pg_stat_activity WHERE state = 'active' AND query = 'SELECT pg_sleep(3600)'"
 
     async def scenario() -> None:
         database = await PostgresDatabase.open(parsed(url(schema, network, more="timeout=86400")), BRIEF)
-        store = PostgresStore(database, "test", None)
-        collection = await store.collection(SHAPE)
-        await collection.count(EVERYTHING)
+        sleeping = database.read(lambda connection: connection.execute("SELECT pg_sleep(3600)").fetchone())
+        waiting = asyncio.create_task(sleeping)
+        await until(lambda: asyncio.to_thread(postgres.execute, running), "the statement runs")
         network.silent = True
-        waiting = asyncio.create_task(refusal(collection))
-        await asyncio.sleep(0)
-        await store.close()
         await database.close()
-        assert "no answer within 0.5 s" in str(await waiting)
+        with pytest.raises(StoreError, match=r"no answer within 0\.5 s"):
+            await waiting
 
-    run(scenario)
+    try:
+        run(scenario)
+    finally:
+        postgres.end_connections()
 
 
 def test_a_short_restart_is_waited_for(network: NetworkProxy, schema: str) -> None:
