@@ -132,7 +132,8 @@ class SharedServers:
         assert request.forwarded is not None
         group, server = self._group, unquote(request.path.removeprefix(LINKS))
         self._count += 1
-        caller = Caller(LOCAL.holder, Face.MCP, f"link-{self._count}")
+        # The other hub has checked what its caller may do.
+        caller = Caller(LOCAL.holder, Face.MCP, f"link-{self._count}", access=LOCAL)
         frames = LinkFrames(group.key, request.headers[FORWARDED], runs=True)
         relay = ServerRelay(server, request.forwarded.sender, caller, frames, lambda: self._instance(server))
         return Admission(caller, switching(request.headers["sec-websocket-key"]), link=relay)
