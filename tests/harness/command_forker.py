@@ -191,7 +191,7 @@ _SHOWN = _shown()
 
 
 def open_streams() -> None:
-    """Open the standard streams anew, as a start of Python does."""
+    """Open the standard streams again, as Python does when it starts."""
     sys.stdin = sys.__stdin__ = _stream(0, "rb", _ERRORS)  # type: ignore[misc]
     sys.stdout = sys.__stdout__ = _stream(1, "wb", _ERRORS)  # type: ignore[misc]
     sys.stderr = sys.__stderr__ = _stream(2, "wb", "backslashreplace", always=True)  # type: ignore[misc]

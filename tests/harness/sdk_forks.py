@@ -33,7 +33,7 @@ _SDK = (
     *("mcp_types", "pydantic", "starlette.applications", "uvicorn", "uvicorn.protocols.http.auto"),
     *("uvicorn.lifespan.on", "uvicorn.loops.auto", "uvicorn.protocols.websockets.auto"),
 )
-"""What the servers of the tests import, and what the SDK imports when a server runs."""
+"""Modules that the servers of the tests import, and those that the SDK imports when a server runs."""
 
 _FORKED = str(ROOT / "tests" / "servers" / "forked.py")
 

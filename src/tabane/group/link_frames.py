@@ -18,7 +18,7 @@ _LENGTH = 4
 
 
 class LinkHead(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
-    """What a hub says of a message.
+    """The head of a message on a link.
 
     ``call`` is the id of the call that a message of the server belongs to, 0 for none. Of a call:
     ``session``, ``client`` and ``holder`` name its caller, which the sender has checked, ``timeout`` is in

@@ -50,7 +50,7 @@ class IndexedEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """What follows a mark in the log of a hub, and the mark after it.
+    """The entries after a mark in the log of a hub, and the mark behind them.
 
     ``begins``: the log is another one than before, so that all entries of the hub have to go. ``more``: there
     are further entries.

@@ -1,4 +1,4 @@
-"""What the hubs of a group tell each other about their jobs, and the protocol of what keeps it."""
+"""Jobs that the hubs of a group share, and the protocol of their storage."""
 
 from __future__ import annotations
 

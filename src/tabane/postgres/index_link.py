@@ -46,8 +46,9 @@ IndexPosition = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class IndexQuestion:
-    """What an index is asked: see :meth:`~tabane.engines.candidate_index.CandidateIndex.nearest`.
+    """One search of an index.
 
+    The fields are the parameters of :meth:`~tabane.engines.candidate_index.CandidateIndex.nearest`, and
     ``position``: how far the index is at least. An index may have the same note at several positions.
     """
 

@@ -126,7 +126,7 @@ class _IndexState:
 
 @dataclass(frozen=True, slots=True)
 class BegunQuestion:
-    """What was sent to the index, and at the begin of the transaction to the database for its position.
+    """A search that was sent to the index, and the query for its position that was sent to the database.
 
     ``number``, ``whole``: of the space as it was known then.
     """

@@ -74,7 +74,7 @@ def shared_servers_of(hub: Hub, group: HubGroup | None) -> SharedServers | None:
 
 
 class _Shared:
-    """What a hub tells the others, and takes back from the group, after its heartbeats."""
+    """Exchanges jobs, counts and limits with the other hubs, after the heartbeats of this one."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
