@@ -1,0 +1,177 @@
+"""One run of a script: each call of a tool is checked and made, and its result goes back into the script."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from tabane.code.failure_hints import AWAIT, hint, shows_coroutine
+from tabane.code.limits import ScriptLimits
+from tabane.code.sandbox import (
+    Finished,
+    Modules,
+    Raised,
+    SandboxSession,
+    ScriptFailed,
+    Settled,
+    Stop,
+    ToolCalled,
+    Waiting,
+)
+from tabane.code.signatures import ScriptTool, WrongArguments
+from tabane.code.source_checks import ScriptSource
+
+Perform = Callable[[ScriptTool, dict[str, Any]], Awaitable[Settled]]
+"""Calls a tool with arguments. What it raises is no failure of the tool, and ends the script."""
+
+Progress = Callable[[int, str], None]
+"""Called at the end of each call with the number of ended calls, and the name of the tool."""
+
+
+class ScriptEnd(Struct, frozen=True):
+    """How a script ended. ``failure`` is empty if it has come to its end. ``calls`` counts those of tools."""
+
+    value: Any
+    printed: str
+    calls: int
+    failure: str = ""
+
+
+def modules_of(tools: Sequence[ScriptTool], source: ScriptSource) -> Modules:
+    """Return the names of the tools that a script may use, by module: it can import nothing else."""
+    found: dict[str, list[str]] = {}
+    for tool in tools:
+        if source.uses(tool.function) and (not tool.module or source.uses(tool.module)):
+            found.setdefault(tool.module, []).append(tool.function)
+        elif tool.module and source.uses(tool.module):
+            found.setdefault(tool.module, [])
+    return found
+
+
+class ScriptRun:
+    """Runs one script in a session. ``tools`` are all that it can call.
+
+    A call that is awaited at once is made at once. Any other is made when the script waits for a call: then
+    what it has begun runs in parallel. So a call that nothing waits for is not made, and the script fails.
+    """
+
+    def __init__(
+        self,
+        session: SandboxSession,
+        tools: Sequence[ScriptTool],
+        limits: ScriptLimits,
+        perform: Perform,
+        progress: Progress = lambda ended, tool: None,
+    ) -> None:
+        self._session, self._limits = session, limits
+        self._tools = {tool.path: tool for tool in tools}
+        self._perform, self._progress = perform, progress
+        self._turns = asyncio.Semaphore(limits.parallel)
+        self._held: dict[int, tuple[ScriptTool, dict[str, Any], tuple[int, int]]] = {}
+        self._running: dict[int, asyncio.Task[Settled]] = {}
+        self._made = self._over = 0
+
+    async def run(self, source: ScriptSource, inputs: Mapping[str, Any], seconds: float) -> ScriptEnd:
+        """Run a script, and return how it ended. It is stopped after ``seconds``.
+
+        If this is cancelled, so are the calls of the script.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                value = await self._to_end(source, inputs)
+            self._check_awaited(source, value)
+        except TimeoutError:
+            return self._failed(
+                f"the script did not end within {seconds:g} s (timeout). Its calls may have taken effect."
+            )
+        except ScriptFailed as failure:
+            advice = hint(failure.text)
+            return self._failed(f"{failure.text}\n{advice}" if advice else failure.text)
+        finally:
+            await self._stop_calls()
+        return ScriptEnd(value, self._session.printed, self._made)
+
+    def _failed(self, text: str) -> ScriptEnd:
+        return ScriptEnd(None, self._session.printed, self._made, text)
+
+    async def _to_end(self, source: ScriptSource, inputs: Mapping[str, Any]) -> Any:
+        if source.unawaited is not None:
+            name, line = source.unawaited
+            raise ScriptFailed(f"line {line}: {name} is an async function. Write: await {name}(…)")
+        stop: Stop = await self._session.start(source.code, inputs)
+        while not isinstance(stop, Finished):
+            stop = await (self._called(stop, source) if isinstance(stop, ToolCalled) else self._waited(stop))
+        return stop.value
+
+    # -- calls ---------------------------------------------------------------------------------------
+
+    async def _called(self, call: ToolCalled, source: ScriptSource) -> Stop:
+        """Accept a call, or raise an exception in the script. Raises ScriptFailed at the limit of calls."""
+        if call.place in source.used_at_once and not call.awaited:
+            return await self._session.refuse(
+                Raised(
+                    "TypeError", f"{_line_of(source, call.place)}: {AWAIT.format(call=f'{call.function}(…)')}"
+                )
+            )
+        tool = self._tools[call.function]
+        try:
+            arguments = tool.arguments(call.given, call.named)
+        except WrongArguments as wrong:
+            return await self._session.refuse(Raised("TypeError", str(wrong)))
+        if self._made + len(self._held) >= self._limits.calls:
+            raise ScriptFailed(
+                f"the script made {self._limits.calls} calls, which is the limit (setting script_calls)."
+            )
+        self._held[call.id] = (tool, arguments, call.place)
+        if call.awaited:
+            self._begin(call.id)
+        return await self._session.accept()
+
+    async def _waited(self, stop: Waiting) -> Stop:
+        """Make all calls that were accepted, and give the script the results of those that have ended."""
+        for id in stop.ids:
+            if id in self._held:
+                self._begin(id)
+        waited = {id: self._running[id] for id in stop.ids}
+        await asyncio.wait(waited.values(), return_when=asyncio.FIRST_COMPLETED)
+        ended = {id: self._running.pop(id).result() for id, task in waited.items() if task.done()}
+        return await self._session.settle(ended)
+
+    def _begin(self, id: int) -> None:
+        tool, arguments, _ = self._held.pop(id)
+        self._made += 1
+        self._running[id] = asyncio.ensure_future(self._make(tool, arguments))
+
+    async def _make(self, tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
+        async with self._turns:
+            result = await self._perform(tool, arguments)
+        self._over += 1
+        self._progress(self._over, tool.name)
+        return result
+
+    async def _stop_calls(self) -> None:
+        for task in self._running.values():
+            task.cancel()
+        if self._running:
+            await asyncio.gather(*self._running.values(), return_exceptions=True)
+
+    # -- the end -------------------------------------------------------------------------------------
+
+    def _check_awaited(self, source: ScriptSource, value: Any) -> None:
+        """Raise ScriptFailed if the script has not awaited a call: it would have an empty result."""
+        if self._held:
+            tool, _, place = next(iter(self._held.values()))
+            raise ScriptFailed(
+                f"{_line_of(source, place)}: {tool.path} was not called, because nothing awaits the call. "
+                f"{AWAIT.format(call=f'{tool.path}(…)')}"
+            )
+        if (isinstance(value, str) and shows_coroutine(value)) or shows_coroutine(self._session.printed):
+            raise ScriptFailed("the script used an async function without await. Write: await function(…)")
+
+
+def _line_of(source: ScriptSource, place: tuple[int, int]) -> str:
+    before = source.code.encode("utf-8", "surrogatepass")[: max(place[0], 0)]
+    return f"line {before.count(bytes([10])) + 1}"

@@ -1,0 +1,208 @@
+"""Scripts that call tools as functions, in a real sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from tabane.code.limits import ScriptLimits
+from tabane.code.sandbox import Returned, Settled
+from tabane.code.signatures import ScriptTool
+from tests.code.sandboxed import ScriptTrial, ran, tried
+from tests.harness.patience import until
+
+
+def test_tools_are_functions_and_the_last_expression_is_the_result() -> None:
+    end, calls = ran(
+        "from tools import github, read_page\n"
+        "found = await github.search(q=topic)\n"
+        "print('found', found['tool'])\n"
+        "[found['q'], await read_page('x')]",
+        inputs={"topic": "bugs"},
+    )
+    assert end.failure == ""
+    assert end.value == ["bugs", {"tool": "read_page", "q": "x"}]
+    assert end.printed == "found github__search\n"
+    assert (end.calls, calls) == (2, [("github__search", {"q": "bugs"}), ("read_page", {"q": "x"})])
+
+
+def test_gathered_calls_run_at_the_same_time() -> None:
+    async def work(trial: ScriptTrial) -> None:
+        together = asyncio.Barrier(3)
+
+        async def answer(tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
+            await together.wait()  # passes only if all three are running
+            return Returned(arguments["q"])
+
+        end = await trial.run(
+            "import asyncio\nfrom tools import github\n"
+            "await asyncio.gather(*[github.search(q=i) for i in range(3)])",
+            answer=answer,
+        )
+        assert (end.value, end.failure) == ([0, 1, 2], "")
+
+    tried(work)
+
+
+def test_a_failure_of_a_tool_is_an_exception_with_its_text() -> None:
+    end, _ = ran(
+        "from tools import github\n"
+        "try:\n    await github.fail()\nexcept RuntimeError as error:\n    said = str(error)\nsaid"
+    )
+    assert (end.value, end.failure) == ("github__fail says no", "")
+    end, _ = ran("from tools import github\nawait github.fail()")
+    assert "line 2" in end.failure
+    assert "RuntimeError: github__fail says no" in end.failure
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        ("github.search(q=1)", 2),
+        ("github.search(q=1)\nawait github.search(q=2)", 2),
+        ("print(1)\nfound = github.search(q=1)\n'done'", 3),
+        ("found = github.search(q=1)\nfound", 2),
+        ("found = github.search(q=1)['q']", 2),
+        ("for each in github.search(q=1):\n    print(each)", 2),
+        ("f'{github.search(q=1)}'", 2),
+        ("if github.search(q=1) == 5: pass", 2),
+        ("async def main():\n    return await github.search(q=1)\nmain()", 4),
+        ("async def main():\n    await github.search(q=1)\nmain()\nprint('done')", 4),
+    ],
+)
+def test_a_missing_await_is_an_error_and_the_call_is_not_made(code: str, line: int) -> None:
+    end, calls = ran(f"from tools import github\n{code}")
+    assert "Write: await" in end.failure
+    assert f"line {line}" in end.failure
+    assert calls == []
+
+
+def test_a_printed_coroutine_is_an_error() -> None:
+    end, _ = ran(
+        "from tools import github\nfound = github.search(q=1)\nprint(found)\nawait github.search(q=2)"
+    )
+    assert "without await" in end.failure
+
+
+def test_calls_that_are_awaited_later_run_in_parallel() -> None:
+    end, calls = ran(
+        "from tools import github\na = github.search(q=1)\nb = github.search(q=2)\n"
+        "[(await b)['q'], (await a)['q']]"
+    )
+    assert (end.value, end.failure) == ([2, 1], "")
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [
+        ("def f():\n    yield 1", "Append to a list"),
+        ("x = {}\ndel x['a']", "mapping.pop"),
+        ("class A(dict):\n    pass", "without a base class"),
+        ("import statistics", "sum(values) / len(values)"),
+        ("import requests", "read_url_content"),
+        ("import urllib.request", "read_url_content"),
+        ("import yaml", "There are only these modules"),
+        ("class A:\n    @property\n    def x(self):\n        return 1", "plain method"),
+        ("import asyncio\nasyncio.create_task(1)", "asyncio.gather"),
+        ("from tools import github\ngithub.serch(q=1)", "search_tools"),
+        ("from tools import gitlab", "search_tools"),
+        ("open('notes.txt')", "has no files"),
+        ("from tools import github\nawait github.search(query=1)", "has no parameter query"),
+    ],
+)
+def test_an_error_says_what_to_write_instead(code: str, hint: str) -> None:
+    end, calls = ran(code)
+    assert hint in end.failure
+    assert calls == []
+
+
+def test_the_limit_of_calls_ends_the_script_whatever_it_catches() -> None:
+    end, calls = ran(
+        "from tools import github\n"
+        "while True:\n    try:\n        await github.search(q=1)\n    except BaseException:\n        pass",
+        limits=ScriptLimits(calls=5),
+    )
+    assert "made 5 calls, which is the limit" in end.failure
+    assert len(calls) == 5
+
+
+def test_a_script_has_only_the_tools_of_its_caller() -> None:
+    end, _ = ran("from tools import github\ngetattr(github, 'delete')")
+    assert "AttributeError" in end.failure
+    end, _ = ran("from tools import github\nawait getattr(github, 'se' + 'arch')(q=1)")
+    assert end.value == {"tool": "github__search", "q": 1}
+
+
+def test_a_timeout_stops_the_script_and_its_calls() -> None:
+    async def work(trial: ScriptTrial) -> None:
+        cancelled = asyncio.Event()
+
+        async def answer(tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.set()
+            raise AssertionError
+
+        code = "from tools import github\nprint('begun')\nawait github.search(q=1)"
+        end = await trial.run(code, answer=answer, seconds=0.05)
+        assert "did not end within 0.05 s" in end.failure
+        assert end.printed == "begun\n"
+        assert cancelled.is_set()
+
+    tried(work)
+
+
+def test_cancelling_stops_the_script_and_its_calls() -> None:
+    async def work(trial: ScriptTrial) -> None:
+        begun, cancelled = asyncio.Event(), asyncio.Event()
+
+        async def answer(tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cancelled.set()
+            raise AssertionError
+
+        running = asyncio.ensure_future(
+            trial.run("from tools import github\nawait github.search(q=1)", answer=answer)
+        )
+        await begun.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert cancelled.is_set()
+        assert (await trial.run("1 + 1")).value == 2
+
+    tried(work)
+
+
+def test_a_killed_worker_fails_its_script_alone() -> None:
+    async def work(trial: ScriptTrial) -> None:
+        async def answer(tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
+            await until(lambda: trial.seen is not None and trial.seen.worker, "a worker that waits")
+            assert trial.seen is not None
+            assert trial.seen.worker is not None
+            os.kill(trial.seen.worker, signal.SIGKILL)
+            return Returned(1)
+
+        end = await trial.run("from tools import github\nawait github.search(q=1)", answer=answer)
+        assert "ended unexpectedly" in end.failure
+        assert end.calls == 1
+        assert (await trial.run("6 * 7")).value == 42
+
+    tried(work)
+
+
+def test_scripts_share_nothing() -> None:
+    async def work(trial: ScriptTrial) -> None:
+        assert (await trial.run("secret = 1\nsecret")).value == 1
+        assert "NameError" in (await trial.run("secret")).failure
+
+    tried(work)
