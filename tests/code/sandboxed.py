@@ -56,7 +56,7 @@ class ScriptTrial:
             return await answer(tool, arguments)
 
         source, limits = read_source(code), limits or ScriptLimits()
-        async with self._sandbox.session(modules_of(TOOLS, source), limits) as session:
+        async with self._sandbox.session(modules_of(TOOLS), limits) as session:
             self.seen = session
             run = ScriptRun(session, TOOLS, limits, perform)
             return await run.run(source, inputs or {}, seconds)

@@ -109,7 +109,7 @@ def test_calls_that_are_awaited_later_run_in_parallel() -> None:
         ("import yaml", "There are only these modules"),
         ("class A:\n    @property\n    def x(self):\n        return 1", "plain method"),
         ("import asyncio\nasyncio.create_task(1)", "asyncio.gather"),
-        ("from tools import github\ngithub.serch(q=1)", "search_tools"),
+        ("from tools import github\ngithub.serch(q=1)", "github has: search"),
         ("from tools import gitlab", "search_tools"),
         ("open('notes.txt')", "has no files"),
         ("from tools import github\nawait github.search(query=1)", "has no parameter query"),

@@ -39,7 +39,7 @@ _HINTS: Sequence[tuple[str, str]] = (
     ),
     (r"No module named 'tools\.", "Write: from tools import name"),
     (r"No module named", f"There are only these modules, and tools: {MODULES}."),
-    (r"from 'tools'|module 'tools", "Find the names with search_tools."),
+    (r"from 'tools'", "Find the names with search_tools."),
     (
         r"Permission denied|FileNotFoundError|No such file",
         "A script has no files. Call a tool that has them.",
@@ -67,3 +67,12 @@ def hint(error: str) -> str:
 def shows_coroutine(text: str) -> bool:
     """Return whether a text has the form of a call that was not awaited."""
     return _COROUTINE.search(text) is not None
+
+
+_MISSING = re.compile(r"module 'tools\.(\w+)' has no attribute '(\w+)'")
+
+
+def missing_function(error: str) -> tuple[str, str] | None:
+    """Return the module of tools and the name that it does not have; None for any other error."""
+    found = _MISSING.search(error)
+    return (found[1], found[2]) if found else None

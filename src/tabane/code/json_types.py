@@ -150,7 +150,7 @@ def _literal(values: list[Any]) -> str | None:
 
 
 def _declared(name: str, members: list[tuple[str, str]]) -> str:
-    if all(identifier(key, "") == key for key, _ in members):
+    if all(key and identifier(key, "_") == key for key, _ in members):
         return f"class {name}(TypedDict):\n" + "\n".join(f"    {key}: {of}" for key, of in members)
     inside = ", ".join(f"{literal(key) or ascii(key)}: {of}" for key, of in members)
     return f"{name} = TypedDict({literal(name)}, {{{inside}}})"

@@ -45,8 +45,7 @@ class MontySandbox:
     """Worker processes, which are started with the first script. ``limits`` has the number of workers."""
 
     def __init__(self, limits: ScriptLimits) -> None:
-        self._workers, self._pool = limits.workers, None
-        self._pool: monty.AsyncMonty | None = None
+        self._workers = limits.workers
         self._opening: asyncio.Task[monty.AsyncMonty] | None = None
         self._free = asyncio.Semaphore(limits.workers)
 
@@ -144,7 +143,7 @@ class MontySession:
         """Answer what is no call of a tool, and return where the script stops."""
         while True:
             if isinstance(snapshot, monty.MontyComplete):
-                return Finished(await asyncio.to_thread(lambda done=snapshot: done.output))
+                return Finished(await asyncio.to_thread(getattr, snapshot, "output"))
             if isinstance(snapshot, monty.AsyncFutureSnapshot):
                 self._at = snapshot
                 return Waiting(tuple(snapshot.pending_call_ids))

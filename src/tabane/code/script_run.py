@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec import Struct
 
-from tabane.code.failure_hints import AWAIT, hint, shows_coroutine
+from tabane.code.failure_hints import AWAIT, hint, missing_function, shows_coroutine
 from tabane.code.limits import ScriptLimits
 from tabane.code.sandbox import (
     Finished,
@@ -23,6 +24,9 @@ from tabane.code.sandbox import (
 )
 from tabane.code.signatures import ScriptTool, WrongArguments
 from tabane.code.source_checks import ScriptSource
+from tabane.text.nearest_names import nearest
+
+_MOST_NAMED = 20
 
 Perform = Callable[[ScriptTool, dict[str, Any]], Awaitable[Settled]]
 """Calls a tool with arguments. What it raises is no failure of the tool, and ends the script."""
@@ -40,14 +44,11 @@ class ScriptEnd(Struct, frozen=True):
     failure: str = ""
 
 
-def modules_of(tools: Sequence[ScriptTool], source: ScriptSource) -> Modules:
-    """Return the names of the tools that a script may use, by module: it can import nothing else."""
+def modules_of(tools: Sequence[ScriptTool]) -> Modules:
+    """Return the names of the tools of a script by module: it can import nothing else."""
     found: dict[str, list[str]] = {}
     for tool in tools:
-        if source.uses(tool.function) and (not tool.module or source.uses(tool.module)):
-            found.setdefault(tool.module, []).append(tool.function)
-        elif tool.module and source.uses(tool.module):
-            found.setdefault(tool.module, [])
+        found.setdefault(tool.module, []).append(tool.function)
     return found
 
 
@@ -73,6 +74,7 @@ class ScriptRun:
         self._held: dict[int, tuple[ScriptTool, dict[str, Any], tuple[int, int]]] = {}
         self._running: dict[int, asyncio.Task[Settled]] = {}
         self._made = self._over = 0
+        self._clock: asyncio.Timeout | None = None
 
     async def run(self, source: ScriptSource, inputs: Mapping[str, Any], seconds: float) -> ScriptEnd:
         """Run a script, and return how it ended. It is stopped after ``seconds``.
@@ -80,7 +82,7 @@ class ScriptRun:
         If this is cancelled, so are the calls of the script.
         """
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds) as self._clock:
                 value = await self._to_end(source, inputs)
             self._check_awaited(source, value)
         except TimeoutError:
@@ -88,11 +90,36 @@ class ScriptRun:
                 f"the script did not end within {seconds:g} s (timeout). Its calls may have taken effect."
             )
         except ScriptFailed as failure:
-            advice = hint(failure.text)
+            advice = self._near(failure.text) or hint(failure.text)
             return self._failed(f"{failure.text}\n{advice}" if advice else failure.text)
         finally:
             await self._stop_calls()
         return ScriptEnd(value, self._session.printed, self._made)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Do not count the time in this block: a person is asked."""
+        clock, loop = self._clock, asyncio.get_running_loop()
+        due = clock.when() if clock is not None else None
+        if clock is None or due is None:  # not limited now: somebody is asked about another call
+            yield
+            return
+        left = due - loop.time()
+        clock.reschedule(None)
+        try:
+            yield
+        finally:
+            if not clock.expired():
+                clock.reschedule(loop.time() + left)
+
+    def _near(self, error: str) -> str:
+        """Return a hint for a name that a module of tools does not have; empty for any other error."""
+        if (found := missing_function(error)) is None:
+            return ""
+        module, name = found
+        known = [tool.function for tool in self._tools.values() if tool.module == module]
+        near = nearest(name, known) or known[:_MOST_NAMED]
+        return f"{module} has: {', '.join(near)}" + ("" if len(near) == len(known) else ", …")
 
     def _failed(self, text: str) -> ScriptEnd:
         return ScriptEnd(None, self._session.printed, self._made, text)

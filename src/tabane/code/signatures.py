@@ -68,9 +68,19 @@ class ScriptTool(Struct, frozen=True, dict=True):
         return tuple(sorted(found, key=lambda each: not each.required))
 
     @property
+    def wrapped(self) -> bool:
+        """Return whether results are wrapped, because they are no objects."""
+        return self.result is not None and self.result.get("x-fastmcp-wrap-result") is True
+
+    @property
     def takes_more(self) -> bool:
-        """Return whether the tool takes arguments that it does not declare."""
+        """Return whether the tool says that it takes arguments that it does not declare."""
         return self.schema.get("additionalProperties", not self.parameters) is not False
+
+    @property
+    def closed(self) -> bool:
+        """Return whether the tool says that it takes no arguments that it does not declare."""
+        return self.schema.get("additionalProperties") is False
 
     def arguments(self, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call as the tool gets them. Raises WrongArguments."""
@@ -82,10 +92,8 @@ class ScriptTool(Struct, frozen=True, dict=True):
             name = known.get(key, key)
             if name in found:
                 raise WrongArguments(self._say(f"got the argument {key} twice"))
-            if key not in known and not self.takes_more:
-                near = nearest(key, list(known))
-                hint = f" Did you mean {near[0]}?" if near else ""
-                raise WrongArguments(self._say(f"has no parameter {key}.{hint}"))
+            if key not in known:
+                self._check_unknown(key, list(known))
             found[name] = value
         missing = [each.identifier for each in self.parameters if each.required and each.name not in found]
         if missing:
@@ -93,6 +101,13 @@ class ScriptTool(Struct, frozen=True, dict=True):
         # As for any call of Python, None is how a script says that it has no value for an optional argument.
         optional = {each.name for each in self.parameters if not each.required}
         return {key: value for key, value in found.items() if value is not None or key not in optional}
+
+    def _check_unknown(self, key: str, known: list[str]) -> None:
+        """Raise WrongArguments for a name that the tool does not take, or that looks misspelled."""
+        near = nearest(key, known)
+        if near or self.closed:
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise WrongArguments(self._say(f"has no parameter {key}.{hint}"))
 
     def _say(self, what: str) -> str:
         return f"{self.path} {what.rstrip('.')}. {_head(self, None).rstrip(':')}"
@@ -165,3 +180,19 @@ def _with_doc(tool: ScriptTool, parts: list[str]) -> str:
     if not doc.strip("'"):
         return "\n".join(parts) + " ..."
     return "\n".join([*parts, f'    """{doc.strip(chr(34))}"""'])
+
+
+def signatures_text(tools: Sequence[ScriptTool]) -> str:
+    """Return tools for a model: one line that imports them, then their signatures by module, best first."""
+    if not tools:
+        return ""
+    by_module: dict[str, list[ScriptTool]] = {}
+    for tool in tools:
+        by_module.setdefault(tool.module, []).append(tool)
+    imports = dict.fromkeys(tool.module or tool.function for tool in tools)
+    lines = [f"from tools import {', '.join(imports)}"]
+    for module, found in by_module.items():
+        if module:
+            lines.append(f"# await {module}.{found[0].function}(…)")
+        lines.extend(signature(tool) for tool in found)
+    return "\n".join(lines)
