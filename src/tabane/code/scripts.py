@@ -174,4 +174,4 @@ def _value_of(end: ScriptEnd, most: int) -> tuple[Any, str]:
 def _check_names(inputs: Mapping[str, Any]) -> None:
     for name in inputs:
         if not name.isidentifier():
-            raise BadArguments(say("inputs: {name} is no name of a variable.", name=name), "inputs")
+            raise BadArguments(say("inputs: {name} is not the name of a variable.", name=name), "inputs")

@@ -33,7 +33,7 @@ def test_the_list_of_mode_code_has_three_tools(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_hub(tmp_path, {"up": child(pin=["echo"])}) as here:
             for version in ("2025-06-18", "2026-07-28"):
-                line = await here.connect(version, mode="code")  # type: ignore[arg-type]
+                line = await here.connect(version, mode="code")
                 tools = (await line.result("tools/list"))["tools"]
                 assert [tool["name"] for tool in tools] == ["search_tools", "run_script", "read_more"]
 
