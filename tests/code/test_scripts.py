@@ -13,7 +13,6 @@ from tabane.code.limits import ScriptLimits
 from tabane.code.sandbox import Returned, Settled
 from tabane.code.signatures import ScriptTool
 from tests.code.sandboxed import ScriptTrial, ran, tried
-from tests.harness.patience import until
 
 
 def test_tools_are_functions_and_the_last_expression_is_the_result() -> None:
@@ -186,7 +185,6 @@ def test_cancelling_stops_the_script_and_its_calls() -> None:
 def test_a_killed_worker_fails_its_script_alone() -> None:
     async def work(trial: ScriptTrial) -> None:
         async def answer(tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
-            await until(lambda: trial.seen is not None and trial.seen.worker, "a worker that waits")
             assert trial.seen is not None
             assert trial.seen.worker is not None
             os.kill(trial.seen.worker, signal.SIGKILL)

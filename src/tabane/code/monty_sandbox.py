@@ -1,23 +1,27 @@
 """The sandbox on pydantic-monty: a pool of worker processes, and a session in one of them.
 
 The interpreter has no files, no network and no environment of its own: it stops, and asks. This session
-refuses all of that. Work with a worker is done by threads of the library, so the event loop only waits.
+refuses all of that. A thread for each running script works with its worker, so the event loop only waits.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pydantic_monty as monty
 
 from tabane.code.limits import ScriptLimits
 from tabane.code.sandbox import (
     Finished,
+    Judge,
     Modules,
-    Raised,
     Returned,
     ScriptFailed,
     Settled,
@@ -25,9 +29,10 @@ from tabane.code.sandbox import (
     ToolCalled,
     Waiting,
 )
+from tabane.code.step_thread import StepThread
 
 if TYPE_CHECKING:
-    from pydantic_monty import AsyncMontySession, AsyncSnapshot, ExternalSettledResult, ResourceLimits
+    from pydantic_monty import ExternalSettledResult, ResourceLimits, SyncSnapshot
 
 GRACE = 1.0
 """Seconds after a limit of time until the worker is killed: some work cannot be interrupted."""
@@ -36,6 +41,8 @@ SCRIPTS_OF_A_WORKER = 200
 """Scripts after which a worker is replaced, so that what it has gathered is given back."""
 
 LONGEST_SLEEP = 60.0
+
+T = TypeVar("T")
 
 _ROOT = "tools."
 _SLEEPS = ("system.sleep", "system.async_sleep")
@@ -46,11 +53,24 @@ class MontySandbox:
 
     def __init__(self, limits: ScriptLimits) -> None:
         self._workers = limits.workers
-        self._opening: asyncio.Task[monty.AsyncMonty] | None = None
+        self._pool: monty.Monty | None = None
+        self._opening = asyncio.Lock()
         self._free = asyncio.Semaphore(limits.workers)
+        self._threads: list[StepThread] = []
 
     @contextlib.asynccontextmanager
     async def session(self, modules: Modules, limits: ScriptLimits) -> AsyncIterator[MontySession]:
+        await self._turn(limits)
+        thread = self._threads.pop() if self._threads else StepThread("script")
+        try:
+            async with self._checked_out(thread, modules, limits) as session:
+                yield session
+        finally:
+            self._threads.append(thread)
+            self._free.release()
+
+    async def _turn(self, limits: ScriptLimits) -> None:
+        """Wait until fewer scripts than allowed are running. Raises ScriptFailed."""
         try:
             await asyncio.wait_for(self._free.acquire(), limits.patience)
         except TimeoutError:
@@ -58,105 +78,136 @@ class MontySandbox:
                 f"{self._workers} scripts are running, which is the limit (setting script_workers). Run it "
                 "again when one of them has ended."
             ) from None
+
+    @contextlib.asynccontextmanager
+    async def _checked_out(
+        self, thread: StepThread, modules: Modules, limits: ScriptLimits
+    ) -> AsyncIterator[MontySession]:
+        pool = await self._opened(thread)
+        checked_out = pool.checkout(
+            limits=_resources(limits),
+            external_modules={"tools": lambda: _module(modules)},
+            script_name="script.py",
+        )
+        await _whole(thread.do(checked_out.__enter__))
+        session = MontySession(checked_out, thread, limits)
         try:
-            pool = await self._opened()
-            printed = monty.CollectString(limits.output)
-            async with pool.checkout(
-                limits=_resources(limits),
-                external_modules={"tools": lambda: _module(modules)},
-                script_name="script.py",
-            ) as session:
-                yield MontySession(session, printed, limits)
+            yield session
         finally:
-            self._free.release()
+            session.stop()
+            await _whole(thread.do(lambda: checked_out.__exit__(None, None, None)))
 
-    async def _opened(self) -> monty.AsyncMonty:
-        if self._opening is None:
-            self._opening = asyncio.ensure_future(self._open())
-        try:
-            return await asyncio.shield(self._opening)
-        except OSError as error:
-            self._opening = None
-            raise ScriptFailed(f"the sandbox cannot start: {error}") from None
+    async def _opened(self, thread: StepThread) -> monty.Monty:
+        async with self._opening:
+            if self._pool is None:
+                self._pool = await _whole(thread.do(self._open))
+            return self._pool
 
-    async def _open(self) -> monty.AsyncMonty:
-        pool = monty.AsyncMonty(
+    def _open(self) -> monty.Monty:
+        pool = monty.Monty(
             min_processes=0,
             max_processes=self._workers,
             max_checkouts_per_worker=SCRIPTS_OF_A_WORKER,
             feed_duration_limit_grace=GRACE,
             turn_duration_limit_grace=GRACE,
         )
-        await pool.__aenter__()
-        return pool
+        try:
+            return pool.__enter__()
+        except (OSError, RuntimeError) as error:
+            raise ScriptFailed(f"the sandbox cannot start: {error}") from None
 
     async def close(self) -> None:
-        if self._opening is not None:
-            opening, self._opening = self._opening, None
-            pool = await opening
-            await pool.__aexit__(None, None, None)
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await asyncio.to_thread(pool.__exit__, None, None, None)
+        for thread in self._threads:
+            thread.end()
+        self._threads.clear()
+
+
+async def _whole(step: asyncio.Future[T]) -> T:
+    """Wait for a step to its end, also if this is cancelled meanwhile: the next step builds on it."""
+    try:
+        return await asyncio.shield(step)
+    except asyncio.CancelledError:
+        await asyncio.wait([step])
+        raise
 
 
 class MontySession:
-    """A script in one worker."""
+    """A script in one worker. Everything that waits for the worker is done in a thread."""
 
-    def __init__(
-        self, session: AsyncMontySession, printed: monty.CollectString, limits: ScriptLimits
-    ) -> None:
-        self._session, self._printed, self._limits = session, printed, limits
-        self._at: monty.AsyncFunctionSnapshot | monty.AsyncFutureSnapshot | None = None
+    def __init__(self, session: monty.MontySession, thread: StepThread, limits: ScriptLimits) -> None:
+        self._session, self._thread, self._limits = session, thread, limits
+        self._printed = monty.CollectString(limits.output)
+        self.worker = session.worker_pid
+        self._judge: Judge = lambda call: None
+        self._at: monty.FutureSnapshot | None = None
+        self._busy, self._stopped = False, threading.Event()
 
     @property
     def printed(self) -> str:
         return self._printed.output
 
-    @property
-    def worker(self) -> int | None:
-        """Return the id of the process; None while it computes."""
-        return self._session.worker_pid
-
-    async def start(self, code: str, inputs: Mapping[str, Any]) -> Stop:
-        with self._errors():
-            snapshot = await self._session.feed_start(code, inputs=dict(inputs), print_callback=self._printed)
-            return await self._until_stop(snapshot)
-
-    async def accept(self) -> Stop:
-        with self._errors():
-            return await self._until_stop(await self._call().resume({"future": ...}))
-
-    async def refuse(self, error: Raised) -> Stop:
-        with self._errors():
-            return await self._until_stop(await self._call().resume(_settled(error)))
+    async def start(self, code: str, inputs: Mapping[str, Any], judge: Judge) -> Stop:
+        self._judge = judge
+        return await self._step(
+            lambda: self._session.feed_start(code, inputs=dict(inputs), print_callback=self._printed)
+        )
 
     async def settle(self, results: Mapping[int, Settled]) -> Stop:
         at = self._at
-        assert isinstance(at, monty.AsyncFutureSnapshot)
+        assert at is not None
         given = {id: _settled(result) for id, result in results.items()}
-        with self._errors():
-            return await self._until_stop(await at.resume(given))
+        return await self._step(lambda: at.resume(given))
 
-    def _call(self) -> monty.AsyncFunctionSnapshot:
-        assert isinstance(self._at, monty.AsyncFunctionSnapshot)
-        return self._at
+    def stop(self) -> None:
+        """End what the worker does now, by killing it."""
+        self._stopped.set()
+        if self._busy and self.worker is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.worker, signal.SIGKILL)
 
-    async def _until_stop(self, snapshot: AsyncSnapshot) -> Stop:
-        """Answer what is no call of a tool, and return where the script stops."""
-        while True:
-            if isinstance(snapshot, monty.MontyComplete):
-                return Finished(await asyncio.to_thread(getattr, snapshot, "output"))
-            if isinstance(snapshot, monty.AsyncFutureSnapshot):
+    async def _step(self, begin: Callable[[], SyncSnapshot]) -> Stop:
+        return await self._thread.do(partial(self._until_stop, begin))
+
+    # -- in the thread -------------------------------------------------------------------------------
+
+    def _until_stop(self, begin: Callable[[], SyncSnapshot]) -> Stop:
+        """Answer what needs no waiting, and return where the script stops."""
+        self._busy = True
+        try:
+            with self._errors():
+                snapshot = begin()
+                while not isinstance(snapshot, monty.FutureSnapshot | monty.MontyComplete):
+                    snapshot = self._answered(snapshot)
+                if isinstance(snapshot, monty.MontyComplete):
+                    return Finished(snapshot.output)
                 self._at = snapshot
                 return Waiting(tuple(snapshot.pending_call_ids))
-            if isinstance(snapshot, monty.AsyncNameLookupSnapshot):
-                snapshot = await snapshot.resume()
-            elif snapshot.is_os_function:
-                snapshot = await _refused_or_imported(snapshot)
-            else:
-                self._at = snapshot
-                return _called(snapshot)
+        finally:
+            self._busy = False
+
+    def _answered(self, snapshot: monty.FunctionSnapshot | monty.NameLookupSnapshot) -> SyncSnapshot:
+        if isinstance(snapshot, monty.NameLookupSnapshot):
+            return snapshot.resume()
+        if snapshot.is_os_function:
+            return self._refused_or_imported(snapshot)
+        refused = self._judge(_called(snapshot))
+        return snapshot.resume({"future": ...} if refused is None else _settled(refused))
+
+    def _refused_or_imported(self, snapshot: monty.FunctionSnapshot) -> SyncSnapshot:
+        """Answer a call of the system: modules are imported, sleeps are slept, all else is refused."""
+        name = str(snapshot.function_name)
+        if name == "import":
+            return snapshot.resume_auto()
+        if name in _SLEEPS:
+            self._stopped.wait(min(max(float(snapshot.args[0]), 0.0), LONGEST_SLEEP))
+            return snapshot.resume({"return_value": None})
+        return snapshot.resume_not_handled()
 
     @contextlib.contextmanager
-    def _errors(self) -> Any:
+    def _errors(self) -> Iterator[None]:
         """Raise ScriptFailed for each error of the library."""
         try:
             yield
@@ -194,7 +245,7 @@ def _resources(limits: ScriptLimits) -> ResourceLimits:
     }
 
 
-async def _module(modules: Modules) -> monty.ExternalModule:
+def _module(modules: Modules) -> monty.ExternalModule:
     """Return the module ``tools``. Its functions are names: this side sees each call, and makes it."""
     attributes: dict[str, Any] = dict.fromkeys(modules.get("", ()), _function)
     for module, names in modules.items():
@@ -208,18 +259,7 @@ def _function(*given: Any, **named: Any) -> None:
     raise AssertionError
 
 
-async def _refused_or_imported(snapshot: monty.AsyncFunctionSnapshot) -> AsyncSnapshot:
-    """Answer a call of the operating system: modules are imported, sleeps are slept, all else is refused."""
-    name = str(snapshot.function_name)
-    if name == "import":
-        return await snapshot.resume_auto()
-    if name in _SLEEPS:
-        await asyncio.sleep(min(float(snapshot.args[0]), LONGEST_SLEEP))
-        return await snapshot.resume({"return_value": None})
-    return await snapshot.resume_not_handled()
-
-
-def _called(snapshot: monty.AsyncFunctionSnapshot) -> ToolCalled:
+def _called(snapshot: monty.FunctionSnapshot) -> ToolCalled:
     place = snapshot.position
     return ToolCalled(
         snapshot.call_id,

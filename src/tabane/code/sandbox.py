@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol
 
@@ -63,27 +63,23 @@ class Finished(NamedTuple):
     value: Any
 
 
-Stop = ToolCalled | Waiting | Finished
+Stop = Waiting | Finished
+
+Judge = Callable[[ToolCalled], Raised | None]
+"""Judges each call that a script makes, in a thread: an exception for the script, or None to accept the call.
+Raises ScriptFailed to end the script."""
 
 
 class SandboxSession(Protocol):
-    """One script in a process. Each method returns where it stops next, and raises ScriptFailed."""
+    """One script in a process. Methods return where it stops next, and raise ScriptFailed."""
 
     @property
     def printed(self) -> str:
         """Return what the script has printed."""
         ...
 
-    async def start(self, code: str, inputs: Mapping[str, Any]) -> Stop:
+    async def start(self, code: str, inputs: Mapping[str, Any], judge: Judge) -> Stop:
         """Start a script. ``inputs`` are its first variables."""
-        ...
-
-    async def accept(self) -> Stop:
-        """Let the script go on after a call was accepted: its result is settled later."""
-        ...
-
-    async def refuse(self, error: Raised) -> Stop:
-        """Let the call raise an exception, and the script go on."""
         ...
 
     async def settle(self, results: Mapping[int, Settled]) -> Stop:

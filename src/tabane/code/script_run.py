@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -55,8 +56,8 @@ def modules_of(tools: Sequence[ScriptTool]) -> Modules:
 class ScriptRun:
     """Runs one script in a session. ``tools`` are all that it can call.
 
-    A call that is awaited at once is made at once. Any other is made when the script waits for a call: then
-    what it has begun runs in parallel. So a call that nothing waits for is not made, and the script fails.
+    Calls are made when the script waits for one of them: then all that it has begun run in parallel. So a
+    call that nothing waits for is not made, and the script fails.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class ScriptRun:
         self._turns = asyncio.Semaphore(limits.parallel)
         self._held: dict[int, tuple[ScriptTool, dict[str, Any], tuple[int, int]]] = {}
         self._running: dict[int, asyncio.Task[Settled]] = {}
-        self._made = self._over = 0
+        self._accepted = self._made = self._over = 0
         self._clock: asyncio.Timeout | None = None
 
     async def run(self, source: ScriptSource, inputs: Mapping[str, Any], seconds: float) -> ScriptEnd:
@@ -128,49 +129,51 @@ class ScriptRun:
         if source.unawaited is not None:
             name, line = source.unawaited
             raise ScriptFailed(f"line {line}: {name} is an async function. Write: await {name}(…)")
-        stop: Stop = await self._session.start(source.code, inputs)
+        stop: Stop = await self._session.start(source.code, inputs, partial(self._judge, source))
         while not isinstance(stop, Finished):
-            stop = await (self._called(stop, source) if isinstance(stop, ToolCalled) else self._waited(stop))
+            stop = await self._waited(stop)
         return stop.value
 
     # -- calls ---------------------------------------------------------------------------------------
 
-    async def _called(self, call: ToolCalled, source: ScriptSource) -> Stop:
-        """Accept a call, or raise an exception in the script. Raises ScriptFailed at the limit of calls."""
+    def _judge(self, source: ScriptSource, call: ToolCalled) -> Raised | None:
+        """Accept a call, or return an exception for the script. It runs in a thread of the session.
+
+        Raises ScriptFailed at the limit of calls.
+        """
         if call.place in source.used_at_once and not call.awaited:
-            return await self._session.refuse(
-                Raised(
-                    "TypeError", f"{_line_of(source, call.place)}: {AWAIT.format(call=f'{call.function}(…)')}"
-                )
-            )
+            missing = AWAIT.format(call=f"{call.function}(…)")
+            return Raised("TypeError", f"{_line_of(source, call.place)}: {missing}")
         tool = self._tools[call.function]
         try:
             arguments = tool.arguments(call.given, call.named)
         except WrongArguments as wrong:
-            return await self._session.refuse(Raised("TypeError", str(wrong)))
-        if self._made + len(self._held) >= self._limits.calls:
+            return Raised("TypeError", str(wrong))
+        if self._accepted >= self._limits.calls:
             raise ScriptFailed(
                 f"the script made {self._limits.calls} calls, which is the limit (setting script_calls)."
             )
+        self._accepted += 1
         self._held[call.id] = (tool, arguments, call.place)
-        if call.awaited:
-            self._begin(call.id)
-        return await self._session.accept()
+        return None
 
     async def _waited(self, stop: Waiting) -> Stop:
         """Make all calls that were accepted, and give the script the results of those that have ended."""
+        if len(stop.ids) == 1 and not self._running:  # the usual case needs no task
+            (id,) = stop.ids
+            return await self._session.settle({id: await self._make(*self._taken(id))})
         for id in stop.ids:
             if id in self._held:
-                self._begin(id)
+                self._running[id] = asyncio.ensure_future(self._make(*self._taken(id)))
         waited = {id: self._running[id] for id in stop.ids}
         await asyncio.wait(waited.values(), return_when=asyncio.FIRST_COMPLETED)
         ended = {id: self._running.pop(id).result() for id, task in waited.items() if task.done()}
         return await self._session.settle(ended)
 
-    def _begin(self, id: int) -> None:
+    def _taken(self, id: int) -> tuple[ScriptTool, dict[str, Any]]:
         tool, arguments, _ = self._held.pop(id)
         self._made += 1
-        self._running[id] = asyncio.ensure_future(self._make(tool, arguments))
+        return tool, arguments
 
     async def _make(self, tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
         async with self._turns:
