@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
+from tabane.errors import TabaneError
 from tabane.operations import Caller, Face
 from tests.harness.patience import run, until
 from tests.harness.running_hub import Json, RunningHub, SocketClient, child, running_hub, text
 
 ECHO = "from tools import up\n"
 COUNT = ECHO + "await up.count()"
+PROGRAM = Caller("local", Face.RPC, "program")
 
 
 async def scripted(line: SocketClient, code: str, **more: Any) -> Json:
@@ -23,8 +27,7 @@ async def scripted(line: SocketClient, code: str, **more: Any) -> Json:
 
 async def audited(here: RunningHub) -> list[Json]:
     """What the audit log has of calls of the server, the oldest first."""
-    program = Caller("local", Face.RPC, "program")
-    found = await here.hub.door.invoke(program, "query_audit_logs", b'{"tool": "up__*"}')
+    found = await here.hub.door.invoke(PROGRAM, "query_audit_logs", b'{"tool": "up__*"}')
     written: Json = json.loads(msgspec.json.encode(found))
     return sorted(written["results"], key=lambda entry: entry["time"])
 
@@ -172,5 +175,44 @@ def test_a_script_finds_only_what_its_caller_may_call(tmp_path: Path) -> None:
             assert "AttributeError" in text(result)
             assert "up has: " in text(result)
             assert result["isError"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("echo", {"n": 1}),
+        ("fail", {"text": "told"}),
+        ("refuse", {"code": -31000}),
+        ("wait", {"seconds": "soon"}),
+    ],
+)
+def test_a_call_ends_alike_in_a_script_and_directly(tmp_path: Path, name: str, arguments: Json) -> None:
+    async def scenario() -> None:
+        async with running_hub(tmp_path, {"up": child()}, script_writes="allow") as here:
+            line = await here.connect()
+            body = json.dumps({"name": f"up__{name}", "arguments": arguments}).encode()
+            with contextlib.suppress(TabaneError):
+                await here.hub.door.invoke(PROGRAM, "call_tool", body)
+            given = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+            await scripted(line, f"{ECHO}await up.{name}({given})")
+            direct, inner = await audited(here)
+            own = {"seq", "time", "mac", "ms", "script", "session", "client", "face", "request", "id"}
+            assert {key: direct[key] for key in direct.keys() - own} == {
+                key: inner[key] for key in inner.keys() - own
+            }
+            assert "script" in inner
+
+    run(scenario)
+
+
+def test_a_key_without_permission_is_refused_alike(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_hub(tmp_path, {"up": child(allow=["echo"])}, script_writes="allow") as here:
+            line = await here.connect()
+            found = text(await line.call("search_tools", query="count"))
+            assert "count" not in found.partition(":")[2]
+            assert "up has: echo" in text(await scripted(line, COUNT))
 
     run(scenario)
