@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
+from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tabane.code.limits import ScriptLimits
+from tabane.code.monty_sandbox import MontySandbox
 from tabane.code.sandbox import Returned, Settled
 from tabane.code.signatures import ScriptTool
 from tests.code.sandboxed import ScriptTrial, ran, tried
+from tests.harness.patience import until
 
 
 def test_tools_are_functions_and_the_last_expression_is_the_result() -> None:
@@ -204,3 +209,61 @@ def test_scripts_share_nothing() -> None:
         assert "NameError" in (await trial.run("secret")).failure
 
     tried(work)
+
+
+def test_workers_end_after_a_while_without_scripts_and_start_again() -> None:
+    async def work() -> None:
+        sandbox = MontySandbox(ScriptLimits(workers=1), idle=0)
+        trial = ScriptTrial(sandbox)
+        assert (await trial.run("1")).value == 1
+        assert trial.seen is not None
+        first = trial.seen.worker
+        await until(lambda: not _exists(first), "the worker is gone")
+        assert (await trial.run("2")).value == 2
+        await sandbox.close()
+
+    asyncio.run(work())
+
+
+def test_workers_end_with_the_hub_however_it_ends(tmp_path: Path) -> None:
+    async def work() -> None:
+        program = tmp_path / "program.py"
+        program.write_text(PROGRAM)
+        hub = await asyncio.create_subprocess_exec(sys.executable, program, stdout=asyncio.subprocess.PIPE)
+        assert hub.stdout is not None
+        workers = [int(await hub.stdout.readline()) for _ in range(2)]
+        hub.kill()
+        await hub.wait()
+        await until(lambda: not any(map(_exists, workers)), "the workers are gone")
+
+    asyncio.run(work())
+
+
+PROGRAM = """
+import asyncio
+from tabane.code.limits import ScriptLimits
+from tabane.code.monty_sandbox import MontySandbox
+
+LIMITS = ScriptLimits(seconds=1, workers=2)
+
+async def run(sandbox, code):
+    async with sandbox.session({"": ["hello"]}, LIMITS) as session:
+        await session.start("1", {}, lambda call: None)
+        print(session.worker, flush=True)
+        await session.start(code, {}, lambda call: None)
+        await asyncio.Event().wait()
+
+async def main():
+    sandbox, calling = MontySandbox(LIMITS), "from tools import hello\\nawait hello()"
+    await asyncio.gather(run(sandbox, "while True: pass"), run(sandbox, calling))
+
+asyncio.run(main())
+"""
+
+
+def _exists(process: int | None) -> bool:
+    """Return whether a process runs: one that has ended and was not waited for does not."""
+    try:
+        return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False

@@ -42,6 +42,9 @@ SCRIPTS_OF_A_WORKER = 200
 
 LONGEST_SLEEP = 60.0
 
+IDLE = 300.0
+"""Seconds without a script after which all workers end."""
+
 T = TypeVar("T")
 
 _ROOT = "tools."
@@ -51,8 +54,11 @@ _SLEEPS = ("system.sleep", "system.async_sleep")
 class MontySandbox:
     """Worker processes, which are started with the first script. ``limits`` has the number of workers."""
 
-    def __init__(self, limits: ScriptLimits) -> None:
-        self._workers = limits.workers
+    def __init__(self, limits: ScriptLimits, idle: float = IDLE) -> None:
+        self._workers, self._idle = limits.workers, idle
+        self._running = 0
+        self._end: asyncio.TimerHandle | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._pool: monty.Monty | None = None
         self._opening = asyncio.Lock()
         self._free = asyncio.Semaphore(limits.workers)
@@ -61,6 +67,7 @@ class MontySandbox:
     @contextlib.asynccontextmanager
     async def session(self, modules: Modules, limits: ScriptLimits) -> AsyncIterator[MontySession]:
         await self._turn(limits)
+        self._begun()
         thread = self._threads.pop() if self._threads else StepThread("script")
         try:
             async with self._checked_out(thread, modules, limits) as session:
@@ -68,6 +75,23 @@ class MontySandbox:
         finally:
             self._threads.append(thread)
             self._free.release()
+            self._ended()
+
+    def _begun(self) -> None:
+        self._running += 1
+        if self._end is not None:
+            self._end.cancel()
+            self._end = None
+
+    def _ended(self) -> None:
+        """End the processes after a while in which no script runs."""
+        self._running -= 1
+        if not self._running:
+            self._end = asyncio.get_running_loop().call_later(self._idle, self._end_idle)
+
+    def _end_idle(self) -> None:
+        self._end = None
+        self._ending = asyncio.ensure_future(self._close_pool())
 
     async def _turn(self, limits: ScriptLimits) -> None:
         """Wait until fewer scripts than allowed are running. Raises ScriptFailed."""
@@ -116,10 +140,20 @@ class MontySandbox:
         except (OSError, RuntimeError) as error:
             raise ScriptFailed(f"the sandbox cannot start: {error}") from None
 
+    async def _close_pool(self) -> None:
+        async with self._opening:
+            pool, self._pool = self._pool, None
+            if pool is not None and not self._running:
+                await asyncio.to_thread(pool.__exit__, None, None, None)
+            else:
+                self._pool = pool  # a script has begun meanwhile
+
     async def close(self) -> None:
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            await asyncio.to_thread(pool.__exit__, None, None, None)
+        if self._end is not None:
+            self._end.cancel()
+        if self._ending is not None:
+            await self._ending
+        await self._close_pool()
         for thread in self._threads:
             thread.end()
         self._threads.clear()

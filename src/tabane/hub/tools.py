@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from tabane.errors import TabaneError
 from tabane.gateway.definitions.pins import HoldPolicy
@@ -256,13 +256,14 @@ class HubTools:
             self._gateway.note_use(holder, target.name, kept=self._settings().audit != "off")
 
     async def _perform(self, caller: Caller, name: str, arguments: dict[str, Any]) -> Raw:
-        """Call a tool for a script, as call_tool does."""
+        """Call a tool for a script, as call_tool does, or as call_readonly_tool if it was called by that."""
         if self._calls is None:
             from tabane.gateway.tool_operations import ToolOperations
 
             assert self._long_results is not None
             self._calls = ToolOperations(self._gateway, self._admit, self._own, self._long_results)
-        return await self._calls.perform(caller, name, arguments)
+        caller, looks = structs.replace(caller, looks=False), caller.looks
+        return await self._calls.perform(caller, name, arguments, read_only=looks)
 
     def _target(self, alias: str, server: str) -> CallTarget:
         """Return a tool as what a caller wants to call, also if its server no longer lists it."""

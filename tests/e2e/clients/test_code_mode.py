@@ -12,6 +12,7 @@ import pytest
 
 from tabane.errors import TabaneError
 from tabane.operations import Caller, Face
+from tests.harness.labeled_servers import replayed
 from tests.harness.patience import run, until
 from tests.harness.running_hub import Json, RunningHub, SocketClient, child, running_hub, text
 
@@ -117,6 +118,23 @@ def test_tools_that_are_marked_read_only_are_called_without_asking(tmp_path: Pat
     run(scenario)
 
 
+def test_a_script_that_may_only_read_changes_nothing(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_hub(tmp_path, {"up": child()}, script_writes="allow") as here:
+            line = await here.connect()
+
+            async def reading(code: str) -> Json:
+                return await line.call("call_readonly_tool", name="run_script", arguments={"code": code})
+
+            assert text(await reading(ECHO + "(await up.echo(n=1))['n']")) == "1"
+            assert "not marked read-only" in text(await reading(COUNT))
+            put = "from tools import put_document\nawait put_document('note', 'text')"
+            assert (await reading(put))["isError"]
+            assert text(await scripted(line, COUNT)) == "1"
+
+    run(scenario)
+
+
 def test_progress_is_told_for_each_call(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_hub(tmp_path, {"up": child()}, script_writes="allow") as here:
@@ -214,5 +232,22 @@ def test_a_key_without_permission_is_refused_alike(tmp_path: Path) -> None:
             found = text(await line.call("search_tools", query="count"))
             assert "count" not in found.partition(":")[2]
             assert "up has: echo" in text(await scripted(line, COUNT))
+
+    run(scenario)
+
+
+def test_what_a_script_has_read_holds_for_its_later_calls(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        tmp_path.joinpath("servers").mkdir()
+        servers = {name: replayed(tmp_path / "servers", name) for name in ("mail", "files")}
+        async with running_hub(tmp_path, servers, script_writes="allow", approval_wait=0) as here:
+            line = await here.connect()
+            delete = "await files.delete_file(path='a')"
+            assert not (await scripted(line, f"from tools import files\n{delete}"))["isError"]
+            refused = await scripted(
+                line, f"from tools import mail, files\nawait mail.read_inbox()\n{delete}"
+            )
+            assert "PermissionError" in text(refused)
+            assert "a person has to approve" in text(refused)
 
     run(scenario)

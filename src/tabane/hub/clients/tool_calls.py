@@ -133,9 +133,9 @@ class ToolCalls:
         try:
             inner = tool_call_request(params, read_only=THROUGH[by])
             if inner.name in DISCLOSING and inner.name not in THROUGH:  # listed, but called through call_tool
-                session.run(
-                    request_id, self._operate(session, request_id, inner.name, Raw(inner.arguments), meta)
-                )
+                given = Raw(inner.arguments)
+                through = inner if inner.name == RUN else None  # the others change nothing
+                session.run(request_id, self._operate(session, request_id, inner.name, given, meta, through))
                 return
             tool = self._visible(session, inner.name)
             if tool is None or self._waits_for_roots(session, tool):
