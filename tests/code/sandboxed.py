@@ -41,6 +41,7 @@ class ScriptTrial:
         self._sandbox = sandbox
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.seen: MontySession | None = None
+        self.current: ScriptRun | None = None
 
     async def run(
         self,
@@ -58,7 +59,7 @@ class ScriptTrial:
         source, limits = read_source(code), limits or ScriptLimits()
         async with self._sandbox.session(modules_of(TOOLS), limits) as session:
             self.seen = session
-            run = ScriptRun(session, TOOLS, limits, perform)
+            self.current = run = ScriptRun(session, TOOLS, limits, perform)
             return await run.run(source, inputs or {}, seconds)
 
 

@@ -49,3 +49,8 @@ def test_a_failure_is_an_exception_with_the_text_of_the_tool() -> None:
 def test_an_unreadable_result_is_a_failure() -> None:
     with pytest.raises(ToolFailed, match="not readable"):
         tool_value(Raw(b'{"content": 5'))
+
+
+def test_halves_of_surrogate_pairs_are_replaced() -> None:
+    assert tool_value(Raw(b'{"content": [{"type": "text", "text": "a\\ud83d!"}]}')) == "a?!"
+    assert tool_value(Raw(b'{"structuredContent": {"\\uD83D": ["\\ud83d"]}}')) == {"?": ["?"]}

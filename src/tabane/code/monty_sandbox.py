@@ -12,6 +12,7 @@ import os
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -47,7 +48,7 @@ IDLE = 300.0
 
 T = TypeVar("T")
 
-_ROOT = "tools."
+_ROOT, _FILE = "tools.", '"<python-input-0>"'
 _SLEEPS = ("system.sleep", "system.async_sleep")
 
 
@@ -68,12 +69,14 @@ class MontySandbox:
     async def session(self, modules: Modules, limits: ScriptLimits) -> AsyncIterator[MontySession]:
         await self._turn(limits)
         self._begun()
-        thread = self._threads.pop() if self._threads else StepThread("script")
         try:
-            async with self._checked_out(thread, modules, limits) as session:
-                yield session
+            thread = self._threads.pop() if self._threads else StepThread("script")
+            try:
+                async with self._checked_out(thread, modules, limits) as session:
+                    yield session
+            finally:
+                self._threads.append(thread)
         finally:
-            self._threads.append(thread)
             self._free.release()
             self._ended()
 
@@ -111,15 +114,22 @@ class MontySandbox:
         checked_out = pool.checkout(
             limits=_resources(limits),
             external_modules={"tools": lambda: _module(modules)},
-            script_name="script.py",
         )
-        await _whole(thread.do(checked_out.__enter__))
+
+        def leave() -> None:
+            checked_out.__exit__(None, None, None)
+
+        try:
+            await _whole(thread.do(partial(_enter, checked_out)))
+        except asyncio.CancelledError:
+            await asyncio.wait([thread.do(leave)])
+            raise
         session = MontySession(checked_out, thread, limits)
         try:
             yield session
         finally:
             session.stop()
-            await _whole(thread.do(lambda: checked_out.__exit__(None, None, None)))
+            await _whole(thread.do(leave))
 
     async def _opened(self, thread: StepThread) -> monty.Monty:
         async with self._opening:
@@ -135,10 +145,7 @@ class MontySandbox:
             feed_duration_limit_grace=GRACE,
             turn_duration_limit_grace=GRACE,
         )
-        try:
-            return pool.__enter__()
-        except (OSError, RuntimeError) as error:
-            raise ScriptFailed(f"the sandbox cannot start: {error}") from None
+        return _enter(pool)
 
     async def _close_pool(self) -> None:
         async with self._opening:
@@ -157,6 +164,14 @@ class MontySandbox:
         for thread in self._threads:
             thread.end()
         self._threads.clear()
+
+
+def _enter(block: AbstractContextManager[T]) -> T:
+    """Enter the block of a pool or session. Raises ScriptFailed if its process cannot be started."""
+    try:
+        return block.__enter__()
+    except (OSError, RuntimeError, monty.MontyError) as error:
+        raise ScriptFailed(f"the sandbox cannot start: {error}") from None
 
 
 async def _whole(step: asyncio.Future[T]) -> T:
@@ -249,8 +264,8 @@ class MontySession:
             raise ScriptFailed(self._crash(error)) from None
         except (monty.MontyRuntimeError, monty.MontySyntaxError) as error:
             raise ScriptFailed(self._explained(error)) from None
-        except monty.MontyError as error:
-            raise ScriptFailed(str(error)) from None
+        except (monty.MontyError, TypeError, ValueError, OverflowError) as error:
+            raise ScriptFailed(f"a value cannot be passed to the script, or from it: {error}") from None
 
     def _crash(self, error: monty.MontyCrashedError) -> str:
         if error.timed_out:
@@ -265,7 +280,7 @@ class MontySession:
             return f"the script computed longer than {limits.seconds:g} s (setting script_seconds)."
         if text.startswith("MemoryError: memory limit exceeded"):
             return f"the script needs more memory than {limits.memory >> 20} MiB (setting script_memory)."
-        return error.display()
+        return error.display().replace(_FILE, '"script.py"')
 
 
 def _resources(limits: ScriptLimits) -> ResourceLimits:

@@ -26,8 +26,15 @@ from tabane.code.sandbox import (
 from tabane.code.signatures import ScriptTool, WrongArguments
 from tabane.code.source_checks import ScriptSource
 from tabane.text.nearest_names import nearest
+from tabane.wire import json
 
 _MOST_NAMED = 20
+
+_LONGEST_FAILURE = 8_000
+"""Characters of the text of a failure."""
+
+MOST_ARGUMENTS = 2 << 20
+"""Bytes of the arguments of a call."""
 
 Perform = Callable[[ScriptTool, dict[str, Any]], Awaitable[Settled]]
 """Calls a tool with arguments. What it raises is no failure of the tool, and ends the script."""
@@ -75,6 +82,7 @@ class ScriptRun:
         self._held: dict[int, tuple[ScriptTool, dict[str, Any], tuple[int, int]]] = {}
         self._running: dict[int, asyncio.Task[Settled]] = {}
         self._accepted = self._made = self._over = 0
+        self._asked, self._left = 0, 0.0
         self._clock: asyncio.Timeout | None = None
 
     async def run(self, source: ScriptSource, inputs: Mapping[str, Any], seconds: float) -> ScriptEnd:
@@ -101,17 +109,16 @@ class ScriptRun:
     def paused(self) -> Iterator[None]:
         """Do not count the time in this block: a person is asked."""
         clock, loop = self._clock, asyncio.get_running_loop()
-        due = clock.when() if clock is not None else None
-        if clock is None or due is None:  # not limited now: somebody is asked about another call
-            yield
-            return
-        left = due - loop.time()
-        clock.reschedule(None)
+        if clock is not None and not self._asked:
+            self._left = (clock.when() or loop.time()) - loop.time()
+            clock.reschedule(None)
+        self._asked += 1
         try:
             yield
         finally:
-            if not clock.expired():
-                clock.reschedule(loop.time() + left)
+            self._asked -= 1
+            if self._clock is not None and not self._asked and not self._clock.expired():
+                self._clock.reschedule(loop.time() + self._left)
 
     def _near(self, error: str) -> str:
         """Return a hint for a name that a module of tools does not have; empty for any other error."""
@@ -123,6 +130,9 @@ class ScriptRun:
         return f"{module} has: {', '.join(near)}" + ("" if len(near) == len(known) else ", …")
 
     def _failed(self, text: str) -> ScriptEnd:
+        if len(text) > _LONGEST_FAILURE:
+            half = _LONGEST_FAILURE // 2
+            text = f"{text[:half]}\n…\n{text[-half:]}"
         return ScriptEnd(None, self._session.printed, self._made, text)
 
     async def _to_end(self, source: ScriptSource, inputs: Mapping[str, Any]) -> Any:
@@ -147,6 +157,7 @@ class ScriptRun:
         tool = self._tools[call.function]
         try:
             arguments = tool.arguments(call.given, call.named)
+            _check_json(tool, arguments)
         except WrongArguments as wrong:
             return Raised("TypeError", str(wrong))
         if self._accepted >= self._limits.calls:
@@ -183,6 +194,7 @@ class ScriptRun:
         return result
 
     async def _stop_calls(self) -> None:
+        self._clock = None
         for task in self._running.values():
             task.cancel()
         if self._running:
@@ -200,6 +212,18 @@ class ScriptRun:
             )
         if (isinstance(value, str) and shows_coroutine(value)) or shows_coroutine(self._session.printed):
             raise ScriptFailed("the script used an async function without await. Write: await function(…)")
+
+
+def _check_json(tool: ScriptTool, arguments: dict[str, Any]) -> None:
+    """Raise WrongArguments if a tool cannot get the arguments."""
+    try:
+        size = len(json.encode(arguments))
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise WrongArguments(f"{tool.path}: the arguments are not JSON ({error})") from None
+    if size > MOST_ARGUMENTS:
+        raise WrongArguments(
+            f"{tool.path}: the arguments have {size >> 10} KiB, but the limit is {MOST_ARGUMENTS >> 10} KiB"
+        )
 
 
 def _line_of(source: ScriptSource, place: tuple[int, int]) -> str:

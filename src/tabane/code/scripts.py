@@ -18,7 +18,7 @@ from tabane.code.script_run import ScriptEnd, ScriptRun, modules_of
 from tabane.code.script_values import NoJson, as_json
 from tabane.code.signatures import ScriptTool
 from tabane.code.source_checks import LONGEST_AT_ONCE, ScriptSource, read_source
-from tabane.code.tool_values import ToolFailed, tool_value
+from tabane.code.tool_values import ToolFailed, tool_value, without_surrogates
 from tabane.errors import (
     BadArguments,
     CallerError,
@@ -33,6 +33,11 @@ from tabane.wire import json
 
 LARGE = 256 << 10
 """Bytes of a result above which it is read in a thread."""
+
+
+def script_id() -> str:
+    """Return a new id of a script, for the audit log."""
+    return os.urandom(6).hex()
 
 
 class ScriptReport(Struct, frozen=True):
@@ -90,10 +95,11 @@ class Scripts:
     async def run(self, caller: Caller, params: RunScript, watch: ScriptWatch) -> ScriptReport:
         """Run a script, and report how it ended. Raises BadArguments for names that are no variables."""
         _check_names(params.inputs)
-        caller = structs.replace(caller, script=os.urandom(6).hex())
+        inputs = without_surrogates(params.inputs)
+        caller = structs.replace(caller, script=caller.script or script_id())
         began, limits = time.perf_counter(), self._limits()
         try:
-            end = await self._in_sandbox(caller, params, limits, watch)
+            end = await self._in_sandbox(caller, structs.replace(params, inputs=inputs), limits, watch)
         except ScriptFailed as failure:
             end = ScriptEnd(None, "", 0, failure.text)
         value, error = await asyncio.to_thread(_value_of, end, limits.output)
@@ -123,10 +129,6 @@ class Scripts:
 
     async def _perform(self, caller: Caller, tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
         """Call a tool. What it answers, and why it could not be called, is for the script."""
-        try:
-            json.encode(arguments)
-        except (TypeError, ValueError, RecursionError) as error:
-            return Raised("TypeError", f"{tool.path}: the arguments are no JSON ({error})")
         try:
             result = await self._tools.call(caller, tool.name, arguments)
         except TabaneError as error:

@@ -50,7 +50,7 @@ class ScriptSource(NamedTuple):
 
 def read_source(code: str) -> ScriptSource:
     """Return what a source says. One that Python cannot parse says nothing: the sandbox reports its error."""
-    code = code.replace("\r\n", "\n").replace("\r", "\n")
+    code = code.encode("utf-8", "replace").decode().replace("\r\n", "\n").replace("\r", "\n")
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

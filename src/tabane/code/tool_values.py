@@ -30,7 +30,7 @@ def tool_value(result: Raw, *, wrapped: bool = False) -> Any:
             raise ToolFailed(
                 "\n".join(part for part in content if isinstance(part, str)) or "the tool failed"
             )
-        structured = json.decode(members["structuredContent"]) if "structuredContent" in members else None
+        structured = _decoded(members["structuredContent"]) if "structuredContent" in members else None
     except InvalidJson as error:
         raise ToolFailed(f"the result is not readable: {error}") from None
     if structured is not None:
@@ -42,7 +42,7 @@ def tool_value(result: Raw, *, wrapped: bool = False) -> Any:
 
 def _block(raw: Raw) -> Any:
     """Return a text block as its text, and any other block as it is."""
-    block = json.decode(raw)
+    block = _decoded(raw)
     if isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str):
         return block["text"]
     return block
@@ -56,6 +56,23 @@ def _parsed(text: str) -> Any:
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:
-        return json.decode(text.encode("utf-8", "surrogatepass"))
+        return _decoded(text.encode())
     except InvalidJson:
         return text
+
+
+def _decoded(written: bytes | Raw) -> Any:
+    value = json.decode(written)
+    whole = bytes(written)
+    return without_surrogates(value) if b"\\ud" in whole or b"\\uD" in whole else value
+
+
+def without_surrogates(value: Any) -> Any:
+    """Return a value of JSON without halves of surrogate pairs, which no text of a script can have."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
+    if isinstance(value, list):
+        return [without_surrogates(each) for each in value]
+    if isinstance(value, dict):
+        return {without_surrogates(key): without_surrogates(each) for key, each in value.items()}
+    return value

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from tabane.code.parameters import RunScript
 from tabane.code.table import code_table
@@ -95,7 +95,7 @@ class HubScripts:
         self._settings = settings
         self._tools = ScriptTools(gateway, perform)
         self._scripts: Scripts | None = None
-        self._clients: dict[tuple[str, str], ScriptClient] = {}
+        self._clients: dict[str, ScriptClient] = {}
         self.running: dict[str, RunningScript] = {}
 
     def table(self) -> list[Operation]:
@@ -103,18 +103,20 @@ class HubScripts:
 
     async def run(self, caller: Caller, params: RunScript) -> ScriptReport:
         """Run a script for a caller. Raises HubError if the sandbox is not installed."""
-        client = self._clients.get((caller.session, caller.request))
+        client = self._clients.get(caller.script)
         return await self._loaded().run(caller, params, RunningScript(self, client))
 
     @contextmanager
-    def followed(self, caller: Caller, client: ScriptClient) -> Iterator[None]:
-        """Have the script of a request followed by its client, until the end of the block."""
-        key = (caller.session, caller.request)
-        self._clients[key] = client
+    def followed(self, caller: Caller, client: ScriptClient) -> Iterator[Caller]:
+        """Have the script of a request followed by its client. Give the caller for it."""
+        from tabane.code.scripts import script_id
+
+        script = script_id()
+        self._clients[script] = client
         try:
-            yield
+            yield structs.replace(caller, script=script)
         finally:
-            del self._clients[key]
+            del self._clients[script]
 
     async def signatures(self, caller: Caller, names: Sequence[str]) -> str:
         """Return tools as typed functions: their imports, then their signatures."""

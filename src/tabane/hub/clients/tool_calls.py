@@ -375,8 +375,8 @@ class ToolCalls:
 
         if name == RUN:
             caller = structs.replace(caller, request=key)
-            with self._scripts.followed(caller, ScriptRequest(session, bytes(request_id), meta)):
-                result = await self._door.respond(caller, name, arguments, render, request=key)
+            with self._scripts.followed(caller, ScriptRequest(session, bytes(request_id), meta)) as by:
+                result = await self._door.respond(by, name, arguments, render, request=key)
             tokens = self._settings().result_tokens
             return bytes(await self._long_results.first_part_of_large(caller, Raw(result), tokens))
         result = await self._door.respond(caller, name, arguments, render, request=key)
