@@ -43,7 +43,7 @@ def main() -> None:
                 Goal("memory of a worker (PSS)", found["memory"], 15, " MiB", digits=1),
             ]
         ),
-        f"A call without a script takes {found['direct']:.0f} µs here. Figures are medians of {ROUNDS} rounds of "
+        f"A call without a script takes {found['direct']:.0f} µs. Figures are medians of {ROUNDS} rounds of "
         f"{CALLS} calls. No worker runs before the first script.",
     ]
     publish("scripts", page, write="--write" in sys.argv)
