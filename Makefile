@@ -81,6 +81,7 @@ bench: env
 	@$(BIN)/python -m benchmarks.gateway.skill --write
 	@$(BIN)/python -m benchmarks.http --write
 	@$(BIN)/python -m benchmarks.questions --write
+	@$(BIN)/python -m benchmarks.scripts --write
 	@$(BIN)/python -m benchmarks.logins --write
 	@$(BIN)/python -m benchmarks.neighbors --write
 	@$(BIN)/python -m benchmarks.access.fairness --write

@@ -24,6 +24,7 @@ ORDER = (
         "versions",
         "http",
         "questions",
+        "scripts",
         "scanning",
         "logins",
         "neighbors",

@@ -122,7 +122,7 @@ def test_a_misspelt_variable_is_a_warning_and_others_are_left_alone(tmp_path: Pa
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ('mode = "quick"', "mode must be one of search, light, full, not 'quick'."),
+        ('mode = "quick"', "mode must be one of search, light, full, code, not 'quick'."),
         ('list_wait = "2"', "list_wait must be a number from 0 to 60 (seconds), not '2'."),
         ("list_wait = 61", "list_wait must be a number from 0 to 60 (seconds), not 61."),
         ("list_wait = nan", "list_wait must be a number from 0 to 60 (seconds), not nan."),
@@ -133,7 +133,7 @@ def test_a_misspelt_variable_is_a_warning_and_others_are_left_alone(tmp_path: Pa
         ("max_line = 1", "max_line must be a size from 64 KiB to 1 GiB, not 1."),
         ("keyring = 1", "keyring must be true or false, not 1."),
         ("servers = 1", "servers must be a path, not 1."),
-        ("[mode]\nx = 1", "mode must be one of search, light, full, not {'x': 1}."),
+        ("[mode]\nx = 1", "mode must be one of search, light, full, code, not {'x': 1}."),
     ],
 )
 def test_a_value_that_does_not_fit_names_key_line_and_what_is_allowed(

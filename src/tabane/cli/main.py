@@ -51,6 +51,7 @@ COMMANDS = {
         "projects", "projects", say("Trust the MCP servers of a project, for its folder alone.")
     ),
     "tools": CommandEntry("tools", "tools", say("Search, show and call the tools of all servers.")),
+    "run": CommandEntry("run", "run", say("Run a Python script that calls tools of all servers.")),
     "docs": CommandEntry("docs", "docs", say("Save, search and delete documents, and add or watch folders.")),
     "posts": CommandEntry("posts", "posts", say("Search, import and export your archive of posts.")),
     "read": CommandEntry("read", "read", say("Print a page, PDF or other URL as Markdown.")),

@@ -119,7 +119,7 @@ def json_option(function: Decorated) -> Decorated:
 def mode_option(**own: Any) -> _Decorator:
     """Return ``--mode``: how tools are shown to an assistant."""
     help = text(say("How tools are shown to this client."))
-    return click.option("--mode", type=click.Choice(["search", "light", "full"]), help=help, **own)
+    return click.option("--mode", type=click.Choice(["search", "light", "full", "code"]), help=help, **own)
 
 
 def detach_option(function: Decorated) -> Decorated:

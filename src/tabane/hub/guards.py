@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from tabane.gateway.confirmation import ConfirmRule
@@ -14,6 +14,7 @@ from tabane.hub.approvals.passphrase_file import PASSPHRASE
 from tabane.hub.approvals.passphrase_operations import PassphraseOperations
 from tabane.hub.flows.hub_flows import HubFlows
 from tabane.hub.guarding import HubGuard
+from tabane.hub.scripts import ScriptRule
 from tabane.operations import LOCAL, CallTarget, Operation
 from tabane.settings import Settings
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tabane.hub.approvals.connection_watches import ConnectionWatches
     from tabane.hub.approvals.desk import ApprovalDesk
     from tabane.hub.approvals.passphrase import HubPassphrase
+    from tabane.hub.scripts import RunningScript
     from tabane.operations import Caller
     from tabane.operations.guarding import CallRule, CallVerdict, OpenApproval
 
@@ -39,6 +41,13 @@ class ShownArguments(Protocol):
         ...
 
 
+class ScriptRegistry(Protocol):
+    """The scripts that run now."""
+
+    @property
+    def running(self) -> Mapping[str, RunningScript]: ...
+
+
 class HubGuards:
     """The guard of a hub, and what it needs. Most of it is imported with the first call that has to wait.
 
@@ -52,13 +61,14 @@ class HubGuards:
         loop: asyncio.AbstractEventLoop,
         shown: ShownArguments,
         flows: HubFlows,
+        scripts: ScriptRegistry,
     ) -> None:
         self._gateway, self._settings, self._loop, self._shown = gateway, settings, loop, shown
         self._desk: ApprovalDesk | None = None
         self._watches: ConnectionWatches | None = None
         self._passphrase: HubPassphrase | None = None
         self._configuration: ServersConfiguration | None = None
-        self._flows, self.allow = flows, flows.allow
+        self._flows, self.allow, self._scripts = flows, flows.allow, scripts
         self.guard = HubGuard(self._ask)
 
     def apply(self, configuration: ServersConfiguration) -> None:
@@ -73,6 +83,8 @@ class HubGuards:
             rules.append(confirm)
         if (flow := self._flows.apply()) is not None:
             rules.append(flow)
+        if (writes := self._settings().script_writes) != "allow":
+            rules.append(ScriptRule(writes))
         self.guard.rules = tuple(rules)
 
     def _ask(
@@ -140,6 +152,10 @@ class HubGuards:
 
     def wait(self) -> float:
         return self._settings().approval_wait
+
+    def script(self, caller: Caller) -> RunningScript | None:
+        """Return the script that makes a call; None if none does."""
+        return self._scripts.running.get(caller.script) if caller.script else None
 
     def through_client(self, caller: Caller) -> bool:
         """Return whether the answer of a client's user counts as an approval.

@@ -103,7 +103,9 @@ class Hub:
         self.audit = HubAudit(loop, self.access, settings, self.environment, self.gateway, self.jobs)
         self.gateway.screening.note = self.audit.credentials_found
         self.tools.report_to(self.audit.meter, self.audit.live.questions_changed)
-        self.guards = HubGuards(self.gateway, lambda: self.settings, loop, self.audit.live, self.flows)
+        self.guards = HubGuards(
+            self.gateway, lambda: self.settings, loop, self.audit.live, self.flows, self.tools.scripts
+        )
         self.guards.apply(self.configuration)
         self.audit.meter.answered = self.guards.guard.answered
         self.table = OperationTable(self._operations())
@@ -112,7 +114,7 @@ class Hub:
         self.follower = FileFollower(loop, self._files, self._reload, lambda: self.configuration.projects)
         self.sessions = ClientSessions(
             loop, self.batch, self.gateway, self.long_results,
-            client_methods(self.gateway, self.door, self.long_results, self.documents, self.tools.tasks),
+            client_methods(self.gateway, self.door, self.long_results, self.documents, self.tools),
             lambda: self.settings, self.environment.get("LANG"), self.tools.questions, self.guards,
             self.access.narrowed,
         )  # fmt: skip

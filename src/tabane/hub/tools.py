@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from tabane.errors import TabaneError
 from tabane.gateway.definitions.pins import HoldPolicy
@@ -32,6 +32,7 @@ from tabane.hub.clients.tool_calls import as_failure, as_result
 from tabane.hub.definition_scanning import definition_scans
 from tabane.hub.own_tools import CallerLimits, KeptDomains, held, idle
 from tabane.hub.questions.questions import HubQuestions
+from tabane.hub.scripts import HubScripts
 from tabane.hub.servers import FileFollower, limits_of
 from tabane.hub.tasks.operations import TaskOperations
 from tabane.hub.tasks.tasks import HubTasks
@@ -42,6 +43,9 @@ from tabane.settings import Settings
 from tabane.wire.channel import LineBatch
 from tabane.wire.extensions import carried
 from tabane.wire.negotiation import offered_to_servers
+
+if TYPE_CHECKING:
+    from tabane.gateway.tool_operations import ToolOperations
 
 RESERVED = frozenset(
     {
@@ -195,6 +199,9 @@ class HubTools:
         self._gateway, self._door = gateway, door
         self._settings, self._file = settings, UsedServersFile(settings, follower)
         self.questions = HubQuestions(settings().home, lambda: settings().questions_to_page, gateway.adopt)
+        self._calls: ToolOperations | None = None
+        self._long_results: LongResults | None = None
+        self.scripts = HubScripts(gateway, self._perform, settings)
         tasks = HubTasks(settings().home, gateway.loop, settings, self._target)
         self.tasks = TaskParts(tasks, gateway, gateway.loop, settings)
 
@@ -205,6 +212,7 @@ class HubTools:
 
     async def close(self) -> None:
         """Stop following tasks, then stop the servers."""
+        await self.scripts.close()
         await self.tasks.tasks.close()
         await self._gateway.close()
 
@@ -218,9 +226,11 @@ class HubTools:
         return ToolSource(self._gateway)
 
     def table(self, long_results: LongResults) -> list[Operation]:
+        self._long_results = long_results
         return [
             *gateway_table(self._gateway, self._admit, self._own, long_results, self._file),
             *self.questions.table(),
+            *self.scripts.table(),
             *TaskOperations(self.tasks.tasks, self.tasks.follower).table(),
         ]
 
@@ -244,6 +254,16 @@ class HubTools:
         """Count a call of a server's tool. The counts outlive the hub unless calls are not to be recorded."""
         if target.server and target.kind == "tool":
             self._gateway.note_use(holder, target.name, kept=self._settings().audit != "off")
+
+    async def _perform(self, caller: Caller, name: str, arguments: dict[str, Any]) -> Raw:
+        """Call a tool for a script, as call_tool does, or as call_readonly_tool if it was called by that."""
+        if self._calls is None:
+            from tabane.gateway.tool_operations import ToolOperations
+
+            assert self._long_results is not None
+            self._calls = ToolOperations(self._gateway, self._admit, self._own, self._long_results)
+        caller, looks = structs.replace(caller, looks=False), caller.looks
+        return await self._calls.perform(caller, name, arguments, read_only=looks)
 
     def _target(self, alias: str, server: str) -> CallTarget:
         """Return a tool as what a caller wants to call, also if its server no longer lists it."""

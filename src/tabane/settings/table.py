@@ -17,7 +17,7 @@ from tabane.settings import option
 from tabane.settings.limit_rules import DEFAULT_RULES, LimitRules
 from tabane.settings.option import GIB, KIB, MIB, SettingOption
 
-Mode = Literal["search", "light", "full"]
+Mode = Literal["search", "light", "full", "code"]
 ModelLoader = Literal["auto", "onnx", "sentence-transformers"]
 ModelPooling = Literal["auto", "mean", "cls", "last"]
 EXTENSIONS = ("ui", "tasks", "skills")
@@ -139,11 +139,12 @@ class Settings:
     )
     mode: Mode = option.choice(
         "search",
-        ("search", "light", "full"),
+        ("search", "light", "full", "code"),
         say(
             "How tools are shown to an assistant that does not choose a mode: search lists a "
             "few tools that find the others, light lists all tools without schemas, full lists "
-            "all tools with schemas."
+            "all tools with schemas, code lists a tool that finds the others and one that runs Python "
+            "scripts over them."
         ),
     )
     extensions: tuple[str, ...] = option.chosen(
@@ -328,6 +329,42 @@ class Settings:
             "How long a call of a tool may last before it becomes a task of the hub, if its client announces "
             "tasks: the client gets the result later, and the call has more time than the timeout of its "
             "server. 0 means never."
+        ),
+    )
+    script_timeout: float = option.seconds(
+        60,
+        1,
+        600,
+        say("How long a script may run that gives no timeout, without the time in which a person is asked."),
+    )
+    script_seconds: float = option.seconds(
+        10, 0.1, 600, say("How long a script may compute, without the time in which tools work.")
+    )
+    script_memory: int = option.size(64 * MIB, MIB, GIB, say("Memory of the values of a script."))
+    script_output: int = option.size(
+        MIB, KIB, 64 * MIB, say("Size of what a script prints, and of its result.")
+    )
+    script_calls: int = option.whole(
+        500, 1, 100_000, say("calls"), say("Number of calls of tools that a script may make.")
+    )
+    script_parallel: int = option.whole(
+        16, 1, 200, say("calls"), say("Number of calls of tools that a script makes at the same time.")
+    )
+    script_workers: int = option.whole(
+        4,
+        1,
+        64,
+        say("processes"),
+        say(
+            "Number of scripts that run at the same time, each in its own process. Read at the first script."
+        ),
+    )
+    script_writes: Literal["ask", "allow", "refuse"] = option.choice(
+        "ask",
+        ("ask", "allow", "refuse"),
+        say(
+            "What happens before a script calls a tool that is not marked read-only: ask (a person has to "
+            "approve it), allow (nothing) or refuse."
         ),
     )
     task_ttl: float = option.seconds(

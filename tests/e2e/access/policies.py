@@ -14,7 +14,7 @@ from tabane.operations.access import CallTarget
 DISCLOSURE = frozenset(
     {
         *("search_tools", "describe_tools", "call_tool", "call_readonly_tool", "execute_parallel"),
-        *("read_more", "search_everything"),
+        *("read_more", "run_script", "search_everything"),
     }
 )
 """Operations that every identified caller has: they act on what is allowed."""

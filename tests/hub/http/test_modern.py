@@ -210,7 +210,7 @@ def test_each_path_has_its_mode(tmp_path: Path) -> None:
         async with http_hub(tmp_path, SERVERS, mode="light", list_wait=20) as here:
             peer = await here.peer()
             lists = {}
-            for path in ("/mcp", "/mcp/search", "/mcp/light", "/mcp/full"):
+            for path in ("/mcp", "/mcp/search", "/mcp/light", "/mcp/full", "/mcp/code"):
                 message, headers = modern(request("tools/list"))
                 answer = await peer.post(message, path, **headers)
                 lists[path] = {tool["name"] for tool in answer.json["result"]["tools"]}
@@ -219,6 +219,7 @@ def test_each_path_has_its_mode(tmp_path: Path) -> None:
             assert "c__echo" in lists["/mcp/full"]
             assert "describe_tools" not in lists["/mcp/full"]
             assert "c__echo" not in lists["/mcp/search"]
+            assert lists["/mcp/code"] == {"search_tools", "run_script", "read_more"}
 
     run(scenario)
 

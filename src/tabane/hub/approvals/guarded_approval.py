@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from tabane.access.approvals.approval import Approval, ApprovalBinding, ApprovalReason
@@ -18,6 +18,14 @@ from tabane.wire.argument_digest import argument_digest
 
 AT_ONCE = 64 << 10
 """Bytes of arguments above which their digest is made in a thread."""
+
+
+class AskingScript(Protocol):
+    """A script, one of whose calls has to be approved."""
+
+    async def approved(self, approval: str, wait: Callable[[], Awaitable[object]]) -> None:
+        """Ask its client's user, and return when somebody has decided; ``wait`` if that is not possible."""
+        ...
 
 
 class ApprovalParts(Protocol):
@@ -41,6 +49,10 @@ class ApprovalParts(Protocol):
 
     def tell(self, caller: Caller, approval: Approval) -> bool:
         """Tell a caller that watches what its call waits for. Return whether a person is asked there."""
+        ...
+
+    def script(self, caller: Caller) -> AskingScript | None:
+        """Return the script that makes a call; None if none does."""
         ...
 
     def check(self, caller: Caller, target: CallTarget, arguments: bytes) -> None:
@@ -72,8 +84,7 @@ class GuardedApproval:
         if used is None:
             asked = await desk.ask(await self._wanted(digest))
             if asked.state == "open" and not self._asked_by_session:
-                here = self._parts.tell(self._caller, asked)
-                asked = await desk.decided(asked.id, LIFE if here else self._parts.wait())
+                asked = await self._decided(desk, asked)
             if asked.state == "open":
                 raise approval_required(asked)
             used = await desk.claim(self._binding(digest))
@@ -82,6 +93,16 @@ class GuardedApproval:
         self._parts.check(self._caller, self._target, self._arguments)
         self._used = used
         return used.note
+
+    async def _decided(self, desk: ApprovalDesk, asked: Approval) -> Approval:
+        """Wait for a person, and return the approval as it is then."""
+        here = self._parts.tell(self._caller, asked)
+        seconds = LIFE if here else self._parts.wait()
+        script = self._parts.script(self._caller)
+        if script is None:
+            return await desk.decided(asked.id, seconds)
+        await script.approved(asked.id, lambda: desk.decided(asked.id, seconds))
+        return (await desk.approvals()).find(asked.id)
 
     def give_back(self) -> None:
         if self._used is not None:

@@ -20,7 +20,7 @@ from tabane.hub.local.endpoint import Endpoint, absolute, at_url, here, home_of
 from tabane.hub.local.handshake import Hello, say, spoken
 from tabane.hub.local.stdio import steal
 
-MODES = ("search", "light", "full")
+MODES = ("search", "light", "full", "code")
 
 _VALUES = ("mode", "profile", "server", "servers", "config", "home", "url", "websocket")
 

@@ -44,7 +44,7 @@ GRACE = 10.0
 _MOST_HEAD = 64 << 10
 _MOST_TOKEN = 4096
 _STEP = 0.02
-_MODES = ("search", "light", "full")
+_MODES = ("search", "light", "full", "code")
 _TRANSIENT = (b"503", b"502", b"504")
 
 

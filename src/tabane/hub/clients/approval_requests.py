@@ -16,6 +16,7 @@ from tabane.access.approvals.approvals import LIFE, refusal
 from tabane.errors import ApprovalRefused, ApprovalRequired, TabaneError
 from tabane.gateway.upstreams.call import UpstreamReply
 from tabane.hub.approvals.desk import ApprovalDesk
+from tabane.hub.approvals.guarded_approval import approval_required
 from tabane.hub.clients.client_questions import CannotAsk
 from tabane.hub.clients.repeatable_requests import (
     MOST_ROUNDS,
@@ -111,6 +112,25 @@ class ApprovalRequests:
         except CannotAsk:
             await self._waited(key, kept, error, self._hub.wait())
         return None
+
+    async def ask_within(self, key: bytes, id: str) -> bool:
+        """Ask about a call that a request makes while it runs, and return when somebody has decided.
+
+        Return False if the client cannot ask its user now: a modern one can only be asked at the end of a
+        request.
+        """
+        kept = self._requests.get(key)
+        approval = (await self._hub.desk().approvals()).find(id)
+        asks = self._session.era is not Era.MODERN and self._hub.through_client(self._session.caller)
+        if kept is None or not asks:
+            return False
+        try:
+            await self._ask(key, kept, approval_required(approval), approval)
+        except CannotAsk:
+            return False
+        except (ApprovalRequired, ApprovalRefused):
+            pass  # whoever makes the call sees what was decided
+        return True
 
     async def _ask(
         self, key: bytes, kept: RepeatableRequest, error: ApprovalRequired, approval: Approval

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Any
 
+from tabane.code.table import RUN
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.servers.server import Server
 from tabane.gateway.tools.disclosure import light_definition
@@ -24,11 +25,19 @@ from tabane.settings import Mode
 from tabane.text.cutting import shortened
 from tabane.wire import json
 
-DISCLOSING = ("search_tools", "describe_tools", "call_tool", "call_readonly_tool", "read_more")
+_SEARCHING = ("search_tools", "describe_tools", "call_tool", "call_readonly_tool", "read_more")
+
+DISCLOSING = (*_SEARCHING, RUN)
 """Tools that find, describe and call the others."""
 
-LISTED = (*DISCLOSING, "search_everything", "read_url_content", "put_document")
+LISTED = (*_SEARCHING, "search_everything", "read_url_content", "put_document")
 """The tools of mode search, in order."""
+
+SCRIPTING = ("search_tools", RUN, "read_more")
+"""The tools of mode code, in order."""
+
+FIXED: frozenset[Mode] = frozenset({"search", "code"})
+"""The modes whose list of tools is fixed by settings."""
 
 MOST_LISTS = 32
 """Lists of restricted identities that are kept."""
@@ -46,6 +55,8 @@ _INSTRUCTIONS: dict[Mode, str] = {
     "light": "Look here before saying that you cannot: these are the user's MCP tools (server__tool), with "
     "their descriptions cut. Read one with describe_tools before you call it.",
     "full": "Look here before saying that you cannot: these are the user's MCP tools (server__tool).",
+    "code": "Search before saying that you cannot: search_tools finds MCP tools of the user, as async "
+    "functions of Python; then call them in run_script: from tools import server; await server.tool(…).",
 }
 
 _OWN = {
@@ -64,7 +75,9 @@ class Disclosure:
         operations = [each for each in table.with_face(Face.MCP) if not each.alias_of]
         self._definitions = {each.name: json.encode(definition(each)) for each in operations}
         self._listed = {
-            each.name: json.encode(definition(each, brief=True)) for each in operations if each.name in LISTED
+            each.name: json.encode(definition(each, brief=True))
+            for each in operations
+            if each.name in LISTED or each.name in SCRIPTING
         }
         self._targets = {each.name: each.target for each in operations}
         self._lists: dict[tuple[Hashable, ...], tuple[Access, bytes]] = {}
@@ -79,7 +92,8 @@ class Disclosure:
 
         A client may show only the first 512 characters. What comes last are names of servers.
         """
-        own = [how for name, how in _OWN.items() if self.built_in(name, access) is not None]
+        shown = {name: how for name, how in _OWN.items() if mode != "code"}  # which calls them as functions
+        own = [how for name, how in shown.items() if self.built_in(name, access) is not None]
         own_tools = f" {'; '.join(own)}." if own else ""
         return f"{_INSTRUCTIONS[mode]}{own_tools}{self._servers(access)}"
 
@@ -96,7 +110,8 @@ class Disclosure:
     def list_is_ready(self, mode: Mode, access: Access) -> bool:
         """Return whether the list of that mode has the tools of every visible server that is enabled."""
         return not any(
-            (server.pin or mode != "search")
+            mode != "code"
+            and (server.pin or mode != "search")
             and not server.disabled
             and not self._gateway.catalogue.has(server.name)
             and self._gateway.sees(access, server)
@@ -130,11 +145,11 @@ class Disclosure:
 
     def tool_count(self, mode: Mode) -> int:
         """Return the largest number of tools that the list can have."""
-        return len(self._definitions) + (0 if mode == "search" else self._gateway.catalogue.count)
+        return len(self._definitions) + (0 if mode in FIXED else self._gateway.catalogue.count)
 
     def tool_items(self, mode: Mode, access: Access, *, apps: bool = False) -> list[tuple[str, bytes]]:
         """Return the tools of the list: name and definition of each."""
-        if mode == "search":
+        if mode in FIXED:
             # Short by design: one page, even with pinned tools.
             return [("", self.tool_list(mode, access, apps=apps))]
         return self._visible(mode, access, apps)
@@ -142,12 +157,14 @@ class Disclosure:
     def _visible(self, mode: Mode, access: Access, apps: bool) -> list[tuple[str, bytes]]:
         """Return name and definition of each tool of the list that this access may call."""
         catalogue = self._gateway.catalogue
-        if mode == "search":
+        if mode in FIXED:
             listed = [
                 (name, self._listed[name])
-                for name in LISTED
+                for name in (SCRIPTING if mode == "code" else LISTED)
                 if name in self._listed and access.allows(self._targets[name])
             ]
+            if mode == "code":
+                return listed
             pinned = visible_tools(access, self._gateway.pinned_tools())
             return listed + [(tool.alias, tool.definition) for tool in pinned if apps or tool.app.for_model]
         found = visible_tools(access, (*catalogue.own, *catalogue.tools))
@@ -158,6 +175,8 @@ class Disclosure:
         return reading + [(tool.alias, light_definition(tool)) for tool in tools]
 
     def _parts(self, mode: Mode, apps: bool) -> list[bytes]:
+        if mode == "code":
+            return [self._listed[name] for name in SCRIPTING]
         if mode == "search":
             return [
                 *(self._listed[name] for name in LISTED if name in self._listed),

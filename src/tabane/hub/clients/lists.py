@@ -14,7 +14,7 @@ from tabane.gateway.offers.resources import ResourceItem
 from tabane.gateway.visibility import may_find, prompt_target, resource_target
 from tabane.hub.clients import document_resources
 from tabane.hub.clients.app_hosts import shows_apps
-from tabane.hub.clients.disclosure import Disclosure
+from tabane.hub.clients.disclosure import FIXED, Disclosure
 from tabane.hub.clients.document_resources import ListedDocuments
 from tabane.hub.clients.open_tool_call import BYTES_OF_TOKEN
 from tabane.hub.clients.session import Session
@@ -71,13 +71,9 @@ class ListRequests:
             inside, following = shown.tool_list(session.mode, access, apps=apps), None
         else:
             inside, following = page_of(shown.tool_items(session.mode, access, apps=apps), "tools", after)
-        # In mode search the list is fixed by settings, so nothing of a server bounds how long it holds.
+        # In some modes the list is fixed by settings, so nothing of a server bounds how long it holds.
         holds = (
-            None
-            if not modern
-            else gateways.HOLDS
-            if session.mode == "search"
-            else self._gateway.holds("tools")
+            None if not modern else gateways.HOLDS if session.mode in FIXED else self._gateway.holds("tools")
         )
         spared = 0 if after is not None else shown.full_size(access) - len(inside)
         recorded = opened.end("ok", len(inside), saved=max(0, spared) // BYTES_OF_TOKEN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Raw, structs
 
@@ -13,7 +13,7 @@ from tabane.build import this_build
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
 from tabane.hub.clients.direct import DirectRequests
-from tabane.hub.clients.disclosure import Disclosure
+from tabane.hub.clients.disclosure import FIXED, Disclosure
 from tabane.hub.clients.document_resources import ListedDocuments
 from tabane.hub.clients.lists import ListRequests
 from tabane.hub.clients.offers import OfferRequests
@@ -23,6 +23,7 @@ from tabane.hub.clients.task_calls import TaskParts
 from tabane.hub.clients.task_requests import TaskRequests
 from tabane.hub.clients.tool_calls import ToolCalls
 from tabane.hub.clients.unknown_methods import PassedMessages
+from tabane.hub.scripts import HubScripts
 from tabane.operations import LOCAL, Door
 from tabane.wire import era as eras
 from tabane.wire import json
@@ -39,19 +40,30 @@ ASKABLE = ("sampling", "elicitation", "roots")
 """Capabilities of a client that can be asked something."""
 
 
+class ToolParts(Protocol):
+    """What calls of tools need of a hub."""
+
+    @property
+    def tasks(self) -> TaskParts: ...
+
+    @property
+    def scripts(self) -> HubScripts: ...
+
+
 def client_methods(
     gateway: Gateway,
     door: Door,
     long_results: LongResults,
     documents: ListedDocuments,
-    tasks: TaskParts,
+    parts: ToolParts,
 ) -> ClientMethods:
     """Return the handlers of requests to a hub."""
+    tasks = parts.tasks
     disclosure = Disclosure(door.table, gateway)
     about = _Introductions(gateway, disclosure)
     lists = ListRequests(gateway, disclosure, documents, door)
     offers = OfferRequests(gateway, door, documents)
-    tools = ToolCalls(gateway, door, long_results, tasks)
+    tools = ToolCalls(gateway, door, long_results, tasks, parts.scripts)
     requests = TaskRequests(tasks, long_results)
     both: dict[str, Handler] = {
         "tools/list": lists.list_tools,
@@ -162,9 +174,9 @@ class _Introductions:
 
     def _capabilities(self, session: Session) -> dict[str, Any]:
         """Return the capabilities of the hub: fixed by its settings, and independent of its servers."""
-        # In mode search the list of tools is fixed, so it never changes.
+        # In some modes the list of tools is fixed, so it never changes.
         found: dict[str, Any] = {
-            "tools": {"listChanged": session.mode != "search"},
+            "tools": {"listChanged": session.mode not in FIXED},
             "prompts": {"listChanged": True},
             "resources": {"listChanged": True, "subscribe": True},
             "completions": {},

@@ -315,7 +315,7 @@ class Session:
 
     def _tools_are_news(self) -> bool:
         version = self._host.gateway.catalogue.version
-        news = self.mode != "search" and version != self._told_version
+        news = self.mode not in ("search", "code") and version != self._told_version
         self._told_version = version
         return news
 
@@ -516,11 +516,16 @@ class Session:
             give()
 
     def _waits_for_approval(self, request_id: Raw | bytes, error: ApprovalRequired | ApprovalRefused) -> bool:
+        return self.approvals.takes(request_id, error)
+
+    @property
+    def approvals(self) -> ApprovalRequests:
+        """Return the requests of the client that need an approval."""
         if self._approvals is None:
             from tabane.hub.clients.approval_requests import ApprovalRequests
 
             self._approvals = ApprovalRequests(self.requests, self._host.approvals)
-        return self._approvals.takes(request_id, error)
+        return self._approvals
 
     def tell(self, line: bytes, about: bytes | None) -> None:
         """Send a notification or question; ``about`` is the request that it belongs to."""

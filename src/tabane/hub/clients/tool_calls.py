@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec import Raw, structs
 
+from tabane.code.table import RUN
 from tabane.errors import BadArguments, CallerError, Forbidden, TabaneError, UnknownName
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
@@ -35,10 +36,12 @@ from tabane.gateway.visibility import may_find
 from tabane.hub.clients.approved_rounds import ApprovedRounds
 from tabane.hub.clients.disclosure import DISCLOSING
 from tabane.hub.clients.open_tool_call import OpenToolCall
+from tabane.hub.clients.script_request import ScriptRequest
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.task_calls import TaskCalls, TaskParts
+from tabane.hub.scripts import HubScripts
 from tabane.messages import Lang, say
-from tabane.operations import Door, Face, Operation, ended
+from tabane.operations import Caller, Door, Face, Operation, ended
 from tabane.operations.guarded_call import GuardedCall
 from tabane.operations.metering import FailureReason, failure_reason
 from tabane.wire import era as eras
@@ -68,7 +71,9 @@ class ToolCalls:
         door: Door,
         long_results: LongResults,
         tasks: TaskParts,
+        scripts: HubScripts,
     ) -> None:
+        self._scripts = scripts
         self._gateway, self._door, self._long_results = gateway, door, long_results
         self._settings = tasks.settings
         self._tasks = TaskCalls(tasks, self._give_final)
@@ -128,9 +133,9 @@ class ToolCalls:
         try:
             inner = tool_call_request(params, read_only=THROUGH[by])
             if inner.name in DISCLOSING and inner.name not in THROUGH:  # listed, but called through call_tool
-                session.run(
-                    request_id, self._operate(session, request_id, inner.name, Raw(inner.arguments), meta)
-                )
+                given = Raw(inner.arguments)
+                through = inner if inner.name == RUN else None  # the others change nothing
+                session.run(request_id, self._operate(session, request_id, inner.name, given, meta, through))
                 return
             tool = self._visible(session, inner.name)
             if tool is None or self._waits_for_roots(session, tool):
@@ -345,13 +350,8 @@ class ToolCalls:
         if through and through.read_only:
             caller = structs.replace(caller, looks=True)
         operation = self._door.table.get(name)
-
-        def render(value: Any) -> bytes:
-            return as_result(operation, value, caller.lang)
-
-        key = bytes(request_id).decode()
         try:
-            result = await self._door.respond(caller, name, arguments or b"{}", render, request=key)
+            result = await self._result(session, request_id, caller, name, arguments or Raw(b"{}"), meta)
         except UnknownName as error:
             raise ProtocolRefusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
         except TabaneError as error:
@@ -361,6 +361,30 @@ class ToolCalls:
             session.refused(request_id, error, lambda: session.answer(request_id, result))
             return
         session.answer(request_id, result)
+
+    async def _result(
+        self, session: Session, request_id: Raw, caller: Caller, name: str, arguments: Raw, meta: Members
+    ) -> bytes:
+        """Call a built-in tool, and return its result as a client sees it. Raises TabaneError."""
+        operation, key = self._door.table.get(name), bytes(request_id).decode()
+        values: list[Any] = []
+
+        def render(value: Any) -> bytes:
+            values.append(value)
+            return as_result(operation, value, caller.lang)
+
+        if name == RUN:
+            caller = structs.replace(caller, request=key)
+            with self._scripts.followed(caller, ScriptRequest(session, bytes(request_id), meta)) as by:
+                result = await self._door.respond(by, name, arguments, render, request=key)
+            tokens = self._settings().result_tokens
+            return bytes(await self._long_results.first_part_of_large(caller, Raw(result), tokens))
+        result = await self._door.respond(caller, name, arguments, render, request=key)
+        if session.mode == "code" and name == "search_tools":
+            names = [row["name"] for row in values[0].results if row.get("kind", "tools") == "tools"]
+            if typed := await self._scripts.signatures(caller, names):
+                return json.encode({"content": [_text(typed)], "isError": False})
+        return result
 
     def _tokens(self, tool: Tool) -> int:
         server = self._gateway.servers.get(tool.server)

@@ -1,0 +1,1 @@
+"""Code mode: scripts in a sandbox that call tools as functions."""

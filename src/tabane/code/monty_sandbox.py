@@ -1,0 +1,327 @@
+"""The sandbox on pydantic-monty: a pool of worker processes, and a session in one of them.
+
+The interpreter has no files, no network and no environment of its own: it stops, and asks. This session
+refuses all of that. A thread for each running script works with its worker, so the event loop only waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pydantic_monty as monty
+
+from tabane.code.limits import ScriptLimits
+from tabane.code.sandbox import (
+    Finished,
+    Judge,
+    Modules,
+    Returned,
+    ScriptFailed,
+    Settled,
+    Stop,
+    ToolCalled,
+    Waiting,
+)
+from tabane.code.step_thread import StepThread
+
+if TYPE_CHECKING:
+    from pydantic_monty import ExternalSettledResult, ResourceLimits, SyncSnapshot
+
+GRACE = 1.0
+"""Seconds after a limit of time until the worker is killed: some work cannot be interrupted."""
+
+SCRIPTS_OF_A_WORKER = 200
+"""Scripts after which a worker is replaced, so that what it has gathered is given back."""
+
+LONGEST_SLEEP = 60.0
+
+IDLE = 300.0
+"""Seconds without a script after which all workers end."""
+
+T = TypeVar("T")
+
+_ROOT, _FILE = "tools.", '"<python-input-0>"'
+_SLEEPS = ("system.sleep", "system.async_sleep")
+
+
+class MontySandbox:
+    """Worker processes, which are started with the first script. ``limits`` has the number of workers."""
+
+    def __init__(self, limits: ScriptLimits, idle: float = IDLE) -> None:
+        self._workers, self._idle = limits.workers, idle
+        self._running = 0
+        self._end: asyncio.TimerHandle | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._pool: monty.Monty | None = None
+        self._opening = asyncio.Lock()
+        self._free = asyncio.Semaphore(limits.workers)
+        self._threads: list[StepThread] = []
+
+    @contextlib.asynccontextmanager
+    async def session(self, modules: Modules, limits: ScriptLimits) -> AsyncIterator[MontySession]:
+        await self._turn(limits)
+        self._begun()
+        try:
+            thread = self._threads.pop() if self._threads else StepThread("script")
+            try:
+                async with self._checked_out(thread, modules, limits) as session:
+                    yield session
+            finally:
+                self._threads.append(thread)
+        finally:
+            self._free.release()
+            self._ended()
+
+    def _begun(self) -> None:
+        self._running += 1
+        if self._end is not None:
+            self._end.cancel()
+            self._end = None
+
+    def _ended(self) -> None:
+        """End the processes after a while in which no script runs."""
+        self._running -= 1
+        if not self._running:
+            self._end = asyncio.get_running_loop().call_later(self._idle, self._end_idle)
+
+    def _end_idle(self) -> None:
+        self._end = None
+        self._ending = asyncio.ensure_future(self._close_pool())
+
+    async def _turn(self, limits: ScriptLimits) -> None:
+        """Wait until fewer scripts than allowed are running. Raises ScriptFailed."""
+        try:
+            await asyncio.wait_for(self._free.acquire(), limits.patience)
+        except TimeoutError:
+            raise ScriptFailed(
+                f"{self._workers} scripts are running, which is the limit (setting script_workers). Run it "
+                "again when one of them has ended."
+            ) from None
+
+    @contextlib.asynccontextmanager
+    async def _checked_out(
+        self, thread: StepThread, modules: Modules, limits: ScriptLimits
+    ) -> AsyncIterator[MontySession]:
+        pool = await self._opened(thread)
+        checked_out = pool.checkout(
+            limits=_resources(limits),
+            external_modules={"tools": lambda: _module(modules)},
+        )
+
+        def leave() -> None:
+            checked_out.__exit__(None, None, None)
+
+        try:
+            await _whole(thread.do(partial(_enter, checked_out)))
+        except asyncio.CancelledError:
+            await asyncio.wait([thread.do(leave)])
+            raise
+        session = MontySession(checked_out, thread, limits)
+        try:
+            yield session
+        finally:
+            session.stop()
+            await _whole(thread.do(leave))
+
+    async def _opened(self, thread: StepThread) -> monty.Monty:
+        async with self._opening:
+            if self._pool is None:
+                self._pool = await _whole(thread.do(self._open))
+            return self._pool
+
+    def _open(self) -> monty.Monty:
+        pool = monty.Monty(
+            min_processes=0,
+            max_processes=self._workers,
+            max_checkouts_per_worker=SCRIPTS_OF_A_WORKER,
+            feed_duration_limit_grace=GRACE,
+            turn_duration_limit_grace=GRACE,
+        )
+        return _enter(pool)
+
+    async def _close_pool(self) -> None:
+        async with self._opening:
+            pool, self._pool = self._pool, None
+            if pool is not None and not self._running:
+                await asyncio.to_thread(pool.__exit__, None, None, None)
+            else:
+                self._pool = pool  # a script has begun meanwhile
+
+    async def close(self) -> None:
+        if self._end is not None:
+            self._end.cancel()
+        if self._ending is not None:
+            await self._ending
+        await self._close_pool()
+        for thread in self._threads:
+            thread.end()
+        self._threads.clear()
+
+
+def _enter(block: AbstractContextManager[T]) -> T:
+    """Enter the block of a pool or session. Raises ScriptFailed if its process cannot be started."""
+    try:
+        return block.__enter__()
+    except (OSError, RuntimeError, monty.MontyError) as error:
+        raise ScriptFailed(f"the sandbox cannot start: {error}") from None
+
+
+async def _whole(step: asyncio.Future[T]) -> T:
+    """Wait for a step to its end, also if this is cancelled meanwhile: the next step builds on it."""
+    try:
+        return await asyncio.shield(step)
+    except asyncio.CancelledError:
+        await asyncio.wait([step])
+        raise
+
+
+class MontySession:
+    """A script in one worker. Everything that waits for the worker is done in a thread."""
+
+    def __init__(self, session: monty.MontySession, thread: StepThread, limits: ScriptLimits) -> None:
+        self._session, self._thread, self._limits = session, thread, limits
+        self._printed = monty.CollectString(limits.output)
+        self.worker = session.worker_pid
+        self._judge: Judge = lambda call: None
+        self._at: monty.FutureSnapshot | None = None
+        self._busy, self._stopped = False, threading.Event()
+
+    @property
+    def printed(self) -> str:
+        return self._printed.output
+
+    async def start(self, code: str, inputs: Mapping[str, Any], judge: Judge) -> Stop:
+        self._judge = judge
+        return await self._step(
+            lambda: self._session.feed_start(code, inputs=dict(inputs), print_callback=self._printed)
+        )
+
+    async def settle(self, results: Mapping[int, Settled]) -> Stop:
+        at = self._at
+        assert at is not None
+        given = {id: _settled(result) for id, result in results.items()}
+        return await self._step(lambda: at.resume(given))
+
+    def stop(self) -> None:
+        """End what the worker does now, by killing it."""
+        self._stopped.set()
+        if self._busy and self.worker is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.worker, signal.SIGKILL)
+
+    async def _step(self, begin: Callable[[], SyncSnapshot]) -> Stop:
+        return await self._thread.do(partial(self._until_stop, begin))
+
+    # -- in the thread -------------------------------------------------------------------------------
+
+    def _until_stop(self, begin: Callable[[], SyncSnapshot]) -> Stop:
+        """Answer what needs no waiting, and return where the script stops."""
+        self._busy = True
+        try:
+            with self._errors():
+                snapshot = begin()
+                while not isinstance(snapshot, monty.FutureSnapshot | monty.MontyComplete):
+                    snapshot = self._answered(snapshot)
+                if isinstance(snapshot, monty.MontyComplete):
+                    return Finished(snapshot.output)
+                self._at = snapshot
+                return Waiting(tuple(snapshot.pending_call_ids))
+        finally:
+            self._busy = False
+
+    def _answered(self, snapshot: monty.FunctionSnapshot | monty.NameLookupSnapshot) -> SyncSnapshot:
+        if isinstance(snapshot, monty.NameLookupSnapshot):
+            return snapshot.resume()
+        if snapshot.is_os_function:
+            return self._refused_or_imported(snapshot)
+        refused = self._judge(_called(snapshot))
+        return snapshot.resume({"future": ...} if refused is None else _settled(refused))
+
+    def _refused_or_imported(self, snapshot: monty.FunctionSnapshot) -> SyncSnapshot:
+        """Answer a call of the system: modules are imported, sleeps are slept, all else is refused."""
+        name = str(snapshot.function_name)
+        if name == "import":
+            return snapshot.resume_auto()
+        if name in _SLEEPS:
+            self._stopped.wait(min(max(float(snapshot.args[0]), 0.0), LONGEST_SLEEP))
+            return snapshot.resume({"return_value": None})
+        return snapshot.resume_not_handled()
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Raise ScriptFailed for each error of the library."""
+        try:
+            yield
+        except monty.MontyCrashedError as error:
+            raise ScriptFailed(self._crash(error)) from None
+        except (monty.MontyRuntimeError, monty.MontySyntaxError) as error:
+            raise ScriptFailed(self._explained(error)) from None
+        except (monty.MontyError, TypeError, ValueError, OverflowError) as error:
+            raise ScriptFailed(f"a value cannot be passed to the script, or from it: {error}") from None
+
+    def _crash(self, error: monty.MontyCrashedError) -> str:
+        if error.timed_out:
+            return f"the script computed longer than {self._limits.seconds:g} s (setting script_seconds)."
+        return "the process of the script ended unexpectedly. Calls that it made may have taken effect."
+
+    def _explained(self, error: monty.MontyRuntimeError | monty.MontySyntaxError) -> str:
+        limits, text = self._limits, str(error)
+        if text.endswith(f"> {limits.output} bytes"):
+            return f"the script printed more than {limits.output >> 10} KiB (setting script_output)."
+        if "time limit exceeded" in text:
+            return f"the script computed longer than {limits.seconds:g} s (setting script_seconds)."
+        if text.startswith("MemoryError: memory limit exceeded"):
+            return f"the script needs more memory than {limits.memory >> 20} MiB (setting script_memory)."
+        return error.display().replace(_FILE, '"script.py"')
+
+
+def _resources(limits: ScriptLimits) -> ResourceLimits:
+    return {
+        "max_feed_duration_secs": limits.seconds,
+        "max_turn_duration_secs": limits.seconds,
+        "max_memory": limits.memory,
+        "max_recursion_depth": limits.recursion,
+        # A call stops the script twice: when it is made, and when its result is needed. Imports stop it too.
+        "max_suspensions": 3 * limits.calls + 1_000,
+    }
+
+
+def _module(modules: Modules) -> monty.ExternalModule:
+    """Return the module ``tools``. Its functions are names: this side sees each call, and makes it."""
+    attributes: dict[str, Any] = dict.fromkeys(modules.get("", ()), _function)
+    for module, names in modules.items():
+        if module:
+            attributes[module] = monty.ExternalModule(dict.fromkeys(names, _function))
+    return monty.ExternalModule(attributes)
+
+
+def _function(*given: Any, **named: Any) -> None:
+    """Stand for a tool. The session answers its calls, so this is never called."""
+    raise AssertionError
+
+
+def _called(snapshot: monty.FunctionSnapshot) -> ToolCalled:
+    place = snapshot.position
+    return ToolCalled(
+        snapshot.call_id,
+        str(snapshot.function_name).removeprefix(_ROOT),
+        snapshot.args,
+        snapshot.kwargs,
+        (place.start, place.end) if place.filename != "<string>" else (-1, -1),
+        snapshot.allow_eager_await,
+    )
+
+
+def _settled(result: Settled) -> ExternalSettledResult:
+    if isinstance(result, Returned):
+        return {"return_value": result.value}
+    kind: Any = result.kind
+    return {"exc_type": kind, "message": result.text}

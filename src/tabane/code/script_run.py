@@ -1,0 +1,231 @@
+"""One run of a script: each call of a tool is checked and made, and its result goes back into the script."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+
+from tabane.code.failure_hints import AWAIT, hint, missing_function, shows_coroutine
+from tabane.code.limits import ScriptLimits
+from tabane.code.sandbox import (
+    Finished,
+    Modules,
+    Raised,
+    SandboxSession,
+    ScriptFailed,
+    Settled,
+    Stop,
+    ToolCalled,
+    Waiting,
+)
+from tabane.code.signatures import ScriptTool, WrongArguments
+from tabane.code.source_checks import ScriptSource
+from tabane.text.nearest_names import nearest
+from tabane.wire import json
+
+_MOST_NAMED = 20
+
+_LONGEST_FAILURE = 8_000
+"""Characters of the text of a failure."""
+
+MOST_ARGUMENTS = 2 << 20
+"""Bytes of the arguments of a call."""
+
+Perform = Callable[[ScriptTool, dict[str, Any]], Awaitable[Settled]]
+"""Calls a tool with arguments. What it raises is no failure of the tool, and ends the script."""
+
+Progress = Callable[[int, str], None]
+"""Called at the end of each call with the number of ended calls, and the name of the tool."""
+
+
+class ScriptEnd(Struct, frozen=True):
+    """How a script ended. ``failure`` is empty if it has come to its end. ``calls`` counts those of tools."""
+
+    value: Any
+    printed: str
+    calls: int
+    failure: str = ""
+
+
+def modules_of(tools: Sequence[ScriptTool]) -> Modules:
+    """Return the names of the tools of a script by module: it can import nothing else."""
+    found: dict[str, list[str]] = {}
+    for tool in tools:
+        found.setdefault(tool.module, []).append(tool.function)
+    return found
+
+
+class ScriptRun:
+    """Runs one script in a session. ``tools`` are all that it can call.
+
+    Calls are made when the script waits for one of them: then all that it has begun run in parallel. So a
+    call that nothing waits for is not made, and the script fails.
+    """
+
+    def __init__(
+        self,
+        session: SandboxSession,
+        tools: Sequence[ScriptTool],
+        limits: ScriptLimits,
+        perform: Perform,
+        progress: Progress = lambda ended, tool: None,
+    ) -> None:
+        self._session, self._limits = session, limits
+        self._tools = {tool.path: tool for tool in tools}
+        self._perform, self._progress = perform, progress
+        self._turns = asyncio.Semaphore(limits.parallel)
+        self._held: dict[int, tuple[ScriptTool, dict[str, Any], tuple[int, int]]] = {}
+        self._running: dict[int, asyncio.Task[Settled]] = {}
+        self._accepted = self._made = self._over = 0
+        self._asked, self._left = 0, 0.0
+        self._clock: asyncio.Timeout | None = None
+
+    async def run(self, source: ScriptSource, inputs: Mapping[str, Any], seconds: float) -> ScriptEnd:
+        """Run a script, and return how it ended. It is stopped after ``seconds``.
+
+        If this is cancelled, so are the calls of the script.
+        """
+        try:
+            async with asyncio.timeout(seconds) as self._clock:
+                value = await self._to_end(source, inputs)
+            self._check_awaited(source, value)
+        except TimeoutError:
+            return self._failed(
+                f"the script did not end within {seconds:g} s (timeout). Its calls may have taken effect."
+            )
+        except ScriptFailed as failure:
+            advice = self._near(failure.text) or hint(failure.text)
+            return self._failed(f"{failure.text}\n{advice}" if advice else failure.text)
+        finally:
+            await self._stop_calls()
+        return ScriptEnd(value, self._session.printed, self._made)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Do not count the time in this block: a person is asked."""
+        clock, loop = self._clock, asyncio.get_running_loop()
+        if clock is not None and not self._asked:
+            self._left = (clock.when() or loop.time()) - loop.time()
+            clock.reschedule(None)
+        self._asked += 1
+        try:
+            yield
+        finally:
+            self._asked -= 1
+            if self._clock is not None and not self._asked and not self._clock.expired():
+                self._clock.reschedule(loop.time() + self._left)
+
+    def _near(self, error: str) -> str:
+        """Return a hint for a name that a module of tools does not have; empty for any other error."""
+        if (found := missing_function(error)) is None:
+            return ""
+        module, name = found
+        known = [tool.function for tool in self._tools.values() if tool.module == module]
+        near = nearest(name, known) or known[:_MOST_NAMED]
+        return f"{module} has: {', '.join(near)}" + ("" if len(near) == len(known) else ", …")
+
+    def _failed(self, text: str) -> ScriptEnd:
+        if len(text) > _LONGEST_FAILURE:
+            half = _LONGEST_FAILURE // 2
+            text = f"{text[:half]}\n…\n{text[-half:]}"
+        return ScriptEnd(None, self._session.printed, self._made, text)
+
+    async def _to_end(self, source: ScriptSource, inputs: Mapping[str, Any]) -> Any:
+        if source.unawaited is not None:
+            name, line = source.unawaited
+            raise ScriptFailed(f"line {line}: {name} is an async function. Write: await {name}(…)")
+        stop: Stop = await self._session.start(source.code, inputs, partial(self._judge, source))
+        while not isinstance(stop, Finished):
+            stop = await self._waited(stop)
+        return stop.value
+
+    # -- calls ---------------------------------------------------------------------------------------
+
+    def _judge(self, source: ScriptSource, call: ToolCalled) -> Raised | None:
+        """Accept a call, or return an exception for the script. It runs in a thread of the session.
+
+        Raises ScriptFailed at the limit of calls.
+        """
+        if call.place in source.used_at_once and not call.awaited:
+            missing = AWAIT.format(call=f"{call.function}(…)")
+            return Raised("TypeError", f"{_line_of(source, call.place)}: {missing}")
+        tool = self._tools[call.function]
+        try:
+            arguments = tool.arguments(call.given, call.named)
+            _check_json(tool, arguments)
+        except WrongArguments as wrong:
+            return Raised("TypeError", str(wrong))
+        if self._accepted >= self._limits.calls:
+            raise ScriptFailed(
+                f"the script made {self._limits.calls} calls, which is the limit (setting script_calls)."
+            )
+        self._accepted += 1
+        self._held[call.id] = (tool, arguments, call.place)
+        return None
+
+    async def _waited(self, stop: Waiting) -> Stop:
+        """Make all calls that were accepted, and give the script the results of those that have ended."""
+        if len(stop.ids) == 1 and not self._running:  # the usual case needs no task
+            (id,) = stop.ids
+            return await self._session.settle({id: await self._make(*self._taken(id))})
+        for id in stop.ids:
+            if id in self._held:
+                self._running[id] = asyncio.ensure_future(self._make(*self._taken(id)))
+        waited = {id: self._running[id] for id in stop.ids}
+        await asyncio.wait(waited.values(), return_when=asyncio.FIRST_COMPLETED)
+        ended = {id: self._running.pop(id).result() for id, task in waited.items() if task.done()}
+        return await self._session.settle(ended)
+
+    def _taken(self, id: int) -> tuple[ScriptTool, dict[str, Any]]:
+        tool, arguments, _ = self._held.pop(id)
+        self._made += 1
+        return tool, arguments
+
+    async def _make(self, tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
+        async with self._turns:
+            result = await self._perform(tool, arguments)
+        self._over += 1
+        self._progress(self._over, tool.name)
+        return result
+
+    async def _stop_calls(self) -> None:
+        self._clock = None
+        for task in self._running.values():
+            task.cancel()
+        if self._running:
+            await asyncio.gather(*self._running.values(), return_exceptions=True)
+
+    # -- the end -------------------------------------------------------------------------------------
+
+    def _check_awaited(self, source: ScriptSource, value: Any) -> None:
+        """Raise ScriptFailed if the script has not awaited a call: it would have an empty result."""
+        if self._held:
+            tool, _, place = next(iter(self._held.values()))
+            raise ScriptFailed(
+                f"{_line_of(source, place)}: {tool.path} was not called, because nothing awaits the call. "
+                f"{AWAIT.format(call=f'{tool.path}(…)')}"
+            )
+        if (isinstance(value, str) and shows_coroutine(value)) or shows_coroutine(self._session.printed):
+            raise ScriptFailed("the script used an async function without await. Write: await function(…)")
+
+
+def _check_json(tool: ScriptTool, arguments: dict[str, Any]) -> None:
+    """Raise WrongArguments if a tool cannot get the arguments."""
+    try:
+        size = len(json.encode(arguments))
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise WrongArguments(f"{tool.path}: the arguments are not JSON ({error})") from None
+    if size > MOST_ARGUMENTS:
+        raise WrongArguments(
+            f"{tool.path}: the arguments have {size >> 10} KiB, but the limit is {MOST_ARGUMENTS >> 10} KiB"
+        )
+
+
+def _line_of(source: ScriptSource, place: tuple[int, int]) -> str:
+    before = source.code.encode("utf-8", "surrogatepass")[: max(place[0], 0)]
+    return f"line {before.count(bytes([10])) + 1}"

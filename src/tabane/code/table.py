@@ -1,0 +1,48 @@
+"""Declarations of the operations of code mode."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from tabane.code.parameters import RunScript
+from tabane.messages import Lang
+from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.wire import json
+
+if TYPE_CHECKING:
+    from tabane.code.scripts import ScriptReport
+
+RUN = "run_script"
+
+NOTHING = "(no result: end the script with an expression, or print)"
+
+
+def code_table(run: Callable[[Caller, RunScript], Awaitable[ScriptReport]]) -> list[Operation]:
+    """Return the operations of code mode. ``run`` runs a script."""
+    return [
+        Operation(
+            RUN,
+            "Run a Python script that calls tools as async functions and returns only what you need: the "
+            "value of its last line, and what it prints. Find functions with search_tools. Use it for "
+            "several calls, or to select from large results.",
+            RunScript,
+            run,
+            frozenset({Face.MCP, Face.RPC, Face.CLI}),
+            Privilege.CALL,
+            text=report_text,
+            annotations={"destructiveHint": True},
+            failed=lambda report: bool(report.error),
+            source="hub",
+            relays=True,
+        )
+    ]
+
+
+def report_text(report: ScriptReport, lang: Lang) -> str:
+    """Return a report for a model: what was printed, then the result or the error."""
+    value: Any = report.value
+    result = report.error or (value if isinstance(value, str) else json.encode(value).decode())
+    if not report.error and value is None:
+        result = "" if report.output else NOTHING
+    return "\n".join(part for part in (report.output.rstrip("\n"), result) if part)

@@ -1,0 +1,126 @@
+"""Scripts that try to leave the sandbox, or to exhaust it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tabane.code.limits import MIB, ScriptLimits
+from tests.code.sandboxed import ScriptTrial, tried
+
+LIMITS = ScriptLimits(seconds=0.5, memory=16 * MIB, output=MIB, recursion=200, workers=1)
+
+FILES = (
+    "open('/etc/passwd').read()",
+    "open('/proc/self/environ').read()",
+    "from pathlib import Path\nPath('/etc/passwd').read_text()",
+    "from pathlib import Path\nPath('/tmp/escaped').write_text('x')",
+    "from pathlib import Path\nlist(Path('/').iterdir())",
+    "from pathlib import Path\nPath('/etc/../etc/passwd').exists() or 1 / 0",
+    "import os\nos.listdir('/')",
+    "import os\nos.remove('/tmp/escaped')",
+    "import os\nos.rename('/a', '/b')",
+    "import os\nos.mkdir('/tmp/escaped')",
+)
+
+SYSTEM = (
+    "import os\nos.environ",
+    "import os\nos.environ['HOME']",
+    "import os\nos.getenv('HOME') or 1 / 0",
+    "import os\nos.system('true')",
+    "import os\nos.popen('true')",
+    "import os\nos.fork()",
+    "import os\nos.kill(1, 9)",
+    "import os\nos.urandom(8)",
+    "import sys\nsys.modules",
+    "import sys\nsys._getframe()",
+    "import sys\nsys.path.append('/')",
+)
+
+IMPORTS = (
+    *(
+        f"import {name}"
+        for name in (
+            "socket", "ssl", "http.client", "urllib.request", "subprocess", "ctypes", "multiprocessing",
+            "threading", "signal", "importlib", "builtins", "gc", "inspect", "pickle", "marshal", "shelve",
+            "code", "pty", "mmap", "_io", "posix", "tabane", "tools.os", "msgspec",
+        )
+    ),
+    "__import__('os')",
+    "from tools import __class__",
+    "from tools import github\nfrom tools.github import __dict__",
+)  # fmt: skip
+
+WALKS = (
+    "().__class__.__bases__[0].__subclasses__()",
+    "''.__class__.__mro__",
+    "type('').mro()",
+    "object.__subclasses__(object)",
+    "(lambda: 0).__code__",
+    "(lambda: 0).__globals__",
+    "print.__self__",
+    "'{0.__class__}'.format(1)",
+    "'{0.__init__.__globals__}'.format(print)",
+    "getattr(1, '__class__')",
+    "from tools import github\ngithub.__dict__",
+    "from tools import github\ngithub.search.__globals__",
+    "from tools import github\ngithub.search.__self__",
+    "from tools import github\ngithub.search = print\nawait github.search(q=1)",
+    "try:\n    1 / 0\nexcept ZeroDivisionError as error:\n    error.__traceback__.tb_frame",
+    "async def f():\n    pass\nf().cr_frame",
+    "eval('().__class__')",
+    "exec('import socket')",
+    "__builtins__",
+    "globals()",
+    "vars()",
+    "breakpoint()",
+    "input()",
+    "compile('1', '', 'eval')",
+)
+
+BOMBS = (
+    "while True:\n    pass",
+    "x = 'a'\nwhile True:\n    x += x",
+    "[0] * 10**10",
+    "'a' * 10**10",
+    "bytes(10**10)",
+    "2 ** 10**9",
+    "10**10**10",
+    "x = []\nwhile True:\n    x = [x, x]\n    str(x)",
+    "def f():\n    return f()\nf()",
+    "class A:\n    def __str__(self):\n        return str(self)\nstr(A())",
+    "sorted([str(i % 1000) for i in range(10**7)])",
+    "while True:\n    print('x' * 1000)",
+    "'{:>10000000000}'.format(1)",
+    "f'{1:>10000000000}'",
+    "'%10000000000d' % 1",
+    "int('9' * 10**7)",
+    "list(range(10**10))",
+    "'a'.ljust(10**10)",
+    "from collections import Counter\nCounter(range(10**9))",
+    "import itertools\nlist(itertools.count())",
+    "import math\nmath.factorial(10**7)",
+    "import json\njson.loads('[' * 10**6)",
+    "(" * 50_000 + ")" * 50_000,
+    "-" * 100_000 + "1",
+    "x = " + "[" * 5_000 + "]" * 5_000,
+)
+
+
+@pytest.mark.parametrize("kind", [FILES, SYSTEM, IMPORTS, WALKS], ids=["files", "system", "imports", "walks"])
+def test_nothing_outside_can_be_reached(kind: tuple[str, ...]) -> None:
+    async def work(trial: ScriptTrial) -> None:
+        reached = [code for code in kind if not (await trial.run(code, limits=LIMITS)).failure]
+        assert reached == []
+        assert trial.calls == []
+        assert (await trial.run("6 * 7", limits=LIMITS)).value == 42
+
+    tried(work)
+
+
+def test_a_bomb_fails_alone() -> None:
+    async def work(trial: ScriptTrial) -> None:
+        for code in BOMBS:
+            assert (await trial.run(code, limits=LIMITS)).failure, code[:60]
+            assert (await trial.run("6 * 7", limits=LIMITS)).value == 42, code[:60]
+
+    tried(work)

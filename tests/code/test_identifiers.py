@@ -1,0 +1,52 @@
+"""Python names of servers, tools and parameters."""
+
+from __future__ import annotations
+
+import keyword
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tabane.code.identifiers import identifier, identifiers
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("search_issues", "search_issues"),
+        ("searchIssues", "searchIssues"),
+        ("search-issues", "search_issues"),
+        ("repo/list..all", "repo_list_all"),
+        ("import", "import_"),
+        ("3d-view", "tool_3d_view"),
+        ("_private", "private"),
+        ("--", "tool"),
+        ("", "tool"),
+        ("検索", "検索"),
+        ("Ｆｕｌｌ", "Full"),
+    ],
+)
+def test_a_name_becomes_the_nearest_identifier(name: str, expected: str) -> None:
+    assert identifier(name, "tool") == expected
+
+
+@given(st.lists(st.text(max_size=12)))
+def test_every_name_gets_an_identifier_of_its_own(names: list[str]) -> None:
+    found = identifiers(names, "tool", taken=["taken"])
+    assert set(found) == set(names)
+    assert len(set(found.values())) == len(found)
+    for each in found.values():
+        assert each.isidentifier()
+        assert not keyword.iskeyword(each)
+        assert not each.startswith("_")
+        assert each != "taken"
+
+
+@given(st.lists(st.text(max_size=6)))
+def test_the_order_of_names_changes_nothing(names: list[str]) -> None:
+    assert identifiers(names, "tool") == identifiers(reversed(names), "tool")
+
+
+def test_a_name_that_is_an_identifier_keeps_it_in_a_collision() -> None:
+    assert identifiers(["a-b", "a.b", "a_b"], "tool") == {"a_b": "a_b", "a-b": "a_b_2", "a.b": "a_b_3"}
