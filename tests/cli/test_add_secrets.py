@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 import sys
 from pathlib import Path
@@ -256,10 +255,8 @@ def test_a_secret_of_a_registry_server_is_asked_for_without_showing_it(
     ]
     home.write_servers({"other": {"command": "x", "env": {"A": "${WEATHER_KEY}"}}})
     with on_terminal(home, "servers", "add", "--from-registry", "io.github.acme/weather") as terminal:
-        terminal.read_until("WEATHER_KEY:", LONG)
-        os.write(terminal.fd, f"{KEY}\n".encode())
-        terminal.read_until("[Y/n]", LONG)
-        os.write(terminal.fd, b"\n")
+        terminal.answer("WEATHER_KEY:", KEY, hidden=True)
+        terminal.answer("[Y/n]", "")
         terminal.end(LONG)
     assert terminal.process.returncode == 0, terminal.out
     assert KEY not in terminal.out

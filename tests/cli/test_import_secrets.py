@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -126,8 +125,7 @@ def test_each_input_is_asked_for_once_and_passwords_are_hidden(desk: Desk) -> No
             ("Team (for local)", ""),
             ("account (for local)", "me@example.com"),
         ):
-            terminal.read_until(question, LONG)
-            os.write(terminal.fd, f"{answer}\n".encode())
+            terminal.answer(question, answer, hidden=answer == KEY)
         terminal.end(LONG)
     assert terminal.process.returncode == 0, terminal.out
     assert KEY not in terminal.out
@@ -177,8 +175,7 @@ def test_an_answer_that_looks_like_a_key_is_kept_and_others_are_escaped(desk: De
     desk.has("vscode", json.dumps({"inputs": inputs, "servers": {"s": server}}))
     with on_terminal(desk, "servers", "import", "--no-try", "vscode", "--yes") as terminal:
         for question, answer in (("a (for s)", "${X}"), ("b (for s)", KEY), ("undeclared (for s)", "")):
-            terminal.read_until(question, LONG)
-            os.write(terminal.fd, f"{answer}\n".encode())
+            terminal.answer(question, answer)
         terminal.end(LONG)
     assert desk.read_servers()["s"]["args"] == ["$${X}", "${S_B}", ""]
     assert secrets(desk) == {"S_B": KEY}

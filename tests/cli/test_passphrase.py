@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -74,8 +73,7 @@ def test_a_command_that_nobody_can_be_asked_by_changes_nothing(home: Home, comma
 def test_a_terminal_asks_for_the_passphrase(home: Home, typed: str, status: int) -> None:
     before = kept(home)
     with on_terminal(home, "servers", "disable", "up") as terminal:
-        terminal.read_until("Passphrase:", LIMIT)
-        os.write(terminal.fd, f"{typed}\n".encode())
+        terminal.answer("Passphrase:", typed, hidden=True)
         terminal.end(LIMIT)
     assert terminal.process.returncode == status, terminal.out
     assert typed not in terminal.out

@@ -50,8 +50,7 @@ def test_a_secret_is_kept_in_a_private_file_and_shown_by_name_only(home: Home) -
 
 def test_a_value_is_asked_for_and_not_shown(home: Home) -> None:
     with on_terminal(home, "secrets", "set", "API_KEY") as terminal:
-        terminal.read_until("API_KEY (")
-        os.write(terminal.fd, b"hidden-value\r")
+        terminal.answer("API_KEY (", "hidden-value", hidden=True)
         terminal.read_until("secrets.env")
     assert "hidden-value" not in terminal.out
     assert "hidden-value" in (home.tabane / "secrets.env").read_text()

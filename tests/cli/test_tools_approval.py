@@ -42,8 +42,7 @@ def counted(home: Home) -> int:
 
 
 def typed(terminal: OnTerminal, answer: str) -> None:
-    terminal.read_until("[y/N]", LIMIT)
-    os.write(terminal.fd, f"{answer}\n".encode())
+    terminal.answer("[y/N]", answer)
 
 
 def test_the_person_at_the_terminal_is_asked_and_the_call_is_made(home: Home) -> None:
@@ -96,15 +95,12 @@ def test_a_person_at_the_terminal_is_asked_whatever_the_setting_says(home: Home)
 @pytest.mark.parametrize(("given", "status"), [(WORDS, 0), ("something else", 1)])
 def test_with_a_passphrase_yes_is_not_enough(home: Home, given: str, status: int) -> None:
     with on_terminal(home, "passphrase", "set") as terminal:
-        for _ in range(2):
-            terminal.read_until(":", LIMIT)
-            terminal.out = ""
-            os.write(terminal.fd, f"{WORDS}\n".encode())
+        for question in ("New passphrase:", "Repeat for confirmation:"):
+            terminal.answer(question, WORDS, hidden=True)
         terminal.end(LIMIT)
     with on_terminal(home, "tools", "call", "up__count", "n=7") as terminal:
         typed(terminal, "y")
-        terminal.read_until("Passphrase:", LIMIT)
-        os.write(terminal.fd, f"{given}\n".encode())
+        terminal.answer("Passphrase:", given, hidden=True)
         terminal.end(LIMIT)
     assert terminal.process.returncode == status, terminal.out
     assert WORDS not in terminal.out

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.harness.home import Home
-from tests.harness.patience import LONG
+from tests.harness.patience import LONG, wait_until
 
 
 class OnTerminal:
@@ -45,6 +45,19 @@ class OnTerminal:
             ready, _, _ = select.select([self.fd], [], [], max(0.0, deadline - time.monotonic()))
             assert ready, f"{words!r} did not come: {self.out!r}"
             self.out += self._decoder.decode(os.read(self.fd, 1 << 16))
+
+    def answer(self, question: str, words: str, *, hidden: bool = False, limit: float = LONG) -> None:
+        """Type a line when the question has come.
+
+        A question for hidden words is written before the terminal stops to echo, and what was typed until then
+        is discarded. So the line is typed after that.
+        """
+        self.read_until(question, limit)
+        if hidden:
+            wait_until(
+                lambda: not termios.tcgetattr(self.fd)[3] & termios.ECHO, "the terminal echoes nothing"
+            )
+        os.write(self.fd, f"{words}\n".encode())
 
     def shows(self, words: str) -> bool:
         """Whether that has been written by now."""

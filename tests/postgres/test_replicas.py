@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -277,10 +278,51 @@ def test_vectors_that_come_later_and_spaces_that_change_are_followed(
     run(postgres.url(schema_of(tmp_path)), tmp_path, changing)
 
 
+def test_a_replica_that_was_cut_off_while_a_space_took_a_name_keeps_its_vectors(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url, other = postgres.url(schema_of(tmp_path)), tmp_path / "other"
+    other.mkdir()
+
+    async def first(home: ReplicatedHome) -> None:
+        await home.collection.upsert([record("k")])
+        await home.collection.add_space(EmbeddingSpace("old", 3, "m1"))
+        await home.collection.add_space(EmbeddingSpace("new", 2, "m2"))
+        (waiting,) = await home.collection.lacking("new")
+        await home.collection.attach({waiting.row: {"new": packed([1, 1])}}, "m2")
+        await home.settled()
+
+    async def second(home: ReplicatedHome) -> None:
+        await home.collection.succeed("old", "new")
+        await home.settled()
+
+    async def elsewhere(home: ReplicatedHome) -> None:
+        await home.truth.succeed("fresh", "old")
+
+    async def again(home: ReplicatedHome) -> None:
+        await home.settled()
+        assert (await _nearest(home, "fresh", 2)).total == 1
+        assert home.state == "current"
+
+    run(url, tmp_path, first)
+    file = next((tmp_path / "replica").glob("*.mark"))
+    numbers = {name: int(number) for number, name in json.loads(file.read_bytes())["spaces"].items()}
+    run(url, tmp_path, second)
+    mark = json.loads(file.read_bytes())
+    mark["spaces"] |= {str(numbers["new"]): "new"}
+    mark["step"] = {"kind": "rename", "number": numbers["new"], "name": "old", "old": "new"}
+    file.write_text(json.dumps(mark))
+    name = _mark(tmp_path)
+    run(url, other, elsewhere)
+    run(url, tmp_path, again)
+    assert _mark(tmp_path) == name  # nothing was copied again
+    assert json.loads(file.read_bytes())["spaces"][str(numbers["new"])] == "fresh"
+
+
 async def _nearest(home: ReplicatedHome, space: str, dimension: int) -> EngineHits:
     return await home.collection.nearest(VectorQuery({space: packed([1] * dimension)}), EVERYTHING, 10)
 
 
 def _mark(home: Path) -> str:
-    text = next((home / "replica").glob("*.mark")).read_text()
-    return text.split('"name":"')[1].split('"')[0]
+    found = json.loads(next((home / "replica").glob("*.mark")).read_bytes())
+    return str(found["name"])

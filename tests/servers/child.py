@@ -21,6 +21,7 @@ Catalogue
   --definitions FILE         lists what that file says, whenever it says something else (redefinition.py)
   --duplicate                lists ``echo`` twice, the second with another description
   --page-size N              tools/list in pages; --endless-cursor: the list never ends
+  --list-after FILE          answers tools/list when that file is there
   --no-tools                 announces no tools at all; --extras: announces prompts and resources too
   --offers                   announces prompts, resources and templates, and has the tools of offers.py;
                              --uris U,U and --templates T,T: which of these; --quiet-lists: says nothing

@@ -72,6 +72,7 @@ VALUES: dict[str, tuple[Any, Callable[[str], Any]]] = {
     "--schemas": (None, str),
     "--definitions": (None, str),
     "--page-size": (0, int),
+    "--list-after": (None, str),
     "--banner": (None, str),
     "--babble": (0, int),
     "--close-stdout": (None, int),

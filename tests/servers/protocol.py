@@ -131,8 +131,15 @@ class Server:
             self._listen(number, params)
         elif self.own_extension.later(number, method, params):
             return
+        elif method == "tools/list" and self.options.list_after:
+            threading.Thread(target=self._list_after, args=(number, params), daemon=True).start()
         else:
             self.answer(number, self._plain(method, params))
+
+    def _list_after(self, number: Any, params: Json) -> None:
+        while not os.path.exists(self.options.list_after):
+            time.sleep(0.02)
+        self.answer(number, self._plain("tools/list", params))
 
     def _later(self, number: Any, delay: float, result: Callable[[], Json]) -> None:
         if delay:

@@ -17,6 +17,7 @@ import msgspec
 
 from tabane.engines.collection_copying import batches
 from tabane.engines.replica_mark import ReplicaMark, ReplicaMarkFile
+from tabane.engines.replica_spaces import after_step, next_step, reached
 from tabane.engines.replication import (
     MOST_REPLICATED,
     ChangedRecords,
@@ -225,7 +226,9 @@ class CollectionReplica:
             position = await self._feed.join(mark.name)
             there = await self._storage.is_there(vectors=bool(mark.spaces))
             if there and mark.token in (position.mark, position.coming):
-                return self._begun(await self._storage.opened(), mark, position)
+                local = await self._storage.opened()
+                if set(_stepped(mark, local).spaces.values()) == _names(local):
+                    return self._begun(local, mark, position)
             await self._feed.leave(mark.name)
         await asyncio.to_thread(self._marks.forget)
         local, name = await self._storage.emptied(), f"replica-{token_hex(8)}"
@@ -276,23 +279,26 @@ class CollectionReplica:
     async def _respaced(
         self, local: ReplicableCollection, mark: ReplicaMark, spaces: Sequence[NumberedSpace]
     ) -> ReplicaMark:
-        """Create, rename and drop spaces, so that they are those of the truth."""
+        """Create, rename and drop spaces, so that they are those of the truth.
+
+        Each step is noted before it is done: see :mod:`tabane.engines.replica_spaces`.
+        """
+        mark = _stepped(mark, local)
         wanted = {each.number: each.space for each in spaces}
-        before = dict(mark.spaces)
-        if {number: space.name for number, space in wanted.items()} == before:
-            return mark
-        await self._reach(None)
-        names = {wanted[number].name for number in before.keys() & wanted.keys()}
-        for number in before.keys() - wanted.keys():
-            if before[number] not in names:  # else the space that takes its name replaces it
-                await local.drop_space(before[number])
-        for number in sorted(before.keys() & wanted.keys()):
-            if before[number] != wanted[number].name and before[number] in _names(local):
-                await local.succeed(wanted[number].name, before[number])
-        for number in sorted(wanted.keys() - before.keys()):
-            await local.add_space(wanted[number])
-        spaces_now = {number: space.name for number, space in wanted.items()}
-        return await self._note(msgspec.structs.replace(mark, spaces=spaces_now))
+        names = {number: space.name for number, space in wanted.items()}
+        while (step := next_step(mark.spaces, names)) is not None:
+            await self._reach(None)
+            mark = await self._note(msgspec.structs.replace(mark, step=step))
+            if step.kind == "drop":
+                await local.drop_space(step.name)
+            elif step.kind == "rename":
+                await local.succeed(step.name, step.old)
+            else:
+                await local.add_space(wanted[step.number])
+            mark = await self._note(
+                msgspec.structs.replace(mark, spaces=after_step(mark.spaces, step), step=None)
+            )
+        return mark
 
     async def close(self) -> None:
         """End following. A second call does nothing."""
@@ -306,6 +312,13 @@ def _retrieved(question: asyncio.Future[int]) -> None:
     """Take note of a failure that nobody waits for any more."""
     if not question.cancelled():
         question.exception()
+
+
+def _stepped(mark: ReplicaMark, local: Collection) -> ReplicaMark:
+    """Return the mark after the step with a space that was perhaps cut off."""
+    if mark.step is None:
+        return mark
+    return msgspec.structs.replace(mark, spaces=reached(mark.spaces, mark.step, _names(local)), step=None)
 
 
 def _names(collection: Collection) -> set[str]:

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import msgspec
 
+from tabane.engines.replica_spaces import SpaceStep
 from tabane.errors import ConfigurationError
 from tabane.settings.files import read_private, write_private
 
 
-class ReplicaMark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ReplicaMark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """``source``: which collection of which database this is a copy of.
 
     ``name``, ``token``: what the replica is for the truth, and what it holds. ``complete``: the first copy is
-    done. ``spaces``: number → name.
+    done. ``spaces``: number → name. ``step``: what was about to be done with one of them.
     """
 
     source: str
@@ -26,6 +27,7 @@ class ReplicaMark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     token: str
     complete: bool = False
     spaces: Mapping[int, str] = {}
+    step: SpaceStep | None = None
 
 
 class ReplicaMarkFile:

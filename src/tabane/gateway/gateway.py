@@ -634,6 +634,7 @@ class Gateway:
             # Clients have no notification of changed skills: their files are resources.
             kind = "resources" if name in ("templates", "skills") else name
             self._offers_changed(kind, configured.project)
+        self._state_changed(server.name)  # how many tools it has is part of it
 
     # -- review ----------------------------------------------------------------------------------
 

@@ -220,6 +220,26 @@ def test_servers_jobs_and_what_calls_change_are_events(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_a_server_is_told_of_again_when_it_has_listed_its_tools(tmp_path: Path) -> None:
+    """A page that shows how many tools it has asks again then."""
+
+    async def scenario() -> None:
+        listed = tmp_path / "listed"
+        server = child("--list-after", str(listed))
+        async with running_hub(tmp_path, {"c": server}) as here, Events(here.hub) as events:
+            start = asyncio.ensure_future(ask(here.hub, "start_upstream", name="c"))
+            await until(lambda: {"servers": {"c": "ready"}} in events.of("servers"))
+            assert not events.of("catalog")
+            told = len(events.of("servers"))
+            listed.touch()
+            await until(lambda: len(events.of("servers")) > told and events.of("catalog"))
+            (row,) = (await ask(here.hub, "list_servers"))["results"]
+            assert row["tools"] > 0
+            await start
+
+    run(scenario)
+
+
 def test_the_permission_of_each_topic_is_that_of_a_real_operation(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_hub(tmp_path, {}) as here:
