@@ -19,7 +19,8 @@ class StepThread:
     def __init__(self, name: str) -> None:
         self._loop = asyncio.get_running_loop()
         self._steps: SimpleQueue[_Step | None] = SimpleQueue()
-        threading.Thread(target=self._work, name=name, daemon=True).start()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
 
     def do(self, step: Callable[[], T]) -> asyncio.Future[T]:
         """Do a step after those before. The future has its result or its exception."""
@@ -30,6 +31,10 @@ class StepThread:
     def end(self) -> None:
         """End the thread after the steps that were begun."""
         self._steps.put(None)
+
+    def join(self) -> None:
+        """Wait for the end of the thread. Blocks."""
+        self._thread.join()
 
     def _work(self) -> None:
         while (found := self._steps.get()) is not None:
