@@ -77,14 +77,15 @@ class MontySandbox:
         self._opening = asyncio.Lock()
         self._free = asyncio.Semaphore(limits.workers)
         self._threads: list[StepThread] = []
-        self._leaving: set[asyncio.Future[None]] = set()
+        self._all: list[StepThread] = []
+        self._sessions: set[MontySession] = set()
 
     @contextlib.asynccontextmanager
     async def session(self, modules: Modules, limits: ScriptLimits) -> AsyncIterator[MontySession]:
         await self._turn(limits)
         self._begun()
         try:
-            thread = self._threads.pop() if self._threads else StepThread("script")
+            thread = self._threads.pop() if self._threads else self._new_thread()
             try:
                 async with self._checked_out(thread, modules, limits) as session:
                     yield session
@@ -93,6 +94,10 @@ class MontySandbox:
         finally:
             self._free.release()
             self._ended()
+
+    def _new_thread(self) -> StepThread:
+        self._all.append(StepThread("script"))
+        return self._all[-1]
 
     def _begun(self) -> None:
         self._running += 1
@@ -108,7 +113,7 @@ class MontySandbox:
 
     def _end_idle(self) -> None:
         self._end = None
-        self._ending = asyncio.ensure_future(self._close_pool())
+        self._ending = asyncio.ensure_future(self._close_pool(idle=True))
 
     async def _turn(self, limits: ScriptLimits) -> None:
         """Wait until fewer scripts than allowed are running. Raises ScriptFailed."""
@@ -130,13 +135,17 @@ class MontySandbox:
             external_modules={"tools": lambda: _module(modules)},
         )
         session = MontySession(checked_out, thread, limits)
+        self._sessions.add(session)
         try:
             yield session
-        finally:
+        except BaseException:
             session.stop()
-            left = thread.do(session.leave)
-            self._leaving.add(left)
-            left.add_done_callback(self._leaving.discard)
+            await _whole(thread.do(session.leave))
+            raise
+        else:
+            thread.do(session.leave)  # before its next step: nobody waits for it
+        finally:
+            self._sessions.discard(session)
 
     async def _opened(self, thread: StepThread, limits: ScriptLimits) -> monty.Monty:
         async with self._opening:
@@ -159,16 +168,16 @@ class MontySandbox:
         )
         return _enter(pool)
 
-    async def _close_pool(self) -> None:
+    async def _close_pool(self, *, idle: bool) -> None:
+        """End the processes; if they are to be ``idle``, only if no script has begun meanwhile."""
         async with self._opening:
+            if self._pool is None or (idle and self._running):
+                return
             pool, self._pool = self._pool, None
-            if pool is not None and not self._running:
-                await asyncio.to_thread(pool.__exit__, None, None, None)
-            else:
-                self._pool = pool  # a script has begun meanwhile
+            await asyncio.to_thread(pool.__exit__, None, None, None)
 
     async def close(self) -> None:
-        """End the workers, and wait for the threads.
+        """End the workers, and wait for the threads. Scripts that still run fail.
 
         An interpreter of Python that ends while a thread is inside the library ends with SIGABRT.
         """
@@ -176,14 +185,14 @@ class MontySandbox:
             self._end.cancel()
         if self._ending is not None:
             await self._ending
-        if self._leaving:
-            await asyncio.wait(self._leaving)
-        await self._close_pool()
-        threads, self._threads = self._threads, []
+        for session in self._sessions:
+            session.stop()
+        threads, self._all, self._threads = self._all, [], []
         for thread in threads:
             thread.end()
         for thread in threads:
             await asyncio.to_thread(thread.join)
+        await self._close_pool(idle=False)
 
 
 def _enter(block: AbstractContextManager[T]) -> T:
@@ -240,7 +249,8 @@ class MontySession:
     def leave(self) -> None:
         """Give the worker back. Call this in the thread, after all steps."""
         if self._entered:
-            self._session.__exit__(None, None, None)
+            with contextlib.suppress(monty.MontyError):
+                self._session.__exit__(None, None, None)
 
     async def _step(self, begin: Callable[[], SyncSnapshot]) -> Stop:
         return await self._thread.do(partial(self._until_stop, begin))
