@@ -322,7 +322,9 @@ class MontySession:
             return f"the script printed more than {limits.output >> 10} KiB (setting script_output)."
         if "time limit exceeded" in text:
             return f"the script computed longer than {limits.seconds:g} s (setting script_seconds)."
-        if text.startswith("MemoryError: memory limit exceeded"):
+        if text.startswith(
+            ("MemoryError: memory limit exceeded", "MemoryError: the worker exceeded its memory")
+        ):
             return f"the script needs more memory than {limits.memory >> 20} MiB (setting script_memory)."
         return error.display().replace(_FILE, '"script.py"')
 

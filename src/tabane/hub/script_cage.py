@@ -16,9 +16,10 @@ from tabane.gateway.cages import landlock, seccomp
 from tabane.gateway.cages.limits import Limit
 
 LEAST_DATA = 1 << 30
-"""Bytes of memory that a worker may have at least. The limit of a script is lower, and counts its values alone."""
+"""Bytes that a worker may have at least. The limit of a script is lower, and counts only its values."""
 
 _FILES = 16
+_MARSHAL = 2  # without references: the same cage is the same text
 
 _LIBRARIES = (
     *("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/etc/ld.so.cache"),
@@ -43,14 +44,14 @@ class CagedWorkers:
         """
         text = self._text(os.path.realpath(interpreter), memory).encode()
         if not self._file.exists() or self._file.read_bytes() != text:
-            new = self._file.with_suffix(".new")
+            new = self._file.with_suffix(".part")
             new.write_bytes(text)
             new.chmod(0o700)
             new.rename(self._file)
         return str(self._file) if os.access(self._file, os.X_OK) else interpreter
 
     def _text(self, interpreter: str, memory: int) -> str:
-        orders = marshal.dumps(cage_orders(interpreter, memory)).hex()
+        orders = marshal.dumps(cage_orders(interpreter, memory), _MARSHAL).hex()
         start = [sys.executable, "-I", "-S", "-c", _RUN, _PACKAGE, orders, interpreter]
         libraries = self._environment.get("LD_LIBRARY_PATH")  # some interpreters of Python need it
         given = f"LD_LIBRARY_PATH={shlex.quote(libraries)} " if libraries else ""
