@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tabane.code.limits import MIB, ScriptLimits
+from tabane.code.script_values import NoJson, as_json
 from tests.code.sandboxed import ScriptTrial, tried
 
 LIMITS = ScriptLimits(seconds=0.5, memory=16 * MIB, output=MIB, recursion=200, workers=1)
@@ -103,7 +104,28 @@ BOMBS = (
     "(" * 50_000 + ")" * 50_000,
     "-" * 100_000 + "1",
     "x = " + "[" * 5_000 + "]" * 5_000,
+    "lambda: " * 20_000 + "1",
+    "import re\nre.compile('(?:a{1000}){1000}')",
+    "import re\nre.sub('', 'x' * 10**6, 'a' * 10**6)",
+    "raise ValueError('x' * 10**6)",
+    "raise ValueError('x' * 10**8)",
+    "def f(n):\n    try:\n        f(n + 1)\n    finally:\n        f(n + 1)\nf(0)",
+    "import asyncio\nasync def f():\n    await asyncio.gather(*[f() for _ in range(10)])\nawait f()",
+    "class A:\n    def __hash__(self):\n        return hash(self)\n{A(): 1}",
+    "print('x' * 10**9, end='')",
+    "print(*range(10**8))",
+    "' '.join(['a' * 10**6] * 10**4)",
+    "x = []\nx.append(x)\nimport json\njson.dumps(x)",
+    "import json\njson.dumps([[0] * 10**6] * 10**4)",
+    "import tomllib\ntomllib.loads('a = ' + '[' * 10**5)",
+    "import hashlib\nhashlib.pbkdf2_hmac('sha256', b'', b'', 10**9)",
+    "from decimal import Decimal, getcontext\ngetcontext().prec = 10**9\nDecimal(1) / 3",
+    "from datetime import datetime\ndatetime.now().strftime('%Y' * 10**8)",
+    "import itertools\nlist(itertools.permutations(range(20)))",
 )
+
+DEEP = "x = []\nfor i in range(50_000):\n    x = [x]\n"
+"""Lines that make a deeply nested value."""
 
 
 @pytest.mark.parametrize("kind", [FILES, SYSTEM, IMPORTS, WALKS], ids=["files", "system", "imports", "walks"])
@@ -122,5 +144,20 @@ def test_a_bomb_fails_alone() -> None:
         for code in BOMBS:
             assert (await trial.run(code, limits=LIMITS)).failure, code[:60]
             assert (await trial.run("6 * 7", limits=LIMITS)).value == 42, code[:60]
+
+    tried(work)
+
+
+def test_a_deeply_nested_value_harms_nobody() -> None:
+    async def work(trial: ScriptTrial) -> None:
+        found = await trial.run(DEEP + "x", limits=LIMITS)
+        with pytest.raises(NoJson):
+            as_json(found.value)
+        await trial.run(DEEP + "from tools import github\nawait github.search(q=x)", limits=LIMITS)
+        nested: list[object] = []
+        for _ in range(5_000):
+            nested = [nested]
+        await trial.run("given", inputs={"given": nested}, limits=LIMITS)
+        assert (await trial.run("6 * 7", limits=LIMITS)).value == 42
 
     tried(work)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -297,3 +298,41 @@ def _exists(process: int | None) -> bool:
         return psutil.Process(process).status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
         return False
+
+
+def test_a_process_that_ends_right_after_its_scripts_ends_well(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(ENDING)
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "[0]\n")
+
+
+ENDING = """
+import asyncio
+import os
+
+from tabane.code.limits import ScriptLimits
+from tabane.code.monty_sandbox import MontySandbox
+
+LIMITS = ScriptLimits(workers=4)
+
+async def run(sandbox):
+    async with sandbox.session({}, LIMITS) as session:
+        await session.start("[i for i in range(20_000)]", {}, lambda call: None)
+
+async def main(steps):
+    sandbox = MontySandbox(LIMITS)
+    scripts = [asyncio.ensure_future(run(sandbox)) for _ in range(4)]
+    for _ in range(steps):  # so that each process closes at another place
+        await asyncio.wait(scripts, timeout=0.001)
+    await sandbox.close()
+
+for steps in range(15):
+    if not (child := os.fork()):
+        asyncio.run(main(steps))
+        break  # and end as any process does
+    ends = globals().setdefault("ends", set())
+    ends.add(os.waitpid(child, 0)[1])
+else:
+    print(sorted(ends))
+"""

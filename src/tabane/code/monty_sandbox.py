@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pydantic_monty as monty
+from pydantic_monty._binary import find_monty_binary
 
 from tabane.code.limits import ScriptLimits
 from tabane.code.sandbox import (
@@ -48,15 +49,27 @@ IDLE = 300.0
 
 T = TypeVar("T")
 
+Program = Callable[[str, int], str]
+"""Returns the program that is started as a worker: given the interpreter, and the memory of a script. Blocks.
+Raises OSError."""
+
 _ROOT, _FILE = "tools.", '"<python-input-0>"'
 _SLEEPS = ("system.sleep", "system.async_sleep")
 
 
 class MontySandbox:
-    """Worker processes, which are started with the first script. ``limits`` has the number of workers."""
+    """Worker processes, which are started with the first script. ``limits`` has the number of workers.
 
-    def __init__(self, limits: ScriptLimits, idle: float = IDLE) -> None:
-        self._workers, self._idle = limits.workers, idle
+    ``program`` can start the interpreter in a cage.
+    """
+
+    def __init__(
+        self,
+        limits: ScriptLimits,
+        idle: float = IDLE,
+        program: Program = lambda interpreter, memory: interpreter,
+    ) -> None:
+        self._workers, self._idle, self._program = limits.workers, idle, program
         self._running = 0
         self._end: asyncio.TimerHandle | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -64,21 +77,27 @@ class MontySandbox:
         self._opening = asyncio.Lock()
         self._free = asyncio.Semaphore(limits.workers)
         self._threads: list[StepThread] = []
+        self._all: list[StepThread] = []
+        self._sessions: set[MontySession] = set()
 
     @contextlib.asynccontextmanager
     async def session(self, modules: Modules, limits: ScriptLimits) -> AsyncIterator[MontySession]:
         await self._turn(limits)
         self._begun()
         try:
-            thread = self._threads.pop() if self._threads else StepThread("script")
+            thread = self._threads.pop() if self._threads else self._new_thread()
             try:
                 async with self._checked_out(thread, modules, limits) as session:
                     yield session
             finally:
-                self._threads.append(thread)
+                self._threads.append(thread)  # it leaves the session before it does anything else
         finally:
             self._free.release()
             self._ended()
+
+    def _new_thread(self) -> StepThread:
+        self._all.append(StepThread("script"))
+        return self._all[-1]
 
     def _begun(self) -> None:
         self._running += 1
@@ -94,7 +113,7 @@ class MontySandbox:
 
     def _end_idle(self) -> None:
         self._end = None
-        self._ending = asyncio.ensure_future(self._close_pool())
+        self._ending = asyncio.ensure_future(self._close_pool(idle=True))
 
     async def _turn(self, limits: ScriptLimits) -> None:
         """Wait until fewer scripts than allowed are running. Raises ScriptFailed."""
@@ -110,35 +129,37 @@ class MontySandbox:
     async def _checked_out(
         self, thread: StepThread, modules: Modules, limits: ScriptLimits
     ) -> AsyncIterator[MontySession]:
-        pool = await self._opened(thread)
+        pool = await self._opened(thread, limits)
         checked_out = pool.checkout(
             limits=_resources(limits),
             external_modules={"tools": lambda: _module(modules)},
         )
-
-        def leave() -> None:
-            checked_out.__exit__(None, None, None)
-
-        try:
-            await _whole(thread.do(partial(_enter, checked_out)))
-        except asyncio.CancelledError:
-            await asyncio.wait([thread.do(leave)])
-            raise
         session = MontySession(checked_out, thread, limits)
+        self._sessions.add(session)
         try:
             yield session
-        finally:
+        except BaseException:
             session.stop()
-            await _whole(thread.do(leave))
+            await _whole(thread.do(session.leave))
+            raise
+        else:
+            thread.do(session.leave)  # before its next step: nobody waits for it
+        finally:
+            self._sessions.discard(session)
 
-    async def _opened(self, thread: StepThread) -> monty.Monty:
+    async def _opened(self, thread: StepThread, limits: ScriptLimits) -> monty.Monty:
         async with self._opening:
             if self._pool is None:
-                self._pool = await _whole(thread.do(self._open))
+                self._pool = await _whole(thread.do(partial(self._open, limits.memory)))
             return self._pool
 
-    def _open(self) -> monty.Monty:
+    def _open(self, memory: int) -> monty.Monty:
+        try:
+            program = self._program(find_monty_binary(), memory)
+        except OSError as error:
+            raise ScriptFailed(f"the sandbox cannot start: {error}") from None
         pool = monty.Monty(
+            binary_path=program,
             min_processes=0,
             max_processes=self._workers,
             max_checkouts_per_worker=SCRIPTS_OF_A_WORKER,
@@ -147,23 +168,31 @@ class MontySandbox:
         )
         return _enter(pool)
 
-    async def _close_pool(self) -> None:
+    async def _close_pool(self, *, idle: bool) -> None:
+        """End the processes; if they are to be ``idle``, only if no script has begun meanwhile."""
         async with self._opening:
+            if self._pool is None or (idle and self._running):
+                return
             pool, self._pool = self._pool, None
-            if pool is not None and not self._running:
-                await asyncio.to_thread(pool.__exit__, None, None, None)
-            else:
-                self._pool = pool  # a script has begun meanwhile
+            await asyncio.to_thread(pool.__exit__, None, None, None)
 
     async def close(self) -> None:
+        """End the workers, and wait for the threads. Scripts that still run fail.
+
+        An interpreter of Python that ends while a thread is inside the library ends with SIGABRT.
+        """
         if self._end is not None:
             self._end.cancel()
         if self._ending is not None:
             await self._ending
-        await self._close_pool()
-        for thread in self._threads:
+        for session in self._sessions:
+            session.stop()
+        threads, self._all, self._threads = self._all, [], []
+        for thread in threads:
             thread.end()
-        self._threads.clear()
+        for thread in threads:
+            await asyncio.to_thread(thread.join)
+        await self._close_pool(idle=False)
 
 
 def _enter(block: AbstractContextManager[T]) -> T:
@@ -189,7 +218,7 @@ class MontySession:
     def __init__(self, session: monty.MontySession, thread: StepThread, limits: ScriptLimits) -> None:
         self._session, self._thread, self._limits = session, thread, limits
         self._printed = monty.CollectString(limits.output)
-        self.worker = session.worker_pid
+        self._entered, self.worker = False, session.worker_pid
         self._judge: Judge = lambda call: None
         self._at: monty.FutureSnapshot | None = None
         self._busy, self._stopped = False, threading.Event()
@@ -217,6 +246,12 @@ class MontySession:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.worker, signal.SIGKILL)
 
+    def leave(self) -> None:
+        """Give the worker back. Call this in the thread, after all steps."""
+        if self._entered:
+            with contextlib.suppress(monty.MontyError):
+                self._session.__exit__(None, None, None)
+
     async def _step(self, begin: Callable[[], SyncSnapshot]) -> Stop:
         return await self._thread.do(partial(self._until_stop, begin))
 
@@ -227,6 +262,7 @@ class MontySession:
         self._busy = True
         try:
             with self._errors():
+                self._enter()
                 snapshot = begin()
                 while not isinstance(snapshot, monty.FutureSnapshot | monty.MontyComplete):
                     snapshot = self._answered(snapshot)
@@ -236,6 +272,14 @@ class MontySession:
                 return Waiting(tuple(snapshot.pending_call_ids))
         finally:
             self._busy = False
+
+    def _enter(self) -> None:
+        """Check a worker out, with the first step: that saves a turn of the thread."""
+        if not self._entered:
+            _enter(self._session)
+            self._entered, self.worker = True, self._session.worker_pid
+        if self._stopped.is_set():
+            raise ScriptFailed("the script was stopped.")
 
     def _answered(self, snapshot: monty.FunctionSnapshot | monty.NameLookupSnapshot) -> SyncSnapshot:
         if isinstance(snapshot, monty.NameLookupSnapshot):
@@ -278,7 +322,9 @@ class MontySession:
             return f"the script printed more than {limits.output >> 10} KiB (setting script_output)."
         if "time limit exceeded" in text:
             return f"the script computed longer than {limits.seconds:g} s (setting script_seconds)."
-        if text.startswith("MemoryError: memory limit exceeded"):
+        if text.startswith(
+            ("MemoryError: memory limit exceeded", "MemoryError: the worker exceeded its memory")
+        ):
             return f"the script needs more memory than {limits.memory >> 20} MiB (setting script_memory)."
         return error.display().replace(_FILE, '"script.py"')
 

@@ -10,9 +10,28 @@ from typing import Any
 
 _MOST_DEPTH = 64
 
+_FEW, _SHORT = 50, 2_000
+
 
 class NoJson(Exception):
     """A value that cannot be returned. The text says why."""
+
+
+def is_small(value: Any) -> bool:
+    """Return whether a value takes no time to speak of. Looks at a few members at most."""
+    if isinstance(value, str):
+        return len(value) <= _SHORT
+    if isinstance(value, dict):
+        return len(value) <= _FEW and all(map(_is_short, value)) and all(map(_is_short, value.values()))
+    if isinstance(value, list | tuple):
+        return len(value) <= _FEW and all(map(_is_short, value))
+    return _is_short(value)
+
+
+def _is_short(value: Any) -> bool:
+    if isinstance(value, int):
+        return abs(value) < 1 << 63
+    return value is None or isinstance(value, float) or (isinstance(value, str) and len(value) <= _SHORT)
 
 
 def as_json(value: Any, depth: int = 0) -> Any:

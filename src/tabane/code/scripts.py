@@ -15,7 +15,7 @@ from tabane.code.limits import ScriptLimits
 from tabane.code.parameters import RunScript
 from tabane.code.sandbox import Raised, Returned, Sandbox, ScriptFailed, Settled
 from tabane.code.script_run import ScriptEnd, ScriptRun, modules_of
-from tabane.code.script_values import NoJson, as_json
+from tabane.code.script_values import NoJson, as_json, is_small
 from tabane.code.signatures import ScriptTool
 from tabane.code.source_checks import LONGEST_AT_ONCE, ScriptSource, read_source
 from tabane.code.tool_values import ToolFailed, tool_value, without_surrogates
@@ -102,7 +102,10 @@ class Scripts:
             end = await self._in_sandbox(caller, structs.replace(params, inputs=inputs), limits, watch)
         except ScriptFailed as failure:
             end = ScriptEnd(None, "", 0, failure.text)
-        value, error = await asyncio.to_thread(_value_of, end, limits.output)
+        if is_small(end.value):
+            value, error = _value_of(end, limits.output)
+        else:
+            value, error = await asyncio.to_thread(_value_of, end, limits.output)
         ms = round((time.perf_counter() - began) * 1000, 1)
         return ScriptReport(caller.script, value, end.printed, end.calls, ms, error)
 

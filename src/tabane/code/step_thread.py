@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -19,17 +20,30 @@ class StepThread:
     def __init__(self, name: str) -> None:
         self._loop = asyncio.get_running_loop()
         self._steps: SimpleQueue[_Step | None] = SimpleQueue()
-        threading.Thread(target=self._work, name=name, daemon=True).start()
+        self._over = False
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
 
     def do(self, step: Callable[[], T]) -> asyncio.Future[T]:
-        """Do a step after those before. The future has its result or its exception."""
+        """Do a step after those before. The future has its result or its exception.
+
+        It is cancelled if the thread was told to end.
+        """
         ended: asyncio.Future[T] = self._loop.create_future()
-        self._steps.put((step, ended))
+        if self._over:
+            ended.cancel()
+        else:
+            self._steps.put((step, ended))
         return ended
 
     def end(self) -> None:
         """End the thread after the steps that were begun."""
+        self._over = True
         self._steps.put(None)
+
+    def join(self) -> None:
+        """Wait for the end of the thread. Blocks."""
+        self._thread.join()
 
     def _work(self) -> None:
         while (found := self._steps.get()) is not None:
@@ -37,11 +51,15 @@ class StepThread:
             try:
                 result = step()
             except BaseException as error:
-                self._loop.call_soon_threadsafe(_fail, ended, error)
+                self._tell(_fail, ended, error)
             else:
-                self._loop.call_soon_threadsafe(_settle, ended, result)
+                self._tell(_settle, ended, result)
                 del result
             del step, ended, found
+
+    def _tell(self, settle: Callable[[asyncio.Future[Any], Any], None], *what: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            self._loop.call_soon_threadsafe(settle, *what)
 
 
 def _settle(ended: asyncio.Future[Any], result: Any) -> None:

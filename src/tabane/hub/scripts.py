@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -136,9 +137,15 @@ class HubScripts:
             from tabane.code.scripts import Scripts
 
             self._scripts = Scripts(
-                self._tools, self._limits, lambda: self._settings().script_timeout, _sandbox
+                self._tools, self._limits, lambda: self._settings().script_timeout, self._sandbox
             )
         return self._scripts
+
+    def _sandbox(self, limits: ScriptLimits) -> Sandbox:
+        from tabane.code.monty_sandbox import MontySandbox
+        from tabane.hub.script_cage import CagedWorkers
+
+        return MontySandbox(limits, program=CagedWorkers(self._settings().home, os.environ).program)
 
     def _limits(self) -> ScriptLimits:
         from tabane.code.limits import ScriptLimits
@@ -152,12 +159,6 @@ class HubScripts:
             settings.script_parallel,
             workers=settings.script_workers,
         )
-
-
-def _sandbox(limits: ScriptLimits) -> Sandbox:
-    from tabane.code.monty_sandbox import MontySandbox
-
-    return MontySandbox(limits)
 
 
 class ScriptTools:

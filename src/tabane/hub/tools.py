@@ -219,6 +219,7 @@ class HubTools:
     async def abandon(self) -> None:
         """Stop the servers, and write nothing more."""
         self.tasks.tasks.let_go()
+        await self.scripts.close()
         await self._gateway.close()
 
     def source(self) -> ToolSource:

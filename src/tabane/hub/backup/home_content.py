@@ -45,7 +45,16 @@ _MADE_AGAIN = frozenset(
             "logs",
             "models",
         ),
-        *(TRAILS, REPLICAS, "registry-cache", "tasks.db", "tools.db", "version", "web-sessions.json"),
+        *(
+            TRAILS,
+            REPLICAS,
+            "registry-cache",
+            "script-worker",
+            "tasks.db",
+            "tools.db",
+            "version",
+            "web-sessions.json",
+        ),
     )
 )
 _COMPANIONS = ("-wal", "-shm", "-journal", ".lock", ".clean", ".broken", ".bak", ".part")
