@@ -94,7 +94,7 @@ class MontySandbox:
 
     def _end_idle(self) -> None:
         self._end = None
-        self._ending = asyncio.ensure_future(self._close_pool())
+        self._ending = asyncio.ensure_future(self._close_pool(idle=True))
 
     async def _turn(self, limits: ScriptLimits) -> None:
         """Wait until fewer scripts than allowed are running. Raises ScriptFailed."""
@@ -147,20 +147,20 @@ class MontySandbox:
         )
         return _enter(pool)
 
-    async def _close_pool(self) -> None:
+    async def _close_pool(self, *, idle: bool) -> None:
+        """End the processes; if they are to be ``idle``, only if no script has begun meanwhile."""
         async with self._opening:
+            if self._pool is None or (idle and self._running):
+                return
             pool, self._pool = self._pool, None
-            if pool is not None and not self._running:
-                await asyncio.to_thread(pool.__exit__, None, None, None)
-            else:
-                self._pool = pool  # a script has begun meanwhile
+            await asyncio.to_thread(pool.__exit__, None, None, None)
 
     async def close(self) -> None:
         if self._end is not None:
             self._end.cancel()
         if self._ending is not None:
             await self._ending
-        await self._close_pool()
+        await self._close_pool(idle=False)
         for thread in self._threads:
             thread.end()
         self._threads.clear()

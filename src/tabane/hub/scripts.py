@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 RULE = "script"
 
+STOPPING = 5.0
+"""Seconds in which scripts end when the hub does."""
+
 MANY = 500
 """Tools above which their names are made in a thread."""
 
@@ -63,6 +66,7 @@ class RunningScript:
     def __init__(self, owner: HubScripts, client: ScriptClient | None) -> None:
         self._owner, self._client = owner, client
         self._run: ScriptRun | None = None
+        self.task: asyncio.Task[Any] | None = None
 
     def progressed(self, ended: int, tool: str) -> None:
         if self._client is not None:
@@ -70,7 +74,7 @@ class RunningScript:
 
     @contextmanager
     def runs(self, script: str, run: ScriptRun) -> Iterator[None]:
-        self._run = run
+        self._run, self.task = run, asyncio.current_task()
         self._owner.running[script] = self
         try:
             yield
@@ -123,6 +127,12 @@ class HubScripts:
         return await self._tools.signatures(caller, names)
 
     async def close(self) -> None:
+        """Stop the scripts that still run, then the sandbox."""
+        tasks = [each.task for each in self.running.values() if each.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOPPING)
         if self._scripts is not None:
             await self._scripts.close()
 
