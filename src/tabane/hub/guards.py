@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from tabane.gateway.confirmation import ConfirmRule
@@ -44,6 +44,8 @@ class ShownArguments(Protocol):
 class ScriptRegistry(Protocol):
     """The scripts that run now."""
 
+    is_decided: Callable[[str], Awaitable[bool]]
+
     @property
     def running(self) -> Mapping[str, RunningScript]: ...
 
@@ -70,6 +72,7 @@ class HubGuards:
         self._configuration: ServersConfiguration | None = None
         self._flows, self.allow, self._scripts = flows, flows.allow, scripts
         self.guard = HubGuard(self._ask)
+        scripts.is_decided = self._is_decided
 
     def apply(self, configuration: ServersConfiguration) -> None:
         """Put the rules of these servers in force."""
@@ -156,6 +159,9 @@ class HubGuards:
     def script(self, caller: Caller) -> RunningScript | None:
         """Return the script that makes a call; None if none does."""
         return self._scripts.running.get(caller.script) if caller.script else None
+
+    async def _is_decided(self, approval: str) -> bool:
+        return (await self.desk().approvals()).find(approval).state != "open"
 
     def through_client(self, caller: Caller) -> bool:
         """Return whether the answer of a client's user counts as an approval.

@@ -45,6 +45,7 @@ from tabane.wire.extensions import carried
 from tabane.wire.negotiation import offered_to_servers
 
 if TYPE_CHECKING:
+    from tabane.audit.log import AuditLog
     from tabane.gateway.tool_operations import ToolOperations
 
 RESERVED = frozenset(
@@ -178,8 +179,9 @@ class UsedServersFile:
 
 
 class UseMeter(Protocol):
-    """Tells of each successful call: its target, and the holder."""
+    """Tells of each successful call, its target and the holder, and has the audit log."""
 
+    recorder: AuditLog | None
     used: Callable[[CallTarget, str], None] | None
 
 
@@ -201,7 +203,7 @@ class HubTools:
         self.questions = HubQuestions(settings().home, lambda: settings().questions_to_page, gateway.adopt)
         self._calls: ToolOperations | None = None
         self._long_results: LongResults | None = None
-        self.scripts = HubScripts(gateway, self._perform, settings)
+        self.scripts = HubScripts(gateway, self._perform, settings, lambda: self.questions.signer().key)
         tasks = HubTasks(settings().home, gateway.loop, settings, self._target)
         self.tasks = TaskParts(tasks, gateway, gateway.loop, settings)
 
@@ -246,8 +248,9 @@ class HubTools:
         )
 
     def report_to(self, meter: UseMeter, questions_changed: Callable[[], None]) -> None:
-        """Have the uses of tools counted, and changes of the open questions told."""
+        """Have the uses of tools counted, scripts recorded, and changes of the open questions told."""
         meter.used = self.note_use
+        self.scripts.meter = meter
         self.questions.open.watcher = questions_changed
 
     def note_use(self, target: CallTarget, holder: str) -> None:

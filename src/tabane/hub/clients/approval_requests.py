@@ -130,24 +130,22 @@ class ApprovalRequests:
             pass  # whoever makes the call sees what was decided
         return True
 
-    async def question_within(self, id: str) -> Question | None:
-        """Return the question for a modern client about such a call; None if it cannot ask its user."""
-        if "form" not in self._session.features or not self._hub.through_client(self._session.caller):
-            return None
+    def asks_by_result(self) -> bool:
+        """Return whether the client is asked with the result of its request, which it makes again then."""
+        modern = self._session.era is Era.MODERN and "form" in self._session.features
+        return modern and self._hub.through_client(self._session.caller)
+
+    async def question_later(self, id: str) -> Question:
+        """Return the question for a modern client about a call of a script."""
         return self._question((await self._hub.desk().approvals()).find(id))
 
-    async def answered_within(self, id: str, answer: asyncio.Future[RepeatedAnswer]) -> None:
-        """Wait until the answer of a modern client has come and is noted, or somebody else has decided."""
+    async def decide_later(self, id: str, answer: RepeatedAnswer) -> None:
+        """Note the answer to such a question, unless somebody else has decided meanwhile."""
         desk = self._hub.desk()
-        waiting = asyncio.ensure_future(desk.decided(id, LIFE))
-        try:
-            await asyncio.wait((answer, waiting), return_when=asyncio.FIRST_COMPLETED)
-            if not waiting.done():
-                error = approval_required((await desk.approvals()).find(id))
-                with contextlib.suppress(ApprovalRequired):  # cancelled: nobody has decided
-                    await self._decide(error, *_chosen(answer.result()))
-        finally:
-            waiting.cancel()
+        approval = (await desk.approvals()).find(id)
+        if approval.state == "open" and self._hub.through_client(self._session.caller):
+            with contextlib.suppress(ApprovalRequired):  # cancelled: nobody has decided
+                await self._decide(approval_required(approval), *_chosen(answer))
 
     async def _ask(
         self, key: bytes, kept: RepeatableRequest, error: ApprovalRequired, approval: Approval
