@@ -92,6 +92,8 @@ class ScriptRun:
         self._running: dict[int, asyncio.Task[Settled | AskedCall]] = {}
         self._asked: list[AskedCall] = []
         self._accepted = self._made = self._over = 0
+        self._clock: asyncio.Timeout | None = None
+        self._stops, self._left = 0, 0.0
 
     async def run(
         self, source: ScriptSource, inputs: Mapping[str, Any], seconds: float
@@ -114,12 +116,12 @@ class ScriptRun:
         self, source: ScriptSource, seconds: float, begun: Coroutine[Any, Any, Stop]
     ) -> ScriptEnd | PausedRun:
         loop = asyncio.get_running_loop()
-        end = loop.time() + seconds
         try:
-            async with asyncio.timeout_at(end):
+            async with asyncio.timeout(seconds) as self._clock:
                 stop = await self._to_end(await begun)
                 if stop is None:
-                    return await self._paused(max(end - loop.time(), 0.001))
+                    left = (self._clock.when() or loop.time()) - loop.time()
+                    return await self._paused(max(left, 0.001))
             value = stop.value
             self._check_awaited(source, value)
         except TimeoutError:
@@ -130,8 +132,28 @@ class ScriptRun:
             advice = self._near(failure.text) or hint(failure.text)
             return self._failed(f"{failure.text}\n{advice}" if advice else failure.text)
         finally:
+            self._clock = None
             await self._stop_calls()
         return ScriptEnd(value, self._session.printed, self._made)
+
+    def stop_clock(self) -> Callable[[], None]:
+        """Do not count the time until the returned function is called: a person is asked."""
+        clock, loop = self._clock, asyncio.get_running_loop()
+        if clock is not None and not self._stops:
+            self._left = (clock.when() or loop.time()) - loop.time()
+            clock.reschedule(None)
+        self._stops += 1
+        open_stops = [None]
+
+        def start() -> None:
+            if not open_stops:
+                return
+            open_stops.clear()
+            self._stops -= 1
+            if self._clock is not None and not self._stops and not self._clock.expired():
+                self._clock.reschedule(loop.time() + self._left)
+
+        return start
 
     def _near(self, error: str) -> str:
         """Return a hint for a name that a module of tools does not have; empty for any other error."""

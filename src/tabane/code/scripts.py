@@ -69,6 +69,10 @@ class ScriptWatch(Protocol):
         """Note that a call has ended, the ``ended``-th of the script."""
         ...
 
+    def runs(self, run: ScriptRun) -> None:
+        """Note that the script runs, or goes on, as this run."""
+        ...
+
     async def decided(self, snapshot: ScriptSnapshot, versions: str) -> None:
         """Return when a person has decided about the calls that a script asks about, or nobody will.
 
@@ -176,7 +180,9 @@ class Scripts:
             return await self._perform(caller, tool, arguments)
 
         async with self._sandboxed().session(modules_of(tools), limits) as session:
-            return await work(ScriptRun(session, tools, limits, perform, watch.progressed))
+            run = ScriptRun(session, tools, limits, perform, watch.progressed)
+            watch.runs(run)
+            return await work(run)
 
     async def _perform(self, caller: Caller, tool: ScriptTool, arguments: dict[str, Any]) -> Settled | Asking:
         """Call a tool. What it answers, and why it could not be called, is for the script."""

@@ -32,11 +32,13 @@ if TYPE_CHECKING:
     from tabane.audit.log import AuditLog
     from tabane.code.limits import ScriptLimits
     from tabane.code.sandbox import Sandbox
+    from tabane.code.script_run import ScriptRun
     from tabane.code.scripts import ScriptReport, Scripts
     from tabane.code.signatures import ScriptTool
     from tabane.code.snapshots import ScriptSnapshot
     from tabane.code.source_checks import ScriptSource
     from tabane.code.tool_names import ToolNames
+    from tabane.gateway.upstreams.call import ServerRequest, UpstreamReply
     from tabane.hub.paused_scripts import PausedScripts
 
 RULE = "script"
@@ -58,6 +60,10 @@ class ScriptClient(Protocol):
 
     def progressed(self, ended: int, tool: str) -> None:
         """Tell the client that a call has ended, the ``ended``-th of the script."""
+        ...
+
+    def question(self, server: str, name: str, request: ServerRequest) -> bool:
+        """Put a question of a server that it has during a call. Return whether the client can be asked."""
         ...
 
     def asks_later(self) -> bool:
@@ -101,6 +107,7 @@ class RunningScript:
     ) -> None:
         self._owner, self._caller, self._params, self._client = owner, caller, params, client
         self._waits: dict[str, Callable[[], Awaitable[object]]] = {}
+        self._run: ScriptRun | None = None
         self.ended, self.began = 0, time.time()
         self.task = asyncio.current_task()
 
@@ -108,6 +115,36 @@ class RunningScript:
         self.ended = ended
         if self._client is not None:
             self._client.progressed(ended, tool)
+
+    def runs(self, run: ScriptRun) -> None:
+        self._run = run
+
+    def question(self, server: str, name: str, request: ServerRequest) -> bool:
+        """Put a question that a server has during a call of the script, as for a call of the client itself.
+
+        The time of the script stands still until it is answered.
+        """
+        if self._client is None or self._run is None:
+            return False
+        answer, start = request.on_answer, self._run.stop_clock()
+
+        def answered(request: ServerRequest, reply: UpstreamReply) -> None:
+            start()
+            answer(request, reply)
+
+        request.on_answer = answered
+        if not self._client.question(server, name, request):
+            start()
+            return False
+        withdrawn = request.on_withdrawn
+
+        def gone(reason: str) -> None:
+            start()
+            if withdrawn is not None:
+                withdrawn(reason)
+
+        request.on_withdrawn = gone
+        return True
 
     def asks(self, approval: str, wait: Callable[[], Awaitable[object]]) -> None:
         """Note how to wait for an approval if the client cannot be asked."""

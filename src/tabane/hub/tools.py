@@ -27,8 +27,9 @@ from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.hub_chain import HubChain
 from tabane.hub.cages import cages_of
 from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_tools
+from tabane.hub.clients.rounds import LARGEST as LARGEST_QUESTION
 from tabane.hub.clients.task_calls import TaskParts
-from tabane.hub.clients.tool_calls import as_failure, as_result
+from tabane.hub.clients.tool_calls import as_failure, as_result, question_of
 from tabane.hub.definition_scanning import definition_scans
 from tabane.hub.own_tools import CallerLimits, KeptDomains, held, idle
 from tabane.hub.questions.questions import HubQuestions
@@ -41,6 +42,7 @@ from tabane.operations import Caller, CallTarget, Door, Face, OpenCall, Operatio
 from tabane.reader.guard.addresses import fault
 from tabane.settings import Settings
 from tabane.wire.channel import LineBatch
+from tabane.wire.era import result_type
 from tabane.wire.extensions import carried
 from tabane.wire.negotiation import offered_to_servers
 
@@ -266,7 +268,12 @@ class HubTools:
             assert self._long_results is not None
             self._calls = ToolOperations(self._gateway, self._admit, self._own, self._long_results)
         caller, looks = structs.replace(caller, looks=False), caller.looks
-        return await self._calls.perform(caller, name, arguments, read_only=looks)
+        script = self.scripts.running.get(caller.script)
+        asker = script.question if script is not None else None
+        result = await self._calls.perform(caller, name, arguments, read_only=looks, asker=asker)
+        if len(result) <= LARGEST_QUESTION and result_type(result) not in (None, "complete"):
+            raise question_of(name)
+        return result
 
     def _target(self, alias: str, server: str) -> CallTarget:
         """Return a tool as what a caller wants to call, also if its server no longer lists it."""

@@ -25,6 +25,7 @@ from tabane.wire.json import Members
 
 if TYPE_CHECKING:
     from tabane.code.snapshots import ScriptSnapshot
+    from tabane.gateway.upstreams.call import ServerRequest
 
 
 class ScriptRequest:
@@ -43,6 +44,11 @@ class ScriptRequest:
         note = json.encode({"progress": ended, "message": tool})
         params = Raw(json.join({**json.fields(note), "progressToken": self._token}))
         self._session.tell(json.notification_line("notifications/progress", params), self._key)
+
+    def question(self, server: str, name: str, request: ServerRequest) -> bool:
+        """Put a question of a server. Return whether the client can be asked."""
+        questions = self._session.questions
+        return questions is not None and questions.ask(self._key, server, name, request)
 
     def asks_later(self) -> bool:
         """Return whether the client is asked at the end of this request."""
@@ -73,6 +79,8 @@ class ScriptRequests:
     ) -> bytes:
         """Return the result of a script, or the question that it asks. Raises TabaneError."""
         kept, snapshot = session.requests.get(key), None
+        if kept is not None and kept.answer is None and "requestState" in kept.params:
+            raise _gone()  # it never begins again: its calls were made
         if kept is not None and (answer := kept.answer) is not None:
             kept.answer = None
             snapshot = await self._waiting(answer, caller)
