@@ -246,9 +246,7 @@ class ScriptRun:
         Return None if the script waits only for calls that a person has to approve.
         """
         if len(stop.ids) == 1 and not self._running and (id := stop.ids[0]) in self._held:
-            return await self._settled(
-                {id: await self._make(id, *self._taken(id))}
-            )  # the usual case
+            return await self._settled({id: await self._make(id, *self._taken(id))})  # the usual case
         for id in stop.ids:
             if id in self._held:
                 self._running[id] = asyncio.ensure_future(self._make(id, *self._taken(id)))
