@@ -1,4 +1,4 @@
-"""Scripts of a hub that wait for a person: over restarts, forged, cancelled, bounded; and their audit entries."""
+"""Scripts of a hub that wait for a person, and their audit entries."""
 
 from __future__ import annotations
 
@@ -147,13 +147,13 @@ def test_a_person_elsewhere_approves_and_the_script_goes_on(tmp_path: Path) -> N
         async with running_hub(tmp_path, {"up": child()}, approval_wait=600) as here:
             line = await here.connect()
             answer = line.begin("tools/call", {"name": "run_script", "arguments": {"code": TWICE}})
+            approvals = await here.hub.guards.desk().approvals()
             seen: set[str] = set()
+
+            def new() -> list[Any]:
+                return [one for one in approvals.listed() if one.id not in seen]
+
             for number in (1, 2):
-                approvals = await here.hub.guards.desk().approvals()
-
-                def new() -> list[Any]:
-                    return [one for one in approvals.listed() if one.id not in seen]
-
                 await until(new, f"the script asks about its call {number}")
                 (one,) = new()
                 seen.add(one.id)

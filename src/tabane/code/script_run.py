@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -104,13 +104,15 @@ class ScriptRun:
         """
         return await self._within(source, seconds, self._started(source, inputs))
 
-    async def go_on(self, source: ScriptSource, paused: PausedRun) -> ScriptEnd | PausedRun:
+    async def go_on(
+        self, source: ScriptSource, paused: PausedRun, undecided: Container[str] = ()
+    ) -> ScriptEnd | PausedRun:
         """Go on with a script, as :meth:`run` does. Its calls that were asked about are tried again.
 
-        A call that is still not approved fails now.
+        A call that is still not approved fails now, and is not tried if its approval is ``undecided``.
         """
         self._accepted, self._made, self._over = paused.accepted, paused.made, paused.over
-        return await self._within(source, paused.left, self._restored(source, paused))
+        return await self._within(source, paused.left, self._restored(source, paused, undecided))
 
     async def _within(
         self, source: ScriptSource, seconds: float, begun: Coroutine[Any, Any, Stop]
@@ -197,12 +199,14 @@ class ScriptRun:
             self._made, self._over, left,
         )  # fmt: skip
 
-    async def _restored(self, source: ScriptSource, paused: PausedRun) -> Stop:
+    async def _restored(self, source: ScriptSource, paused: PausedRun, undecided: Container[str]) -> Stop:
         stop = await self._session.restore(paused.state, paused.printed, partial(self._judge, source))
         for held in paused.held:
             self._held[held.id] = (self._known(held.path), json.decode(held.arguments), held.place)
         for asked in paused.asked:
-            self._running[asked.id] = asyncio.ensure_future(self._again(asked))
+            self._running[asked.id] = asyncio.ensure_future(
+                self._again(asked, given_up=asked.approval in undecided)
+            )
         return stop
 
     def _known(self, path: str) -> ScriptTool:
@@ -211,8 +215,10 @@ class ScriptRun:
             raise ScriptFailed(f"{path} is gone: it was there when the script began.")
         return self._tools[path]
 
-    async def _again(self, asked: AskedCall) -> Settled:
+    async def _again(self, asked: AskedCall, *, given_up: bool) -> Settled:
         """Try a call again that was asked about. It was never sent."""
+        if given_up:
+            return Raised("PermissionError", asked.text)
         result = await self._make(asked.id, self._known(asked.path), json.decode(asked.arguments))
         return Raised("PermissionError", result.text) if isinstance(result, AskedCall) else result
 

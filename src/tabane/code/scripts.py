@@ -73,8 +73,12 @@ class ScriptWatch(Protocol):
         """Note that the script runs, or goes on, as this run."""
         ...
 
-    async def decided(self, snapshot: ScriptSnapshot, versions: str) -> None:
-        """Return when a person has decided about the calls that a script asks about, or nobody will.
+    async def undecided(self, snapshot: ScriptSnapshot) -> frozenset[str]:
+        """Return the approvals of a script about which nobody has decided yet."""
+        ...
+
+    async def decided(self, snapshot: ScriptSnapshot, versions: str) -> frozenset[str]:
+        """Wait for a person, and return the approvals of a script about which nobody has decided.
 
         Raises SnapshotRefused if the script cannot be paused, or any other error to leave it paused:
         then :meth:`Scripts.resume` goes on with it.
@@ -118,8 +122,8 @@ class Scripts:
 
     async def resume(self, caller: Caller, snapshot: ScriptSnapshot, watch: ScriptWatch) -> ScriptReport:
         """Go on with a paused script, and report how it ended. ``caller`` is whoever has begun it."""
-        source = await _read(snapshot.code)
-        end = await self._resumed(caller, source, snapshot.run, watch)
+        source, undecided = await _read(snapshot.code), await watch.undecided(snapshot)
+        end = await self._resumed(caller, source, snapshot.run, watch, undecided)
         return await self._to_end(caller, source, end, snapshot.began, watch)
 
     async def close(self) -> None:
@@ -141,19 +145,26 @@ class Scripts:
             holder = caller.access.holder
             snapshot = ScriptSnapshot(caller.script, holder, source.code, paused, began, expires)
             try:
-                await watch.decided(snapshot, self.versions)
+                undecided = await watch.decided(snapshot, self.versions)
             except SnapshotRefused as refused:
                 why = f"the script cannot wait for the approval of {paused.asked[0].path}: {refused}"
                 end = ScriptEnd(None, paused.printed, paused.made, why)
             else:
-                end = await self._resumed(caller, source, paused, watch)
+                end = await self._resumed(caller, source, paused, watch, undecided)
         return await self._report(caller, end, began)
 
     async def _resumed(
-        self, caller: Caller, source: ScriptSource, paused: PausedRun, watch: ScriptWatch
+        self,
+        caller: Caller,
+        source: ScriptSource,
+        paused: PausedRun,
+        watch: ScriptWatch,
+        undecided: frozenset[str],
     ) -> ScriptEnd | PausedRun:
         try:
-            return await self._in_sandbox(caller, source, watch, lambda run: run.go_on(source, paused))
+            return await self._in_sandbox(
+                caller, source, watch, lambda run: run.go_on(source, paused, undecided)
+            )
         except ScriptFailed as failure:
             return ScriptEnd(None, paused.printed, paused.made, failure.text)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from tabane.gateway.confirmation import ConfirmRule
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tabane.hub.approvals.connection_watches import ConnectionWatches
     from tabane.hub.approvals.desk import ApprovalDesk
     from tabane.hub.approvals.passphrase import HubPassphrase
-    from tabane.hub.scripts import RunningScript
+    from tabane.hub.scripts import RunningScript, ScriptApprovals
     from tabane.operations import Caller
     from tabane.operations.guarding import CallRule, CallVerdict, OpenApproval
 
@@ -44,7 +44,7 @@ class ShownArguments(Protocol):
 class ScriptRegistry(Protocol):
     """The scripts that run now."""
 
-    is_decided: Callable[[str], Awaitable[bool]]
+    approvals: ScriptApprovals | None
 
     @property
     def running(self) -> Mapping[str, RunningScript]: ...
@@ -72,7 +72,7 @@ class HubGuards:
         self._configuration: ServersConfiguration | None = None
         self._flows, self.allow, self._scripts = flows, flows.allow, scripts
         self.guard = HubGuard(self._ask)
-        scripts.is_decided = self._is_decided
+        scripts.approvals = self
 
     def apply(self, configuration: ServersConfiguration) -> None:
         """Put the rules of these servers in force."""
@@ -160,8 +160,11 @@ class HubGuards:
         """Return the script that makes a call; None if none does."""
         return self._scripts.running.get(caller.script) if caller.script else None
 
-    async def _is_decided(self, approval: str) -> bool:
+    async def is_decided(self, approval: str) -> bool:
         return (await self.desk().approvals()).find(approval).state != "open"
+
+    def leave(self, approval: str) -> None:
+        self.desk().leave(approval)
 
     def through_client(self, caller: Caller) -> bool:
         """Return whether the answer of a client's user counts as an approval.

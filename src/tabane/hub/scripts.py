@@ -93,6 +93,18 @@ class FollowedScript(NamedTuple):
     snapshot: ScriptSnapshot | None = None
 
 
+class ScriptApprovals(Protocol):
+    """Approvals of calls of scripts."""
+
+    async def is_decided(self, approval: str) -> bool:
+        """Return whether a person has decided, or nobody can any more. Raises UnknownName."""
+        ...
+
+    def leave(self, approval: str) -> None:
+        """Note that the script that asked is gone."""
+        ...
+
+
 class ScriptMeter(Protocol):
     """Has the audit log; None if calls are not recorded."""
 
@@ -150,7 +162,11 @@ class RunningScript:
         """Note how to wait for an approval if the client cannot be asked."""
         self._waits[approval] = wait
 
-    async def decided(self, snapshot: ScriptSnapshot, versions: str) -> None:
+    async def undecided(self, snapshot: ScriptSnapshot) -> frozenset[str]:
+        asked = [call.approval for call in snapshot.run.asked]
+        return frozenset([each for each in asked if not await self._owner.is_decided(each)])
+
+    async def decided(self, snapshot: ScriptSnapshot, versions: str) -> frozenset[str]:
         """Ask about each call of a paused script, one after another, until nobody answers.
 
         Raises ScriptPaused if the client is asked at the end of its request.
@@ -165,7 +181,13 @@ class RunningScript:
                 if self._client is None or not await self._client.ask(approval):
                     await self._waits[approval]()
                 if not await self._owner.is_decided(approval):
-                    return
+                    break
+            return await self.undecided(snapshot)
+
+    def leave(self) -> None:
+        """Note that nobody wants the calls any more that were asked about."""
+        for approval in self._waits:
+            self._owner.leave(approval)
 
     def record(self, outcome: Outcome, calls: int | None = None, reason: str = "") -> None:
         """Write the entry of the whole script."""
@@ -178,8 +200,7 @@ class RunningScript:
 class HubScripts:
     """Runs scripts over the tools of a gateway. The sandbox is imported with the first script.
 
-    ``key`` returns the key that signs snapshots. ``is_decided`` returns whether a person has decided about
-    an approval.
+    ``key`` returns the key that signs snapshots. ``approvals`` are those that people decide about.
     """
 
     def __init__(
@@ -196,7 +217,7 @@ class HubScripts:
         self._followed: dict[str, FollowedScript] = {}
         self.running: dict[str, RunningScript] = {}
         self.meter: ScriptMeter | None = None
-        self.is_decided: Callable[[str], Awaitable[bool]] = _undecided
+        self.approvals: ScriptApprovals | None = None
 
     def table(self) -> list[Operation]:
         return code_table(self.run)
@@ -229,6 +250,7 @@ class HubScripts:
             raise
         except BaseException as error:
             outcome: Outcome = "failed" if isinstance(error, Exception) else "cancelled"
+            script.leave()
             script.record(outcome, reason=type(error).__name__ if outcome == "failed" else "")
             raise
         finally:
@@ -256,6 +278,14 @@ class HubScripts:
             reason=reason,
             script=RecordedScript(hashlib.sha256(source).hexdigest(), len(source), calls),
         )
+
+    async def is_decided(self, approval: str) -> bool:
+        """Return whether a person has decided about an approval."""
+        return self.approvals is None or await self.approvals.is_decided(approval)
+
+    def leave(self, approval: str) -> None:
+        if self.approvals is not None:
+            self.approvals.leave(approval)
 
     @contextmanager
     def followed(
@@ -328,10 +358,6 @@ def brief_reason(error: str) -> str:
     named = (_EXCEPTION.match(line) for line in reversed(last))
     found = next((match[1] for match in named if match), "")
     return found or ("" if last else error.partition("\n")[0])
-
-
-async def _undecided(approval: str) -> bool:
-    return False
 
 
 def _sandbox(limits: ScriptLimits) -> Sandbox:
