@@ -10,8 +10,9 @@ from typing import Any
 from tabane.code.limits import ScriptLimits
 from tabane.code.monty_sandbox import MontySandbox, MontySession
 from tabane.code.sandbox import Raised, Returned, Settled
-from tabane.code.script_run import ScriptEnd, ScriptRun, modules_of
+from tabane.code.script_run import Asking, ScriptEnd, ScriptRun, modules_of
 from tabane.code.signatures import ScriptTool
+from tabane.code.snapshots import PausedRun
 from tabane.code.source_checks import read_source
 from tests.harness.patience import LONG
 
@@ -24,7 +25,7 @@ TOOLS = (
     ScriptTool("", "read_page", "read_page", "Read a page.", OBJECT),
 )
 
-Answer = Callable[[ScriptTool, dict[str, Any]], Awaitable[Settled]]
+Answer = Callable[[ScriptTool, dict[str, Any]], Awaitable[Settled | Asking]]
 
 
 async def echo(tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
@@ -35,32 +36,55 @@ async def echo(tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
 
 
 class ScriptTrial:
-    """Runs scripts in one sandbox. ``calls`` are those that reached a tool, ``seen`` the last session."""
+    """Runs scripts in one sandbox. ``calls`` are those that reached a tool, ``seen`` the last session, and
+    ``paused`` where scripts paused."""
 
     def __init__(self, sandbox: MontySandbox) -> None:
         self._sandbox = sandbox
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.seen: MontySession | None = None
-        self.current: ScriptRun | None = None
+        self.paused: list[PausedRun] = []
 
-    async def run(
+    async def run(self, code: str, *, answer: Answer = echo, **options: Any) -> ScriptEnd:
+        """Run a script to its end. If it pauses, it goes on at once."""
+        end = await self._begun(code, answer, **options)
+        while isinstance(end, PausedRun):
+            self.paused.append(end)
+            end = await self.go_on(end, answer=answer)
+        return end
+
+    async def pause(self, code: str, *, answer: Answer, **options: Any) -> PausedRun:
+        """Run a script to its first pause."""
+        end = await self._begun(code, answer, **options)
+        assert isinstance(end, PausedRun), end
+        return end
+
+    async def _begun(
         self,
         code: str,
-        *,
-        answer: Answer = echo,
+        answer: Answer,
         limits: ScriptLimits | None = None,
         seconds: float = LONG,
         inputs: dict[str, Any] | None = None,
-    ) -> ScriptEnd:
-        async def perform(tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
+    ) -> ScriptEnd | PausedRun:
+        self._source, self._limits = read_source(code), limits or ScriptLimits()
+        async with self._session(answer) as run:
+            return await run.run(self._source, inputs or {}, seconds)
+
+    async def go_on(self, paused: PausedRun, *, answer: Answer) -> ScriptEnd | PausedRun:
+        """Go on with the script that was begun last."""
+        async with self._session(answer) as run:
+            return await run.go_on(self._source, paused)
+
+    @asynccontextmanager
+    async def _session(self, answer: Answer) -> AsyncIterator[ScriptRun]:
+        async def perform(tool: ScriptTool, arguments: dict[str, Any]) -> Settled | Asking:
             self.calls.append((tool.name, arguments))
             return await answer(tool, arguments)
 
-        source, limits = read_source(code), limits or ScriptLimits()
-        async with self._sandbox.session(modules_of(TOOLS), limits) as session:
+        async with self._sandbox.session(modules_of(TOOLS), self._limits) as session:
             self.seen = session
-            self.current = run = ScriptRun(session, TOOLS, limits, perform)
-            return await run.run(source, inputs or {}, seconds)
+            yield ScriptRun(session, TOOLS, self._limits, perform)
 
 
 @asynccontextmanager

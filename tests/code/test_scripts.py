@@ -17,7 +17,7 @@ from tabane.code.limits import ScriptLimits
 from tabane.code.monty_sandbox import MontySandbox
 from tabane.code.sandbox import Returned, Settled
 from tabane.code.signatures import ScriptTool
-from tests.code.sandboxed import ScriptTrial, ran, trial, tried
+from tests.code.sandboxed import ScriptTrial, ran, tried
 from tests.harness.patience import until
 
 
@@ -213,25 +213,6 @@ def test_arguments_are_json_of_limited_size(argument: str, text: str) -> None:
     assert text in end.failure
     assert bool(end.failure) is bool(text)
     assert len(calls) == (not text)
-
-
-def test_time_in_which_a_person_is_asked_does_not_count() -> None:
-    async def work() -> None:
-        async with trial() as found:
-            waited = asyncio.Event()
-
-            async def answer(tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
-                assert found.current is not None
-                with found.current.paused():
-                    asyncio.get_running_loop().call_later(1.7, waited.set)
-                    await waited.wait()
-                return Returned(1)
-
-            assert (await found.run("1")).value == 1
-            code = "from tools import github\nawait github.search(q=1)\n2"
-            assert (await found.run(code, answer=answer, seconds=1.5)).value == 2
-
-    asyncio.run(work())
 
 
 def test_scripts_share_nothing() -> None:

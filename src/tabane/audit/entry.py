@@ -41,6 +41,14 @@ UsageGroup = Literal["tool", "server", "key", "client", "day"]
 """The keys by which the usage of tools is counted."""
 
 
+class RecordedScript(NamedTuple):
+    """What an entry says of a script: SHA-256 and bytes of its code, and how many calls it made."""
+
+    code: str
+    code_size: int
+    calls: int
+
+
 class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """One entry.
 
@@ -52,6 +60,9 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     if ``arguments`` is not all of it. ``ms`` is the duration, ``bytes`` the size of the result, ``saved`` the
     tokens that disclosure saved. ``count`` is the number of equal events that one entry stands for, or of
     entries that were lost. ``approval`` says which approval a call used, who gave it, and in which way.
+
+    ``script`` is the id of the script that made a call. The entry of the script itself has it too, with
+    ``code`` (SHA-256), ``code_size`` in bytes, and ``calls``, the number of calls that it made.
 
     ``previous`` and ``begins`` are of entries of type ``audit``: the mac before the entry with seq
     ``begins``, with which the rest of the log begins.
@@ -74,6 +85,9 @@ class AuditEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     server: str = ""
     arguments: msgspec.Raw = msgspec.Raw()
     arguments_size: int = 0
+    code: str = ""
+    code_size: int = 0
+    calls: int = 0
     outcome: Outcome | Literal[""] = ""
     reason: str = ""
     ms: float = 0.0

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, get_args
 
 from tabane.audit.chain import MacChain, own_key, sync_folder
-from tabane.audit.entry import MAC_MEMBER, EntryType, Outcome, file_name
+from tabane.audit.entry import MAC_MEMBER, EntryType, Outcome, RecordedScript, file_name
 from tabane.audit.entry_texts import AuditedCaller, AuditedTarget, EntryTexts, member, members
 from tabane.audit.flood import AccessEvent, EventFlood
 from tabane.audit.head import NO_HEAD, ChainHead, HeadFile
@@ -145,6 +145,7 @@ class AuditLog:
         size: int = 0,
         saved: int = 0,
         reason: str = "",
+        script: RecordedScript | None = None,
     ) -> Awaitable[None] | None:
         """Record one call, before its answer goes out. The entry is in the kernel when this returns.
 
@@ -165,6 +166,9 @@ class AuditLog:
                     self._texts.target(target),
                     b',"arguments":' + json if json else b"",
                     b',"arguments_size":%d' % sent if sent else b"",
+                    b',"code":"%b","code_size":%d,"calls":%d' % (script.code.encode(), *script[1:])
+                    if script is not None
+                    else b"",
                     _OUTCOMES[outcome],
                     member("reason", reason) if reason else b"",
                     f',"ms":{seconds * 1000:.3f},"bytes":{size}'.encode(),

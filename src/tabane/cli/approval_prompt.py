@@ -23,18 +23,23 @@ LONGEST_SHOWN = 4000
 def approved_call(terminal: Terminal, method: str, params: Mapping[str, Any]) -> bytes:
     """Call an operation, and return its result as JSON. Raises as HubClient.call.
 
-    If a person has to approve the call, whoever sits at the terminal is asked. Without a terminal, a note
-    says what the call waits for. An answer elsewhere counts too, whichever comes first.
+    If a person has to approve the call, or a call of a script, whoever sits at the terminal is asked. Without
+    a terminal, a note says what the call waits for. An answer elsewhere counts too, whichever comes first.
     """
     hub = terminal.hub()
-    watch = hub.begin("next_approval", encode({"asks": terminal.asks}))
+    watch = _watch(terminal, hub)
     call = hub.begin(method, encode(params))
-    if hub.first_of((call, watch)) == watch and (row := _row(hub, watch)) is not None:
+    while hub.first_of((call, watch)) == watch and (row := _row(hub, watch)) is not None:
+        watch = _watch(terminal, hub)  # before anybody answers: then a script goes on to its next call
         if terminal.asks and row["may_approve"]:
             _ask(terminal, hub, call, row)
         else:
             _tell(terminal, row)
     return hub.result_of(call)
+
+
+def _watch(terminal: Terminal, hub: HubClient) -> bytes:
+    return hub.begin("next_approval", encode({"asks": terminal.asks}))
 
 
 def _row(hub: HubClient, watch: bytes) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from tabane.cli.approval_prompt import approved_call
 from tabane.cli.options import hub_options, option, parameter_option
 from tabane.cli.output import INTERRUPTED, Command, Terminal, examples
 from tabane.code.parameters import RunScript
@@ -48,7 +49,7 @@ def run(terminal: Terminal, script: str, inputs: tuple[str, ...], timeout: float
     if timeout is not None:
         wanted["timeout"] = timeout
     try:
-        report = terminal.hub().call("run_script", wanted)
+        report = json.loads(approved_call(terminal, "run_script", wanted))
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None
     terminal.show(report, lambda: _print(terminal, report))

@@ -63,6 +63,8 @@ class MontySandbox:
     ``program`` can start the interpreter in a cage.
     """
 
+    version = monty.__version__
+
     def __init__(
         self,
         limits: ScriptLimits,
@@ -217,7 +219,8 @@ class MontySession:
 
     def __init__(self, session: monty.MontySession, thread: StepThread, limits: ScriptLimits) -> None:
         self._session, self._thread, self._limits = session, thread, limits
-        self._printed = monty.CollectString(limits.output)
+        self._before, self._most = "", limits.output
+        self._printed = monty.CollectString(self._most)
         self._entered, self.worker = False, session.worker_pid
         self._judge: Judge = lambda call: None
         self._at: monty.FutureSnapshot | None = None
@@ -225,7 +228,7 @@ class MontySession:
 
     @property
     def printed(self) -> str:
-        return self._printed.output
+        return self._before + self._printed.output
 
     async def start(self, code: str, inputs: Mapping[str, Any], judge: Judge) -> Stop:
         self._judge = judge
@@ -238,6 +241,22 @@ class MontySession:
         assert at is not None
         given = {id: _settled(result) for id, result in results.items()}
         return await self._step(lambda: at.resume(given))
+
+    async def dump(self) -> bytes:
+        at = self._at
+        assert at is not None
+
+        def dumped() -> bytes:
+            with self._errors():
+                return at.dump()
+
+        return await self._thread.do(dumped)
+
+    async def restore(self, state: bytes, printed: str, judge: Judge) -> Stop:
+        self._judge, self._before = judge, printed
+        self._most = max(self._limits.output - len(printed.encode()), 0)
+        self._printed = monty.CollectString(self._most)
+        return await self._step(lambda: self._session.load_snapshot(state, print_callback=self._printed))
 
     def stop(self) -> None:
         """End what the worker does now, by killing it."""
@@ -318,7 +337,7 @@ class MontySession:
 
     def _explained(self, error: monty.MontyRuntimeError | monty.MontySyntaxError) -> str:
         limits, text = self._limits, str(error)
-        if text.endswith(f"> {limits.output} bytes"):
+        if text.endswith(f"> {self._most} bytes"):
             return f"the script printed more than {limits.output >> 10} KiB (setting script_output)."
         if "time limit exceeded" in text:
             return f"the script computed longer than {limits.seconds:g} s (setting script_seconds)."

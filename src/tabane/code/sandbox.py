@@ -86,13 +86,23 @@ class SandboxSession(Protocol):
         """Give the results of calls that the script waits for."""
         ...
 
+    async def dump(self) -> bytes:
+        """Return the state of a script that waits for calls. Another session can go on with it."""
+        ...
+
+    async def restore(self, state: bytes, printed: str, judge: Judge) -> Stop:
+        """Put a script where it was, instead of starting one. ``printed`` is what it had printed."""
+        ...
+
 
 Modules = Mapping[str, Sequence[str]]
 """Names of functions by module; those of the module ``""`` are imported from ``tools`` itself."""
 
 
 class Sandbox(Protocol):
-    """Runs scripts in processes of their own."""
+    """Runs scripts in processes of their own. ``version`` is that of the interpreter."""
+
+    version: str
 
     def session(self, modules: Modules, limits: ScriptLimits) -> AbstractAsyncContextManager[SandboxSession]:
         """Return a session for one script. If it is left early, its process is killed.

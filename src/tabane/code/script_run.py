@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Container, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -24,6 +23,7 @@ from tabane.code.sandbox import (
     Waiting,
 )
 from tabane.code.signatures import ScriptTool, WrongArguments
+from tabane.code.snapshots import AskedCall, HeldCall, PausedRun
 from tabane.code.source_checks import ScriptSource
 from tabane.text.nearest_names import nearest
 from tabane.wire import json
@@ -36,7 +36,15 @@ _LONGEST_FAILURE = 8_000
 MOST_ARGUMENTS = 2 << 20
 """Bytes of the arguments of a call."""
 
-Perform = Callable[[ScriptTool, dict[str, Any]], Awaitable[Settled]]
+
+class Asking(NamedTuple):
+    """A call that was not sent: a person has to approve it first. ``text`` says so."""
+
+    approval: str
+    text: str
+
+
+Perform = Callable[[ScriptTool, dict[str, Any]], Awaitable[Settled | Asking]]
 """Calls a tool with arguments. What it raises is no failure of the tool, and ends the script."""
 
 Progress = Callable[[int, str], None]
@@ -64,7 +72,8 @@ class ScriptRun:
     """Runs one script in a session. ``tools`` are all that it can call.
 
     Calls are made when the script waits for one of them: then all that it has begun run in parallel. So a
-    call that nothing waits for is not made, and the script fails.
+    call that nothing waits for is not made, and the script fails. If all that it waits for are calls that a
+    person has to approve first, it pauses: then its whole state is a value, and the session can be left.
     """
 
     def __init__(
@@ -80,19 +89,42 @@ class ScriptRun:
         self._perform, self._progress = perform, progress
         self._turns = asyncio.Semaphore(limits.parallel)
         self._held: dict[int, tuple[ScriptTool, dict[str, Any], tuple[int, int]]] = {}
-        self._running: dict[int, asyncio.Task[Settled]] = {}
+        self._running: dict[int, asyncio.Task[Settled | AskedCall]] = {}
+        self._asked: list[AskedCall] = []
         self._accepted = self._made = self._over = 0
-        self._asked, self._left = 0, 0.0
         self._clock: asyncio.Timeout | None = None
+        self._stops, self._left = 0, 0.0
 
-    async def run(self, source: ScriptSource, inputs: Mapping[str, Any], seconds: float) -> ScriptEnd:
-        """Run a script, and return how it ended. It is stopped after ``seconds``.
+    async def run(
+        self, source: ScriptSource, inputs: Mapping[str, Any], seconds: float
+    ) -> ScriptEnd | PausedRun:
+        """Run a script, and return how it ended, or where it pauses. It is stopped after ``seconds``.
 
         If this is cancelled, so are the calls of the script.
         """
+        return await self._within(source, seconds, self._started(source, inputs))
+
+    async def go_on(
+        self, source: ScriptSource, paused: PausedRun, undecided: Container[str] = ()
+    ) -> ScriptEnd | PausedRun:
+        """Go on with a script, as :meth:`run` does. Its calls that were asked about are tried again.
+
+        A call that is still not approved fails now, and is not tried if its approval is ``undecided``.
+        """
+        self._accepted, self._made, self._over = paused.accepted, paused.made, paused.over
+        return await self._within(source, paused.left, self._restored(source, paused, undecided))
+
+    async def _within(
+        self, source: ScriptSource, seconds: float, begun: Coroutine[Any, Any, Stop]
+    ) -> ScriptEnd | PausedRun:
+        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(seconds) as self._clock:
-                value = await self._to_end(source, inputs)
+                stop = await self._to_end(await begun)
+                if stop is None:
+                    left = (self._clock.when() or loop.time()) - loop.time()
+                    return await self._paused(max(left, 0.001))
+            value = stop.value
             self._check_awaited(source, value)
         except TimeoutError:
             return self._failed(
@@ -102,23 +134,28 @@ class ScriptRun:
             advice = self._near(failure.text) or hint(failure.text)
             return self._failed(f"{failure.text}\n{advice}" if advice else failure.text)
         finally:
+            self._clock = None
             await self._stop_calls()
         return ScriptEnd(value, self._session.printed, self._made)
 
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Do not count the time in this block: a person is asked."""
+    def stop_clock(self) -> Callable[[], None]:
+        """Do not count the time until the returned function is called: a person is asked."""
         clock, loop = self._clock, asyncio.get_running_loop()
-        if clock is not None and not self._asked:
+        if clock is not None and not self._stops:
             self._left = (clock.when() or loop.time()) - loop.time()
             clock.reschedule(None)
-        self._asked += 1
-        try:
-            yield
-        finally:
-            self._asked -= 1
-            if self._clock is not None and not self._asked and not self._clock.expired():
+        self._stops += 1
+        open_stops = [None]
+
+        def start() -> None:
+            if not open_stops:
+                return
+            open_stops.clear()
+            self._stops -= 1
+            if self._clock is not None and not self._stops and not self._clock.expired():
                 self._clock.reschedule(loop.time() + self._left)
+
+        return start
 
     def _near(self, error: str) -> str:
         """Return a hint for a name that a module of tools does not have; empty for any other error."""
@@ -135,14 +172,55 @@ class ScriptRun:
             text = f"{text[:half]}\n…\n{text[-half:]}"
         return ScriptEnd(None, self._session.printed, self._made, text)
 
-    async def _to_end(self, source: ScriptSource, inputs: Mapping[str, Any]) -> Any:
+    async def _started(self, source: ScriptSource, inputs: Mapping[str, Any]) -> Stop:
         if source.unawaited is not None:
             name, line = source.unawaited
             raise ScriptFailed(f"line {line}: {name} is an async function. Write: await {name}(…)")
-        stop: Stop = await self._session.start(source.code, inputs, partial(self._judge, source))
+        return await self._session.start(source.code, inputs, partial(self._judge, source))
+
+    async def _to_end(self, stop: Stop) -> Finished | None:
+        """Return the end of the script; None if it pauses."""
         while not isinstance(stop, Finished):
-            stop = await self._waited(stop)
-        return stop.value
+            later = await self._waited(stop)
+            if later is None:
+                return None
+            stop = later
+        return stop
+
+    # -- pauses --------------------------------------------------------------------------------------
+
+    async def _paused(self, left: float) -> PausedRun:
+        held = tuple(
+            HeldCall(id, tool.path, json.encode(arguments), place)
+            for id, (tool, arguments, place) in self._held.items()
+        )
+        return PausedRun(
+            await self._session.dump(), self._session.printed, held, tuple(self._asked), self._accepted,
+            self._made, self._over, left,
+        )  # fmt: skip
+
+    async def _restored(self, source: ScriptSource, paused: PausedRun, undecided: Container[str]) -> Stop:
+        stop = await self._session.restore(paused.state, paused.printed, partial(self._judge, source))
+        for held in paused.held:
+            self._held[held.id] = (self._known(held.path), json.decode(held.arguments), held.place)
+        for asked in paused.asked:
+            self._running[asked.id] = asyncio.ensure_future(
+                self._again(asked, given_up=asked.approval in undecided)
+            )
+        return stop
+
+    def _known(self, path: str) -> ScriptTool:
+        """Return a tool that the script has called. Raises ScriptFailed if there is no such tool any more."""
+        if path not in self._tools:
+            raise ScriptFailed(f"{path} is gone: it was there when the script began.")
+        return self._tools[path]
+
+    async def _again(self, asked: AskedCall, *, given_up: bool) -> Settled:
+        """Try a call again that was asked about. It was never sent."""
+        if given_up:
+            return Raised("PermissionError", asked.text)
+        result = await self._make(asked.id, self._known(asked.path), json.decode(asked.arguments))
+        return Raised("PermissionError", result.text) if isinstance(result, AskedCall) else result
 
     # -- calls ---------------------------------------------------------------------------------------
 
@@ -168,33 +246,48 @@ class ScriptRun:
         self._held[call.id] = (tool, arguments, call.place)
         return None
 
-    async def _waited(self, stop: Waiting) -> Stop:
-        """Make all calls that were accepted, and give the script the results of those that have ended."""
-        if len(stop.ids) == 1 and not self._running:  # the usual case needs no task
-            (id,) = stop.ids
-            return await self._session.settle({id: await self._make(*self._taken(id))})
+    async def _waited(self, stop: Waiting) -> Stop | None:
+        """Make all calls that were accepted, and give the script the results of those that have ended.
+
+        Return None if the script waits only for calls that a person has to approve.
+        """
+        if len(stop.ids) == 1 and not self._running and (id := stop.ids[0]) in self._held:
+            return await self._settled({id: await self._make(id, *self._taken(id))})  # the usual case
         for id in stop.ids:
             if id in self._held:
-                self._running[id] = asyncio.ensure_future(self._make(*self._taken(id)))
-        waited = {id: self._running[id] for id in stop.ids}
-        await asyncio.wait(waited.values(), return_when=asyncio.FIRST_COMPLETED)
-        ended = {id: self._running.pop(id).result() for id, task in waited.items() if task.done()}
-        return await self._session.settle(ended)
+                self._running[id] = asyncio.ensure_future(self._make(id, *self._taken(id)))
+        while waited := {id: self._running[id] for id in stop.ids if id in self._running}:
+            await asyncio.wait(waited.values(), return_when=asyncio.FIRST_COMPLETED)
+            ended = {id: self._running.pop(id).result() for id, task in waited.items() if task.done()}
+            if (later := await self._settled(ended)) is not None:
+                return later
+        if not {asked.id for asked in self._asked}.issuperset(stop.ids):
+            raise ScriptFailed("the script waits for a call whose result it did not want before.")
+        if self._running:  # sent, and nothing waits for them any more
+            await asyncio.wait(self._running.values())
+        return None
+
+    async def _settled(self, ended: Mapping[int, Settled | AskedCall]) -> Stop | None:
+        """Give results to the script; those of calls that were not sent are put aside."""
+        self._asked += [result for result in ended.values() if isinstance(result, AskedCall)]
+        results = {id: result for id, result in ended.items() if not isinstance(result, AskedCall)}
+        return await self._session.settle(results) if results else None
 
     def _taken(self, id: int) -> tuple[ScriptTool, dict[str, Any]]:
         tool, arguments, _ = self._held.pop(id)
         self._made += 1
         return tool, arguments
 
-    async def _make(self, tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
+    async def _make(self, id: int, tool: ScriptTool, arguments: dict[str, Any]) -> Settled | AskedCall:
         async with self._turns:
             result = await self._perform(tool, arguments)
+        if isinstance(result, Asking):
+            return AskedCall(id, tool.path, json.encode(arguments), *result)
         self._over += 1
         self._progress(self._over, tool.name)
         return result
 
     async def _stop_calls(self) -> None:
-        self._clock = None
         for task in self._running.values():
             task.cancel()
         if self._running:

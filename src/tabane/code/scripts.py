@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from msgspec import Raw, Struct, structs
+from msgspec import Raw, Struct
 
+from tabane import __version__
 from tabane.code.limits import ScriptLimits
 from tabane.code.parameters import RunScript
 from tabane.code.sandbox import Raised, Returned, Sandbox, ScriptFailed, Settled
-from tabane.code.script_run import ScriptEnd, ScriptRun, modules_of
+from tabane.code.script_run import Asking, ScriptEnd, ScriptRun, modules_of
 from tabane.code.script_values import NoJson, as_json, is_small
 from tabane.code.signatures import ScriptTool
+from tabane.code.snapshots import LIFE, PausedRun, ScriptSnapshot, SnapshotRefused
 from tabane.code.source_checks import LONGEST_AT_ONCE, ScriptSource, read_source
 from tabane.code.tool_values import ToolFailed, tool_value, without_surrogates
 from tabane.errors import (
+    ApprovalRequired,
     BadArguments,
     CallerError,
     Forbidden,
@@ -33,11 +34,6 @@ from tabane.wire import json
 
 LARGE = 256 << 10
 """Bytes of a result above which it is read in a thread."""
-
-
-def script_id() -> str:
-    """Return a new id of a script, for the audit log."""
-    return os.urandom(6).hex()
 
 
 class ScriptReport(Struct, frozen=True):
@@ -73,8 +69,20 @@ class ScriptWatch(Protocol):
         """Note that a call has ended, the ``ended``-th of the script."""
         ...
 
-    def runs(self, script: str, run: ScriptRun) -> AbstractContextManager[None]:
-        """Note that a script runs, until the end of the block."""
+    def runs(self, run: ScriptRun) -> None:
+        """Note that the script runs, or goes on, as this run."""
+        ...
+
+    async def undecided(self, snapshot: ScriptSnapshot) -> frozenset[str]:
+        """Return the approvals of a script about which nobody has decided yet."""
+        ...
+
+    async def decided(self, snapshot: ScriptSnapshot, versions: str) -> frozenset[str]:
+        """Wait for a person, and return the approvals of a script about which nobody has decided.
+
+        Raises SnapshotRefused if the script cannot be paused, or any other error to leave it paused:
+        then :meth:`Scripts.resume` goes on with it.
+        """
         ...
 
 
@@ -92,48 +100,111 @@ class Scripts:
         self._make = sandbox
         self._sandbox: Sandbox | None = None
 
+    @property
+    def versions(self) -> str:
+        """Return the versions that a snapshot is bound to."""
+        return f"tabane {__version__}, interpreter {self._sandboxed().version}"
+
     async def run(self, caller: Caller, params: RunScript, watch: ScriptWatch) -> ScriptReport:
-        """Run a script, and report how it ended. Raises BadArguments for names that are no variables."""
+        """Run a script, and report how it ended. Raises BadArguments for names that are no variables.
+
+        ``caller`` has the id of the script.
+        """
         _check_names(params.inputs)
-        inputs = without_surrogates(params.inputs)
-        caller = structs.replace(caller, script=caller.script or script_id())
-        began, limits = time.perf_counter(), self._limits()
+        inputs, began = without_surrogates(params.inputs), time.time()
         try:
-            end = await self._in_sandbox(caller, structs.replace(params, inputs=inputs), limits, watch)
+            source = await _read(params.code)
+            seconds = params.timeout or self._timeout()
+            end = await self._in_sandbox(caller, source, watch, lambda run: run.run(source, inputs, seconds))
         except ScriptFailed as failure:
-            end = ScriptEnd(None, "", 0, failure.text)
-        if is_small(end.value):
-            value, error = _value_of(end, limits.output)
-        else:
-            value, error = await asyncio.to_thread(_value_of, end, limits.output)
-        ms = round((time.perf_counter() - began) * 1000, 1)
-        return ScriptReport(caller.script, value, end.printed, end.calls, ms, error)
+            return await self._report(caller, ScriptEnd(None, "", 0, failure.text), began)
+        return await self._to_end(caller, source, end, began, watch)
+
+    async def resume(self, caller: Caller, snapshot: ScriptSnapshot, watch: ScriptWatch) -> ScriptReport:
+        """Go on with a paused script, and report how it ended. ``caller`` is whoever has begun it."""
+        source, undecided = await _read(snapshot.code), await watch.undecided(snapshot)
+        end = await self._resumed(caller, source, snapshot.run, watch, undecided)
+        return await self._to_end(caller, source, end, snapshot.began, watch)
 
     async def close(self) -> None:
         """End the processes of the sandbox."""
         if self._sandbox is not None:
             await self._sandbox.close()
 
-    async def _in_sandbox(
-        self, caller: Caller, params: RunScript, limits: ScriptLimits, watch: ScriptWatch
-    ) -> ScriptEnd:
-        source = await _read(params.code)
-        tools = await self._tools.used(caller, source)
+    async def _to_end(
+        self,
+        caller: Caller,
+        source: ScriptSource,
+        end: ScriptEnd | PausedRun,
+        began: float,
+        watch: ScriptWatch,
+    ) -> ScriptReport:
+        while isinstance(end, PausedRun):
+            paused = end
+            expires = time.time() + LIFE
+            holder = caller.access.holder
+            snapshot = ScriptSnapshot(caller.script, holder, source.code, paused, began, expires)
+            try:
+                undecided = await watch.decided(snapshot, self.versions)
+            except SnapshotRefused as refused:
+                why = f"the script cannot wait for the approval of {paused.asked[0].path}: {refused}"
+                end = ScriptEnd(None, paused.printed, paused.made, why)
+            else:
+                end = await self._resumed(caller, source, paused, watch, undecided)
+        return await self._report(caller, end, began)
 
-        async def perform(tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
+    async def _resumed(
+        self,
+        caller: Caller,
+        source: ScriptSource,
+        paused: PausedRun,
+        watch: ScriptWatch,
+        undecided: frozenset[str],
+    ) -> ScriptEnd | PausedRun:
+        try:
+            return await self._in_sandbox(
+                caller, source, watch, lambda run: run.go_on(source, paused, undecided)
+            )
+        except ScriptFailed as failure:
+            return ScriptEnd(None, paused.printed, paused.made, failure.text)
+
+    async def _report(self, caller: Caller, end: ScriptEnd, began: float) -> ScriptReport:
+        most = self._limits().output
+        if is_small(end.value):
+            value, error = _value_of(end, most)
+        else:
+            value, error = await asyncio.to_thread(_value_of, end, most)
+        ms = round(max(time.time() - began, 0.0) * 1000, 1)
+        return ScriptReport(caller.script, value, end.printed, end.calls, ms, error)
+
+    def _sandboxed(self) -> Sandbox:
+        if self._sandbox is None:
+            self._sandbox = self._make(self._limits())
+        return self._sandbox
+
+    async def _in_sandbox(
+        self,
+        caller: Caller,
+        source: ScriptSource,
+        watch: ScriptWatch,
+        work: Callable[[ScriptRun], Awaitable[ScriptEnd | PausedRun]],
+    ) -> ScriptEnd | PausedRun:
+        tools, limits = await self._tools.used(caller, source), self._limits()
+
+        async def perform(tool: ScriptTool, arguments: dict[str, Any]) -> Settled | Asking:
             return await self._perform(caller, tool, arguments)
 
-        if self._sandbox is None:
-            self._sandbox = self._make(limits)
-        async with self._sandbox.session(modules_of(tools), limits) as session:
+        async with self._sandboxed().session(modules_of(tools), limits) as session:
             run = ScriptRun(session, tools, limits, perform, watch.progressed)
-            with watch.runs(caller.script, run):
-                return await run.run(source, params.inputs, params.timeout or self._timeout())
+            watch.runs(run)
+            return await work(run)
 
-    async def _perform(self, caller: Caller, tool: ScriptTool, arguments: dict[str, Any]) -> Settled:
+    async def _perform(self, caller: Caller, tool: ScriptTool, arguments: dict[str, Any]) -> Settled | Asking:
         """Call a tool. What it answers, and why it could not be called, is for the script."""
         try:
             result = await self._tools.call(caller, tool.name, arguments)
+        except ApprovalRequired as error:
+            return Asking(error.approval, error.text(caller.lang))
         except TabaneError as error:
             if isinstance(error, RateLimited):
                 await asyncio.sleep(error.pause)  # the caller ignores that it is over its limits

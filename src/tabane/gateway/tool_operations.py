@@ -27,7 +27,7 @@ from tabane.gateway.tools.app_metadata import shown_result
 from tabane.gateway.tools.catalog import pinned
 from tabane.gateway.tools.disclosure import describe
 from tabane.gateway.tools.tool import OWN, Tool, ToolCallRequest, check_size, says_failed
-from tabane.gateway.upstreams.call import Call, UpstreamReply
+from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.gateway.visibility import visible_tools
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Face, OpenCall, ended
@@ -38,6 +38,10 @@ LARGE = 1 << 20
 
 Admit = Callable[[Caller, CallTarget, bytes], OpenCall]
 """Admits a call of a tool, which has to be ended. Raises Forbidden and RateLimited."""
+
+Asker = Callable[[str, str, ServerRequest], bool]
+"""Puts a question that a server has during a call, given the server and the public name of the tool. Returns
+whether somebody can be asked."""
 
 OwnTools = Callable[[Caller, str, bytes], Awaitable[Raw]]
 """Calls one of the hub's own tools by name with arguments, and returns its result in MCP's form."""
@@ -139,9 +143,18 @@ class ToolOperations:
         return found | {"total": len(visible), "servers": dict(servers), "next": page.next}
 
     async def perform(
-        self, caller: Caller, name: str, arguments: dict[str, Any], *, read_only: bool = False
+        self,
+        caller: Caller,
+        name: str,
+        arguments: dict[str, Any],
+        *,
+        read_only: bool = False,
+        asker: Asker | None = None,
     ) -> Raw:
-        """Call a tool and return its result. Raises TabaneError. Canceling this cancels the call."""
+        """Call a tool and return its result. Raises TabaneError. Canceling this cancels the call.
+
+        ``asker`` puts the questions of its server; without it, they are refused.
+        """
         inner = ToolCallRequest(name, {"arguments": Raw(json.encode(arguments))}, read_only)
         try:
             tool = await self._gateway.find(caller, name)
@@ -161,7 +174,7 @@ class ToolOperations:
                 await opened.waits
             if (judged := self._gateway.validator.check(tool, inner.arguments)) is not None:
                 await judged
-            result = await request(self._gateway, caller, tool, inner, opened)
+            result = await request(self._gateway, caller, tool, inner, opened, asker)
             recorded = opened.end("failed" if says_failed(result) else "ok", len(bytes(result)))
             if recorded is not None:
                 await recorded
@@ -176,7 +189,12 @@ class ToolOperations:
 
 
 async def request(
-    gateway: Gateway, caller: Caller, tool: Tool, inner: ToolCallRequest, opened: OpenCall
+    gateway: Gateway,
+    caller: Caller,
+    tool: Tool,
+    inner: ToolCallRequest,
+    opened: OpenCall,
+    asker: Asker | None = None,
 ) -> Raw:
     """Call a tool and return its result. Raises TabaneError. If the caller gives up, cancels it upstream."""
     answer: asyncio.Future[UpstreamReply] = asyncio.get_running_loop().create_future()
@@ -195,6 +213,8 @@ async def request(
         holder=caller.access.holder,
         mirrored=tool.mirrored,
         marks=opened.marks,
+        on_question=(lambda question: asker(tool.server, tool.alias, question)) if asker else None,
+        client=caller.session if asker else "",
     )
     upstream = gateway.route(caller, tool)
     upstream.submit(call)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tabane.hub.approvals.connection_watches import ConnectionWatches
     from tabane.hub.approvals.desk import ApprovalDesk
     from tabane.hub.approvals.passphrase import HubPassphrase
-    from tabane.hub.scripts import RunningScript
+    from tabane.hub.scripts import RunningScript, ScriptApprovals
     from tabane.operations import Caller
     from tabane.operations.guarding import CallRule, CallVerdict, OpenApproval
 
@@ -43,6 +43,8 @@ class ShownArguments(Protocol):
 
 class ScriptRegistry(Protocol):
     """The scripts that run now."""
+
+    approvals: ScriptApprovals | None
 
     @property
     def running(self) -> Mapping[str, RunningScript]: ...
@@ -70,6 +72,7 @@ class HubGuards:
         self._configuration: ServersConfiguration | None = None
         self._flows, self.allow, self._scripts = flows, flows.allow, scripts
         self.guard = HubGuard(self._ask)
+        scripts.approvals = self
 
     def apply(self, configuration: ServersConfiguration) -> None:
         """Put the rules of these servers in force."""
@@ -156,6 +159,12 @@ class HubGuards:
     def script(self, caller: Caller) -> RunningScript | None:
         """Return the script that makes a call; None if none does."""
         return self._scripts.running.get(caller.script) if caller.script else None
+
+    async def is_decided(self, approval: str) -> bool:
+        return (await self.desk().approvals()).find(approval).state != "open"
+
+    def leave(self, approval: str) -> None:
+        self.desk().leave(approval)
 
     def through_client(self, caller: Caller) -> bool:
         """Return whether the answer of a client's user counts as an approval.

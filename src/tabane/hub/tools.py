@@ -27,8 +27,9 @@ from tabane.gateway.upstreams.connector import Connector
 from tabane.gateway.upstreams.hub_chain import HubChain
 from tabane.hub.cages import cages_of
 from tabane.hub.clients.disclosure import DISCLOSING, old_names, own_tools
+from tabane.hub.clients.rounds import LARGEST as LARGEST_QUESTION
 from tabane.hub.clients.task_calls import TaskParts
-from tabane.hub.clients.tool_calls import as_failure, as_result
+from tabane.hub.clients.tool_calls import as_failure, as_result, question_of
 from tabane.hub.definition_scanning import definition_scans
 from tabane.hub.own_tools import CallerLimits, KeptDomains, held, idle
 from tabane.hub.questions.questions import HubQuestions
@@ -41,10 +42,12 @@ from tabane.operations import Caller, CallTarget, Door, Face, OpenCall, Operatio
 from tabane.reader.guard.addresses import fault
 from tabane.settings import Settings
 from tabane.wire.channel import LineBatch
+from tabane.wire.era import result_type
 from tabane.wire.extensions import carried
 from tabane.wire.negotiation import offered_to_servers
 
 if TYPE_CHECKING:
+    from tabane.audit.log import AuditLog
     from tabane.gateway.tool_operations import ToolOperations
 
 RESERVED = frozenset(
@@ -178,8 +181,9 @@ class UsedServersFile:
 
 
 class UseMeter(Protocol):
-    """Tells of each successful call: its target, and the holder."""
+    """Tells of each successful call, its target and the holder, and has the audit log."""
 
+    recorder: AuditLog | None
     used: Callable[[CallTarget, str], None] | None
 
 
@@ -201,7 +205,7 @@ class HubTools:
         self.questions = HubQuestions(settings().home, lambda: settings().questions_to_page, gateway.adopt)
         self._calls: ToolOperations | None = None
         self._long_results: LongResults | None = None
-        self.scripts = HubScripts(gateway, self._perform, settings)
+        self.scripts = HubScripts(gateway, self._perform, settings, lambda: self.questions.signer().key)
         tasks = HubTasks(settings().home, gateway.loop, settings, self._target)
         self.tasks = TaskParts(tasks, gateway, gateway.loop, settings)
 
@@ -247,8 +251,9 @@ class HubTools:
         )
 
     def report_to(self, meter: UseMeter, questions_changed: Callable[[], None]) -> None:
-        """Have the uses of tools counted, and changes of the open questions told."""
+        """Have the uses of tools counted, scripts recorded, and changes of the open questions told."""
         meter.used = self.note_use
+        self.scripts.meter = meter
         self.questions.open.watcher = questions_changed
 
     def note_use(self, target: CallTarget, holder: str) -> None:
@@ -264,7 +269,12 @@ class HubTools:
             assert self._long_results is not None
             self._calls = ToolOperations(self._gateway, self._admit, self._own, self._long_results)
         caller, looks = structs.replace(caller, looks=False), caller.looks
-        return await self._calls.perform(caller, name, arguments, read_only=looks)
+        script = self.scripts.running.get(caller.script)
+        asker = script.question if script is not None else None
+        result = await self._calls.perform(caller, name, arguments, read_only=looks, asker=asker)
+        if len(result) <= LARGEST_QUESTION and result_type(result) not in (None, "complete"):
+            raise question_of(name)
+        return result
 
     def _target(self, alias: str, server: str) -> CallTarget:
         """Return a tool as what a caller wants to call, also if its server no longer lists it."""

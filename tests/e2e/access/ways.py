@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tabane.code.identifiers import identifier
 from tests.e2e.access.world import DOCUMENT, DOCUMENT_WORD, NOT_RUNNING, SERVERS, Thing
 from tests.harness.running_hub import Json
 
@@ -42,6 +43,14 @@ def near(name: str) -> tuple[str, ...]:
     return (name[:-1], name + "s_", name.replace("_", "-"), name.upper(), name.replace("e", "é"))
 
 
+def script_way(thing: Thing) -> Way:
+    """Return the request of a script that calls a tool."""
+    module, function = identifier(thing.server, "server"), identifier(thing.own, "tool")
+    code = f"from tools import {module}\nstr(await {module}.{function}())"
+    names = (*spellings(thing), f"{module}.{function}", function, thing.own, module, thing.server)
+    return Way("tools/call", _tool("run_script", {"code": code}), names, reaches=True)
+
+
 def tool_ways(thing: Thing) -> Iterator[Way]:
     """Yield the requests of MCP that are about a tool."""
     for name in spellings(thing):
@@ -50,6 +59,8 @@ def tool_ways(thing: Thing) -> Iterator[Way]:
         yield Way("tools/call", _tool("call_readonly_tool", _tool(name)), (name,), reaches=not thing.changes)
         yield Way("tools/get", {"name": name}, (name,), reaches=True)
         yield Way("tools/call", _tool("describe_tools", {"names": [name]}), (name,), reaches=True)
+    if not thing.changes:  # others ask first
+        yield script_way(thing)
     full = {"names": [thing.shown, "no_such_tool"], "detail": "full"}
     yield Way("tools/call", _tool("describe_tools", full), (thing.shown,), reaches=True)
     yield Way("tools/call", _tool(thing.shown, {"wrong": 1}), (thing.shown,))

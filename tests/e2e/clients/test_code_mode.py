@@ -15,6 +15,8 @@ from tabane.operations import Caller, Face
 from tests.harness.labeled_servers import replayed
 from tests.harness.patience import run, until
 from tests.harness.running_hub import Json, RunningHub, SocketClient, child, running_hub, text
+from tests.hub.approvals.confirmed import FORMS
+from tests.hub.questions.asking import able, answers_to
 
 ECHO = "from tools import up\n"
 COUNT = ECHO + "await up.count()"
@@ -92,6 +94,26 @@ def test_a_call_that_changes_something_is_asked_about_or_refused(tmp_path: Path)
             assert len(asking.questions) == 1
             asking.answer = lambda question: {"result": {"action": "decline"}}
             assert "PermissionError" in text(await scripted(asking, COUNT.replace("()", "(n=2)")))
+
+    run(scenario)
+
+
+def test_a_modern_client_is_asked_and_the_script_goes_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_hub(tmp_path, {"up": child()}, approval_wait=0) as here:
+            line = await here.connect("2026-07-28")
+            code = ECHO + "first = await up.count()\nsecond = await up.count()\n[first, second]"
+            call: Json = {"name": "run_script", "arguments": {"code": code}, "_meta": able(**FORMS)}
+            asked = await line.result("tools/call", call)
+            repeats = []
+            for _ in range(2):
+                assert "up__count" in asked["inputRequests"]["approval"]["params"]["message"]
+                repeats.append(call | answers_to(asked, {"action": "accept", "content": {}}))
+                asked = await line.result("tools/call", repeats[-1])
+            assert text(asked) == '["1","2"]'
+            again = await line.result("tools/call", repeats[-1])
+            assert "does not wait any more" in text(again)
+            assert not here.hub.tools.scripts.running
 
     run(scenario)
 

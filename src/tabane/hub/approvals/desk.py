@@ -107,6 +107,11 @@ class ApprovalDesk:
                 self._waiting.pop(id, None)
         return approvals.find(id)
 
+    def leave(self, id: str) -> None:
+        """Withdraw an open approval if nobody waits for it: the caller that asked is gone."""
+        if self._approvals is not None and not self._waiting.get(id) and not self._closing:
+            self._withdraw(self._approvals, id)
+
     def _withdraw(self, approvals: Approvals, id: str) -> None:
         if approvals.withdraw(id) is not None:
             self._changed(id)

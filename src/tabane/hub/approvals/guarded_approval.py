@@ -23,8 +23,8 @@ AT_ONCE = 64 << 10
 class AskingScript(Protocol):
     """A script, one of whose calls has to be approved."""
 
-    async def approved(self, approval: str, wait: Callable[[], Awaitable[object]]) -> None:
-        """Ask its client's user, and return when somebody has decided; ``wait`` if that is not possible."""
+    def asks(self, approval: str, wait: Callable[[], Awaitable[object]]) -> None:
+        """Note that a call waits for this approval; ``wait`` waits for it if no client can be asked."""
         ...
 
 
@@ -96,13 +96,15 @@ class GuardedApproval:
 
     async def _decided(self, desk: ApprovalDesk, asked: Approval) -> Approval:
         """Wait for a person, and return the approval as it is then."""
-        here = self._parts.tell(self._caller, asked)
-        seconds = LIFE if here else self._parts.wait()
         script = self._parts.script(self._caller)
         if script is None:
-            return await desk.decided(asked.id, seconds)
-        await script.approved(asked.id, lambda: desk.decided(asked.id, seconds))
-        return (await desk.approvals()).find(asked.id)
+            return await self._told(desk, asked)
+        script.asks(asked.id, lambda: self._told(desk, asked))  # it pauses, and calls again then
+        return asked
+
+    async def _told(self, desk: ApprovalDesk, asked: Approval) -> Approval:
+        here = self._parts.tell(self._caller, asked)
+        return await desk.decided(asked.id, LIFE if here else self._parts.wait())
 
     def give_back(self) -> None:
         if self._used is not None:

@@ -7,6 +7,7 @@ on the web page or in a terminal. Whichever answer comes first counts.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Protocol
 
 from msgspec import Raw
@@ -25,7 +26,7 @@ from tabane.hub.clients.repeatable_requests import (
     RepeatableRequests,
     action_of,
 )
-from tabane.hub.questions.handles import APPROVAL
+from tabane.hub.questions.handles import APPROVAL, RepeatedAnswer
 from tabane.messages import say
 from tabane.operations import Caller
 from tabane.wire import json
@@ -98,8 +99,7 @@ class ApprovalRequests:
         about = APPROVAL + error.approval
         if kept.answer is not None and kept.answer.about == about:
             answer, kept.answer = kept.answer, None
-            reply = json.join({"action": Raw(json.quote(answer.action)), "content": Raw(answer.content)})
-            await self._decide(error, *action_of(UpstreamReply(result=Raw(reply))))
+            await self._decide(error, *_chosen(answer))
             return None
         approval = (await self._hub.desk().approvals()).find(error.approval)
         if not self._hub.through_client(self._session.caller):
@@ -114,15 +114,13 @@ class ApprovalRequests:
         return None
 
     async def ask_within(self, key: bytes, id: str) -> bool:
-        """Ask about a call that a request makes while it runs, and return when somebody has decided.
+        """Ask a client of the handshake era about a call that a request makes while it runs.
 
-        Return False if the client cannot ask its user now: a modern one can only be asked at the end of a
-        request.
+        Return when somebody has decided, and False if the client cannot ask its user.
         """
         kept = self._requests.get(key)
         approval = (await self._hub.desk().approvals()).find(id)
-        asks = self._session.era is not Era.MODERN and self._hub.through_client(self._session.caller)
-        if kept is None or not asks:
+        if kept is None or not self._hub.through_client(self._session.caller):
             return False
         try:
             await self._ask(key, kept, approval_required(approval), approval)
@@ -131,6 +129,23 @@ class ApprovalRequests:
         except (ApprovalRequired, ApprovalRefused):
             pass  # whoever makes the call sees what was decided
         return True
+
+    def asks_by_result(self) -> bool:
+        """Return whether the client is asked with the result of its request, which it makes again then."""
+        modern = self._session.era is Era.MODERN and "form" in self._session.features
+        return modern and self._hub.through_client(self._session.caller)
+
+    async def question_later(self, id: str) -> Question:
+        """Return the question for a modern client about a call of a script."""
+        return self._question((await self._hub.desk().approvals()).find(id))
+
+    async def decide_later(self, id: str, answer: RepeatedAnswer) -> None:
+        """Note the answer to such a question, unless somebody else has decided meanwhile."""
+        desk = self._hub.desk()
+        approval = (await desk.approvals()).find(id)
+        if approval.state == "open" and self._hub.through_client(self._session.caller):
+            with contextlib.suppress(ApprovalRequired):  # cancelled: nobody has decided
+                await self._decide(approval_required(approval), *_chosen(answer))
 
     async def _ask(
         self, key: bytes, kept: RepeatableRequest, error: ApprovalRequired, approval: Approval
@@ -194,6 +209,12 @@ class ApprovalRequests:
         }
         schema = {"type": "object", "properties": {"remember": remember} if approval.pairs else {}}
         return Question("form", json.encode({"message": message, "requestedSchema": schema}))
+
+
+def _chosen(answer: RepeatedAnswer) -> tuple[str, Members]:
+    """Return the action that a modern client's user chose, and the values of the form."""
+    reply = json.join({"action": Raw(json.quote(answer.action)), "content": Raw(answer.content)})
+    return action_of(UpstreamReply(result=Raw(reply)))
 
 
 def _cut(approval: Approval) -> bool:

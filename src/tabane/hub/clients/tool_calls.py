@@ -36,7 +36,7 @@ from tabane.gateway.visibility import may_find
 from tabane.hub.clients.approved_rounds import ApprovedRounds
 from tabane.hub.clients.disclosure import DISCLOSING
 from tabane.hub.clients.open_tool_call import OpenToolCall
-from tabane.hub.clients.script_request import ScriptRequest
+from tabane.hub.clients.script_requests import ScriptRequests
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.task_calls import TaskCalls, TaskParts
 from tabane.hub.scripts import HubScripts
@@ -73,7 +73,7 @@ class ToolCalls:
         tasks: TaskParts,
         scripts: HubScripts,
     ) -> None:
-        self._scripts = scripts
+        self._scripts, self._script_requests = scripts, ScriptRequests(scripts, door)
         self._gateway, self._door, self._long_results = gateway, door, long_results
         self._settings = tasks.settings
         self._tasks = TaskCalls(tasks, self._give_final)
@@ -375,8 +375,9 @@ class ToolCalls:
 
         if name == RUN:
             caller = structs.replace(caller, request=key)
-            with self._scripts.followed(caller, ScriptRequest(session, bytes(request_id), meta)) as by:
-                result = await self._door.respond(by, name, arguments, render, request=key)
+            result = await self._script_requests.answer(
+                session, bytes(request_id), caller, arguments, meta, render
+            )
             tokens = self._settings().result_tokens
             return bytes(await self._long_results.first_part_of_large(caller, Raw(result), tokens))
         result = await self._door.respond(caller, name, arguments, render, request=key)

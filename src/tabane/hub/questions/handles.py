@@ -72,10 +72,10 @@ class RepeatedAnswer(NamedTuple):
 
 
 class HandleSigner:
-    """Signs handles and checks them. ``key`` is secret."""
+    """Signs handles and checks them. The key given is secret, and so is ``key``, which signs other things."""
 
     def __init__(self, key: bytes) -> None:
-        self._key = key
+        self._key, self.key = key, hmac.digest(key, b"other signatures", "sha256")
         self.hub = hashlib.sha256(b"hub" + key).hexdigest()[:8]
 
     def sign(self, handle: CallHandle, binding: CallBinding) -> str:

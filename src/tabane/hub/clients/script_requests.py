@@ -1,0 +1,122 @@
+"""Requests of run_script: progress of calls, and questions about them.
+
+A client of the handshake era is asked during its request. A modern one gets ``input_required``: its script is
+a snapshot then, which the request that repeats the first one with the answer goes on with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Raw
+
+from tabane.code.table import RUN
+from tabane.errors import CallerError
+from tabane.hub.clients.repeatable_requests import RepeatableRequest
+from tabane.hub.clients.session import Session
+from tabane.hub.questions.handles import APPROVAL, RepeatedAnswer
+from tabane.hub.scripts import HubScripts, ScriptPaused
+from tabane.messages import say
+from tabane.operations import Caller, Door
+from tabane.wire import json
+from tabane.wire.era import Era
+from tabane.wire.json import Members
+
+if TYPE_CHECKING:
+    from tabane.code.snapshots import ScriptSnapshot
+    from tabane.gateway.upstreams.call import ServerRequest
+
+
+class ScriptRequest:
+    """A request of run_script, whose client is told of each call, and asked about some."""
+
+    __slots__ = ("_key", "_session", "_token")
+
+    def __init__(self, session: Session, key: bytes, meta: Members) -> None:
+        self._session, self._key = session, key
+        self._token = meta.get("progressToken")
+
+    def progressed(self, ended: int, tool: str) -> None:
+        """Tell the client that a call has ended, if it asked for progress."""
+        if self._token is None:
+            return
+        note = json.encode({"progress": ended, "message": tool})
+        params = Raw(json.join({**json.fields(note), "progressToken": self._token}))
+        self._session.tell(json.notification_line("notifications/progress", params), self._key)
+
+    def question(self, server: str, name: str, request: ServerRequest) -> bool:
+        """Put a question of a server. Return whether the client can be asked."""
+        questions = self._session.questions
+        return questions is not None and questions.ask(self._key, server, name, request)
+
+    def asks_later(self) -> bool:
+        """Return whether the client is asked at the end of this request."""
+        session = self._session
+        if session.era is not Era.MODERN or session.requests.get(self._key) is None:
+            return False
+        return session.approvals.asks_by_result()
+
+    async def ask(self, approval: str) -> bool:
+        """Ask the client's user, and return when somebody has decided; False if that is not possible."""
+        return await self._session.approvals.ask_within(self._key, approval)
+
+
+class ScriptRequests:
+    """Runs the scripts of clients. Those of modern ones go on with the answers to their questions."""
+
+    def __init__(self, scripts: HubScripts, door: Door) -> None:
+        self._scripts, self._door = scripts, door
+
+    async def answer(
+        self,
+        session: Session,
+        key: bytes,
+        caller: Caller,
+        arguments: Raw,
+        meta: Members,
+        render: Callable[[Any], bytes],
+    ) -> bytes:
+        """Return the result of a script, or the question that it asks. Raises TabaneError."""
+        kept, snapshot = session.requests.get(key), None
+        if kept is not None and kept.answer is None and "requestState" in kept.params:
+            raise _gone()  # it never begins again: its calls were made
+        if kept is not None and (answer := kept.answer) is not None:
+            kept.answer = None
+            snapshot = await self._waiting(answer, caller)
+            await session.approvals.decide_later(_approval_of(answer), answer)
+            if answer.action in ("accept", "decline"):
+                for call in snapshot.run.asked:
+                    if not await self._scripts.is_decided(call.approval):
+                        return await self._question(session, kept, snapshot.script, call.approval)
+            if not self._scripts.paused.take(snapshot.script):
+                raise _gone()
+        client = ScriptRequest(session, key, meta)
+        try:
+            with self._scripts.followed(caller, client, snapshot) as by:
+                return await self._door.respond(by, RUN, arguments, render, request=caller.request)
+        except ScriptPaused as paused:
+            if kept is None:
+                raise _gone() from None
+            return await self._question(session, kept, paused.script, paused.approval)
+
+    async def _waiting(self, answer: RepeatedAnswer, caller: Caller) -> ScriptSnapshot:
+        """Return the script that waits for an answer. Raises CallerError."""
+        _, found, script = answer.about.removeprefix(APPROVAL).partition("-")
+        if not answer.about.startswith(APPROVAL) or not found:
+            raise _gone()
+        return await self._scripts.waiting(script, caller.access.holder)
+
+    async def _question(self, session: Session, kept: RepeatableRequest, script: str, approval: str) -> bytes:
+        question = await session.approvals.question_later(approval)
+        return bytes(session.requests.asking(kept, question, f"{APPROVAL}{approval}-{script}"))
+
+
+def _approval_of(answer: RepeatedAnswer) -> str:
+    return answer.about.removeprefix(APPROVAL).partition("-")[0]
+
+
+def _gone() -> CallerError:
+    return CallerError(
+        say("The script that asked this does not wait any more. Run it again as a new request.")
+    )

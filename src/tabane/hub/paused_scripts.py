@@ -1,0 +1,158 @@
+"""Scripts of a hub that wait for a person: their snapshots in the home, bounded, each used once.
+
+A snapshot has values that tools returned, so its file has the mode 0600. It outlives the hub.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tabane.code.snapshots import (
+    LARGEST,
+    LIFE,
+    ScriptSnapshot,
+    Sign,
+    SnapshotRefused,
+    packed,
+    unpacked,
+)
+from tabane.errors import CallerError, ConfigurationError
+from tabane.messages import say
+from tabane.settings.files import read_trusted
+
+FOLDER = "paused-scripts"
+
+MOST = 64
+"""Scripts that wait at the same time."""
+
+MOST_BYTES = 64 << 20
+"""Bytes of all that wait."""
+
+_SLACK = 1 << 10  # of a file, above the snapshot itself
+
+
+class PausedScripts:
+    """Keeps snapshots. ``sign`` returns what signs them, and may make its key."""
+
+    def __init__(self, home: Path, sign: Callable[[], Sign]) -> None:
+        self._folder, self._make_sign = home / FOLDER, sign
+        self._sizes: dict[str, int] | None = None
+        self._ends: dict[str, tuple[asyncio.TimerHandle, Callable[[], None]]] = {}
+
+    @contextmanager
+    def waiting(self, snapshot: ScriptSnapshot) -> Iterator[None]:
+        """Have a script wait in memory during the block. Raises SnapshotRefused if too much waits."""
+        sizes = self._known()
+        size = len(snapshot.run.state) + len(snapshot.run.printed) + len(snapshot.code)
+        self._take_room(snapshot.script, size)
+        try:
+            yield
+        finally:
+            sizes.pop(snapshot.script, None)
+
+    async def keep(self, snapshot: ScriptSnapshot, versions: str, expired: Callable[[], None]) -> None:
+        """Write a snapshot. ``expired`` is called if nobody takes it in time. Raises SnapshotRefused."""
+        script, sign = snapshot.script, self._make_sign()
+        text = await asyncio.to_thread(packed, snapshot, versions, sign)
+        self._known()
+        self._take_room(script, len(text))
+        try:
+            await asyncio.to_thread(self._write, script, text)
+        except OSError as error:
+            self._forget(script)
+            raise SnapshotRefused(f"its snapshot cannot be written ({error.strerror})") from None
+        loop = asyncio.get_running_loop()
+        self._ends[script] = loop.call_later(LIFE, self._expire, script), expired
+
+    async def read(self, script: str, versions: str, holder: str) -> ScriptSnapshot:
+        """Return the snapshot of a script, which keeps waiting. Raises CallerError."""
+        try:
+            text = await asyncio.to_thread(read_trusted, self._path(script), LARGEST + _SLACK)
+            sign = self._make_sign()
+            return await asyncio.to_thread(unpacked, text, versions, sign, holder, time.time())
+        except FileNotFoundError:
+            raise CallerError(
+                say("The script that asked this does not wait any more. Run it again as a new request.")
+            ) from None
+        except (SnapshotRefused, ConfigurationError, OSError) as error:
+            self.drop(script)
+            raise CallerError(
+                say(
+                    "The script cannot go on: {why}. Calls that it made may have taken effect. Run it again "
+                    "as a new request.",
+                    why=str(error),
+                )
+            ) from None
+
+    def take(self, script: str) -> bool:
+        """Take a script out, so that nobody else goes on with it. Return whether it was still there."""
+        try:
+            self._path(script).unlink()
+        except OSError:
+            return False
+        self._forget(script)
+        return True
+
+    def drop(self, script: str) -> None:
+        """Forget a script."""
+        with contextlib.suppress(OSError):
+            self._path(script).unlink()
+        self._forget(script)
+
+    def close(self) -> None:
+        """Leave the files to the next hub."""
+        for timer, _ in self._ends.values():
+            timer.cancel()
+        self._ends.clear()
+
+    # -- bounds --------------------------------------------------------------------------------------
+
+    def _known(self) -> dict[str, int]:
+        """Return the sizes of all that waits. Files that are too old are deleted first."""
+        if self._sizes is None:
+            self._sizes = {}
+            with contextlib.suppress(OSError):
+                for path in self._folder.iterdir():
+                    found = path.stat()
+                    if found.st_mtime < time.time() - LIFE:
+                        path.unlink()
+                    else:
+                        self._sizes[path.stem] = found.st_size
+        return self._sizes
+
+    def _take_room(self, script: str, size: int) -> None:
+        sizes = self._known()
+        if size > LARGEST:
+            raise SnapshotRefused(f"it keeps {size >> 10} KiB of values, and {LARGEST >> 10} KiB can wait")
+        if len(sizes) >= MOST or sum(sizes.values()) + size > MOST_BYTES:
+            raise SnapshotRefused("too many scripts wait for a person. Approve or refuse some of them first")
+        sizes[script] = size
+
+    def _forget(self, script: str) -> None:
+        self._known().pop(script, None)
+        if (end := self._ends.pop(script, None)) is not None:
+            end[0].cancel()
+
+    def _expire(self, script: str) -> None:
+        _, expired = self._ends[script]
+        if self.take(script):
+            expired()
+
+    # -- files ---------------------------------------------------------------------------------------
+
+    def _path(self, script: str) -> Path:
+        return self._folder / f"{script}.snapshot"
+
+    def _write(self, script: str, text: bytes) -> None:
+        part = self._folder / f".{script}"
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        with open(os.open(part, flags, 0o600), "wb") as file:
+            file.write(text)
+        os.replace(part, self._path(script))
