@@ -189,7 +189,7 @@ def forget_types(terminal: Terminal, name: str) -> None:
     terminal.show(
         found,
         lambda: terminal.say(
-            say("The types of {count} {count:tool|tools} forgotten.", count=count)
+            say("{count} {count:type|types} forgotten.", count=count)
             if count
             else say("There was nothing to forget.")
         ),

@@ -164,7 +164,9 @@ def test_a_name_that_may_be_data(name: str) -> None:
     assert may_be_data(name)
 
 
-@pytest.mark.parametrize("name", ["id", "created_at", "@type", "$schema", "content-type", "md5", "名前", "x1"])
+@pytest.mark.parametrize(
+    "name", ["id", "created_at", "@type", "$schema", "content-type", "md5", "名前", "x1"]
+)
 def test_a_name_of_a_property(name: str) -> None:
     assert not may_be_data(name)
 

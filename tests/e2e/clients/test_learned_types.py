@@ -24,8 +24,8 @@ async def described(line: SocketClient, name: str = "up__echo") -> str:
     return text(await line.call("describe_tools", names=[name]))
 
 
-async def invoked(here: RunningHub, caller: Caller, name: str, **params: Any) -> Any:
-    found = await here.hub.door.invoke(caller, name, json.dumps(params).encode())
+async def invoked(here: RunningHub, caller: Caller, operation: str, **params: Any) -> Any:
+    found = await here.hub.door.invoke(caller, operation, json.dumps(params).encode())
     return json.loads(msgspec.json.encode(found))
 
 
@@ -43,7 +43,9 @@ async def teach(line: SocketClient, *rows: Any) -> None:
 ROWS = ({"id": 1, "owner": {"login": "ann"}}, {"id": 2, "owner": {"login": "bob"}, "at": None})
 
 
-def test_results_of_calls_and_of_scripts_teach_a_type_that_search_and_description_show(tmp_path: Path) -> None:
+def test_results_of_calls_and_of_scripts_teach_a_type_that_search_and_description_show(
+    tmp_path: Path,
+) -> None:
     async def scenario() -> None:
         async with running_hub(tmp_path, {"up": child()}, script_writes="allow") as here:
             line = await here.connect()
@@ -52,7 +54,9 @@ def test_results_of_calls_and_of_scripts_teach_a_type_that_search_and_descriptio
             await line.call("run_script", code=script)
             await teach(line)
             page = await described(line)
-            assert "→ {id: integer, owner: {login: string}} (learned from 2 results; others may differ)" in page
+            assert (
+                "→ {id: integer, owner: {login: string}} (learned from 2 results; others may differ)" in page
+            )
 
             coder = await here.connect(mode="code")
             found = text(await coder.call("search_tools", query="echo"))
@@ -166,10 +170,10 @@ def test_tools_of_the_hub_itself_are_learned_of(tmp_path: Path) -> None:
         async with running_hub(tmp_path, {}) as here:
             line = await here.connect()
             for name in ("a", "b"):
-                await line.through("put_document", key=f"notes/{name}", text=f"The text of {name}.")
+                await line.through("put_document", filepath=f"notes/{name}", text=f"The text of {name}.")
 
             async def is_known() -> bool:
-                return "→ string (learned" in await described(line, "put_document")
+                return "details: {count: integer" in await described(line, "put_document")
 
             await until(is_known)
             assert LEARNED not in await described(line, "search_documents")

@@ -28,7 +28,9 @@ BUDGET = 2_000
 """Values of a result that are looked at."""
 
 MOST_ITEMS = 24
-"""Items of an array that are looked at; of an array inside of another, a quarter."""
+"""Items of an array that are looked at; of an array inside of another, a quarter, but no fewer than four."""
+
+_LEAST_ITEMS = 4
 
 MOST_MEMBERS = 128
 LONGEST_NAME = 48
@@ -81,12 +83,12 @@ class _Observer:
         return self._array(value, depth - 1, items, floor) if isinstance(value, list) else ANYTHING
 
     def _array(self, value: Sequence[Any], depth: int, items: int, floor: int) -> Shape:
-        looked = list(_spread(value, items))
+        looked, fewer = list(_spread(value, items)), max(_LEAST_ITEMS, items // 4)
         found: Shape | None = None
         for place, each in enumerate(looked):
             if self._left <= floor:
                 break
-            found = merged(found, self.shape(each, depth, items // 4, self._share(len(looked) - place, floor)))
+            found = merged(found, self.shape(each, depth, fewer, self._share(len(looked) - place, floor)))
         return Shape(ARRAY, items=found)
 
     def _object(self, value: Mapping[str, Any], depth: int, items: int, floor: int) -> Shape:
@@ -110,8 +112,8 @@ class _Observer:
 
 
 def _spread(value: Sequence[Any], most: int) -> Iterable[Any]:
-    """Return at most ``most`` items, and at least one, from the whole of an array."""
-    count, most = len(value), max(1, most)
+    """Return at most ``most`` items from the whole of an array."""
+    count = len(value)
     return value if count <= most else (value[place * count // most] for place in range(most))
 
 
