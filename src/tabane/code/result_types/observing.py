@@ -13,6 +13,7 @@ from tabane.code.result_types.shapes import (
     BOOLEAN,
     INTEGER,
     MOST_DEPTH,
+    MOST_NAMES,
     NULL,
     NUMBER,
     OBJECT,
@@ -43,6 +44,15 @@ _DATA = re.compile(
 )
 
 
+_PLAIN = {
+    str: PLAIN[STRING],
+    bool: PLAIN[BOOLEAN],
+    int: PLAIN[INTEGER],
+    float: PLAIN[NUMBER],
+    type(None): PLAIN[NULL],
+}
+
+
 def may_be_data(name: str) -> bool:
     """Return whether a name of a property looks like an id, a date, an address, a path or a text."""
     if len(name) > LONGEST_NAME or not name.isprintable() or _NAME.fullmatch(name) is None:
@@ -64,18 +74,16 @@ class _Observer:
 
     def __init__(self, result: int, before: int | None) -> None:
         self._left = BUDGET
+        self._names: dict[str, bool] = {}
         self._new = frozenset((result,))
         self._known = self._new if before is None else frozenset((before,))
 
     def shape(self, value: Any, depth: int, items: int, floor: int = 0) -> Shape:
         """Return the shape of a value. ``floor`` is what has to be left of the budget."""
         self._left -= 1
-        if isinstance(value, str):
-            return PLAIN[STRING]
-        if value is None or isinstance(value, bool):
-            return PLAIN[NULL if value is None else BOOLEAN]
-        if isinstance(value, int | float):
-            return PLAIN[INTEGER if isinstance(value, int) else NUMBER]
+        plain = _PLAIN.get(type(value))
+        if plain is not None:
+            return plain
         if depth == 0:
             return ANYTHING
         if isinstance(value, dict):
@@ -100,11 +108,18 @@ class _Observer:
             if self._left <= floor:
                 break
             shape = self.shape(each, depth, items, self._share(count - place, floor))
-            if may_be_data(name):
+            if self._is_data(name):
                 rest = merged(rest, shape)
             else:
                 names[name] = Property(shape, 1, results)
-        return union(Shape(OBJECT, 1, names, rest), Shape(OBJECT))  # crowded if it has to be
+        shape = Shape(OBJECT, 1, names, rest)
+        return shape if len(names) <= MOST_NAMES else union(shape, Shape(OBJECT))
+
+    def _is_data(self, name: str) -> bool:
+        known = self._names.get(name)
+        if known is None:
+            known = self._names[name] = may_be_data(name)
+        return known
 
     def _share(self, parts: int, floor: int) -> int:
         """Return the floor for the next of so many parts."""

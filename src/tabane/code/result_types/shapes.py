@@ -119,7 +119,7 @@ def _united(one: Mapping[str, Property], other: Mapping[str, Property]) -> Mappi
         return one or other
     found = dict(one)
     for name, each in other.items():
-        known = one.get(name)
+        known = found.get(name)
         found[name] = each if known is None else _union_of_properties(known, each)
     return found
 

@@ -58,9 +58,9 @@ class TypeLearning:
         self._failed = self._ended = False
         self._loaded = self._spawn(self._load())
 
-    def note(self, key: ToolKey, result: bytes | Raw) -> None:
-        """Note the result of a call. It is looked at later, if at all."""
-        learned, size = self._types.of_call(key), len(result)
+    def note(self, key: tuple[str, str, str, str], result: bytes | Raw) -> None:
+        """Note the result of a call. It is looked at later, if at all. ``key`` has the members of ToolKey."""
+        learned, size = self._types.of_call(ToolKey._make(key)), len(result)
         if size > LARGEST or not learned.is_due():
             return
         if len(self._waiting) >= MOST_WAITING or self._bytes + size > MOST_BYTES:
@@ -70,9 +70,9 @@ class TypeLearning:
         if self._at_work is None:
             self._at_work = self._spawn(self._learn())
 
-    def find(self, key: ToolKey) -> LearnedType | None:
+    def find(self, key: tuple[str, str, str, str]) -> LearnedType | None:
         """Return what was learned of this definition of a tool for this caller."""
-        return self._types.find(key)
+        return self._types.find(ToolKey._make(key))
 
     async def forget(self, name: str) -> int:
         """Forget a tool, the tools of a server, or all. Return how many. Raises OSError."""

@@ -21,7 +21,6 @@ from tabane.settings import Settings
 from tabane.wire.json import InvalidJson, fields
 
 if TYPE_CHECKING:
-    from tabane.code.result_types.learned_types import ToolKey
     from tabane.hub.result_types.learning import TypeLearning
 
 log = logging.getLogger(__name__)
@@ -79,13 +78,14 @@ class HubResultTypes:
             return
         tool = self._gateway.catalogue.find(target.name)
         if tool is not None and (digest := self._digest(tool)):
-            self._begun().note(self._key(holder, tool, digest), result)
+            learning = self._learning or self._begun()
+            learning.note((holder, tool.alias, tool.server, digest), result)
 
     def of(self, caller: Caller, tool: Tool) -> LearnedResult | None:
         """Return the type of a tool's results; None if it declares one, or not enough was seen."""
         if self._learning is None or not (digest := self._digest(tool)):
             return None
-        found = self._learning.find(self._key(caller.access.holder, tool, digest))
+        found = self._learning.find((caller.access.holder, tool.alias, tool.server, digest))
         if found is None or (schema := found.schema) is None:
             return None
         return LearnedResult(schema, found.results)
@@ -123,11 +123,6 @@ class HubResultTypes:
                 self._gateway.loop, TypeFile(self._settings().home), lambda: self._settings().audit != "off"
             )
         return self._learning
-
-    def _key(self, holder: str, tool: Tool, digest: str) -> ToolKey:
-        from tabane.code.result_types.learned_types import ToolKey
-
-        return ToolKey(holder, tool.alias, tool.server, digest)
 
     def _digest(self, tool: Tool) -> str:
         """Return the digest of a tool's definition; empty if it declares the type of its results."""
