@@ -18,7 +18,7 @@ from tabane.code.result_types.shapes import SEVERAL, Shape, bounded, merged
 MOST_TOOLS = 1_000
 """Pairs of caller and tool. Beyond it, the one that was called longest ago is forgotten."""
 
-ALL = 8
+ALL = 6
 """Results of a tool of which each is looked at. Of later ones fewer are, until one shows something new."""
 
 RAREST = 256
@@ -43,7 +43,7 @@ class LearnedType:
     def __init__(self, key: ToolKey, results: int = 0, shape: Shape | None = None) -> None:
         self.key, self.results = key, results
         self._shape = shape
-        self._schema = schema_of(None if shape is None else settled(shape))
+        self._schema: dict[str, Any] | None = None
         self._step = self._skipped = 0
         self._contents: OrderedDict[int, int] = OrderedDict()
 
@@ -66,13 +66,19 @@ class LearnedType:
         if len(self._contents) > _REMEMBERED:
             self._contents.popitem(last=False)
         self._shape = bounded(merged(self._shape, shape) or shape)
-        known, self._schema = self._schema, schema_of(settled(self._shape))
-        self._step = min(RAREST, max(1, self._step) * 2) if self._schema == known else 1
+        known, self._schema = self._schema, None
+        if self.results > ALL:
+            is_new = self.schema != known and known is not None
+            self._step = 1 if is_new else min(RAREST, max(1, self._step) * 2)
 
     @property
     def schema(self) -> dict[str, Any] | None:
         """Return the schema of the results; None if too few were seen, or nothing can be said."""
-        return self._schema or None if self.results >= SEVERAL else None
+        if self._shape is None or self.results < SEVERAL:
+            return None
+        if self._schema is None:
+            self._schema = schema_of(settled(self._shape))
+        return self._schema or None
 
     def line(self) -> bytes | None:
         """Return the line that is stored; None before anything was learned."""

@@ -107,7 +107,11 @@ class _Observer:
         for place, (name, each) in enumerate(islice(value.items(), count)):
             if self._left <= floor:
                 break
-            shape = self.shape(each, depth, items, self._share(count - place, floor))
+            shape = _PLAIN.get(type(each))
+            if shape is None:
+                shape = self.shape(each, depth, items, self._share(count - place, floor))
+            else:
+                self._left -= 1
             if self._is_data(name):
                 rest = merged(rest, shape)
             else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tabane.code.result_types.shapes import OBJECT, Property, Shape, union_of
+from tabane.code.result_types.shapes import ARRAY, OBJECT, Property, Shape, union_of
 
 _ALIKE = 3
 """Properties that are objects with the same names, from which an object is a map."""
@@ -19,12 +19,15 @@ def settled(shape: Shape) -> Shape:
 
     The shapes of their values are merged into that of the rest. So it was seen of the same values.
     """
-    if shape.items is None and not shape.objects:
+    if shape.kinds < ARRAY:
         return shape
     kept = {} if _is_map(shape) else {name: each for name, each in shape.names.items() if each.several}
     loose = [each.shape for name, each in shape.names.items() if name not in kept]
     rest = union_of(loose if shape.rest is None else (shape.rest, *loose))
-    names = {name: Property(settled(each.shape), each.count, each.results) for name, each in kept.items()}
+    names = {
+        name: each if each.shape.kinds < ARRAY else Property(settled(each.shape), each.count, each.results)
+        for name, each in kept.items()
+    }
     return Shape(
         shape.kinds,
         shape.objects,

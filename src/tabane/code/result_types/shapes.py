@@ -101,8 +101,10 @@ def depth_cut(shape: Shape, depth: int) -> Shape:
 
 def node_count(shape: Shape) -> int:
     """Return the number of places of a shape."""
+    if shape.kinds < ARRAY:
+        return 1
     inner = (*_shapes(shape.names), *_given(shape.rest), *_given(shape.items))
-    return 1 + sum(map(node_count, inner))
+    return 1 + sum(node_count(each) if each.kinds >= ARRAY else 1 for each in inner)
 
 
 def bounded(shape: Shape, most: int = MOST_NODES) -> Shape:
