@@ -23,7 +23,7 @@ from tabane.code.result_types.learned_types import (
 from tabane.code.result_types.observing import may_be_data, shape_of
 from tabane.code.result_types.schemas import schema_of
 from tabane.code.result_types.settling import settled
-from tabane.code.result_types.shapes import MOST_NODES, Shape, bounded, node_count, union
+from tabane.code.result_types.shapes import MOST_NODES, ResultShape, bounded, node_count, union
 
 KEY = ToolKey("local", "up__list", "up", "digest")
 
@@ -190,7 +190,7 @@ def test_a_large_type_is_cut_where_it_is_deep() -> None:
 
 @given(st.lists(VALUES, min_size=1, max_size=4), st.integers(1, 12))
 def test_a_bounded_shape_accepts_more(values: list[Any], most: int) -> None:
-    whole = Shape()
+    whole = ResultShape()
     for number, value in enumerate(values):
         whole = union(whole, shape_of(value, number))
     cut = bounded(whole, most)

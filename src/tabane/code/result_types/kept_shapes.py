@@ -15,7 +15,7 @@ from tabane.code.result_types.shapes import (
     MOST_DEPTH,
     MOST_NAMES,
     Property,
-    Shape,
+    ResultShape,
     bounded,
     depth_cut,
 )
@@ -40,7 +40,7 @@ class KeptType(Struct, frozen=True, omit_defaults=True):
     shape: Any = None
 
 
-def line_of(kept: KeptType, shape: Shape) -> bytes:
+def line_of(kept: KeptType, shape: ResultShape) -> bytes:
     """Return a line for a shape. If it would be too long, what is deep may be anything."""
     shape, depth = settled(shape), MOST_DEPTH
     while True:
@@ -51,7 +51,7 @@ def line_of(kept: KeptType, shape: Shape) -> bytes:
         shape = depth_cut(shape, depth)
 
 
-def read_line(line: bytes) -> tuple[KeptType, Shape] | None:
+def read_line(line: bytes) -> tuple[KeptType, ResultShape] | None:
     """Return what a line says; None if it is none of ours."""
     if len(line) > 2 * MOST_BYTES:
         return None
@@ -62,7 +62,7 @@ def read_line(line: bytes) -> tuple[KeptType, Shape] | None:
         return None
 
 
-def _written(shape: Shape | None) -> Any:
+def _written(shape: ResultShape | None) -> Any:
     """Return a shape as a list: kinds, objects, names, rest, items, crowded; of scalars the kinds alone."""
     if shape is None:
         return None
@@ -73,10 +73,10 @@ def _written(shape: Shape | None) -> Any:
     return [shape.kinds, shape.objects, names, rest, items, shape.crowded]
 
 
-def _read(written: Any, depth: int) -> Shape:
+def _read(written: Any, depth: int) -> ResultShape:
     """Return the shape. Raises ValueError and TypeError if it is none."""
     if isinstance(written, int):
-        return ANYTHING if written & ANY else Shape(_count(written) & (ANY - 1))
+        return ANYTHING if written & ANY else ResultShape(_count(written) & (ANY - 1))
     if depth == 0:
         return ANYTHING
     kinds, objects, names, rest, items, crowded = written
@@ -86,7 +86,7 @@ def _read(written: Any, depth: int) -> Shape:
         name: Property(_read(shape, depth - 1), _count(count), _SETTLED)
         for name, (count, shape) in names.items()
     }
-    return Shape(
+    return ResultShape(
         _count(kinds) & (ANY - 1),
         _count(objects),
         properties,

@@ -13,7 +13,7 @@ from tabane.code.result_types.kept_shapes import KeptType, line_of, read_line
 from tabane.code.result_types.observing import shape_of
 from tabane.code.result_types.schemas import schema_of
 from tabane.code.result_types.settling import settled
-from tabane.code.result_types.shapes import SEVERAL, Shape, bounded, merged
+from tabane.code.result_types.shapes import SEVERAL, ResultShape, bounded, merged
 
 MOST_TOOLS = 1_000
 """Pairs of caller and tool. Beyond it, the one that was called longest ago is forgotten."""
@@ -40,7 +40,7 @@ class ToolKey(NamedTuple):
 class LearnedType:
     """What was learned of one tool for one caller."""
 
-    def __init__(self, key: ToolKey, results: int = 0, shape: Shape | None = None) -> None:
+    def __init__(self, key: ToolKey, results: int = 0, shape: ResultShape | None = None) -> None:
         self.key, self.results = key, results
         self._shape = shape
         self._schema: dict[str, Any] | None = None
@@ -55,11 +55,11 @@ class LearnedType:
         self._skipped = 0
         return True
 
-    def observed(self, value: Any, content: int) -> Shape:
+    def observed(self, value: Any, content: int) -> ResultShape:
         """Return the shape of a result. ``content`` is a digest of its content. It may run in a thread."""
         return shape_of(value, self.results + 1, self._contents.get(content))
 
-    def learn(self, shape: Shape, content: int) -> None:
+    def learn(self, shape: ResultShape, content: int) -> None:
         """Add the shape of a result."""
         self.results += 1
         self._contents.setdefault(content, self.results)
@@ -132,7 +132,7 @@ class LearnedTypes:
         known = self._types.get(key[:2])
         return known if known is not None and known.key == key else None
 
-    def learn(self, learned: LearnedType, shape: Shape, content: int) -> None:
+    def learn(self, learned: LearnedType, shape: ResultShape, content: int) -> None:
         """Add the shape of a result, unless the tool was forgotten meanwhile."""
         if self._types.get(learned.key[:2]) is learned:
             learned.learn(shape, content)

@@ -20,7 +20,7 @@ from tabane.code.result_types.shapes import (
     PLAIN,
     STRING,
     Property,
-    Shape,
+    ResultShape,
     merged,
     union,
 )
@@ -60,7 +60,7 @@ def may_be_data(name: str) -> bool:
     return any(map(str.isdigit, name)) and _DATA.match(name) is not None
 
 
-def shape_of(value: Any, result: int, before: int | None = None) -> Shape:
+def shape_of(value: Any, result: int, before: int | None = None) -> ResultShape:
     """Return the shape of a result with this number.
 
     ``before`` is the number of an earlier result with the same content. A result that is only repeated is
@@ -78,7 +78,7 @@ class _Observer:
         self._new = frozenset((result,))
         self._known = self._new if before is None else frozenset((before,))
 
-    def shape(self, value: Any, depth: int, items: int, floor: int = 0) -> Shape:
+    def shape(self, value: Any, depth: int, items: int, floor: int = 0) -> ResultShape:
         """Return the shape of a value. ``floor`` is what has to be left of the budget."""
         self._left -= 1
         plain = _PLAIN.get(type(value))
@@ -90,19 +90,19 @@ class _Observer:
             return self._object(value, depth - 1, items, floor)
         return self._array(value, depth - 1, items, floor) if isinstance(value, list) else ANYTHING
 
-    def _array(self, value: Sequence[Any], depth: int, items: int, floor: int) -> Shape:
+    def _array(self, value: Sequence[Any], depth: int, items: int, floor: int) -> ResultShape:
         looked, fewer = list(_spread(value, items)), max(_LEAST_ITEMS, items // 4)
-        found: Shape | None = None
+        found: ResultShape | None = None
         for place, each in enumerate(looked):
             if self._left <= floor:
                 break
             found = merged(found, self.shape(each, depth, fewer, self._share(len(looked) - place, floor)))
-        return Shape(ARRAY, items=found)
+        return ResultShape(ARRAY, items=found)
 
-    def _object(self, value: Mapping[str, Any], depth: int, items: int, floor: int) -> Shape:
+    def _object(self, value: Mapping[str, Any], depth: int, items: int, floor: int) -> ResultShape:
         results = self._new if self._known is self._new or _is_mixed(value.values()) else self._known
         names: dict[str, Property] = {}
-        rest: Shape | None = None
+        rest: ResultShape | None = None
         count = min(len(value), MOST_MEMBERS)
         for place, (name, each) in enumerate(islice(value.items(), count)):
             if self._left <= floor:
@@ -116,8 +116,8 @@ class _Observer:
                 rest = merged(rest, shape)
             else:
                 names[name] = Property(shape, 1, results)
-        shape = Shape(OBJECT, 1, names, rest)
-        return shape if len(names) <= MOST_NAMES else union(shape, Shape(OBJECT))
+        shape = ResultShape(OBJECT, 1, names, rest)
+        return shape if len(names) <= MOST_NAMES else union(shape, ResultShape(OBJECT))
 
     def _is_data(self, name: str) -> bool:
         known = self._names.get(name)

@@ -13,7 +13,7 @@ from tabane.code.result_types.shapes import (
     NUMBER,
     OBJECT,
     STRING,
-    Shape,
+    ResultShape,
 )
 
 _TYPES = {
@@ -22,7 +22,7 @@ _TYPES = {
 }  # fmt: skip
 
 
-def schema_of(shape: Shape | None) -> dict[str, Any]:
+def schema_of(shape: ResultShape | None) -> dict[str, Any]:
     """Return the schema of a settled shape. It accepts every value that the shape was seen of."""
     if shape is None or not shape.kinds or shape.kinds & ANY:
         return {}
@@ -36,7 +36,7 @@ def schema_of(shape: Shape | None) -> dict[str, Any]:
     return found
 
 
-def _members(shape: Shape) -> dict[str, Any]:
+def _members(shape: ResultShape) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if shape.names:
         found["properties"] = {name: schema_of(each.shape) for name, each in shape.names.items()}

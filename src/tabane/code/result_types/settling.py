@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tabane.code.result_types.shapes import ARRAY, OBJECT, Property, Shape, union_of
+from tabane.code.result_types.shapes import ARRAY, OBJECT, Property, ResultShape, union_of
 
 _ALIKE = 3
 """Properties that are objects with the same names, from which an object is a map."""
@@ -14,7 +14,7 @@ _SPARSE = 8
 """Names, from which an object that never has most of them is a map."""
 
 
-def settled(shape: Shape) -> Shape:
+def settled(shape: ResultShape) -> ResultShape:
     """Return a shape without the names that one result alone had, and without keys of maps.
 
     The shapes of their values are merged into that of the rest. So it was seen of the same values.
@@ -28,7 +28,7 @@ def settled(shape: Shape) -> Shape:
         name: each if each.shape.kinds < ARRAY else Property(settled(each.shape), each.count, each.results)
         for name, each in kept.items()
     }
-    return Shape(
+    return ResultShape(
         shape.kinds,
         shape.objects,
         names,
@@ -38,7 +38,7 @@ def settled(shape: Shape) -> Shape:
     )
 
 
-def _is_map(shape: Shape) -> bool:
+def _is_map(shape: ResultShape) -> bool:
     """Return whether the names of an object are rather data than properties."""
     found = list(shape.names.values())
     several = sum(each.several for each in found)
@@ -51,7 +51,7 @@ def _is_map(shape: Shape) -> bool:
     return len(found) >= _ALIKE and _are_alike([each.shape for each in found])
 
 
-def _are_alike(shapes: list[Shape]) -> bool:
+def _are_alike(shapes: list[ResultShape]) -> bool:
     """Return whether all are objects with the same names."""
     first = shapes[0].names.keys()
     return bool(first) and all(each.kinds == OBJECT and each.names.keys() == first for each in shapes)

@@ -24,7 +24,7 @@ SEVERAL = 2
 """Results that must have had a name of a property before it is shown or stored."""
 
 
-class Shape(Struct, frozen=True):
+class ResultShape(Struct, frozen=True):
     """What was seen at one place of JSON values.
 
     ``kinds`` are bits. ``objects`` counts the objects among the values, ``names`` are their properties.
@@ -35,15 +35,15 @@ class Shape(Struct, frozen=True):
     kinds: int = 0
     objects: int = 0
     names: Mapping[str, Property] = {}
-    rest: Shape | None = None
-    items: Shape | None = None
+    rest: ResultShape | None = None
+    items: ResultShape | None = None
     crowded: bool = False
 
 
 class Property(Struct, frozen=True):
     """A property: its shape, the number of objects that had it, and two of the results that had it."""
 
-    shape: Shape
+    shape: ResultShape
     count: int
     results: frozenset[int]
 
@@ -52,41 +52,41 @@ class Property(Struct, frozen=True):
         return len(self.results) >= SEVERAL
 
 
-ANYTHING = Shape(ANY)
-PLAIN = {kind: Shape(kind) for kind in (NULL, BOOLEAN, INTEGER, NUMBER, STRING)}
+ANYTHING = ResultShape(ANY)
+PLAIN = {kind: ResultShape(kind) for kind in (NULL, BOOLEAN, INTEGER, NUMBER, STRING)}
 
 
-def merged(one: Shape | None, other: Shape | None) -> Shape | None:
+def merged(one: ResultShape | None, other: ResultShape | None) -> ResultShape | None:
     """Return the union of two shapes; None is nothing seen."""
     if one is None or other is None:
         return other if one is None else one
     return union(one, other)
 
 
-def union(one: Shape, other: Shape) -> Shape:
+def union(one: ResultShape, other: ResultShape) -> ResultShape:
     """Return the shape of all values that either shape was seen of."""
     kinds = one.kinds | other.kinds
     if kinds & ANY:
         return ANYTHING
     if kinds < ARRAY:
-        return one if one.kinds == kinds else other if other.kinds == kinds else Shape(kinds)
+        return one if one.kinds == kinds else other if other.kinds == kinds else ResultShape(kinds)
     names, rest = _united(one.names, other.names), merged(one.rest, other.rest)
     crowded = one.crowded or other.crowded or len(names) > MOST_NAMES
     if crowded:
         names, rest = {}, union_of((*_shapes(names), *_given(rest)))
     objects = one.objects + other.objects
-    return Shape(kinds, objects, names, rest, merged(one.items, other.items), crowded)
+    return ResultShape(kinds, objects, names, rest, merged(one.items, other.items), crowded)
 
 
-def union_of(shapes: Iterable[Shape]) -> Shape | None:
+def union_of(shapes: Iterable[ResultShape]) -> ResultShape | None:
     """Return the union of shapes; None if there are none."""
-    found: Shape | None = None
+    found: ResultShape | None = None
     for shape in shapes:
         found = merged(found, shape)
     return found
 
 
-def depth_cut(shape: Shape, depth: int) -> Shape:
+def depth_cut(shape: ResultShape, depth: int) -> ResultShape:
     """Return a shape in which what is deeper may be anything."""
     if depth == 0:
         return ANYTHING if shape.kinds >= ARRAY else shape
@@ -96,10 +96,10 @@ def depth_cut(shape: Shape, depth: int) -> Shape:
     }
     rest = depth_cut(shape.rest, depth - 1) if shape.rest is not None else None
     items = depth_cut(shape.items, depth - 1) if shape.items is not None else None
-    return Shape(shape.kinds, shape.objects, names, rest, items, shape.crowded)
+    return ResultShape(shape.kinds, shape.objects, names, rest, items, shape.crowded)
 
 
-def node_count(shape: Shape) -> int:
+def node_count(shape: ResultShape) -> int:
     """Return the number of places of a shape."""
     if shape.kinds < ARRAY:
         return 1
@@ -107,7 +107,7 @@ def node_count(shape: Shape) -> int:
     return 1 + sum(node_count(each) if each.kinds >= ARRAY else 1 for each in inner)
 
 
-def bounded(shape: Shape, most: int = MOST_NODES) -> Shape:
+def bounded(shape: ResultShape, most: int = MOST_NODES) -> ResultShape:
     """Return a shape of at most ``most`` places. What is cut off may be anything."""
     depth = MOST_DEPTH
     while node_count(shape) > most and depth > 0:
@@ -135,9 +135,9 @@ def _union_of_properties(one: Property, other: Property) -> Property:
     return Property(union(one.shape, other.shape), one.count + other.count, results)
 
 
-def _shapes(names: Mapping[str, Property]) -> Iterable[Shape]:
+def _shapes(names: Mapping[str, Property]) -> Iterable[ResultShape]:
     return (each.shape for each in names.values())
 
 
-def _given(shape: Shape | None) -> tuple[Shape, ...]:
+def _given(shape: ResultShape | None) -> tuple[ResultShape, ...]:
     return () if shape is None else (shape,)

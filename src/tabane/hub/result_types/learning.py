@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Raw, Struct
 
 from tabane.code.result_types.learned_types import LearnedType, LearnedTypes, ToolKey
-from tabane.code.result_types.shapes import Shape
+from tabane.code.result_types.shapes import ResultShape
 from tabane.code.tool_values import ToolFailed, tool_value
 from tabane.hub.result_types.type_file import TypeFile
 from tabane.wire import json
@@ -159,7 +159,7 @@ class TypeLearning:
         return task
 
 
-def _observed(waiting: WaitingResult) -> tuple[Shape, int] | None:
+def _observed(waiting: WaitingResult) -> tuple[ResultShape, int] | None:
     """Return the shape of a result and a digest of its content; None if it says nothing."""
     with contextlib.suppress(InvalidJson, ToolFailed, RecursionError):
         members = json.fields(waiting.result)
