@@ -25,6 +25,7 @@ ORDER = (
         "http",
         "questions",
         "scripts",
+        "result_types",
         "scanning",
         "logins",
         "neighbors",

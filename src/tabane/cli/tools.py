@@ -173,6 +173,29 @@ def unhide(terminal: Terminal, name: str) -> None:
     _set_visibility(terminal, name, say("{name} is no longer hidden.", name=name), hidden=False)
 
 
+@tools.command(
+    "forget-types",
+    help=say(
+        "Forget what was learned of the results of a tool, or of the tools of a server. Without NAME: of all."
+    ),
+    epilog=examples("tabane tools forget-types", "tabane tools forget-types git__git_log"),
+)
+@click.argument("name", metavar="[NAME]", default="", shell_complete=tool_names)
+@hub_options
+@click.pass_obj
+def forget_types(terminal: Terminal, name: str) -> None:
+    found = terminal.hub().call("forget_result_types", {"name": name})
+    count = found["forgotten"]
+    terminal.show(
+        found,
+        lambda: terminal.say(
+            say("{count} {count:type|types} forgotten.", count=count)
+            if count
+            else say("There was nothing to forget.")
+        ),
+    )
+
+
 def _set_visibility(terminal: Terminal, name: str, done: Message, **wanted: bool) -> None:
     found = terminal.hub().call("set_tool_visibility", {"name": name, **wanted})
     terminal.show(found, lambda: terminal.say(done))

@@ -39,7 +39,8 @@ class ScriptTool(Struct, frozen=True, dict=True):
     """A tool as a function: ``module`` is empty for one that is imported from ``tools`` itself.
 
     ``name`` is the public name of the tool, ``schema`` that of its arguments, ``result`` that of its results
-    (None if it declares none). ``changes`` is False if the tool is marked read-only.
+    (None if it declares none). ``changes`` is False if the tool is marked read-only. ``learned``: the tool
+    declares no schema of its results. This one was learned from so many.
     """
 
     module: str
@@ -49,6 +50,7 @@ class ScriptTool(Struct, frozen=True, dict=True):
     schema: Mapping[str, Any] = {}
     result: Mapping[str, Any] | None = None
     changes: bool = True
+    learned: int = 0
 
     @property
     def path(self) -> str:
@@ -117,8 +119,17 @@ def signature(tool: ScriptTool) -> str:
     """Return a tool as a typed function with the classes of its types, and the first sentence about it."""
     scope = TypeScope({**tool.schema}, taken=(class_name(tool.function),))
     head = _head(tool, scope)
-    text = _with_doc(tool, [*scope.classes, head])
-    return text if len(text) <= _LONGEST else _with_doc(tool, [shortened(_head(tool, None), _LONGEST)])
+    text = _with_doc(tool, [*scope.classes, *_origin(tool), head])
+    if len(text) <= _LONGEST:
+        return text
+    return _with_doc(tool, [*_origin(tool), shortened(_head(tool, None), _LONGEST)])
+
+
+def _origin(tool: ScriptTool) -> list[str]:
+    """Return what a model has to know of a type that no server declares."""
+    if not tool.learned:
+        return []
+    return [f"# The type of the result was learned from {tool.learned} results. Others may differ."]
 
 
 def _head(tool: ScriptTool, scope: TypeScope | None) -> str:

@@ -95,6 +95,12 @@ class DescribeTools(Struct, frozen=True, forbid_unknown_fields=True):
     detail: Annotated[Literal["compact", "full"], Meta(extra_json_schema=_SELDOM)] = "compact"
 
 
+class ForgetTypes(Struct, frozen=True, forbid_unknown_fields=True):
+    """``name`` is a tool or a server. Without it, all are meant."""
+
+    name: Annotated[str, Meta(max_length=200)] = ""
+
+
 class CallTool(Struct, frozen=True, forbid_unknown_fields=True):
     """``max_tokens``: return only the first part of a longer result; read_more returns the others."""
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from tabane.gateway.server_operations import ServerOperations
     from tabane.gateway.tool_operations import ToolOperations
     from tabane.gateway.tool_visibility import ReloadableServersFile, ToolVisibilityOperations
+    from tabane.gateway.tools.learned_result import LearnedResult
+    from tabane.gateway.tools.tool import Tool
 
 MODEL = frozenset({Face.MCP, Face.RPC, Face.CLI})
 PERSON = frozenset({Face.RPC, Face.CLI})
@@ -44,19 +46,20 @@ def gateway_table(
     call_own: Callable[[Caller, str, bytes], Awaitable[Raw]],
     parts: PartReader,
     file: ReloadableServersFile,
+    learned: Callable[[Caller, Tool], LearnedResult | None] = lambda caller, tool: None,
 ) -> list[Operation]:
     """Return all operations of the gateway.
 
     ``admit`` admits a call of an upstream's tool. ``call_own`` calls one of the hub's own tools
     by name with arguments, and returns the result as MCP has it. ``parts`` gives long results in parts.
-    ``file`` is the servers file.
+    ``file`` is the servers file. ``learned`` returns types of results that were learned.
     """
 
     @cache
     def tools() -> ToolOperations:
         from tabane.gateway.tool_operations import ToolOperations
 
-        return ToolOperations(gateway, admit, call_own, parts)
+        return ToolOperations(gateway, admit, call_own, parts, learned)
 
     @cache
     def offers() -> OfferOperations:

@@ -26,11 +26,12 @@ from tabane.gateway.tool_search import ToolSearch, ToolSearchResult, rendered
 from tabane.gateway.tools.app_metadata import shown_result
 from tabane.gateway.tools.catalog import pinned
 from tabane.gateway.tools.disclosure import describe
+from tabane.gateway.tools.learned_result import LearnedResult
 from tabane.gateway.tools.tool import OWN, Tool, ToolCallRequest, check_size, says_failed
 from tabane.gateway.upstreams.call import Call, ServerRequest, UpstreamReply
 from tabane.gateway.visibility import visible_tools
 from tabane.messages import say
-from tabane.operations import Caller, CallTarget, Face, OpenCall, ended
+from tabane.operations import Caller, CallTarget, Face, OpenCall, Outcome, ended
 from tabane.wire import json
 
 LARGE = 1 << 20
@@ -42,6 +43,9 @@ Admit = Callable[[Caller, CallTarget, bytes], OpenCall]
 Asker = Callable[[str, str, ServerRequest], bool]
 """Puts a question that a server has during a call, given the server and the public name of the tool. Returns
 whether somebody can be asked."""
+
+Learned = Callable[[Caller, Tool], LearnedResult | None]
+"""Returns the type of a tool's results that was learned for a caller."""
 
 OwnTools = Callable[[Caller, str, bytes], Awaitable[Raw]]
 """Calls one of the hub's own tools by name with arguments, and returns its result in MCP's form."""
@@ -61,11 +65,19 @@ class ToolDescriptions(Struct, frozen=True):
 class ToolOperations:
     """Finds, describes and calls tools. ``admit`` admits the calls of upstreams' tools.
 
-    ``parts`` gives long results in parts.
+    ``parts`` gives long results in parts. ``learned`` returns types of results.
     """
 
-    def __init__(self, gateway: Gateway, admit: Admit, own: OwnTools, parts: FirstParts) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        admit: Admit,
+        own: OwnTools,
+        parts: FirstParts,
+        learned: Learned = lambda caller, tool: None,
+    ) -> None:
         self._gateway, self._admit, self._own, self._parts = gateway, admit, own, parts
+        self._learned = learned
         self._search = ToolSearch(gateway)
 
     async def search(self, caller: Caller, params: SearchTools) -> ToolSearchResult:
@@ -94,6 +106,10 @@ class ToolOperations:
                 if tool.app.page and params.detail == "compact" and server and not pinned(server, tool):
                     text = say('Its page is shown only if the tool is pinned ("pin": "ui").')
                     texts[-1] += f"\n{text.render(caller.lang)}"
+                if (learned := self._learned(caller, tool)) is not None:
+                    results[-1]["learned_result"] = learned.row()
+                    if params.detail == "compact":  # what is full is JSON
+                        texts[-1] += f"\n{learned.line()}"
         if all("error" in result for result in results):
             raise CallerError(say("{errors}", errors="\n".join(texts)))
         return ToolDescriptions(results, "\n\n".join(texts))
@@ -175,7 +191,8 @@ class ToolOperations:
             if (judged := self._gateway.validator.check(tool, inner.arguments)) is not None:
                 await judged
             result = await request(self._gateway, caller, tool, inner, opened, asker)
-            recorded = opened.end("failed" if says_failed(result) else "ok", len(bytes(result)))
+            outcome: Outcome = "failed" if says_failed(result) else "ok"
+            recorded = opened.end(outcome, len(bytes(result)), result=result)
             if recorded is not None:
                 await recorded
         return result

@@ -34,7 +34,7 @@ from tabane.hub.servers import (
     read_servers,
     secret_of,
 )
-from tabane.hub.tools import HubTools, apply_settings, count_servers, gateway_of
+from tabane.hub.tools import HubTools, count_servers, gateway_of
 from tabane.messages import Lang, language
 from tabane.operations import Door, Operation, OperationTable, of_source
 from tabane.settings import Settings
@@ -243,7 +243,7 @@ class Hub:
         self.access.reload()
         log_warnings(settings, configuration)
         self.settings, self.configuration = settings, configuration
-        apply_settings(self.gateway, settings, configuration)
+        self.tools.apply(settings, configuration)
         self.guards.apply(configuration)
         self.on_reload()
         self.audit.event("admin", "settings_reload")

@@ -47,7 +47,8 @@ class HubMeter:
 
     ``limits`` returns the limits of calls of a tier; None if it has none. ``watch`` is set when somebody
     begins to watch the calls. ``used`` is told of each successful call: its target, and the holder.
-    ``answered`` is told of each call whose caller gets an answer, before the answer goes out.
+    ``answered`` is told of each call whose caller gets an answer, before the answer goes out. ``returned`` is
+    given the result of each successful call of a tool.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class HubMeter:
         self.watch: CallWatch | None = None
         self.used: Callable[[CallTarget, str], None] | None = None
         self.answered: Callable[[Caller, CallTarget], None] | None = None
+        self.returned: Callable[[CallTarget, str, bytes | Raw], None] | None = None
 
     def begin(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> OpenCall:
         if _only_looks(caller, target):
@@ -104,7 +106,13 @@ class HubMeter:
         return call
 
     def ended(
-        self, call: MeteredCall, outcome: Outcome, size: int, saved: int, reason: str
+        self,
+        call: MeteredCall,
+        outcome: Outcome,
+        size: int,
+        saved: int,
+        reason: str,
+        result: bytes | Raw | None,
     ) -> Awaitable[None] | None:
         """Count and record a call that has ended."""
         seconds = time.perf_counter() - call.started
@@ -115,6 +123,8 @@ class HubMeter:
             self.answered(call.caller, call.target)
         if self.used is not None and outcome == "ok":
             self.used(call.target, call.caller.access.holder)
+        if self.returned is not None and result is not None and outcome == "ok":
+            self.returned(call.target, call.caller.access.holder, result)
         if call.span is not None:
             call.span.end(outcome, size, reason=reason)
         if call.marks is not None:
@@ -171,11 +181,17 @@ class MeteredCall:
             self.marks.admitted()
 
     def end(
-        self, outcome: Outcome, size: int = 0, *, saved: int = 0, reason: str = ""
+        self,
+        outcome: Outcome,
+        size: int = 0,
+        *,
+        saved: int = 0,
+        reason: str = "",
+        result: bytes | Raw | None = None,
     ) -> Awaitable[None] | None:
         if self._ended:
             return None
         self._ended = True
         if self.turn is not None:
             self.turn.leave()
-        return self._meter.ended(self, outcome, size, saved, reason)
+        return self._meter.ended(self, outcome, size, saved, reason, result)

@@ -19,6 +19,7 @@ from tabane.code.table import RUN, code_table
 from tabane.errors import CallerError, HubError
 from tabane.extras import extra_command
 from tabane.gateway.gateway import Gateway
+from tabane.gateway.tools.learned_result import LearnedResult
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.visibility import may_find
 from tabane.messages import say
@@ -53,6 +54,10 @@ MANY = 500
 
 Perform = Callable[[Caller, str, dict[str, Any]], Awaitable[Raw]]
 """Calls one tool through the door, and returns its result. Raises TabaneError."""
+
+
+Learned = Callable[[Caller, Tool], LearnedResult | None]
+"""Returns the type of a tool's results that was learned for a caller."""
 
 
 class ScriptClient(Protocol):
@@ -200,7 +205,8 @@ class RunningScript:
 class HubScripts:
     """Runs scripts over the tools of a gateway. The sandbox is imported with the first script.
 
-    ``key`` returns the key that signs snapshots. ``approvals`` are those that people decide about.
+    ``key`` returns the key that signs snapshots, and ``learned`` the type of a tool's results. ``approvals``
+    are those that people decide about.
     """
 
     def __init__(
@@ -209,9 +215,10 @@ class HubScripts:
         perform: Perform,
         settings: Callable[[], Settings],
         key: Callable[[], bytes],
+        learned: Learned,
     ) -> None:
         self._settings, self._key = settings, key
-        self._tools = ScriptTools(gateway, perform)
+        self._tools = ScriptTools(gateway, perform, learned)
         self._scripts: Scripts | None = None
         self._paused: PausedScripts | None = None
         self._followed: dict[str, FollowedScript] = {}
@@ -369,8 +376,8 @@ def brief_reason(error: str) -> str:
 class ScriptTools:
     """The tools of a gateway as functions. Their names are made again when the catalog has changed."""
 
-    def __init__(self, gateway: Gateway, perform: Perform) -> None:
-        self._gateway, self._perform = gateway, perform
+    def __init__(self, gateway: Gateway, perform: Perform, learned: Learned) -> None:
+        self._gateway, self._perform, self._learned = gateway, perform, learned
         self._names: ToolNames | None = None
         self._version, self._own = -1, tuple[Tool, ...]()
         self._known: dict[str, tuple[Tool, ScriptTool]] = {}
@@ -397,7 +404,16 @@ class ScriptTools:
 
         names = await self._current()
         found = [self._function(names, name) for name in public if name in names.by_name]
-        return signatures_text([function for tool, function in found if _callable(caller, tool)])
+        return signatures_text(
+            [self._typed(caller, tool, function) for tool, function in found if _callable(caller, tool)]
+        )
+
+    def _typed(self, caller: Caller, tool: Tool | None, function: ScriptTool) -> ScriptTool:
+        """Return a tool with the type of its results, if that was learned and is not declared."""
+        found = self._learned(caller, tool) if tool is not None and function.result is None else None
+        if found is None:
+            return function
+        return structs.replace(function, result=found.schema, learned=found.results)
 
     async def _current(self) -> ToolNames:
         from tabane.code.tool_names import ToolNames

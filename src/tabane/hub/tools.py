@@ -33,6 +33,7 @@ from tabane.hub.clients.tool_calls import as_failure, as_result, question_of
 from tabane.hub.definition_scanning import definition_scans
 from tabane.hub.own_tools import CallerLimits, KeptDomains, held, idle
 from tabane.hub.questions.questions import HubQuestions
+from tabane.hub.result_types.result_types import HubResultTypes
 from tabane.hub.scripts import HubScripts
 from tabane.hub.servers import FileFollower, limits_of
 from tabane.hub.tasks.operations import TaskOperations
@@ -181,10 +182,11 @@ class UsedServersFile:
 
 
 class UseMeter(Protocol):
-    """Tells of each successful call, its target and the holder, and has the audit log."""
+    """Tells of each successful call, its target, its holder and a tool's result, and has the audit log."""
 
     recorder: AuditLog | None
     used: Callable[[CallTarget, str], None] | None
+    returned: Callable[[CallTarget, str, bytes | Raw], None] | None
 
 
 class HubTools:
@@ -205,26 +207,37 @@ class HubTools:
         self.questions = HubQuestions(settings().home, lambda: settings().questions_to_page, gateway.adopt)
         self._calls: ToolOperations | None = None
         self._long_results: LongResults | None = None
-        self.scripts = HubScripts(gateway, self._perform, settings, lambda: self.questions.signer().key)
+        self.result_types = HubResultTypes(gateway, settings)
+        self.scripts = HubScripts(
+            gateway, self._perform, settings, lambda: self.questions.signer().key, self.result_types.of
+        )
         tasks = HubTasks(settings().home, gateway.loop, settings, self._target)
         self.tasks = TaskParts(tasks, gateway, gateway.loop, settings)
 
     def open(self) -> None:
-        """Load the catalog, and the tasks of earlier runs."""
+        """Load the catalog, the tasks of earlier runs, and what was learned of results."""
         self._gateway.open()
+        self.result_types.open()
         self.tasks.tasks.open()
 
     async def close(self) -> None:
         """Stop following tasks, then stop the servers."""
         await self.scripts.close()
         await self.tasks.tasks.close()
+        await self.result_types.close()
         await self._gateway.close()
 
     async def abandon(self) -> None:
         """Stop the servers, and write nothing more."""
         self.tasks.tasks.let_go()
         await self.scripts.close()
+        self.result_types.abandon()
         await self._gateway.close()
+
+    def apply(self, settings: Settings, configuration: ServersConfiguration) -> None:
+        """Put settings and servers in force, as they are after a reload."""
+        apply_settings(self._gateway, settings, configuration)
+        self.result_types.apply()
 
     def source(self) -> ToolSource:
         """Return the tools as a source of the search over everything."""
@@ -233,9 +246,12 @@ class HubTools:
     def table(self, long_results: LongResults) -> list[Operation]:
         self._long_results = long_results
         return [
-            *gateway_table(self._gateway, self._admit, self._own, long_results, self._file),
+            *gateway_table(
+                self._gateway, self._admit, self._own, long_results, self._file, self.result_types.of
+            ),
             *self.questions.table(),
             *self.scripts.table(),
+            *self.result_types.table(),
             *TaskOperations(self.tasks.tasks, self.tasks.follower).table(),
         ]
 
@@ -252,7 +268,7 @@ class HubTools:
 
     def report_to(self, meter: UseMeter, questions_changed: Callable[[], None]) -> None:
         """Have the uses of tools counted, scripts recorded, and changes of the open questions told."""
-        meter.used = self.note_use
+        meter.used, meter.returned = self.note_use, self.result_types.returned
         self.scripts.meter = meter
         self.questions.open.watcher = questions_changed
 

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from tabane.errors import BadArguments, Forbidden, UnknownName
 from tabane.messages import Message, say
+from tabane.operations.caller import Face
 from tabane.operations.guarded_call import GuardedCall
 from tabane.operations.guarding import NoGuard
 from tabane.operations.metering import UNMETERED, NoMeter, ended
@@ -20,7 +21,7 @@ from tabane.operations.parameter_errors import decoder_message, parameter_error
 
 if TYPE_CHECKING:
     from tabane.operations.access import CallTarget
-    from tabane.operations.caller import Caller, Face
+    from tabane.operations.caller import Caller
     from tabane.operations.guarding import CallGuard, OpenApproval
     from tabane.operations.jobs import Starter, StreamPart
     from tabane.operations.metering import CallMeter, OpenCall
@@ -173,7 +174,8 @@ class Door:
             if opened.marks is not None:
                 opened.marks.answered(body)
             failed = operation.failed is not None and operation.failed(value)
-            recorded = opened.end("failed" if failed else "ok", len(body))
+            result = body if (face or caller.face) is Face.MCP else None
+            recorded = opened.end("failed" if failed else "ok", len(body), result=result)
             if recorded is not None:
                 await recorded
         return body

@@ -62,7 +62,13 @@ class GuardedCall:
             await self._opened.waits
 
     def end(
-        self, outcome: Outcome, size: int = 0, *, saved: int = 0, reason: str = ""
+        self,
+        outcome: Outcome,
+        size: int = 0,
+        *,
+        saved: int = 0,
+        reason: str = "",
+        result: bytes | Raw | None = None,
     ) -> Awaitable[None] | None:
         """End the call. One that has not begun has no end: its refusal is recorded, or there was none.
 
@@ -74,4 +80,4 @@ class GuardedCall:
             self._ended = True
             if isinstance(reason, FailureReason) and reason.unmade:
                 self._approval.give_back()
-        return self._opened.end(outcome, size, saved=saved, reason=reason)
+        return self._opened.end(outcome, size, saved=saved, reason=reason, result=result)

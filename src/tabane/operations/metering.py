@@ -108,15 +108,21 @@ class OpenCall(Protocol):
         ...
 
     def end(
-        self, outcome: Outcome, size: int = 0, *, saved: int = 0, reason: str = ""
+        self,
+        outcome: Outcome,
+        size: int = 0,
+        *,
+        saved: int = 0,
+        reason: str = "",
+        result: bytes | Raw | None = None,
     ) -> Awaitable[None] | None:
         """Record how the call ended. Call it before the answer goes out; only the first call counts.
 
         If it returns something to await, the answer has to wait for that: then the record is on disk.
 
         ``size`` are the bytes of the result, ``saved`` the tokens that the client was spared, and ``reason``
-        says in a few words why the call failed. Raises TabaneError if the call may not be answered, because
-        it cannot be recorded.
+        says in a few words why the call failed. ``result`` is the result of a tool as MCP has it. Raises
+        TabaneError if the call may not be answered, because it cannot be recorded.
         """
         ...
 
@@ -144,7 +150,13 @@ class UnmeteredCall:
     meta = None
 
     def end(
-        self, outcome: Outcome, size: int = 0, *, saved: int = 0, reason: str = ""
+        self,
+        outcome: Outcome,
+        size: int = 0,
+        *,
+        saved: int = 0,
+        reason: str = "",
+        result: bytes | Raw | None = None,
     ) -> Awaitable[None] | None:
         return None
 

@@ -367,6 +367,14 @@ class Settings:
             "approve it), allow (nothing) or refuse."
         ),
     )
+    learn_result_types: bool = option.switch(
+        True,
+        say(
+            "Whether the hub learns the types of results of tools that declare none, as a hint for models. "
+            "It keeps names of properties and kinds of values, but no values. If false, what was learned "
+            "is deleted."
+        ),
+    )
     task_ttl: float = option.seconds(
         3_600,
         10,

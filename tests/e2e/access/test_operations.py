@@ -60,6 +60,7 @@ SOURCES: dict[str, str] = {
     **dict.fromkeys(("list_live_calls", "show_live_call", "get_activity"), ADMIN),
     **dict.fromkeys(("explain_flow", "list_flow_labels", "list_flow_trails"), ADMIN),
     **dict.fromkeys(("forget_flow_trails", "allow_flow", "disallow_flow"), ADMIN),
+    "forget_result_types": ADMIN,
     **dict.fromkeys(("list_definition_changes", "show_definition_change"), ADMIN),
     **dict.fromkeys(("accept_definitions", "reject_definitions"), ADMIN),
     **dict.fromkeys(("list_questions", "answer_question"), HUB),  # those of one's own calls
@@ -271,6 +272,7 @@ CHANGES: dict[str, Json] = {
     "allow_flow": {"pair": "mail>slack"},
     "disallow_flow": {"pair": "mail>slack"},
     "forget_flow_trails": {},
+    "forget_result_types": {},
     "approve_call": {"id": "abcdef"},
     "refuse_call": {"id": "abcdef"},
     "set_passphrase": {"passphrase": "correct horse battery staple"},

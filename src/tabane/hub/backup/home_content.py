@@ -13,6 +13,7 @@ from tabane.gateway.logins.login_file import LOGINS_FILE
 from tabane.hub.flows.pair_file import FILE as PAIRS
 from tabane.hub.flows.trail_file import FILE as TRAILS
 from tabane.hub.replicas import FOLDER as REPLICAS
+from tabane.hub.result_types.type_file import FILE as TYPES
 from tabane.hub.stores import DERIVED
 from tabane.hub.stores import FOLDER as STORE
 
@@ -29,6 +30,7 @@ _FILES = (
     "reembed",
     "posts_history",
     PAIRS,
+    TYPES,
     f"{STORE}/documents.watched",
     f"{STORE}/posts.imported",
 )
@@ -61,6 +63,7 @@ _COMPANIONS = ("-wal", "-shm", "-journal", ".lock", ".clean", ".broken", ".bak",
 
 REPLACED = (
     PAIRS,
+    TYPES,
     *(STORE, AUDIT, AUDIT_HEAD, "models.json", "reembed", "posts_history", "tools.db", "web-sessions.json"),
     *("tasks.db", "tasks.db-wal", "tasks.db-shm"),
     *(

@@ -35,7 +35,7 @@ class OpenToolCall(Struct):
         """Record the result; ``given`` is the part of it that the client gets."""
         saved = (len(result) - len(given)) // BYTES_OF_TOKEN if given is not result else 0
         outcome: Outcome = "failed" if says_failed(result) else "ok"
-        return self.opened.end(outcome, len(result), saved=max(0, saved))
+        return self.opened.end(outcome, len(result), saved=max(0, saved), result=result)
 
     def after(self, recorded: Awaitable[None] | None, give: Callable[[], None]) -> None:
         """Give the answer, after it is on disk that it was given if that is wanted."""
