@@ -25,6 +25,7 @@ ORDER = (
         "http",
         "questions",
         "scripts",
+        "codetasks",
         "scanning",
         "logins",
         "neighbors",

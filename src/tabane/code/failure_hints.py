@@ -49,6 +49,7 @@ _HINTS: Sequence[tuple[str, str]] = (
         "A script has no operating system: only values and tools.",
     ),
     (r"'coroutine' object|external_future", "An await is missing before the call of an async function."),
+    (r"'list' object is not an iterator", "A generator expression is a list. Write: next(iter(values))"),
     (r"can't be awaited|cannot be awaited", "Only calls of async functions are awaited. Leave out await."),
     (r"memory limit exceeded", "Keep less at once: select what you need, and drop the rest."),
     (r"maximum recursion depth", "Use a loop instead of recursion."),

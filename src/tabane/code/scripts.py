@@ -18,7 +18,7 @@ from tabane.code.script_run import ScriptEnd, ScriptRun, modules_of
 from tabane.code.script_values import NoJson, as_json
 from tabane.code.signatures import ScriptTool
 from tabane.code.source_checks import LONGEST_AT_ONCE, ScriptSource, read_source
-from tabane.code.tool_values import ToolFailed, tool_value, without_surrogates
+from tabane.code.tool_values import ToolFailed, takes_long, tool_value, without_surrogates
 from tabane.errors import (
     BadArguments,
     CallerError,
@@ -30,9 +30,6 @@ from tabane.errors import (
 from tabane.messages import say
 from tabane.operations import Caller
 from tabane.wire import json
-
-LARGE = 256 << 10
-"""Bytes of a result above which it is read in a thread."""
 
 
 def script_id() -> str:
@@ -136,7 +133,7 @@ class Scripts:
                 await asyncio.sleep(error.pause)  # the caller ignores that it is over its limits
             return Raised(_kind(error), error.text(caller.lang))
         try:
-            if len(result) > LARGE:
+            if takes_long(result):
                 return Returned(await asyncio.to_thread(tool_value, result, wrapped=tool.wrapped))
             return Returned(tool_value(result, wrapped=tool.wrapped))
         except ToolFailed as error:
