@@ -14,12 +14,7 @@ def page(runs: Sequence[TaskRun], unit: str, command: str) -> list[str]:
     return [
         "## Tasks with scripts",
         machine(command),
-        f"{len(runs)} tasks of 3 or more calls, {len(many)} of them of {MANY} or more, "
-        f"{sum(run.task.lang == 'ja' for run in runs)} in Japanese. Each is done twice: in mode "
-        "`search`, with a call of `call_tool` for each step, and in mode `code`, with one script, or two where a person would "
-        f"look first. Tokens ({unit}) are those that a model reads and writes: the list of tools with the "
-        "instructions, searches with their answers, calls or scripts, and results. Each is counted once: how "
-        "often a host sends them again is not counted.",
+        _about(runs, many, unit),
         goals(_goals(runs, many)),
         _more(runs, many),
         "### Tokens of a task, in the median",
@@ -50,6 +45,17 @@ def page(runs: Sequence[TaskRun], unit: str, command: str) -> list[str]:
     ]  # fmt: skip
 
 
+def _about(runs: Sequence[TaskRun], many: Sequence[TaskRun], unit: str) -> str:
+    return (
+        f"{len(runs)} tasks of 3 or more calls, {len(many)} of them of {MANY} or more, "
+        f"{sum(run.task.lang == 'ja' for run in runs)} in Japanese. Each is done twice: in mode `search`, "
+        "with a call of `call_tool` for each step, and in mode `code`, with one script, or two where a "
+        f"person would look first. Tokens ({unit}) are those that a model reads and writes: the list of "
+        "tools with the instructions, searches with their answers, calls or scripts, and results. Each is "
+        "counted once: how often a host sends them again is not counted."
+    )
+
+
 def _goals(runs: Sequence[TaskRun], many: Sequence[TaskRun]) -> list[Goal]:
     found = [Goal("tokens saved, in the median", _median(runs), 80, " %", least=True)]
     if many:
@@ -67,10 +73,10 @@ def _more(runs: Sequence[TaskRun], many: Sequence[TaskRun]) -> str:
     of_many = f" ({_median_of_calls(many):.0f} % at {MANY} or more calls)" if many else ""
     return (
         f"All tasks together need {whole:.0%} less. Without the lists of tools, which a conversation has "
-        f"once, {_median_of_calls(runs):.0f} % are saved in the median{of_many}. The saving depends on the size "
-        "of the results: the files, pages and changes here have 0.3 to 6 KB, a few logs and searches 4 to 110 KB. "
-        f"Where results are small, signatures and a script cost as much as the calls: {more} tasks need more tokens, "
-        "without the lists."
+        f"once, {_median_of_calls(runs):.0f} % are saved in the median{of_many}. The saving depends on the "
+        "size of the results: the files, pages and changes here have 0.3 to 6 KB, a few logs and searches 4 "
+        "to 110 KB. Where results are small, signatures and a script cost as much as the calls: without the "
+        f"lists, {more} {'task needs' if more == 1 else 'tasks need'} more tokens."
     )
 
 
