@@ -39,7 +39,10 @@ _HINTS: Sequence[tuple[str, str]] = (
     ),
     (r"No module named 'tools\.", "Write: from tools import name"),
     (r"No module named", f"There are only these modules, and tools: {MODULES}."),
-    (r"from 'tools'", "Find the names with search_tools."),
+    (
+        r"from 'tools'",
+        "Find the names with search_tools. A server whose name is that of a module here ends with _: time_",
+    ),
     (
         r"Permission denied|FileNotFoundError|No such file",
         "A script has no files. Call a tool that has them.",
