@@ -26,6 +26,7 @@ ORDER = (
         "questions",
         "scripts",
         "result_types",
+        "codetasks",
         "scanning",
         "logins",
         "neighbors",

@@ -31,6 +31,14 @@ def test_a_name_becomes_the_nearest_identifier(name: str, expected: str) -> None
     assert identifier(name, "tool") == expected
 
 
+def test_a_reserved_name_gets_an_underscore() -> None:
+    assert identifiers(["time", "time_", "re"], "server", reserved={"time"}) == {
+        "time": "time_",
+        "time_": "time__2",
+        "re": "re",
+    }
+
+
 @given(st.lists(st.text(max_size=12)))
 def test_every_name_gets_an_identifier_of_its_own(names: list[str]) -> None:
     found = identifiers(names, "tool", taken=["taken"])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.code.signatures import ScriptTool, WrongArguments, signature
+from tabane.code.signatures import ScriptTool, WrongArguments, signature, signatures_text
 
 ISSUES = ScriptTool(
     "github",
@@ -46,17 +46,39 @@ ISSUES = ScriptTool(
 
 def test_a_signature_has_the_types_of_arguments_and_result() -> None:
     assert signature(ISSUES) == (
-        "class Place(TypedDict):\n"
-        "    repo: str\n"
-        "class SearchIssuesResult(TypedDict):\n"
-        "    total: int\n"
-        "    items: NotRequired[list[SearchIssuesResultItemsItem]]\n"
-        'SearchIssuesResultItemsItem = TypedDict("SearchIssuesResultItemsItem", '
-        '{"title": NotRequired[str], "a-b": NotRequired[Any]})\n'
         'async def search_issues(q: str, page_size: int = 30, state: Literal["open", "closed"] = ..., '
-        "labels: list[str] | None = ..., in_: Place = ...) -> SearchIssuesResult:\n"
+        'labels: list[str] | None = ..., in_: {"repo": str} = ...) -> '
+        '{"total": int, "items": NotRequired[list[{"title": NotRequired[str], "a-b": NotRequired[Any]}]]}:\n'
         '    """Search issues."""'
     )
+
+
+def test_a_large_object_is_a_class_with_its_small_ones_inside() -> None:
+    names = {f"member_of_the_address_{i}": {"type": "string"} for i in range(9)}
+    place = {"type": "object", "properties": {"zip": {"type": "string"}}, "required": ["zip"]}
+    result = {"type": "object", "properties": {"place": place, **names}, "required": ["place", *names]}
+    text = signature(ScriptTool("", "find", "find", result=result))
+    assert 'class FindResult(TypedDict):\n    place: {"zip": str}\n    member_of_the_address_0: str\n' in text
+    assert text.endswith("-> FindResult: ...")
+
+
+def test_the_best_tools_have_a_signature_and_the_others_are_named() -> None:
+    tools = [
+        ScriptTool(module, f"find_{i}", "") for i, module in enumerate(("mail", "", "mail", "web", "web"))
+    ]
+    assert signatures_text(tools) == (
+        "from tools import mail, find_1\n"
+        "async def find_1(**more: Any) -> Any: ...\n"
+        "# await mail.find_0(…)\n"
+        "async def find_0(**more: Any) -> Any: ...\n"
+        "async def find_2(**more: Any) -> Any: ...\n"
+        "# Also: web.find_3, web.find_4"
+    )
+
+
+def test_a_tool_without_parameters_takes_none() -> None:
+    schema = {"type": "object", "properties": {}}
+    assert signature(ScriptTool("", "go", "go", schema=schema)) == "async def go() -> Any: ..."
 
 
 def test_arguments_get_the_names_of_the_tool() -> None:
@@ -93,7 +115,7 @@ def test_a_tool_that_declares_nothing_takes_and_returns_anything() -> None:
 def test_a_schema_that_needs_itself_ends() -> None:
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
     schema = {"type": "object", "properties": {"root": {"$ref": "#/$defs/Node"}}, "$defs": {"Node": node}}
-    assert "next: NotRequired[Any]" in signature(ScriptTool("", "walk", "walk", schema=schema))
+    assert '{"next": NotRequired[Any]}' in signature(ScriptTool("", "walk", "walk", schema=schema))
 
 
 def test_a_large_schema_is_written_without_classes() -> None:

@@ -28,7 +28,7 @@ from tabane.messages import say
     epilog=examples(
         "tabane run report.py",
         "tabane run report.py --input topic=bugs --input limit=5",
-        'echo "from tools import time; await time.get_current_time()" | tabane run -',
+        "echo 'from tools import memory; await memory.read_graph()' | tabane run -",
     ),
 )
 @click.argument("script", metavar="SCRIPT")

@@ -39,7 +39,10 @@ _HINTS: Sequence[tuple[str, str]] = (
     ),
     (r"No module named 'tools\.", "Write: from tools import name"),
     (r"No module named", f"There are only these modules, and tools: {MODULES}."),
-    (r"from 'tools'", "Find the names with search_tools."),
+    (
+        r"from 'tools'",
+        "Find the names with search_tools. A server whose name is that of a module here ends with _: time_",
+    ),
     (
         r"Permission denied|FileNotFoundError|No such file",
         "A script has no files. Call a tool that has them.",
@@ -49,6 +52,7 @@ _HINTS: Sequence[tuple[str, str]] = (
         "A script has no operating system: only values and tools.",
     ),
     (r"'coroutine' object|external_future", "An await is missing before the call of an async function."),
+    (r"'list' object is not an iterator", "A generator expression is a list. Write: next(iter(values))"),
     (r"can't be awaited|cannot be awaited", "Only calls of async functions are awaited. Leave out await."),
     (r"memory limit exceeded", "Keep less at once: select what you need, and drop the rest."),
     (r"maximum recursion depth", "Use a loop instead of recursion."),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import keyword
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 LONGEST = 80
 """Characters of an identifier, without its suffix."""
@@ -25,15 +25,19 @@ def identifier(name: str, prefix: str) -> str:
     return f"{found}_" if keyword.iskeyword(found) else found
 
 
-def identifiers(names: Iterable[str], prefix: str, taken: Iterable[str] = ()) -> dict[str, str]:
+def identifiers(
+    names: Iterable[str], prefix: str, taken: Iterable[str] = (), reserved: Collection[str] = ()
+) -> dict[str, str]:
     """Return a different identifier for each name.
 
     A name that is an identifier already keeps it. Names that collide get a number as a suffix, in the order
     of the names: the answer depends on the set of names alone. No name gets an identifier of ``taken``.
+    One of ``reserved`` gets an underscore at the end, as a keyword does.
     """
     used, found = set(taken), dict[str, str]()
     for name in sorted(set(names), key=lambda name: (identifier(name, prefix) != name, name)):
-        wanted = free = identifier(name, prefix)
+        wanted = identifier(name, prefix)
+        wanted = free = f"{wanted}_" if wanted in reserved else wanted
         number = 1
         while free in used:
             number += 1

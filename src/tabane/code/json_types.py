@@ -18,6 +18,8 @@ _MOST_OPTIONS = 6
 _MOST_CONSTANTS = 20
 _LONGEST_CONSTANTS = 300
 _MOST_CLASSES = 12
+_INLINE = 200
+"""Characters of an object's type up to which it is written where it is used, without a class."""
 
 _PLAIN = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 _REFERENCES = ("#/$defs/", "#/definitions/")
@@ -85,6 +87,10 @@ class TypeScope:
         for key, member in members.items():
             of = self.type_of(member, name + _capitals(key), depth + 1)
             lines.append((key, of if key in required else f"NotRequired[{of}]"))
+        inline = _inline(lines)
+        if len(self.classes) == place + 1 and len(inline) <= _INLINE:
+            self.classes.pop()
+            return inline
         self.classes[place] = _declared(name, lines)
         return name
 
@@ -152,8 +158,11 @@ def _literal(values: list[Any]) -> str | None:
 def _declared(name: str, members: list[tuple[str, str]]) -> str:
     if all(key and identifier(key, "_") == key for key, _ in members):
         return f"class {name}(TypedDict):\n" + "\n".join(f"    {key}: {of}" for key, of in members)
-    inside = ", ".join(f"{literal(key) or ascii(key)}: {of}" for key, of in members)
-    return f"{name} = TypedDict({literal(name)}, {{{inside}}})"
+    return f"{name} = TypedDict({literal(name)}, {_inline(members)})"
+
+
+def _inline(members: list[tuple[str, str]]) -> str:
+    return "{" + ", ".join(f"{literal(key) or ascii(key)}: {of}" for key, of in members) + "}"
 
 
 def _capitals(name: str) -> str:
@@ -163,4 +172,4 @@ def _capitals(name: str) -> str:
 
 def _parts(of: str) -> list[str]:
     """Return the options of a union, without looking inside brackets."""
-    return of.split(" | ") if "[" not in of else [of]
+    return of.split(" | ") if "[" not in of and "{" not in of else [of]

@@ -18,7 +18,7 @@ from tabane.code.script_values import NoJson, as_json, is_small
 from tabane.code.signatures import ScriptTool
 from tabane.code.snapshots import LIFE, PausedRun, ScriptSnapshot, SnapshotRefused
 from tabane.code.source_checks import LONGEST_AT_ONCE, ScriptSource, read_source
-from tabane.code.tool_values import ToolFailed, tool_value, without_surrogates
+from tabane.code.tool_values import ToolFailed, takes_long, tool_value, without_surrogates
 from tabane.errors import (
     ApprovalRequired,
     BadArguments,
@@ -31,9 +31,6 @@ from tabane.errors import (
 from tabane.messages import say
 from tabane.operations import Caller
 from tabane.wire import json
-
-LARGE = 256 << 10
-"""Bytes of a result above which it is read in a thread."""
 
 
 class ScriptReport(Struct, frozen=True):
@@ -210,7 +207,7 @@ class Scripts:
                 await asyncio.sleep(error.pause)  # the caller ignores that it is over its limits
             return Raised(_kind(error), error.text(caller.lang))
         try:
-            if len(result) > LARGE:
+            if takes_long(result):
                 return Returned(await asyncio.to_thread(tool_value, result, wrapped=tool.wrapped))
             return Returned(tool_value(result, wrapped=tool.wrapped))
         except ToolFailed as error:

@@ -20,6 +20,8 @@ _LONGEST = 4_000
 _MOST_PARAMETERS = 60
 _SENTENCE = 120
 _CONSTANT = 24
+_FULL_SHARE = 0.6
+"""Share of the found tools that get a signature. The others are only named, as in mode search."""
 
 
 class WrongArguments(Exception):
@@ -76,8 +78,8 @@ class ScriptTool(Struct, frozen=True, dict=True):
 
     @property
     def takes_more(self) -> bool:
-        """Return whether the tool says that it takes arguments that it does not declare."""
-        return self.schema.get("additionalProperties", not self.parameters) is not False
+        """Return whether the tool says that it takes arguments that it does not declare, or says nothing."""
+        return self.schema.get("additionalProperties", "properties" not in self.schema) is not False
 
     @property
     def closed(self) -> bool:
@@ -194,16 +196,22 @@ def _with_doc(tool: ScriptTool, parts: list[str]) -> str:
 
 
 def signatures_text(tools: Sequence[ScriptTool]) -> str:
-    """Return tools for a model: one line that imports them, then their signatures by module, best first."""
+    """Return tools, the best first, for a model: one line that imports them, then signatures by module.
+
+    Those that are imported from ``tools`` itself come first. The last tools are only named.
+    """
     if not tools:
         return ""
-    by_module: dict[str, list[ScriptTool]] = {}
-    for tool in tools:
+    full = max(1, round(len(tools) * _FULL_SHARE))
+    by_module: dict[str, list[ScriptTool]] = {"": []}
+    for tool in tools[:full]:
         by_module.setdefault(tool.module, []).append(tool)
-    imports = dict.fromkeys(tool.module or tool.function for tool in tools)
+    imports = dict.fromkeys(tool.module or tool.function for tool in tools[:full])
     lines = [f"from tools import {', '.join(imports)}"]
     for module, found in by_module.items():
         if module:
             lines.append(f"# await {module}.{found[0].function}(…)")
         lines.extend(signature(tool) for tool in found)
+    if others := ", ".join(tool.path for tool in tools[full:]):
+        lines.append(f"# Also: {others}")
     return "\n".join(lines)

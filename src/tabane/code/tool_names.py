@@ -6,8 +6,23 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from tabane.code.identifiers import identifiers
+from tabane.code.identifiers import identifier, identifiers
 from tabane.code.source_checks import ScriptSource
+
+SANDBOX_MODULES = frozenset(
+    {
+        "asyncio", "base64", "binascii", "bisect", "collections", "copy", "csv", "dataclasses", "datetime",
+        "decimal", "functools", "gc", "hashlib", "itertools", "json", "math", "os", "pathlib", "posixpath",
+        "random", "re", "sys", "time", "tomllib", "typing", "unicodedata",
+    }
+)  # fmt: skip
+"""Modules that the sandbox has itself. It refuses a server of such a name, and a script may need both."""
+
+
+def module_name(server: str) -> str:
+    """Return the name of a server as a module, with an underscore if the sandbox has one: ``time_``."""
+    found = identifier(server, "server")
+    return f"{found}_" if found in SANDBOX_MODULES else found
 
 
 class NamedTool(Struct, frozen=True):
@@ -29,7 +44,7 @@ class ToolNames:
         for server, name, public in tools:
             by_server.setdefault(server, {})[name] = public
         own = identifiers(by_server.pop("", {}), "tool")
-        modules = identifiers(by_server, "server", taken=own.values())
+        modules = identifiers(by_server, "server", own.values(), SANDBOX_MODULES)
         self.by_name: Mapping[str, NamedTool] = {each.name: each for each in _named(by_server, modules, own)}
         self._by_module: dict[str, list[NamedTool]] = {}
         for each in self.by_name.values():

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from typing import Any
 
 from msgspec import Raw
 
+from tabane.code.script_values import NoJson, as_json
 from tabane.wire import json
 from tabane.wire.json import InvalidJson
 
 WRAPPED = "result"
 """The member in which servers of FastMCP put a result that is no object."""
+
+
+LARGE = 256 << 10
+"""Bytes of a result above which it is read in a thread."""
+
+LARGE_PYTHON = 4 << 10
+LONGEST_PYTHON = 1 << 20
+"""Characters of a text in Python's notation that is parsed."""
+
+_BEGINNING = 512
+_PYTHON = re.compile(r"\s*[\[{(]+'")
+_PYTHON_TEXT = re.compile(rb'"text": ?"[\[{(]+\'')
 
 
 class ToolFailed(Exception):
@@ -21,7 +36,8 @@ def tool_value(result: Raw, *, wrapped: bool = False) -> Any:
     """Return the result of a tool as a value. Raises ToolFailed if it is a failure.
 
     It is ``structuredContent`` where there is some; of one that is ``wrapped``, the inside. Otherwise it is
-    the text, parsed if that is an object or array of JSON. Several blocks of content are a list.
+    the text, parsed if that is an object or array of JSON, or a dict or list as Python writes it. Several
+    blocks of content are a list.
     """
     try:
         members = json.fields(result)
@@ -49,7 +65,7 @@ def _block(raw: Raw) -> Any:
 
 
 def _parsed(text: str) -> Any:
-    """Return the value of a text that is an object or array of JSON, any other text as it is.
+    """Return the value of a text that is an object or array of JSON or of Python, any other text as it is.
 
     ``5`` and ``true`` stay texts: whether such a text is a number, its tool alone knows.
     """
@@ -58,7 +74,22 @@ def _parsed(text: str) -> Any:
     try:
         return _decoded(text.encode())
     except InvalidJson:
+        return _python(text) if _PYTHON.match(text) else text
+
+
+def _python(text: str) -> Any:
+    """Return the value of a text that many servers in Python return: ``str(rows)``."""
+    if len(text) > LONGEST_PYTHON:
         return text
+    try:
+        return as_json(ast.literal_eval(text.strip()))
+    except (NoJson, ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return text
+
+
+def takes_long(result: Raw) -> bool:
+    """Return whether a result should be read in a thread. Python's own notation takes longer than JSON."""
+    return len(result) > (LARGE_PYTHON if _PYTHON_TEXT.search(memoryview(result)[:_BEGINNING]) else LARGE)
 
 
 def _decoded(written: bytes | Raw) -> Any:

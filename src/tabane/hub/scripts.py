@@ -387,13 +387,10 @@ class ScriptTools:
 
     async def used(self, caller: Caller, source: ScriptSource) -> list[ScriptTool]:
         """Return the tools that a script may use, without those that its caller may not find."""
-        from tabane.code.identifiers import identifier
+        from tabane.code.tool_names import module_name
 
         catalogue = self._gateway.catalogue
-        if any(
-            source.uses(identifier(name, "server")) and not catalogue.has(name)
-            for name in self._gateway.servers
-        ):
+        if any(source.uses(module_name(name)) and not catalogue.has(name) for name in self._gateway.servers):
             await self._gateway.wait_listed(caller)
         names = await self._current()
         found = (self._function(names, each.name) for each in names.used(source))

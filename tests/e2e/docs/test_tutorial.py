@@ -59,7 +59,7 @@ def test_the_tutorial_is_true(name: str, lang: str, tmp_path: Path) -> None:
         absent("git")
     page = (ROOT / "docs" / name).read_text(encoding="utf-8")
     environment = home(tmp_path, lang)
-    for path, text in re.findall(r"<!-- file: (\S+) -->\n```json\n(.*?)```", page, re.DOTALL):
+    for path, text in re.findall(r"<!-- file: (\S+) -->\n```\w+\n(.*?)```", page, re.DOTALL):
         file = Path(environment["HOME"]) / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)

@@ -90,13 +90,17 @@ def search_text(
     else:
         head = _nothing(query, nearest_qualified(query, names))
     lines = [head.render(lang), *_found_lines([tool for tool, _ in found], lang)]
-    if waiting:
-        servers = _listed(sorted(waiting))
-        lines.append(
-            say("Still starting: {servers}. Search again in a moment.", servers=servers).render(lang)
-        )
-    lines += (shortened(one_line(why.render(lang)), _FAILURE) for why in failed[:_MOST_FAILED])
-    return "\n".join(lines)
+    return "\n".join([*lines, *unlisted_lines(waiting, [why.render(lang) for why in failed], lang)])
+
+
+def unlisted_lines(waiting: Collection[str], failed: Sequence[str], lang: Lang) -> list[str]:
+    """Return lines about servers that are starting, and about those that have listed nothing."""
+    lines = [shortened(one_line(why), _FAILURE) for why in failed[:_MOST_FAILED]]
+    if not waiting:
+        return lines
+    servers = _listed(sorted(waiting))
+    starting = say("Still starting: {servers}. Search again in a moment.", servers=servers)
+    return [starting.render(lang), *lines]
 
 
 def describe(tool: Tool, detail: Literal["compact", "full"] = "compact", *, named: bool = True) -> str:

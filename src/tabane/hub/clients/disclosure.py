@@ -36,6 +36,11 @@ LISTED = (*_SEARCHING, "search_everything", "read_url_content", "put_document")
 SCRIPTING = ("search_tools", RUN, "read_more")
 """The tools of mode code, in order."""
 
+_SEARCH_IN_SCRIPTS = (
+    "Find tools of all the user's MCP servers by task, before you say that you cannot do it, as functions "
+    "for run_script."
+)
+
 FIXED: frozenset[Mode] = frozenset({"search", "code"})
 """The modes whose list of tools is fixed by settings."""
 
@@ -78,6 +83,11 @@ class Disclosure:
             each.name: json.encode(definition(each, brief=True))
             for each in operations
             if each.name in LISTED or each.name in SCRIPTING
+        }
+        self._scripting = self._listed | {
+            each.name: json.encode(definition(replace(each, description=_SEARCH_IN_SCRIPTS), brief=True))
+            for each in operations
+            if each.name == "search_tools"
         }
         self._targets = {each.name: each.target for each in operations}
         self._lists: dict[tuple[Hashable, ...], tuple[Access, bytes]] = {}
@@ -158,10 +168,11 @@ class Disclosure:
         """Return name and definition of each tool of the list that this access may call."""
         catalogue = self._gateway.catalogue
         if mode in FIXED:
+            listing = self._scripting if mode == "code" else self._listed
             listed = [
-                (name, self._listed[name])
+                (name, listing[name])
                 for name in (SCRIPTING if mode == "code" else LISTED)
-                if name in self._listed and access.allows(self._targets[name])
+                if name in listing and access.allows(self._targets[name])
             ]
             if mode == "code":
                 return listed
@@ -176,7 +187,7 @@ class Disclosure:
 
     def _parts(self, mode: Mode, apps: bool) -> list[bytes]:
         if mode == "code":
-            return [self._listed[name] for name in SCRIPTING]
+            return [self._scripting[name] for name in SCRIPTING]
         if mode == "search":
             return [
                 *(self._listed[name] for name in LISTED if name in self._listed),

@@ -21,6 +21,7 @@ from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
 from tabane.gateway.result_parts import SHORT
 from tabane.gateway.tools.app_metadata import shown_result
+from tabane.gateway.tools.disclosure import unlisted_lines
 from tabane.gateway.tools.tool import (
     OWN,
     Tool,
@@ -384,7 +385,9 @@ class ToolCalls:
         if session.mode == "code" and name == "search_tools":
             names = [row["name"] for row in values[0].results if row.get("kind", "tools") == "tools"]
             if typed := await self._scripts.signatures(caller, names):
-                return json.encode({"content": [_text(typed)], "isError": False})
+                found = values[0]
+                lines = unlisted_lines(found.waiting, [*found.failed.values()], caller.lang)
+                return json.encode({"content": [_text("\n".join([typed, *lines]))], "isError": False})
         return result
 
     def _tokens(self, tool: Tool) -> int:
