@@ -45,7 +45,8 @@ def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
         parameter_option(QueryAuditLogs, "result", "--outcome", "result",
                          help=say("Only entries with this outcome.")),
         parameter_option(QueryAuditLogs, "text", metavar="TEXT",
-                         help=say("Only entries with this text in arguments, reason or names.")),
+                         help=say("Only entries with this text in arguments, reason or names, or of the script "
+                                  "with this id.")),
         parameter_option(QueryAuditLogs, "hub", metavar="ADDRESS",
                          help=say(
                              "In a group of hubs: only entries of this hub, by its address; this is the one "
@@ -153,6 +154,8 @@ def _row(entry: Mapping[str, Any]) -> tuple[object, ...]:
     action = str(entry.get("name") or entry["type"])
     if entry.get("count"):
         action += f" ×{entry['count']}"
+    if entry.get("script"):
+        action += f" · {entry['script']}"
     return (
         _when(entry["time"]),
         clean(entry.get("label") or entry.get("key") or ""),
