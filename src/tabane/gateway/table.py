@@ -35,7 +35,9 @@ class PartReader(Protocol):
 
     async def read(self, caller: Caller, params: given.ReadMore) -> Raw: ...
 
-    async def first_part_of_large(self, caller: Caller, result: Raw, tokens: int) -> Raw: ...
+    async def first_part_of_large(
+        self, caller: Caller, result: Raw, tokens: int, origins: tuple[CallTarget, ...] = ()
+    ) -> Raw: ...
 
 
 def gateway_table(
@@ -292,7 +294,12 @@ def _visibility_operations(visibility: Callable[[], ToolVisibilityOperations]) -
 
 def _read_more(parts: PartReader) -> Operation:
     faces = frozenset({Face.MCP, Face.RPC})
-    return _read("read_more", "Get the next part of a long result.", given.ReadMore, parts.read, faces)
+    return _read(
+        "read_more",
+        "Get the next part of a long result; or query all of it: {handle, select: "
+        "\"items[?state=='open'].id\"}, {handle, regex: \"ERROR (.*)\", aggregate: \"group\"}.",
+        given.ReadMore, parts.read, faces,
+    )  # fmt: skip
 
 
 def _scan_operation(gateway: Gateway) -> Operation:

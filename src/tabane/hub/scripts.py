@@ -35,6 +35,16 @@ if TYPE_CHECKING:
 
 RULE = "script"
 
+OPEN = "open_result"
+"""The function that opens a kept result by its handle."""
+
+_OPEN_PARAMS = {
+    "type": "object",
+    "properties": {"handle": {"type": "string"}, "select": {"type": "string"}},
+    "required": ["handle"],
+    "additionalProperties": False,
+}
+
 MANY = 500
 """Tools above which their names are made in a thread."""
 
@@ -97,6 +107,7 @@ class HubScripts:
         self._scripts: Scripts | None = None
         self._clients: dict[str, ScriptClient] = {}
         self.running: dict[str, RunningScript] = {}
+        self._origins: dict[str, dict[CallTarget, None]] = {}
 
     def table(self) -> list[Operation]:
         return code_table(self.run)
@@ -112,11 +123,20 @@ class HubScripts:
         from tabane.code.scripts import script_id
 
         script = script_id()
-        self._clients[script] = client
+        self._clients[script], self._origins[script] = client, {}
         try:
             yield structs.replace(caller, script=script)
         finally:
-            del self._clients[script]
+            del self._clients[script], self._origins[script]
+
+    def note_read(self, caller: Caller, target: CallTarget) -> None:
+        """Note that a script has read from a tool."""
+        if (origins := self._origins.get(caller.script)) is not None:
+            origins[target] = None
+
+    def origins(self, caller: Caller) -> tuple[CallTarget, ...]:
+        """Return the tools from which a script has read, while its client follows it."""
+        return tuple(self._origins.get(caller.script, ()))
 
     async def signatures(self, caller: Caller, names: Sequence[str]) -> str:
         """Return tools as typed functions: their imports, then their signatures."""
@@ -183,8 +203,9 @@ class ScriptTools:
         ):
             await self._gateway.wait_listed(caller)
         names = await self._current()
-        found = (self._function(names, each.name) for each in names.used(source))
-        return [function for tool, function in found if _callable(caller, tool)]
+        found = (self._function(names, each.name) for each in names.used(source) if each.name != OPEN)
+        tools = [function for tool, function in found if _callable(caller, tool)]
+        return [*tools, _open_result()] if source.uses(OPEN) else tools
 
     async def signatures(self, caller: Caller, public: Sequence[str]) -> str:
         from tabane.code.signatures import signatures_text
@@ -200,6 +221,7 @@ class ScriptTools:
         version, own = catalogue.version, catalogue.own
         if self._names is None or version != self._version or own is not self._own:
             tools = [(each.server, each.shown_name, each.alias) for each in (*own, *catalogue.tools)]
+            tools.append(("", OPEN, OPEN))  # so that no server has this name
             made = await asyncio.to_thread(ToolNames, tools) if len(tools) > MANY else ToolNames(tools)
             self._names, self._version, self._own = made, version, own
             self._known.clear()
@@ -221,6 +243,13 @@ class ScriptTools:
         )  # fmt: skip
         self._known[public] = (tool, made)
         return tool, made
+
+
+def _open_result() -> ScriptTool:
+    from tabane.code.signatures import ScriptTool
+
+    about = "Return a kept result as a value, or what a JMESPath selects of it."
+    return ScriptTool("", OPEN, OPEN, about, _OPEN_PARAMS)
 
 
 def _callable(caller: Caller, tool: Tool | None) -> bool:

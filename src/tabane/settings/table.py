@@ -396,6 +396,24 @@ class Settings:
             "call_readonly_tool return it in parts."
         ),
     )
+    result_lifetime: float = option.seconds(
+        600,
+        10,
+        86_400,
+        say("Time that a long result is kept after its last read, for read_more and scripts."),
+    )
+    result_memory: int = option.size(
+        64 * MIB,
+        MIB,
+        64 * GIB,
+        say("Memory of all long results that are kept. The oldest are dropped first."),
+    )
+    result_disk: int = option.size(
+        512 * MIB,
+        MIB,
+        64 * GIB,
+        say("The same for results above 1 MiB, which are kept on disk until the hub ends."),
+    )
     credentials_in_calls: Literal["off", "warn", "redact"] = option.choice(
         "warn",
         ("off", "warn", "redact"),

@@ -315,7 +315,9 @@ class ToolCalls:
             return
         given = result = shown(session, call.tool.server, result)
         if call.through and size > SHORT:
-            given = self._long_results.first_part(session.caller, result, self._tokens(call.tool))
+            given = self._long_results.first_part(
+                session.caller, result, self._tokens(call.tool), (call.tool.target,)
+            )
         recorded = call.end(result, given)
         line = answer_line(key, session.era, reply.era, given)
         call.after(recorded, lambda: _give(session, key, call.tool, line, call.through))
@@ -327,7 +329,8 @@ class ToolCalls:
             given = result = await asyncio.to_thread(shown, session, call.tool.server, result)
             if call.through:
                 tokens = self._tokens(call.tool)
-                given = await self._long_results.first_part_of_large(session.caller, result, tokens)
+                origins = (call.tool.target,)
+                given = await self._long_results.first_part_of_large(session.caller, result, tokens, origins)
             line = await asyncio.to_thread(answer_line, call.key, session.era, reply.era, given)
             if (recorded := call.end(result, given)) is not None:
                 await recorded
@@ -377,14 +380,23 @@ class ToolCalls:
             caller = structs.replace(caller, request=key)
             with self._scripts.followed(caller, ScriptRequest(session, bytes(request_id), meta)) as by:
                 result = await self._door.respond(by, name, arguments, render, request=key)
-            tokens = self._settings().result_tokens
-            return bytes(await self._long_results.first_part_of_large(caller, Raw(result), tokens))
+                return await self._script_result(by, Raw(result), values)
         result = await self._door.respond(caller, name, arguments, render, request=key)
         if session.mode == "code" and name == "search_tools":
             names = [row["name"] for row in values[0].results if row.get("kind", "tools") == "tools"]
             if typed := await self._scripts.signatures(caller, names):
                 return json.encode({"content": [_text(typed)], "isError": False})
         return result
+
+    async def _script_result(self, caller: Caller, result: Raw, values: list[Any]) -> bytes:
+        """Return the result of a script, or its first part."""
+        value = None
+        if len(result) > SHORT and values and values[0].output and not values[0].error:
+            value = await asyncio.to_thread(json_of, values[0].value)
+        given = await self._long_results.first_part_of_large(
+            caller, result, self._settings().result_tokens, self._scripts.origins(caller), value=value
+        )
+        return bytes(given)
 
     def _tokens(self, tool: Tool) -> int:
         server = self._gateway.servers.get(tool.server)
@@ -399,6 +411,11 @@ class ToolCalls:
 def shown(session: Session, server: str, result: Raw) -> Raw:
     """Return a result with the addresses of its server's pages as the client knows them."""
     return result if session.caller.server else shown_result(server, result)
+
+
+def json_of(value: Any) -> bytes | None:
+    """Return an object or list as JSON; None for any other value."""
+    return json.encode(value) if isinstance(value, dict | list) else None
 
 
 def failure_of(reply: UpstreamReply) -> FailureReason:
