@@ -406,13 +406,13 @@ class Settings:
         64 * MIB,
         MIB,
         64 * GIB,
-        say("Memory of all long results that are kept. The oldest are dropped first."),
+        say("Memory for all long results that are kept. The oldest are dropped first."),
     )
     result_disk: int = option.size(
         512 * MIB,
         MIB,
         64 * GIB,
-        say("The same for results above 1 MiB, which are kept on disk until the hub ends."),
+        say("Disk space for kept results above 1 MiB each. The oldest are dropped first."),
     )
     credentials_in_calls: Literal["off", "warn", "redact"] = option.choice(
         "warn",

@@ -49,10 +49,10 @@ def refused(document: bytes, **query: Any) -> str:
         ({"select": "issues[].size", "aggregate": "avg"}, 1.75),
         ({"select": "issues[].title", "aggregate": "min"}, "crash"),
         ({"select": "issues", "aggregate": "count"}, 3),
-        ({"aggregate": "keys"}, {"total": "a number", "issues": "a list of 3"}),
+        ({"aggregate": "keys"}, {"total": "number", "issues": "array[3]"}),
         (
             {"select": "issues", "aggregate": "keys"},
-            {"id": "a number", "state": "a text", "title": "a text", "size": "a number | null"},
+            {"id": "number", "state": "string", "title": "string", "size": "number | null"},
         ),
     ],
 )

@@ -124,8 +124,8 @@ def _matching_items(expression: str, value: Any, shape: str, example: str) -> li
     if not isinstance(value, list):
         raise QueryFailed(
             say(
-                "regex searches the items of a list, and this is {kind}. The result is {shape}. Add a select "
-                "that returns a list, for example: {example}",
+                "regex searches the items of a list, and this is of type {kind}. The result is {shape}. Add "
+                "a select that returns a list, for example: {example}",
                 kind=_kind(value),
                 shape=shape,
                 example=example,
@@ -243,7 +243,7 @@ def _aggregated(aggregate: Aggregate, value: Any) -> Any:
     if not isinstance(value, list):
         raise QueryFailed(
             say(
-                "aggregate {aggregate} needs a list, and this is {kind}. Select a list: items[].size",
+                "aggregate {aggregate} needs a list, and this is of type {kind}. Select a list: items[].size",
                 aggregate=aggregate,
                 kind=_kind(value),
             )
@@ -265,7 +265,7 @@ def _computed(aggregate: Aggregate, value: list[Any]) -> Any:
         odd = next(each for each in known if isinstance(each, bool) or not isinstance(each, int | float))
         raise QueryFailed(
             say(
-                "aggregate {aggregate} needs numbers, and the list has {kind}: {item}",
+                "aggregate {aggregate} needs numbers, and the list has this {kind}: {item}",
                 aggregate=aggregate,
                 kind=_kind(odd),
                 item=_text_of(odd)[:_LONGEST_SHOWN],
@@ -296,22 +296,22 @@ def _keys(value: Any) -> dict[str, Any] | list[str]:
             for key, member in each.items():
                 found.setdefault(key, {})[_kind(member)] = None
     if not found:
-        raise QueryFailed(say("aggregate keys needs an object or a list of objects, and this is {kind}.",
+        raise QueryFailed(say("aggregate keys needs an object or a list of objects, not {kind}.",
                               kind=_kind(value)))  # fmt: skip
     return {key: " | ".join(kinds) for key, kinds in found.items()}
 
 
 def _kind(value: Any) -> str:
-    """Return what a value of JSON is."""
+    """Return the type of a value of JSON."""
     if isinstance(value, dict):
-        return "an object"
+        return "object"
     if isinstance(value, list):
-        return f"a list of {len(value):,}"
+        return f"array[{len(value):,}]"
     if value is None:
         return "null"
     if isinstance(value, bool):
-        return "a boolean"
-    return "a text" if isinstance(value, str) else "a number"
+        return "boolean"
+    return "string" if isinstance(value, str) else "number"
 
 
 def _first_line(error: BaseException) -> str:
