@@ -7,7 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 from msgspec import Raw, Struct, field, structs
 
@@ -25,7 +25,7 @@ from tabane.gateway.result_parts import (
 )
 from tabane.gateway.result_parts import omits_structure as leaves_structure_out
 from tabane.gateway.results.kept_document import KeptDocument
-from tabane.gateway.results.result_query import QueryAnswer, ResultQuery
+from tabane.gateway.results.result_query import Aggregate, QueryAnswer, ResultQuery
 from tabane.messages import Lang, say
 from tabane.operations import Caller, CallTarget
 from tabane.wire import json
@@ -34,6 +34,8 @@ MOST = 256
 """Results that are kept; the oldest are dropped."""
 
 MIB = 1 << 20
+
+_AGGREGATES = ", ".join(get_args(Aggregate))
 
 
 class KeptLimits(Struct, frozen=True):
@@ -294,11 +296,22 @@ def _how_to_query(document: KeptDocument, key: str, caller: Caller) -> str:
     """Return what a result contains, and how to query it: also in a script if it is that of one."""
     outline = document.outline
     example = {"handle": key, "select": outline.select} if document.of_json else {"handle": key, "regex": "…"}
-    text = say(
-        "All of it: {shape}. To query it: read_more {example}",
-        shape=outline.shape,
-        example=json.encode(example).decode("utf-8", "replace"),
-    )
+    written = json.encode(example).decode("utf-8", "replace")
+    if document.of_json:
+        text = say(
+            "All of it: {shape}. To query it by JMESPath: read_more {example}, also with aggregate: {all}.",
+            shape=outline.shape,
+            example=written,
+            all=_AGGREGATES,
+        )
+    else:
+        text = say(
+            'All of it: {shape}. To query it: read_more {example}, or lines: "120-180", also with '
+            "aggregate: {all}.",
+            shape=outline.shape,
+            example=written,
+            all=_AGGREGATES,
+        )
     in_script = say('In a script: from tools import open_result; await open_result("{handle}")', handle=key)
     words = [text, in_script] if caller.script else [text]
     return " ".join(each.render(caller.lang) for each in words)

@@ -294,12 +294,8 @@ def _visibility_operations(visibility: Callable[[], ToolVisibilityOperations]) -
 
 def _read_more(parts: PartReader) -> Operation:
     faces = frozenset({Face.MCP, Face.RPC})
-    return _read(
-        "read_more",
-        "Get the next part of a long result; or query all of it: {handle, select: "
-        "\"items[?state=='open'].id\"}, {handle, regex: \"ERROR (.*)\", aggregate: \"group\"}.",
-        given.ReadMore, parts.read, faces,
-    )  # fmt: skip
+    about = "Read on in a long result, or query it."
+    return _read("read_more", about, given.ReadMore, parts.read, faces)
 
 
 def _scan_operation(gateway: Gateway) -> Operation:

@@ -57,7 +57,7 @@ def test_a_result_says_what_it_is_and_is_queried_without_being_read(tmp_path: Pa
             said = LINES if structured else json.dumps(ISSUES)
             first, handle = await kept(line, said, **members)
             assert "JSON {total, issues[3,000]{id, state, title}}" in note(first)
-            example = note(first).split("To query it: read_more ")[1].removesuffix("]")
+            example = note(first).split("JMESPath: read_more ")[1].split(", also with")[0]
             ids = await line.call("read_more", **json.loads(example))
             assert text(ids).startswith("[0,1,2,3,")
             groups = await line.call("read_more", handle=handle, select="issues[].state", aggregate="group")
@@ -212,7 +212,9 @@ def test_a_query_brings_back_the_flow_labels_of_its_tool(tmp_path: Path) -> None
             for kind in (handle, scripted["_meta"][PART]["next"]):
                 assert here.hub.flows.forget(lambda key: True) == 1
                 await line.call("read_more", handle=kind, lines="1")
-                (trail,) = here.hub.flows.rule.trails
+                rule = here.hub.flows.rule
+                assert rule is not None
+                (trail,) = rule.trails
                 assert trail.private == {"up": "up__raw"}
 
     run(scenario)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -245,7 +247,7 @@ def test_what_is_kept_is_bounded_in_number_and_bytes_and_the_oldest_makes_way() 
     async def scenario() -> None:
         loop = asyncio.get_running_loop()
         for limits in (KeptLimits(most=3), KeptLimits(most_bytes=35_000)):
-            results = LongResults(loop, lambda limits=limits: limits)
+            results = LongResults(loop, partial(copy, limits))
             handles = [await handle_of(results, ME) for _ in range(5)]
             assert len(results) == 3
             for handle in handles[:2]:

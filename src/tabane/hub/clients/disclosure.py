@@ -34,7 +34,7 @@ LISTED = (*_SEARCHING, "search_everything", "read_url_content", "put_document")
 """The tools of mode search, in order."""
 
 SCRIPTING = ("search_tools", RUN, "read_more")
-"""The tools of mode code, in order."""
+"""The tools of mode code, in order. The last one is listed with all its parameters."""
 
 FIXED: frozenset[Mode] = frozenset({"search", "code"})
 """The modes whose list of tools is fixed by settings."""
@@ -78,6 +78,10 @@ class Disclosure:
             each.name: json.encode(definition(each, brief=True))
             for each in operations
             if each.name in LISTED or each.name in SCRIPTING
+        }
+        self._scripting = {
+            name: (self._definitions if name == SCRIPTING[-1] else self._listed).get(name, b"")
+            for name in SCRIPTING
         }
         self._targets = {each.name: each.target for each in operations}
         self._lists: dict[tuple[Hashable, ...], tuple[Access, bytes]] = {}
@@ -158,8 +162,9 @@ class Disclosure:
         """Return name and definition of each tool of the list that this access may call."""
         catalogue = self._gateway.catalogue
         if mode in FIXED:
+            definitions = self._scripting if mode == "code" else self._listed
             listed = [
-                (name, self._listed[name])
+                (name, definitions[name])
                 for name in (SCRIPTING if mode == "code" else LISTED)
                 if name in self._listed and access.allows(self._targets[name])
             ]
@@ -176,7 +181,7 @@ class Disclosure:
 
     def _parts(self, mode: Mode, apps: bool) -> list[bytes]:
         if mode == "code":
-            return [self._listed[name] for name in SCRIPTING]
+            return list(self._scripting.values())
         if mode == "search":
             return [
                 *(self._listed[name] for name in LISTED if name in self._listed),
