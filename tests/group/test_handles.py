@@ -44,6 +44,12 @@ async def posted(peer: HttpClient, message: Json, **meta: object) -> Json:
             {"notifications": {"taskIds": [f"task-{MARK}.a", "task-b"]}},
             NamedHub(MARK, "task"),
         ),
+        (
+            "tools/call",
+            {"name": "run_script", "arguments": {"code": f"await open_result('{MARK}-{'0f' * 9}')"}},
+            NamedHub(MARK, "part"),
+        ),
+        ("tools/call", {"name": "run_script", "arguments": {"code": "open_result('x')"}}, None),
         ("tasks/get", {"taskId": "task-of-a-server"}, None),
         ("tools/call", {"name": "x", "arguments": {"handle": f"{MARK}-ff.2", "read_more": 1}}, None),
         ("tools/call", {"name": "read_more", "arguments": ["task-"]}, None),
@@ -94,6 +100,13 @@ def test_any_hub_continues_a_parked_call_and_reads_a_long_result(
             long = await posted(here, call("call_tool", **through, max_tokens=2_000))
             more = await posted(there, call("read_more", handle=_handle(long)))
             assert not more["result"].get("isError"), more
+            counted = call("read_more", handle=_handle(long), regex="x", aggregate="count")
+            assert (await posted(there, counted))["result"]["content"][0]["text"] == "1"
+            code = (
+                f"from tools import open_result\nlen(await open_result('{_handle(long).partition('.')[0]}'))"
+            )
+            opened = await posted(there, call("run_script", code=code))
+            assert int(opened["result"]["content"][0]["text"]) > 10_000, opened
             # The hub that waits for the answer ends: the call is not made once more.
             asked = (await posted(here, asking_call, **able()))["result"]
             again = request("tools/call", {**call_of(FORM_STEP), **answers_to(asked, ACCEPTED)})

@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 from msgspec import DecodeError, Struct, ValidationError, msgpack
 
+from tabane.operations import CallTarget
+
 LIFE = 600.0
 """Seconds for which a snapshot can be used: as long as an approval is waited for."""
 
@@ -64,7 +66,10 @@ class PausedRun(Struct, frozen=True):
 
 
 class ScriptSnapshot(Struct, frozen=True):
-    """A script that waits for a person. ``began`` and ``expires`` are in seconds since 1970."""
+    """A script that waits for a person. ``began`` and ``expires`` are in seconds since 1970.
+
+    ``read``: the tools from which it has read.
+    """
 
     script: str
     holder: str
@@ -72,6 +77,7 @@ class ScriptSnapshot(Struct, frozen=True):
     run: PausedRun
     began: float
     expires: float
+    read: tuple[CallTarget, ...] = ()
 
 
 _decoder = msgpack.Decoder(ScriptSnapshot)

@@ -50,7 +50,7 @@ class OfferOperations:
         target = resource_target(source.server, source.uri)
         given = {"uri": Raw(json.quote(source.uri))}
         result = await self._ask(caller, source.server, b"resources/read", given, target)
-        return await self._given(caller, source.server, await asyncio.to_thread(_contents, result))
+        return await self._given(caller, target, await asyncio.to_thread(_contents, result))
 
     async def get_prompt(self, caller: Caller, params: GetPrompt) -> Raw:
         """Return the messages of a prompt as the result of a tool."""
@@ -62,14 +62,15 @@ class OfferOperations:
             "name": Raw(json.quote(prompt.name)),
             "arguments": Raw(json.encode(params.arguments)),
         }
-        result = await self._ask(caller, prompt.server, b"prompts/get", given, prompt_target(prompt))
-        return await self._given(caller, prompt.server, await asyncio.to_thread(_messages, result))
+        target = prompt_target(prompt)
+        result = await self._ask(caller, prompt.server, b"prompts/get", given, target)
+        return await self._given(caller, target, await asyncio.to_thread(_messages, result))
 
-    async def _given(self, caller: Caller, server: str, content: list[Any]) -> Raw:
-        configured = self._gateway.servers.get(server)
+    async def _given(self, caller: Caller, target: CallTarget, content: list[Any]) -> Raw:
+        configured = self._gateway.servers.get(target.server)
         tokens = (configured.max_result_tokens if configured else None) or RESULT_TOKENS
         result = Raw(await asyncio.to_thread(json.encode, {"content": content, "isError": False}))
-        return await self._parts.first_part_of_large(caller, result, tokens)
+        return await self._parts.first_part_of_large(caller, result, tokens, (target,))
 
     async def _ask(
         self, caller: Caller, server: str, method: bytes, params: Members, target: CallTarget

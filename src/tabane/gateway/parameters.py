@@ -145,7 +145,36 @@ class ExecuteParallel(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReadMore(Struct, frozen=True, forbid_unknown_fields=True):
+    """Without anything else, the part of ``handle`` is read. Otherwise all of the result is queried.
+
+    The first part of a result says how, so that a list of tools need not.
+
+    ``select`` is JMESPath, for JSON. ``lines`` is a range of the lines of a text. ``regex`` keeps the lines
+    that match, with ``context`` lines around each, or the items of a selected list. ``aggregate`` is of what
+    was selected; ``group`` counts each value. ``whole``: return the value itself, not a part of its text.
+    """
+
     handle: Annotated[str, Meta(max_length=100)]
+    select: Annotated[str, Meta(max_length=_LONGEST, extra_json_schema=_SELDOM)] | None = None
+    lines: (
+        Annotated[str, Meta(max_length=60, description='"120-180", "-20"', extra_json_schema=_SELDOM)] | None
+    ) = None
+    regex: Annotated[str, Meta(max_length=_LONGEST, extra_json_schema=_SELDOM)] | None = None
+    context: Annotated[int, Meta(ge=0, le=50, extra_json_schema=_SELDOM)] = 0
+    aggregate: (
+        Annotated[
+            Literal["count", "sum", "min", "max", "avg", "group", "unique", "keys"],
+            Meta(extra_json_schema=_SELDOM),
+        ]
+        | None
+    ) = None
+    whole: Annotated[bool, Meta(extra_json_schema=_PROGRAMS)] = False
+
+    @property
+    def queries(self) -> bool:
+        """Return whether something of the result is asked for, instead of a part."""
+        given = (self.select, self.lines, self.regex, self.aggregate)
+        return any(each is not None for each in given)
 
 
 class NameParams(Struct, frozen=True, forbid_unknown_fields=True):

@@ -37,7 +37,9 @@ class PartReader(Protocol):
 
     async def read(self, caller: Caller, params: given.ReadMore) -> Raw: ...
 
-    async def first_part_of_large(self, caller: Caller, result: Raw, tokens: int) -> Raw: ...
+    async def first_part_of_large(
+        self, caller: Caller, result: Raw, tokens: int, origins: tuple[CallTarget, ...] = ()
+    ) -> Raw: ...
 
 
 def gateway_table(
@@ -295,7 +297,8 @@ def _visibility_operations(visibility: Callable[[], ToolVisibilityOperations]) -
 
 def _read_more(parts: PartReader) -> Operation:
     faces = frozenset({Face.MCP, Face.RPC})
-    return _read("read_more", "Get the next part of a long result.", given.ReadMore, parts.read, faces)
+    about = "Read on in a long result, or query it."
+    return _read("read_more", about, given.ReadMore, parts.read, faces)
 
 
 def _scan_operation(gateway: Gateway) -> Operation:

@@ -54,7 +54,9 @@ OwnTools = Callable[[Caller, str, bytes], Awaitable[Raw]]
 class FirstParts(Protocol):
     """Gives long results in parts."""
 
-    async def first_part_of_large(self, caller: Caller, result: Raw, tokens: int) -> Raw: ...
+    async def first_part_of_large(
+        self, caller: Caller, result: Raw, tokens: int, origins: tuple[CallTarget, ...] = ()
+    ) -> Raw: ...
 
 
 class ToolDescriptions(Struct, frozen=True):
@@ -124,7 +126,9 @@ class ToolOperations:
     async def _in_parts(self, caller: Caller, params: CallTool, result: Raw) -> Raw:
         if params.max_tokens is None:
             return result
-        return await self._parts.first_part_of_large(caller, result, params.max_tokens)
+        tool = self._gateway.catalogue.find(params.name)
+        origins = (tool.target,) if tool is not None else ()
+        return await self._parts.first_part_of_large(caller, result, params.max_tokens, origins)
 
     async def get(self, caller: Caller, params: NameParams) -> dict[str, Any]:
         """Return the definition of a tool, and what Tabane knows of it."""

@@ -18,13 +18,14 @@ from tabane.wire.json import InvalidJson, Members, elements, fields, text
 _STATE = re.compile(r"(tbq|tbh)\.([0-9a-f]{8})\.").match
 _TASK = re.compile(r"task-([0-9a-f]{8})\.").match
 _PART = re.compile(r"\s*([0-9a-f]{8})-").match
-_SIGNS = (b"tbq.", b"tbh.", b"task-", b"read_more")
+_OPENED = re.compile(rb"\b([0-9a-f]{8})-[0-9a-f]{18}\b").search
+_SIGNS = (b"tbq.", b"tbh.", b"task-", b"read_more", b"open_result")
 _KINDS: dict[str, Literal["call", "state"]] = {"tbq": "call", "tbh": "state"}
 LARGEST = 1 << 20
 """Bytes of an answer with questions."""
 
 MOST_NAMED = 1 << 16
-"""Bytes of a list of tasks that is looked at."""
+"""Bytes of a list of tasks, or of a script, that are looked at."""
 
 
 class NamedHub(NamedTuple):
@@ -51,7 +52,17 @@ def named_hub(method: str, params: Members) -> NamedHub | None:
     elif method == "tools/call" and text(params.get("name")) == "read_more":
         found = _PART(text(_members(params.get("arguments")).get("handle")) or "")
         return NamedHub(found[1], "part") if found else None
+    elif method == "tools/call" and text(params.get("name")) == "run_script":
+        mark = _opened(params)
+        return NamedHub(mark, "part") if mark else None
     return NamedHub(found[1], "task") if found else None
+
+
+def _opened(params: Members) -> str:
+    """Return the hub of the first result that a script opens; empty if it opens none."""
+    script = bytes(params.get("arguments", b""))[:MOST_NAMED]
+    found = _OPENED(script) if b"open_result" in script else None
+    return found[1].decode() if found else ""
 
 
 def _first_task(params: Members) -> str:

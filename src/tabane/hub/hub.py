@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tabane.gateway.long_results import LongResults
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.hub.access import HubAccess
 from tabane.hub.archive import PostArchive, given_archive
@@ -34,7 +33,7 @@ from tabane.hub.servers import (
     read_servers,
     secret_of,
 )
-from tabane.hub.tools import HubTools, count_servers, gateway_of
+from tabane.hub.tools import HubTools, count_servers, gateway_of, kept_results
 from tabane.messages import Lang, language
 from tabane.operations import Door, Operation, OperationTable, of_source
 from tabane.settings import Settings
@@ -68,7 +67,7 @@ class Hub:
             on_changed=lambda kind, project: self.sessions.changed(kind, project),
             on_log=lambda server, params: self.sessions.logged(server, params),
         )
-        self.long_results = LongResults(loop)
+        self.long_results = kept_results(loop, settings.home, self.environment, lambda: self.settings)
         self.tools = HubTools(self.gateway, lambda: self.door, lambda: self.settings, lambda: self.follower)
         self.stores = stores_of(settings, self.environment)
         self.jobs = Jobs(loop)

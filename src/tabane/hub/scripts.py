@@ -47,6 +47,16 @@ RULE = "script"
 STOPPING = 5.0
 """Seconds in which scripts end when the hub does."""
 
+OPEN = "open_result"
+"""The function that opens a kept result by its handle."""
+
+_OPEN_PARAMS = {
+    "type": "object",
+    "properties": {"handle": {"type": "string"}, "select": {"type": "string"}},
+    "required": ["handle"],
+    "additionalProperties": False,
+}
+
 _EXCEPTION = re.compile(r"(\w+)(: |$)")
 
 MANY = 500
@@ -92,10 +102,14 @@ class ScriptPaused(Exception):
 
 
 class FollowedScript(NamedTuple):
-    """The request that a script is run for, and the snapshot that it goes on from; None to begin."""
+    """The request that a script is run for, and the snapshot that it goes on from; None to begin.
+
+    ``origins``: the tools from which the script has read, in order.
+    """
 
     client: ScriptClient
-    snapshot: ScriptSnapshot | None = None
+    snapshot: ScriptSnapshot | None
+    origins: dict[CallTarget, None]
 
 
 class ScriptApprovals(Protocol):
@@ -179,6 +193,7 @@ class RunningScript:
         paused = self._owner.paused
         asked = [call.approval for call in snapshot.run.asked]
         if self._client is not None and self._client.asks_later():
+            snapshot = structs.replace(snapshot, read=self._owner.origins(snapshot.script))
             await paused.keep(snapshot, versions, lambda: self.record("cancelled"))
             raise ScriptPaused(snapshot.script, asked[0])
         with paused.waiting(snapshot):
@@ -245,7 +260,7 @@ class HubScripts:
         if caller.script in self.running:
             raise CallerError(say("A script cannot run another script. Write all of it in one."))
         caller = structs.replace(caller, script=caller.script or new_script_id())
-        client, snapshot = self._followed.get(caller.script, (None, None))
+        client, snapshot, _ = self._followed.get(caller.script, (None, None, None))
         script = self.running[caller.script] = RunningScript(self, caller, params, client)
         try:
             if snapshot is None:
@@ -300,11 +315,22 @@ class HubScripts:
     ) -> Iterator[Caller]:
         """Have the script of a request followed by its client. Give the caller for it."""
         script = new_script_id() if snapshot is None else snapshot.script
-        self._followed[script] = FollowedScript(client, snapshot)
+        origins = dict.fromkeys(snapshot.read if snapshot is not None else ())
+        self._followed[script] = FollowedScript(client, snapshot, origins)
         try:
             yield structs.replace(caller, script=script)
         finally:
             del self._followed[script]
+
+    def note_read(self, caller: Caller, target: CallTarget) -> None:
+        """Note that a script has read from a tool."""
+        if (followed := self._followed.get(caller.script)) is not None:
+            followed.origins[target] = None
+
+    def origins(self, script: str) -> tuple[CallTarget, ...]:
+        """Return the tools from which a script has read, while its client follows it."""
+        followed = self._followed.get(script)
+        return tuple(followed.origins) if followed is not None else ()
 
     async def waiting(self, script: str, holder: str) -> ScriptSnapshot:
         """Return the snapshot of a script that waits. Raises CallerError if it cannot go on."""
@@ -393,8 +419,9 @@ class ScriptTools:
         if any(source.uses(module_name(name)) and not catalogue.has(name) for name in self._gateway.servers):
             await self._gateway.wait_listed(caller)
         names = await self._current()
-        found = (self._function(names, each.name) for each in names.used(source))
-        return [function for tool, function in found if _callable(caller, tool)]
+        found = (self._function(names, each.name) for each in names.used(source) if each.name != OPEN)
+        tools = [function for tool, function in found if _callable(caller, tool)]
+        return [*tools, _open_result()] if source.uses(OPEN) else tools
 
     async def signatures(self, caller: Caller, public: Sequence[str]) -> str:
         from tabane.code.signatures import signatures_text
@@ -419,6 +446,7 @@ class ScriptTools:
         version, own = catalogue.version, catalogue.own
         if self._names is None or version != self._version or own is not self._own:
             tools = [(each.server, each.shown_name, each.alias) for each in (*own, *catalogue.tools)]
+            tools.append(("", OPEN, OPEN))  # so that no server has this name
             made = await asyncio.to_thread(ToolNames, tools) if len(tools) > MANY else ToolNames(tools)
             self._names, self._version, self._own = made, version, own
             self._known.clear()
@@ -440,6 +468,13 @@ class ScriptTools:
         )  # fmt: skip
         self._known[public] = (tool, made)
         return tool, made
+
+
+def _open_result() -> ScriptTool:
+    from tabane.code.signatures import ScriptTool
+
+    about = "Return a kept result as a value, or what a JMESPath selects of it."
+    return ScriptTool("", OPEN, OPEN, about, _OPEN_PARAMS)
 
 
 def _callable(caller: Caller, tool: Tool | None) -> bool:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, structs
 
-from tabane.errors import TabaneError
+from tabane.errors import CallerError, TabaneError
 from tabane.gateway.definitions.pins import HoldPolicy
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.logins.fetching import LoginNetwork
 from tabane.gateway.logins.logins import ServerLogins
-from tabane.gateway.long_results import LongResults
+from tabane.gateway.long_results import KeptLimits, LongResults
 from tabane.gateway.processes.processes import ChildProcesses
+from tabane.gateway.results.query_pool import QueryPool
 from tabane.gateway.servers.configuration import ServersConfiguration
 from tabane.gateway.servers.server import Server
 from tabane.gateway.table import gateway_table
@@ -34,14 +35,15 @@ from tabane.hub.definition_scanning import definition_scans
 from tabane.hub.own_tools import CallerLimits, KeptDomains, held, idle
 from tabane.hub.questions.questions import HubQuestions
 from tabane.hub.result_types.result_types import HubResultTypes
-from tabane.hub.scripts import HubScripts
+from tabane.hub.scripts import OPEN, HubScripts
 from tabane.hub.servers import FileFollower, limits_of
 from tabane.hub.tasks.operations import TaskOperations
 from tabane.hub.tasks.tasks import HubTasks
-from tabane.messages import Message
+from tabane.messages import Message, say
 from tabane.operations import Caller, CallTarget, Door, Face, OpenCall, Operation, OperationTable
 from tabane.reader.guard.addresses import fault
 from tabane.settings import Settings
+from tabane.wire import json
 from tabane.wire.channel import LineBatch
 from tabane.wire.era import result_type
 from tabane.wire.extensions import carried
@@ -61,6 +63,10 @@ RESERVED = frozenset(
     }
 )  # fmt: skip
 """Names of the hub's own tools, now or in a later version. No tool of an upstream gets one of them."""
+
+
+MEMORY_OF_VALUE = 4
+"""About how many bytes of memory a script needs for a byte of JSON."""
 
 
 def count_servers(configuration: ServersConfiguration, gateway: Gateway) -> dict[str, int]:
@@ -165,6 +171,21 @@ def hold_of(settings: Settings) -> HoldPolicy:
     return HoldPolicy(settings.definition_changes == "hold", settings.poisoned_definitions == "hold")
 
 
+def kept_results(
+    loop: asyncio.AbstractEventLoop,
+    home: Path,
+    environment: Mapping[str, str],
+    settings: Callable[[], Settings],
+) -> LongResults:
+    """Return what keeps long results. Large ones are in files without a name in the home."""
+
+    def limits() -> KeptLimits:
+        now = settings()
+        return KeptLimits(now.result_lifetime, most_bytes=now.result_memory, most_on_disk=now.result_disk)
+
+    return LongResults(loop, limits, folder=home, queries=QueryPool(environment, errors=2))
+
+
 class UsedServersFile:
     """The servers file that a hub uses: its settings, and the follower of its files."""
 
@@ -182,11 +203,15 @@ class UsedServersFile:
 
 
 class UseMeter(Protocol):
-    """Tells of each successful call, its target, its holder and a tool's result, and has the audit log."""
+    """Tells of each successful call, its target, its holder and a tool's result, and has the audit log.
+
+    ``answered`` is told what a caller reads.
+    """
 
     recorder: AuditLog | None
     used: Callable[[CallTarget, str], None] | None
     returned: Callable[[CallTarget, str, bytes | Raw], None] | None
+    answered: Callable[[Caller, CallTarget], None] | None
 
 
 class HubTools:
@@ -207,6 +232,7 @@ class HubTools:
         self.questions = HubQuestions(settings().home, lambda: settings().questions_to_page, gateway.adopt)
         self._calls: ToolOperations | None = None
         self._long_results: LongResults | None = None
+        self._meter: UseMeter | None = None
         self.result_types = HubResultTypes(gateway, settings)
         self.scripts = HubScripts(
             gateway, self._perform, settings, lambda: self.questions.signer().key, self.result_types.of
@@ -223,6 +249,8 @@ class HubTools:
     async def close(self) -> None:
         """Stop following tasks, then stop the servers."""
         await self.scripts.close()
+        if self._long_results is not None:
+            await self._long_results.close()
         await self.tasks.tasks.close()
         await self.result_types.close()
         await self._gateway.close()
@@ -245,6 +273,7 @@ class HubTools:
 
     def table(self, long_results: LongResults) -> list[Operation]:
         self._long_results = long_results
+        long_results.on_read = self._read_again
         return [
             *gateway_table(
                 self._gateway, self._admit, self._own, long_results, self._file, self.result_types.of
@@ -268,9 +297,15 @@ class HubTools:
 
     def report_to(self, meter: UseMeter, questions_changed: Callable[[], None]) -> None:
         """Have the uses of tools counted, scripts recorded, and changes of the open questions told."""
+        self._meter = self.scripts.meter = meter
         meter.used, meter.returned = self.note_use, self.result_types.returned
-        self.scripts.meter = meter
         self.questions.open.watcher = questions_changed
+
+    def _read_again(self, caller: Caller, origin: CallTarget) -> None:
+        """Note that a caller reads something of a kept result: the flow labels of its tool count again."""
+        self.scripts.note_read(caller, origin)
+        if self._meter is not None and self._meter.answered is not None:
+            self._meter.answered(caller, origin)
 
     def note_use(self, target: CallTarget, holder: str) -> None:
         """Count a call of a server's tool. The counts outlive the hub unless calls are not to be recorded."""
@@ -279,6 +314,8 @@ class HubTools:
 
     async def _perform(self, caller: Caller, name: str, arguments: dict[str, Any]) -> Raw:
         """Call a tool for a script, as call_tool does, or as call_readonly_tool if it was called by that."""
+        if name == OPEN:
+            return await self._opened(caller, arguments)
         if self._calls is None:
             from tabane.gateway.tool_operations import ToolOperations
 
@@ -290,6 +327,22 @@ class HubTools:
         result = await self._calls.perform(caller, name, arguments, read_only=looks, asker=asker)
         if len(result) <= LARGEST_QUESTION and result_type(result) not in (None, "complete"):
             raise question_of(name)
+        if (tool := self._gateway.catalogue.find(name)) is not None:
+            self.scripts.note_read(caller, tool.target)
+        return result
+
+    async def _opened(self, caller: Caller, arguments: dict[str, Any]) -> Raw:
+        """Return the value of a kept result for a script. Raises TabaneError."""
+        result = await self._own(caller, "read_more", json.encode({**arguments, "whole": True}))
+        if len(result) > (most := self._settings().script_memory // MEMORY_OF_VALUE):
+            raise CallerError(
+                say(
+                    "The result has {size} MiB, which is too much for a script: at most {most} MiB (setting "
+                    "script_memory). Open a part: open_result(handle, select='…')",
+                    size=len(result) >> 20,
+                    most=most >> 20,
+                )
+            )
         return result
 
     def _target(self, alias: str, server: str) -> CallTarget:

@@ -404,6 +404,24 @@ class Settings:
             "call_readonly_tool return it in parts."
         ),
     )
+    result_lifetime: float = option.seconds(
+        600,
+        10,
+        86_400,
+        say("Time that a long result is kept after its last read, for read_more and scripts."),
+    )
+    result_memory: int = option.size(
+        64 * MIB,
+        MIB,
+        64 * GIB,
+        say("Memory for all long results that are kept. The oldest are dropped first."),
+    )
+    result_disk: int = option.size(
+        512 * MIB,
+        MIB,
+        64 * GIB,
+        say("Disk space for kept results above 1 MiB each. The oldest are dropped first."),
+    )
     credentials_in_calls: Literal["off", "warn", "redact"] = option.choice(
         "warn",
         ("off", "warn", "redact"),

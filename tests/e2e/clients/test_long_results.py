@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -12,7 +14,7 @@ import pytest
 from msgspec import Raw
 
 from tabane.errors import CallerError
-from tabane.gateway.long_results import LongResults
+from tabane.gateway.long_results import KeptLimits, LongResults
 from tabane.gateway.parameters import ReadMore
 from tabane.operations import Caller, Face
 from tests.harness.patience import run, until
@@ -227,7 +229,7 @@ ME = Caller("local", Face.MCP, "1")
 def test_what_is_kept_is_bounded_in_time_and_each_reading_extends_it() -> None:
     async def scenario() -> None:
         loop = Clock()
-        results = LongResults(loop, life=600)
+        results = LongResults(loop, lambda: KeptLimits(life=600))
         handle = await handle_of(results, ME)
         for _ in range(10):
             loop.pass_by(400)
@@ -235,7 +237,7 @@ def test_what_is_kept_is_bounded_in_time_and_each_reading_extends_it() -> None:
         assert len(results) == 1
         loop.pass_by(601)
         assert len(results) == 0
-        with pytest.raises(CallerError, match="ten minutes"):
+        with pytest.raises(CallerError, match="not valid"):
             await results.read(ME, ReadMore(handle))
 
     run(scenario)
@@ -244,7 +246,8 @@ def test_what_is_kept_is_bounded_in_time_and_each_reading_extends_it() -> None:
 def test_what_is_kept_is_bounded_in_number_and_bytes_and_the_oldest_makes_way() -> None:
     async def scenario() -> None:
         loop = asyncio.get_running_loop()
-        for results in (LongResults(loop, most=3), LongResults(loop, most_bytes=35_000)):
+        for limits in (KeptLimits(most=3), KeptLimits(most_bytes=35_000)):
+            results = LongResults(loop, partial(copy, limits))
             handles = [await handle_of(results, ME) for _ in range(5)]
             assert len(results) == 3
             for handle in handles[:2]:

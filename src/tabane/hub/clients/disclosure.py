@@ -34,7 +34,7 @@ LISTED = (*_SEARCHING, "search_everything", "read_url_content", "put_document")
 """The tools of mode search, in order."""
 
 SCRIPTING = ("search_tools", RUN, "read_more")
-"""The tools of mode code, in order."""
+"""The tools of mode code, in order. The last one is listed with all its parameters."""
 
 _SEARCH_IN_SCRIPTS = (
     "Find tools of all the user's MCP servers by task, before you say that you cannot do it, as functions "
@@ -84,10 +84,14 @@ class Disclosure:
             for each in operations
             if each.name in LISTED or each.name in SCRIPTING
         }
-        self._scripting = self._listed | {
+        listed = self._listed | {
             each.name: json.encode(definition(replace(each, description=_SEARCH_IN_SCRIPTS), brief=True))
             for each in operations
             if each.name == "search_tools"
+        }
+        self._scripting = {
+            name: (self._definitions if name == SCRIPTING[-1] else listed).get(name, b"")
+            for name in SCRIPTING
         }
         self._targets = {each.name: each.target for each in operations}
         self._lists: dict[tuple[Hashable, ...], tuple[Access, bytes]] = {}
@@ -168,11 +172,11 @@ class Disclosure:
         """Return name and definition of each tool of the list that this access may call."""
         catalogue = self._gateway.catalogue
         if mode in FIXED:
-            listing = self._scripting if mode == "code" else self._listed
+            definitions = self._scripting if mode == "code" else self._listed
             listed = [
-                (name, listing[name])
+                (name, definitions[name])
                 for name in (SCRIPTING if mode == "code" else LISTED)
-                if name in listing and access.allows(self._targets[name])
+                if name in definitions and access.allows(self._targets[name])
             ]
             if mode == "code":
                 return listed
@@ -187,7 +191,7 @@ class Disclosure:
 
     def _parts(self, mode: Mode, apps: bool) -> list[bytes]:
         if mode == "code":
-            return [self._scripting[name] for name in SCRIPTING]
+            return list(self._scripting.values())
         if mode == "search":
             return [
                 *(self._listed[name] for name in LISTED if name in self._listed),

@@ -6,24 +6,29 @@ a snapshot then, which the request that repeats the first one with the answer go
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
 from tabane.code.table import RUN
 from tabane.errors import CallerError
+from tabane.gateway.long_results import LongResults
+from tabane.gateway.result_parts import SHORT
 from tabane.hub.clients.repeatable_requests import RepeatableRequest
 from tabane.hub.clients.session import Session
 from tabane.hub.questions.handles import APPROVAL, RepeatedAnswer
 from tabane.hub.scripts import HubScripts, ScriptPaused
 from tabane.messages import say
 from tabane.operations import Caller, Door
+from tabane.settings import Settings
 from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.json import Members
 
 if TYPE_CHECKING:
+    from tabane.code.scripts import ScriptReport
     from tabane.code.snapshots import ScriptSnapshot
     from tabane.gateway.upstreams.call import ServerRequest
 
@@ -65,8 +70,11 @@ class ScriptRequest:
 class ScriptRequests:
     """Runs the scripts of clients. Those of modern ones go on with the answers to their questions."""
 
-    def __init__(self, scripts: HubScripts, door: Door) -> None:
+    def __init__(
+        self, scripts: HubScripts, door: Door, long_results: LongResults, settings: Callable[[], Settings]
+    ) -> None:
         self._scripts, self._door = scripts, door
+        self._long_results, self._settings = long_results, settings
 
     async def answer(
         self,
@@ -76,8 +84,12 @@ class ScriptRequests:
         arguments: Raw,
         meta: Members,
         render: Callable[[Any], bytes],
+        reports: Sequence[ScriptReport],
     ) -> bytes:
-        """Return the result of a script, or the question that it asks. Raises TabaneError."""
+        """Return the result of a script or its first part, or the question that it asks. Raises TabaneError.
+
+        ``reports`` has the script's own after ``render``.
+        """
         kept, snapshot = session.requests.get(key), None
         if kept is not None and kept.answer is None and "requestState" in kept.params:
             raise _gone()  # it never begins again: its calls were made
@@ -94,11 +106,21 @@ class ScriptRequests:
         client = ScriptRequest(session, key, meta)
         try:
             with self._scripts.followed(caller, client, snapshot) as by:
-                return await self._door.respond(by, RUN, arguments, render, request=caller.request)
+                result = await self._door.respond(by, RUN, arguments, render, request=caller.request)
+                return await self._result(by, Raw(result), reports)
         except ScriptPaused as paused:
             if kept is None:
                 raise _gone() from None
             return await self._question(session, kept, paused.script, paused.approval)
+
+    async def _result(self, caller: Caller, result: Raw, reports: Sequence[ScriptReport]) -> bytes:
+        """Return the result of a script, or its first part."""
+        value = None
+        if len(result) > SHORT and reports and reports[0].output and not reports[0].error:
+            value = await asyncio.to_thread(json_of, reports[0].value)
+        origins, tokens = self._scripts.origins(caller.script), self._settings().result_tokens
+        given = await self._long_results.first_part_of_large(caller, result, tokens, origins, value=value)
+        return bytes(given)
 
     async def _waiting(self, answer: RepeatedAnswer, caller: Caller) -> ScriptSnapshot:
         """Return the script that waits for an answer. Raises CallerError."""
@@ -110,6 +132,11 @@ class ScriptRequests:
     async def _question(self, session: Session, kept: RepeatableRequest, script: str, approval: str) -> bytes:
         question = await session.approvals.question_later(approval)
         return bytes(session.requests.asking(kept, question, f"{APPROVAL}{approval}-{script}"))
+
+
+def json_of(value: Any) -> bytes | None:
+    """Return an object or list as JSON; None for any other value."""
+    return json.encode(value) if isinstance(value, dict | list) else None
 
 
 def _approval_of(answer: RepeatedAnswer) -> str:

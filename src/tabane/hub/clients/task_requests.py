@@ -168,7 +168,8 @@ class TaskRequests:
         if not task.through or len(body) <= SHORT:
             return body
         tokens = self._parts.settings().result_tokens
-        return await self._long_results.first_part_of_large(session.caller, body, tokens)
+        origins = (task.target,)
+        return await self._long_results.first_part_of_large(session.caller, body, tokens, origins)
 
     def _check_on(self, method: str) -> None:
         if not self._parts.on:

@@ -74,9 +74,10 @@ class ToolCalls:
         tasks: TaskParts,
         scripts: HubScripts,
     ) -> None:
-        self._scripts, self._script_requests = scripts, ScriptRequests(scripts, door)
         self._gateway, self._door, self._long_results = gateway, door, long_results
         self._settings = tasks.settings
+        self._scripts = scripts
+        self._script_requests = ScriptRequests(scripts, door, long_results, tasks.settings)
         self._tasks = TaskCalls(tasks, self._give_final)
         self._rounds = ApprovedRounds()
 
@@ -316,7 +317,9 @@ class ToolCalls:
             return
         given = result = shown(session, call.tool.server, result)
         if call.through and size > SHORT:
-            given = self._long_results.first_part(session.caller, result, self._tokens(call.tool))
+            given = self._long_results.first_part(
+                session.caller, result, self._tokens(call.tool), (call.tool.target,)
+            )
         recorded = call.end(result, given)
         line = answer_line(key, session.era, reply.era, given)
         call.after(recorded, lambda: _give(session, key, call.tool, line, call.through))
@@ -328,7 +331,8 @@ class ToolCalls:
             given = result = await asyncio.to_thread(shown, session, call.tool.server, result)
             if call.through:
                 tokens = self._tokens(call.tool)
-                given = await self._long_results.first_part_of_large(session.caller, result, tokens)
+                origins = (call.tool.target,)
+                given = await self._long_results.first_part_of_large(session.caller, result, tokens, origins)
             line = await asyncio.to_thread(answer_line, call.key, session.era, reply.era, given)
             if (recorded := call.end(result, given)) is not None:
                 await recorded
@@ -376,11 +380,9 @@ class ToolCalls:
 
         if name == RUN:
             caller = structs.replace(caller, request=key)
-            result = await self._script_requests.answer(
-                session, bytes(request_id), caller, arguments, meta, render
+            return await self._script_requests.answer(
+                session, bytes(request_id), caller, arguments, meta, render, values
             )
-            tokens = self._settings().result_tokens
-            return bytes(await self._long_results.first_part_of_large(caller, Raw(result), tokens))
         result = await self._door.respond(caller, name, arguments, render, request=key)
         if session.mode == "code" and name == "search_tools":
             names = [row["name"] for row in values[0].results if row.get("kind", "tools") == "tools"]

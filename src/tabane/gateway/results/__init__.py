@@ -1,0 +1,1 @@
+"""Kept results: where they are kept, what they contain, and queries on them."""
