@@ -49,8 +49,8 @@ class OnTerminal:
     def answer(self, question: str, words: str, *, hidden: bool = False, limit: float = LONG) -> None:
         """Type a line when the question has come.
 
-        A question for hidden words is written before the terminal stops to echo, and what was typed until then
-        is discarded. So the line is typed after that.
+        A question for hidden words is written before the terminal stops to echo, and what was typed until
+        then is discarded. So the line is typed after that.
         """
         self.read_until(question, limit)
         if hidden:
