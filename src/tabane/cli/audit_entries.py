@@ -45,8 +45,9 @@ def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
         parameter_option(QueryAuditLogs, "result", "--outcome", "result",
                          help=say("Only entries with this outcome.")),
         parameter_option(QueryAuditLogs, "text", metavar="TEXT",
-                         help=say("Only entries with this text in arguments, reason or names, or of the script "
-                                  "with this id.")),
+                         help=say(
+                             "Only entries with this text in arguments, reason or names, or of the script "
+                             "with this id.")),
         parameter_option(QueryAuditLogs, "hub", metavar="ADDRESS",
                          help=say(
                              "In a group of hubs: only entries of this hub, by its address; this is the one "
