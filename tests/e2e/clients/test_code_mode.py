@@ -194,6 +194,18 @@ def test_cancelling_stops_the_script_and_its_call(tmp_path: Path) -> None:
     run(scenario)
 
 
+def test_a_client_that_disconnects_stops_its_script(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_hub(tmp_path, {"up": child()}, script_writes="allow") as here:
+            line = await here.connect()
+            line.begin("tools/call", {"name": "run_script", "arguments": {"code": ECHO + "await up.hang()"}})
+            await until(lambda: here.hub.tools.scripts.running, "the script runs")
+            await line.close()
+            await until(lambda: not here.hub.tools.scripts.running, "the script is stopped")
+
+    run(scenario)
+
+
 def test_a_large_result_is_read_in_parts(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_hub(tmp_path, {}, result_tokens=1_000) as here:
