@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Raw, Struct
 
-from tabane.code.result_types.learned_types import LearnedType, LearnedTypes, ToolKey
+from tabane.code.result_types.learned_types import MOST_TOOLS, LearnedType, LearnedTypes, ToolKey
 from tabane.code.result_types.shapes import ResultShape
 from tabane.code.tool_values import ToolFailed, tool_value
 from tabane.hub.result_types.type_file import TypeFile
@@ -49,6 +49,7 @@ class TypeLearning:
     def __init__(self, loop: asyncio.AbstractEventLoop, file: TypeFile, kept: Callable[[], bool]) -> None:
         self._loop, self._file, self._kept = loop, file, kept
         self._types = LearnedTypes()
+        self._counted: dict[tuple[str, str, str, str], LearnedType] = {}
         self._waiting: deque[WaitingResult] = deque()
         self._bytes = 0
         self._at_work: asyncio.Task[None] | None = None
@@ -60,8 +61,11 @@ class TypeLearning:
 
     def note(self, key: tuple[str, str, str, str], result: bytes | Raw) -> None:
         """Note the result of a call. It is looked at later, if at all. ``key`` has the members of ToolKey."""
-        learned, size = self._types.of_call(ToolKey._make(key)), len(result)
-        if size > LARGEST or not learned.is_due():
+        learned = self._counted.get(key) or self._type_of(key)
+        if not learned.is_due():
+            return
+        learned, size = self._type_of(key), len(result)
+        if size > LARGEST:
             return
         if len(self._waiting) >= MOST_WAITING or self._bytes + size > MOST_BYTES:
             return
@@ -69,6 +73,13 @@ class TypeLearning:
         self._bytes += size
         if self._at_work is None:
             self._at_work = self._spawn(self._learn())
+
+    def _type_of(self, key: tuple[str, str, str, str]) -> LearnedType:
+        """Return the type to which a call belongs, and keep it at hand: most calls are only counted."""
+        if len(self._counted) >= MOST_TOOLS:
+            self._counted.clear()
+        learned = self._counted[key] = self._types.of_call(ToolKey._make(key))
+        return learned
 
     def find(self, key: tuple[str, str, str, str]) -> LearnedType | None:
         """Return what was learned of this definition of a tool for this caller."""
@@ -78,6 +89,7 @@ class TypeLearning:
         """Forget a tool, the tools of a server, or all. Return how many. Raises OSError."""
         await self._loaded
         count = self._types.forget(name)
+        self._counted.clear()
         async with self._writing:
             await asyncio.to_thread(self._file.write, self._types.all() if self._kept() else [])
         return count
@@ -103,6 +115,7 @@ class TypeLearning:
     async def _load(self) -> None:
         found = await asyncio.to_thread(self._read)
         self._types.restore(found)
+        self._counted.clear()
 
     def _read(self) -> list[LearnedType]:
         try:
