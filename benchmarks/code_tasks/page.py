@@ -74,8 +74,8 @@ def _more(runs: Sequence[TaskRun], many: Sequence[TaskRun]) -> str:
     return (
         f"All tasks together need {whole:.0%} less. Without the lists of tools, which a conversation has "
         f"once, {_median_of_calls(runs):.0f} % are saved in the median{of_many}. The saving depends on the "
-        "size of the results: the files, pages and changes here have 0.3 to 6 KB, a few logs and searches 4 "
-        "to 110 KB. Where results are small, signatures and a script cost as much as the calls: without the "
+        "size of the results: the files, pages and documents here have 0.1 to 7 KB, and one log 109 KB. "
+        f"Where results are small, signatures and a script cost as much as the calls: without the "
         f"lists, {more} {'task needs' if more == 1 else 'tasks need'} more tokens."
     )
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import keyword
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.code.identifiers import identifier, identifiers
+from tabane.code.limits import ScriptLimits
+from tabane.code.monty_sandbox import MontySandbox
+from tabane.code.script_run import ScriptEnd, ScriptRun
+from tabane.code.source_checks import read_source
+from tabane.code.tool_names import ToolNames
+from tests.code.sandboxed import echo
+from tests.harness.patience import LONG
 
 
 @pytest.mark.parametrize(
@@ -58,3 +67,20 @@ def test_the_order_of_names_changes_nothing(names: list[str]) -> None:
 
 def test_a_name_that_is_an_identifier_keeps_it_in_a_collision() -> None:
     assert identifiers(["a-b", "a.b", "a_b"], "tool") == {"a_b": "a_b", "a-b": "a_b_2", "a.b": "a_b_3"}
+
+
+def test_a_server_can_have_the_name_of_any_module_of_python() -> None:
+    names = ToolNames((name, "go", f"{name}__go") for name in sys.stdlib_module_names)
+    modules = {each.module: [each.function] for each in names.by_name.values()}
+
+    async def imported() -> ScriptEnd:
+        sandbox, limits = MontySandbox(ScriptLimits(workers=1)), ScriptLimits()
+        try:
+            async with sandbox.session(modules, limits) as session:
+                run = ScriptRun(session, [], limits, echo)
+                return await run.run(read_source(f"from tools import {', '.join(modules)}\n1"), {}, LONG)
+        finally:
+            await sandbox.close()
+
+    assert asyncio.run(imported()).failure == ""
+    assert "time_" in modules
