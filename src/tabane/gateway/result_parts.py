@@ -22,7 +22,7 @@ LEAST_TOKENS = 1_000
 SHORT = LEAST_TOKENS * BYTES_OF_TOKEN
 """A result of so many bytes of JSON or fewer is never cut: its text is no longer than its JSON."""
 
-ROOM_FOR_NOTE = 256
+ROOM_FOR_NOTE = 768
 """Bytes of a part that are reserved for the note at its end."""
 
 META = "io.github.tabane/part"
