@@ -78,7 +78,9 @@ def test_a_server_can_have_the_name_of_any_module_of_python() -> None:
         try:
             async with sandbox.session(modules, limits) as session:
                 run = ScriptRun(session, [], limits, echo)
-                return await run.run(read_source(f"from tools import {', '.join(modules)}\n1"), {}, LONG)
+                end = await run.run(read_source(f"from tools import {', '.join(modules)}\n1"), {}, LONG)
+                assert isinstance(end, ScriptEnd)
+                return end
         finally:
             await sandbox.close()
 
