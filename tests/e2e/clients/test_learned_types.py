@@ -61,9 +61,7 @@ def test_results_of_calls_and_of_scripts_teach_a_type_that_search_and_descriptio
             coder = await here.connect(mode="code")
             found = text(await coder.call("search_tools", query="echo"))
             assert '-> {"id": int, "owner": {"login": str}}' in found
-            assert "    login: str\n" in found
             assert "learned from 2 results" in found
-            assert ") -> EchoResult:" in found
 
             listed = (await (await here.connect(mode="full")).result("tools/list"))["tools"]
             assert not any("outputSchema" in tool for tool in listed if tool["name"] == "up__echo")
