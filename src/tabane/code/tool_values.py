@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from typing import Any
 
 from msgspec import Raw
 
-from tabane.code.script_values import NoJson, as_json
+from tabane.code.python_literals import NoLiteral, json_of_literal
 from tabane.wire import json
 from tabane.wire.json import InvalidJson
 
@@ -20,7 +19,7 @@ LARGE = 256 << 10
 """Bytes of a result above which it is read in a thread."""
 
 LARGE_PYTHON = 4 << 10
-LONGEST_PYTHON = 1 << 20
+LONGEST_PYTHON = 256 << 10
 """Characters of a text in Python's notation that is parsed."""
 
 _BEGINNING = 512
@@ -82,8 +81,8 @@ def _python(text: str) -> Any:
     if len(text) > LONGEST_PYTHON:
         return text
     try:
-        return as_json(ast.literal_eval(text.strip()))
-    except (NoJson, ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return _decoded(json_of_literal(text).encode("utf-8", "surrogatepass"))
+    except (NoLiteral, InvalidJson):
         return text
 
 
