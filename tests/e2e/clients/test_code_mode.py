@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,17 @@ def test_a_search_answers_with_typed_functions_that_a_script_calls(tmp_path: Pat
             )
             assert not result.get("isError"), result
             assert text(result) == "3 echoes\n[0,1,2]"
+
+    run(scenario)
+
+
+def test_a_search_for_everything_shows_functions_and_what_else_servers_offer(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running_hub(tmp_path, {"up": child("--offers")}) as here:
+            line = await here.connect(mode="code")
+            found = text(await line.call("search_tools", query="echo greeting memo", kind="all"))
+            assert "async def echo(" in found
+            assert re.search(r"^(prompt|resource|template) up", found, re.MULTILINE), found
 
     run(scenario)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -84,6 +84,14 @@ class FoundOffer:
         if self.kind == "prompts":
             return found | {"arguments": list(self.arguments)}
         return found | ({"mimeType": self.media_type} if self.media_type else {})
+
+
+def offered_line(row: Mapping[str, Any]) -> str:
+    """Return the line for a model of a row of :meth:`FoundOffer.row`, without arguments and media type."""
+    key = row.get("name") or row.get("uri") or row.get("uriTemplate")
+    kind = "template" if "uriTemplate" in row else row["kind"].removesuffix("s")
+    about = row["description"] or row["title"]
+    return f"{kind} {key}: {about}" if about else f"{kind} {key}"
 
 
 def prompt_offer(prompt: Prompt, target: CallTarget) -> FoundOffer:

@@ -19,7 +19,9 @@ from tabane.code.table import RUN
 from tabane.errors import BadArguments, CallerError, Forbidden, TabaneError, UnknownName
 from tabane.gateway.gateway import Gateway
 from tabane.gateway.long_results import LongResults
+from tabane.gateway.offers.found_offer import offered_line
 from tabane.gateway.result_parts import SHORT
+from tabane.gateway.tool_search import ToolSearchResult
 from tabane.gateway.tools.app_metadata import shown_result
 from tabane.gateway.tools.disclosure import unlisted_lines
 from tabane.gateway.tools.tool import (
@@ -385,11 +387,13 @@ class ToolCalls:
             )
         result = await self._door.respond(caller, name, arguments, render, request=key)
         if session.mode == "code" and name == "search_tools":
-            names = [row["name"] for row in values[0].results if row.get("kind", "tools") == "tools"]
+            found: ToolSearchResult = values[0]
+            names = [row["name"] for row in found.results if row.get("kind", "tools") == "tools"]
             if typed := await self._scripts.signatures(caller, names):
-                found = values[0]
+                offers = [offered_line(row) for row in found.results if row.get("kind", "tools") != "tools"]
                 lines = unlisted_lines(found.waiting, [*found.failed.values()], caller.lang)
-                return json.encode({"content": [_text("\n".join([typed, *lines]))], "isError": False})
+                text = "\n".join([typed, *offers, *lines])
+                return json.encode({"content": [_text(text)], "isError": False})
         return result
 
     def _tokens(self, tool: Tool) -> int:
