@@ -133,7 +133,8 @@ class BridgeClient:
 
     def initialize(self) -> Any:
         answer = self.call(0, "initialize", **INITIALIZE)
-        self.send(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+        if "error" not in answer:  # a bridge that refuses ends
+            self.send(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
         return answer
 
     def end_input(self) -> None:
