@@ -7,17 +7,19 @@ import json
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
+from tabane.code.table import RUN
 from tabane.settings import Mode
 from tests.e2e.access.faces import LineTalk, Talk, line_session, program
 from tests.e2e.access.policies import Policy, PolicyAccess, policies
 from tests.e2e.access.ways import UNNAMED, Way, program_ways, server_ways, ways
-from tests.e2e.access.world import World, readable, world
+from tests.e2e.access.world import Thing, World, readable, world
 from tests.harness.http_hub import MODERN
 
 EXAMPLES = settings(
@@ -27,6 +29,8 @@ NARROW = Policy(allow=("forge1__get_ticket",))
 READING = Policy(allow=("*",), deny=("forge2__*",), read_only=True)
 PROFILED = Policy(allow=("*",), profile=Policy(allow=("*__get_ticket", "@documents"), deny=("forge2__*",)))
 NOTHING = Policy(allow=())
+SAME_NAMES = Policy(allow=("f*",), deny=("*ticket*",))
+"""A tool of one server is allowed, and another one's is not, whose public name is the first one's own."""
 
 
 class Running:
@@ -102,7 +106,20 @@ def about_things(world: World, policy: Policy, *, modern: bool) -> Iterator[tupl
     for thing in world.things:
         allowed = thing.allowed(policy)
         for way in ways(thing, modern=modern):
-            yield way, thing.word if allowed and way.reaches else None
+            yield named(world, policy, thing, way), thing.word if allowed and way.reaches else None
+
+
+def named(world: World, policy: Policy, thing: Thing, way: Way) -> Way:
+    """Return a request of a script with the functions of its module, which an error may name.
+
+    Their names are those that servers give: without its prefix, a tool of another server can have the same.
+    """
+    if way.params.get("name") != RUN:
+        return way
+    functions = [
+        each.own for each in world.of_kind("tool") if each.server == thing.server and each.allowed(policy)
+    ]
+    return replace(way, names=(*way.names, *functions))
 
 
 @pytest.mark.parametrize(
@@ -114,6 +131,7 @@ def about_things(world: World, policy: Policy, *, modern: bool) -> Iterator[tupl
 @example(policy=READING)
 @example(policy=PROFILED)
 @example(policy=NOTHING)
+@example(policy=SAME_NAMES)
 @given(policy=policies)
 def test_no_request_of_an_assistant_shows_or_reaches_what_is_denied(
     running: Running, mode: Mode, version: str, policy: Policy
