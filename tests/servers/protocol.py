@@ -12,7 +12,7 @@ import time
 from tests.servers import mischief
 from tests.servers.answers import KEY, MODERN, Json, Raw, Refused
 from tests.servers.offers import Offers
-from tests.servers.redefinition import Redefinition
+from tests.servers.redefinition import LOOK, Redefinition
 from tests.servers.skills import Skills
 from tests.servers.toolbox import Toolbox
 from tests.servers.unknown import UnknownExtension
@@ -138,7 +138,7 @@ class Server:
 
     def _list_after(self, number: Any, params: Json) -> None:
         while not os.path.exists(self.options.list_after):
-            time.sleep(0.02)
+            time.sleep(LOOK)
         self.answer(number, self._plain("tools/list", params))
 
     def _later(self, number: Any, delay: float, result: Callable[[], Json]) -> None:

@@ -64,7 +64,7 @@ def _authors(world: World) -> Any:
 
 CITIES = ("New York", "Chicago", "Los Angeles")
 _WEATHER = {"New York": 33, "Chicago": 36, "Los Angeles": 73}
-"""What the server says, as its source has it."""
+"""The answers of the server, copied from its source."""
 
 
 def _temperatures(call: DirectCalls) -> Any:

@@ -42,7 +42,7 @@ UsageGroup = Literal["tool", "server", "key", "client", "day"]
 
 
 class RecordedScript(NamedTuple):
-    """What an entry says of a script: SHA-256 and bytes of its code, and how many calls it made."""
+    """A script in its entry: SHA-256 and size in bytes of its code, and the number of its calls."""
 
     code: str
     code_size: int

@@ -1,4 +1,4 @@
-"""What to write instead: hints for errors of scripts, by the text of the error; pure."""
+"""Hints for errors of scripts, found by the text of the error: they say what to write instead; pure."""
 
 from __future__ import annotations
 

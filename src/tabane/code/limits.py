@@ -8,7 +8,7 @@ MIB = 1 << 20
 
 
 class ScriptLimits(Struct, frozen=True):
-    """What one script may use, and how many run at the same time.
+    """Limits of one script, and the number of scripts that run at the same time.
 
     ``seconds`` is the time that the interpreter computes, without the time in which tools work. ``memory`` is
     that of the values of a script, ``output`` the size of what it prints, and of its result; all in bytes.

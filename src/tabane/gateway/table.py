@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from tabane.gateway.scan_operations import ScanOperations
     from tabane.gateway.server_checks import ServerChecks
     from tabane.gateway.server_operations import ServerOperations
-    from tabane.gateway.tool_operations import ToolOperations
+    from tabane.gateway.tool_operations import Learned, ToolOperations
     from tabane.gateway.tool_visibility import ReloadableServersFile, ToolVisibilityOperations
-    from tabane.gateway.tools.learned_result import LearnedResult
-    from tabane.gateway.tools.tool import Tool
 
 MODEL = frozenset({Face.MCP, Face.RPC, Face.CLI})
 PERSON = frozenset({Face.RPC, Face.CLI})
@@ -48,7 +46,7 @@ def gateway_table(
     call_own: Callable[[Caller, str, bytes], Awaitable[Raw]],
     parts: PartReader,
     file: ReloadableServersFile,
-    learned: Callable[[Caller, Tool], LearnedResult | None] = lambda caller, tool: None,
+    learned: Learned = lambda caller, tool: None,
 ) -> list[Operation]:
     """Return all operations of the gateway.
 

@@ -10,6 +10,7 @@ import os
 import sys
 
 from tabane.gateway.cages.entering import enter
+from tabane.gateway.processes.descriptors import close_inherited
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,22 +30,13 @@ def main() -> None:
     cage, command = marshal.loads(bytes.fromhex(sys.argv[2])), [os.fsencode(part) for part in sys.argv[3:]]
     os.setsid()
     os.chdir("/")
-    _close_descriptors()
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    close_inherited()
     if sys.platform == "linux":
         _end_with_parent()
     _enter(cage, command)
     os.execve(command[0], command, {})
-
-
-def _close_descriptors() -> None:
-    null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 2)
-    for name in os.listdir("/dev/fd"):
-        if int(name) > 2:
-            try:
-                os.close(int(name))
-            except OSError:
-                continue  # the descriptor of the listing itself
 
 
 def _end_with_parent() -> None:

@@ -19,7 +19,6 @@ from tabane.code.table import RUN, code_table
 from tabane.errors import CallerError, HubError
 from tabane.extras import extra_command
 from tabane.gateway.gateway import Gateway
-from tabane.gateway.tools.learned_result import LearnedResult
 from tabane.gateway.tools.tool import Tool
 from tabane.gateway.visibility import may_find
 from tabane.messages import say
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from tabane.code.snapshots import ScriptSnapshot
     from tabane.code.source_checks import ScriptSource
     from tabane.code.tool_names import ToolNames
+    from tabane.gateway.tool_operations import Learned
     from tabane.gateway.upstreams.call import ServerRequest, UpstreamReply
     from tabane.hub.paused_scripts import PausedScripts
 
@@ -64,10 +64,6 @@ MANY = 500
 
 Perform = Callable[[Caller, str, dict[str, Any]], Awaitable[Raw]]
 """Calls one tool through the door, and returns its result. Raises TabaneError."""
-
-
-Learned = Callable[[Caller, Tool], LearnedResult | None]
-"""Returns the type of a tool's results that was learned for a caller."""
 
 
 class ScriptClient(Protocol):

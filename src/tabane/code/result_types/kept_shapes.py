@@ -30,7 +30,7 @@ _MOST_COUNT = 1 << 40
 
 
 class KeptType(Struct, frozen=True, omit_defaults=True):
-    """What was learned of a tool: for whom, of which definition, and the shape of ``results`` results."""
+    """The type learned for one tool and caller: the definition of the tool, and the shape of its results."""
 
     holder: str
     tool: str

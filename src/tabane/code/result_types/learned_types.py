@@ -1,4 +1,4 @@
-"""What was learned of the results of tools, for each caller apart: when to look at a result, and what to say.
+"""Learned types of results, separate for each caller: which results are looked at, and their schemas.
 
 Pure. Results come as values, and the clock is the number of calls.
 """
@@ -38,7 +38,7 @@ class ToolKey(NamedTuple):
 
 
 class LearnedType:
-    """What was learned of one tool for one caller."""
+    """The learned type of one tool for one caller."""
 
     def __init__(self, key: ToolKey, results: int = 0, shape: ResultShape | None = None) -> None:
         self.key, self.results = key, results

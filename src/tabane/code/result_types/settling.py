@@ -1,4 +1,4 @@
-"""What of a shape may be shown and stored: names that several results had, and no maps' keys; pure."""
+"""Removes property names from a shape that may be data: those of one result only, and keys of maps; pure."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ import sys
 import time
 
 from tabane.gateway.processes import launch, process_table
+from tabane.gateway.processes.descriptors import close_inherited
 from tabane.gateway.processes.frames import KeeperFrames, pack
 
 TYPE_CHECKING = False
@@ -328,22 +329,13 @@ def _hub() -> _socket.socket:
     return channel
 
 
-def _inherit_nothing() -> None:
-    for name in os.listdir("/dev/fd"):
-        if int(name) > 2:
-            try:
-                os.close(int(name))
-            except OSError:
-                continue  # the descriptor of the listing itself
-
-
 def main() -> None:
     """Run as the keeper: descriptor 0 is the socket, descriptor 2 gets error messages."""
     os.setsid()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    _inherit_nothing()
+    close_inherited()
     control = None
     if launch.LINUX:
         control = launch.prctl()

@@ -123,11 +123,10 @@ class ApprovalRequests:
         if kept is None or not self._hub.through_client(self._session.caller):
             return False
         try:
-            await self._ask(key, kept, approval_required(approval), approval)
+            with contextlib.suppress(ApprovalRequired, ApprovalRefused):  # tried again, it says so
+                await self._ask(key, kept, approval_required(approval), approval)
         except CannotAsk:
             return False
-        except (ApprovalRequired, ApprovalRefused):
-            pass  # whoever makes the call sees what was decided
         return True
 
     def asks_by_result(self) -> bool:

@@ -27,6 +27,7 @@ from tabane.gateway.gateway import Gateway
 from tabane.gateway.upstreams.call import ServerRequest
 from tabane.hub.clients.calls import MOST_UNREAD, ClientCalls
 from tabane.hub.clients.client_questions import ClientQuestions
+from tabane.hub.clients.disclosure import FIXED
 from tabane.hub.clients.login_requests import LoginRequests
 from tabane.hub.clients.outlet import Outlet
 from tabane.hub.clients.project_access import works_in
@@ -315,7 +316,7 @@ class Session:
 
     def _tools_are_news(self) -> bool:
         version = self._host.gateway.catalogue.version
-        news = self.mode not in ("search", "code") and version != self._told_version
+        news = self.mode not in FIXED and version != self._told_version
         self._told_version = version
         return news
 
