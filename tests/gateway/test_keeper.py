@@ -137,6 +137,7 @@ def test_the_keeper_imports_next_to_nothing() -> None:
             for name in (
                 "gateway",
                 "gateway.processes",
+                "gateway.processes.descriptors",
                 "gateway.processes.keeper",
                 "gateway.processes.launch",
             )
