@@ -124,6 +124,19 @@ class CollectionReplica:
             await self._expect(newest)
         return self._local if self._has(newest) else None
 
+    async def caught_up(self, seconds: float) -> bool:
+        """Wait until the replica has all changes that were committed before. Return whether it has by then.
+
+        While the truth cannot be reached, there is nothing to wait for.
+        """
+        newest = await self._asked()
+        if newest is not None and not self._has(newest):
+            self.wake()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds), self._applied:
+                    await self._applied.wait_for(lambda: self._has(newest))
+        return newest is None or self._has(newest)
+
     async def _asked(self) -> int | None:
         """Ask the truth for its newest change. None: it cannot be reached.
 

@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from typing import TypeVar
 
 from tabane.engines.collection_replica import CollectionReplica
-from tabane.errors import StoreError
+from tabane.errors import StoreBusy, StoreError
+from tabane.messages import say
 from tabane.search.engine import (
     Capability,
     Collection,
@@ -32,6 +33,8 @@ from tabane.search.records import EmbeddingSpace, Record, Scalar, Shape, StoredR
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+_LONGEST_WAIT = 60.0  # seconds, for changes that are acknowledged while blocks are read
 
 
 class ReplicatedCollection:
@@ -163,7 +166,10 @@ class ReplicatedCollection:
         return await work(self.truth)
 
     async def _blocks(self, work: Callable[[Collection], AsyncIterator[T]]) -> AsyncIterator[T]:
-        """Yield the blocks of the replica. If it fails before the first one, the truth's."""
+        """Yield the blocks of the replica. If it fails before the first one, the truth's.
+
+        A later block waits for the changes that were acknowledged before it was requested.
+        """
         local = await self._replica.current()
         begun = False
         if local is not None:
@@ -171,6 +177,10 @@ class ReplicatedCollection:
                 async for block in work(local):
                     begun = True
                     yield block
+                    if not await self._replica.caught_up(_LONGEST_WAIT):
+                        raise StoreBusy(
+                            say("The index of this hub is behind its database. Try again in a minute.")
+                        )
                 return
             except StoreError as error:
                 if begun:
