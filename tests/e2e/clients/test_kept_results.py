@@ -175,6 +175,7 @@ def test_hostile_queries_delay_nobody_and_end(tmp_path: Path) -> None:
 def test_large_results_are_on_disk_without_a_name_and_the_oldest_makes_way(tmp_path: Path) -> None:
     async def scenario() -> None:
         settings = {"result_tokens": 1_000, "result_disk": 5 << 20, "max_line": 32 << 20}
+        settings |= {"learn_result_types": False}  # a file is written for them
         async with running_hub(tmp_path, {"up": child()}, **settings) as here:
             bad, good = await here.connect(), await here.connect()
             _, mine = await kept(good, json.dumps(ISSUES))
