@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from secrets import token_hex
 from typing import Protocol
 
@@ -121,7 +121,7 @@ class CollectionReplica:
             return self._local if self._reached is not None else None
         self._newest = max(self._newest, newest)
         if not self._has(newest):
-            await self._expect(newest)
+            await self._expect(lambda: self._reached is None or self._has(newest), self._patience)
         return self._local if self._has(newest) else None
 
     async def caught_up(self, seconds: float) -> bool:
@@ -129,13 +129,11 @@ class CollectionReplica:
 
         While the truth cannot be reached, there is nothing to wait for.
         """
-        newest = await self._asked()
-        if newest is not None and not self._has(newest):
-            self.wake()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds), self._applied:
-                    await self._applied.wait_for(lambda: self._has(newest))
-        return newest is None or self._has(newest)
+        newest = None if self._away else await self._asked()
+        if newest is None or self._has(newest):
+            return True
+        await self._expect(lambda: self._has(newest), seconds)
+        return self._has(newest)
 
     async def _asked(self) -> int | None:
         """Ask the truth for its newest change. None: it cannot be reached.
@@ -156,12 +154,12 @@ class CollectionReplica:
         self._away = False
         return newest
 
-    async def _expect(self, change: int) -> None:
-        """Wait a little until a change was applied."""
+    async def _expect(self, applied: Callable[[], bool], seconds: float) -> None:
+        """Wait until changes were applied, or until the time is over."""
         self.wake()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._patience), self._applied:
-                await self._applied.wait_for(lambda: self._reached is None or self._has(change))
+            async with asyncio.timeout(seconds), self._applied:
+                await self._applied.wait_for(applied)
 
     @property
     def newest(self) -> int:
