@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from tabane.engines.collection_replica import CollectionReplica
+from tabane.engines.replica_mark import ReplicaMark, ReplicaMarkFile
 from tabane.engines.replicated_collection import ReplicatedCollection
-from tabane.engines.replication import MOST_REPLICATED
+from tabane.engines.replication import MOST_REPLICATED, ChangedRecords, ReplicaPosition
 from tabane.errors import StoreError
-from tabane.hub.replicas import Replicas
+from tabane.hub.replicas import ReplicaFiles, Replicas
+from tabane.postgres.change_feed import ChangeFeed
 from tabane.postgres.change_probe import ChangeProbe
 from tabane.postgres.collection import PostgresCollection
 from tabane.postgres.database import PostgresDatabase
@@ -40,9 +44,13 @@ class ReplicatedHome:
     """A hub with a replica: the collection as its users see it, its truth, and the state of the replica."""
 
     def __init__(
-        self, collection: ReplicatedCollection, truth: PostgresCollection, replicas: Replicas
+        self,
+        collection: ReplicatedCollection,
+        truth: PostgresCollection,
+        replicas: Replicas,
+        feed: PostgresReplicationFeed,
     ) -> None:
-        self.collection, self.truth, self._replicas = collection, truth, replicas
+        self.collection, self.truth, self._replicas, self.feed = collection, truth, replicas, feed
 
     @property
     def state(self) -> object:
@@ -55,15 +63,20 @@ class ReplicatedHome:
 
 @asynccontextmanager
 async def replicated(
-    home: Path, shape: Shape, url: str, patience: float = LONG
+    home: Path,
+    shape: Shape,
+    url: str,
+    patience: float = LONG,
+    feeding: type[PostgresReplicationFeed] = PostgresReplicationFeed,
 ) -> AsyncIterator[ReplicatedHome]:
     database = await PostgresDatabase.open(parsed(url))
     store, replicas = PostgresStore(database, "test", None), Replicas(home, patience)
     probe = ChangeProbe(database)
     try:
         truth = await store.collection(shape)
-        feed = PostgresReplicationFeed(truth.feed, probe)
-        yield ReplicatedHome(await replicas.replicated("test", truth, feed, url), truth, replicas)
+        feed = feeding(truth.feed, probe)
+        collection = await replicas.replicated("test", truth, feed, url)
+        yield ReplicatedHome(collection, truth, replicas, feed)
     finally:
         await replicas.close()
         await probe.close()
@@ -317,6 +330,84 @@ def test_a_replica_that_was_cut_off_while_a_space_took_a_name_keeps_its_vectors(
     run(url, tmp_path, again)
     assert _mark(tmp_path) == name  # nothing was copied again
     assert json.loads(file.read_bytes())["spaces"][str(numbers["new"])] == "fresh"
+
+
+class GatedFeed(PostgresReplicationFeed):
+    """Gives out no changes while its gate is closed."""
+
+    def __init__(self, feed: ChangeFeed, probe: ChangeProbe) -> None:
+        super().__init__(feed, probe)
+        self.gate, self.waiting = asyncio.Event(), asyncio.Event()
+        self.gate.set()
+
+    async def after(self, name: str, position: ReplicaPosition, most: int) -> ChangedRecords | None:
+        if not self.gate.is_set():
+            self.waiting.set()
+            await self.gate.wait()
+        return await super().after(name, position, most)
+
+
+def test_the_next_block_of_a_scan_waits_for_a_deletion_that_has_not_arrived(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url = postgres.url(schema_of(tmp_path))
+    vector = packed([1, 2, 3])
+
+    async def running() -> None:
+        async with replicated(tmp_path, SHAPE, url, feeding=GatedFeed) as home:
+            assert isinstance(home.feed, GatedFeed)
+            keys = [f"k{number:05}" for number in range(30_000)]  # several blocks
+            await home.collection.upsert([Record(key=key, vectors={"text": vector}) for key in keys])
+            await home.settled()
+            assert await home.collection.embedded("text", EVERYTHING) == len(keys)
+            blocks = home.collection.scan(VectorQuery({"text": vector}), EVERYTHING)
+            read = list((await anext(blocks)).keys)
+            home.feed.gate.clear()
+            await home.collection.delete(keys[-500:])
+            more = asyncio.ensure_future(anext(blocks))
+            await asyncio.wait_for(home.feed.waiting.wait(), LONG)
+            assert not more.done()
+            home.feed.gate.set()
+            read += [*(await more).keys, *[key async for block in blocks for key in block.keys]]
+            assert read == keys[:-500]
+
+    asyncio.run(running())
+
+
+class SlowMarks(ReplicaMarkFile):
+    """Writes a mark only once its gate is open, as a slow disk would."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.writing, self.gate, self.ends = threading.Event(), threading.Event(), 0
+
+    def write(self, mark: ReplicaMark) -> None:
+        self.writing.set()
+        assert self.gate.wait(LONG)
+        super().write(mark)
+        self.ends += 1
+
+
+def test_closing_waits_for_a_mark_that_is_being_written(postgres: PostgresServer, tmp_path: Path) -> None:
+    url = postgres.url(schema_of(tmp_path))
+
+    async def running() -> None:
+        async with replicated(tmp_path, SHAPE, url) as home:
+            folder = tmp_path / "second"
+            marks = SlowMarks(folder / "test.mark")
+            files = ReplicaFiles(folder, "test", SHAPE)
+            replica = CollectionReplica(url, home.feed, files, marks)
+            replica.start()
+            await asyncio.to_thread(marks.writing.wait, LONG)
+            closing = asyncio.ensure_future(replica.close())
+            await asyncio.wait([closing], timeout=0.05)
+            assert not closing.done()
+            marks.gate.set()
+            await closing
+            assert marks.ends == 1
+            await files.close()
+
+    asyncio.run(running())
 
 
 async def _nearest(home: ReplicatedHome, space: str, dimension: int) -> EngineHits:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from secrets import token_hex
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -30,6 +30,8 @@ from tabane.search.engine import Collection
 from tabane.search.records import Record
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 PATIENCE = 0.25
 """Seconds that a request waits for the last changes, before the truth is asked."""
@@ -232,17 +234,17 @@ class CollectionReplica:
     async def _opened(self) -> tuple[ReplicableCollection, ReplicaMark, ReplicaPosition]:
         if self._local is not None and self._mark is not None and self._position is not None:
             return self._local, self._mark, self._position
-        mark = await asyncio.to_thread(self._marks.read, self._source)
+        mark = await _whole(asyncio.to_thread(self._marks.read, self._source))
         if mark is not None:
             position = await self._feed.join(mark.name)
             there = await self._storage.is_there(vectors=bool(mark.spaces))
             if there and mark.token in (position.mark, position.coming):
-                local = await self._storage.opened()
+                local = await _whole(self._storage.opened())
                 if set(_stepped(mark, local).spaces.values()) == _names(local):
                     return self._begun(local, mark, position)
             await self._feed.leave(mark.name)
-        await asyncio.to_thread(self._marks.forget)
-        local, name = await self._storage.emptied(), f"replica-{token_hex(8)}"
+        await _whole(asyncio.to_thread(self._marks.forget))
+        local, name = await _whole(self._storage.emptied()), f"replica-{token_hex(8)}"
         position = await self._feed.join(name)
         mark = await self._note(ReplicaMark(source=self._source, name=name, token=position.mark))
         return self._begun(local, mark, position)
@@ -260,11 +262,11 @@ class CollectionReplica:
         )
         await self._reach(None)
         self._mark = self._position = None
-        await asyncio.to_thread(self._marks.forget)
+        await _whole(asyncio.to_thread(self._marks.forget))
         self.wake()
 
     async def _note(self, mark: ReplicaMark) -> ReplicaMark:
-        await asyncio.to_thread(self._marks.write, mark)
+        await _whole(asyncio.to_thread(self._marks.write, mark))
         self._mark = mark
         return mark
 
@@ -301,22 +303,35 @@ class CollectionReplica:
             await self._reach(None)
             mark = await self._note(msgspec.structs.replace(mark, step=step))
             if step.kind == "drop":
-                await local.drop_space(step.name)
+                await _whole(local.drop_space(step.name))
             elif step.kind == "rename":
-                await local.succeed(step.name, step.old)
+                await _whole(local.succeed(step.name, step.old))
             else:
-                await local.add_space(wanted[step.number])
+                await _whole(local.add_space(wanted[step.number]))
             mark = await self._note(
                 msgspec.structs.replace(mark, spaces=after_step(mark.spaces, step), step=None)
             )
         return mark
 
     async def close(self) -> None:
-        """End following. A second call does nothing."""
+        """End following. No file is changed after it has returned. A second call does nothing."""
         following, self._following = self._following, None
         if following is not None:
             following.cancel()
             await asyncio.wait([following])
+
+
+async def _whole(work: Awaitable[T]) -> T:
+    """Do work on files. If the caller is cancelled, the work ends before the cancellation goes on.
+
+    Otherwise its thread would write to files that are closed, or leave one open that nobody knows.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 def _retrieved(question: asyncio.Future[int]) -> None:
