@@ -58,13 +58,13 @@ def test_a_script_goes_on_after_a_restart_of_the_hub_and_makes_no_call_again(tmp
 
     async def scenario() -> None:
         servers = {"up": child()}
-        async with running_hub(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers, list_wait=60) as here:
             line = await here.connect("2026-07-28")
             call = scripted(code)
             second = await asked(line, call | answers_to(await asked(line, call), YES))
             (path,) = kept(tmp_path)
             assert path.stat().st_mode & 0o777 == 0o600
-        async with running_hub(tmp_path, servers) as here:
+        async with running_hub(tmp_path, servers, list_wait=60) as here:
             line = await here.connect("2026-07-28")
             repeat = call | answers_to(second, YES)
             assert (
@@ -83,7 +83,7 @@ def test_a_script_goes_on_after_a_restart_of_the_hub_and_makes_no_call_again(tmp
 
 def test_a_snapshot_that_was_changed_and_a_forged_state_are_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}, list_wait=60) as here:
             line = await here.connect("2026-07-28")
             call = scripted(TWICE)
             found = await asked(line, call)
@@ -113,7 +113,7 @@ def test_calls_that_run_together_are_asked_about_one_after_another(tmp_path: Pat
     )
 
     async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}, list_wait=60) as here:
             line = await here.connect("2026-07-28")
             call = scripted(code)
             found = await asked(line, call)
@@ -130,7 +130,7 @@ def test_calls_that_run_together_are_asked_about_one_after_another(tmp_path: Pat
 
 def test_nobody_who_cancels_is_asked_again(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}, list_wait=60) as here:
             line = await here.connect("2026-07-28")
             call = scripted(UP + "await up.count()")
             end = await line.result(
@@ -144,7 +144,7 @@ def test_nobody_who_cancels_is_asked_again(tmp_path: Path) -> None:
 
 def test_a_person_elsewhere_approves_and_the_script_goes_on(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": child()}, approval_wait=600) as here:
+        async with running_hub(tmp_path, {"up": child()}, approval_wait=600, list_wait=60) as here:
             line = await here.connect()
             answer = line.begin("tools/call", {"name": "run_script", "arguments": {"code": TWICE}})
             approvals = await here.hub.guards.desk().approvals()
@@ -165,7 +165,7 @@ def test_a_person_elsewhere_approves_and_the_script_goes_on(tmp_path: Path) -> N
 
 def test_cancelling_a_script_that_waits_withdraws_its_question(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": child()}, approval_wait=600) as here:
+        async with running_hub(tmp_path, {"up": child()}, approval_wait=600, list_wait=60) as here:
             line = await here.connect()
             line.begin("tools/call", {"name": "run_script", "arguments": {"code": TWICE}})
             await waiting(here)
@@ -180,7 +180,7 @@ def test_cancelling_a_script_that_waits_withdraws_its_question(tmp_path: Path) -
 
 def test_scripts_that_wait_are_bounded(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}, list_wait=60) as here:
             line = await here.connect("2026-07-28")
             for number in range(paused_scripts.MOST):
                 await asked(line, scripted(UP + f"await up.count(n={number})"))
@@ -192,7 +192,7 @@ def test_scripts_that_wait_are_bounded(tmp_path: Path) -> None:
 
 def test_a_script_that_keeps_too_much_cannot_wait(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running_hub(tmp_path, {"up": child()}) as here:
+        async with running_hub(tmp_path, {"up": child()}, list_wait=60) as here:
             large = UP + "kept = [str(i) * 20 for i in range(90_000)]\nawait up.count()\nlen(kept)"
             modern, legacy = await here.connect("2026-07-28"), await here.connect()
             for end in (
@@ -209,7 +209,7 @@ def test_a_script_has_one_entry_with_its_code_only_if_arguments_are_logged(tmp_p
     async def scenario() -> None:
         code = UP + "await up.echo(n=1)\nawait up.echo(n=2)\n1 / 0 # token"
         for mode, shown in (("on", {"arguments": {"code": code, "inputs": {}}}), ("metadata", {})):
-            async with running_hub(tmp_path / mode, {"up": child()}, audit=mode) as here:
+            async with running_hub(tmp_path / mode, {"up": child()}, audit=mode, list_wait=60) as here:
                 line = await here.connect()
                 await line.call("run_script", code=code)
                 (entry,) = await entries(here, tool="run_script")

@@ -63,7 +63,7 @@ async def read(line: SocketClient, uri: str) -> bytes:
 @each
 def test_the_skills_of_all_servers_are_one_list(tmp_path: Path, version: Client, era: str) -> None:
     async def scenario() -> None:
-        async with running_hub(tmp_path, servers(era)) as here:
+        async with running_hub(tmp_path, servers(era), list_wait=60) as here:
             line = await here.connect(version)
             skills = await listed(line)
             names = ["one/team/refunds", "one/team/daily", "one/team/generated", "two/team/refunds"]
@@ -87,7 +87,7 @@ def test_every_file_of_a_list_fits_its_digest_and_comes_from_its_own_server(
     tmp_path: Path, version: Client, era: str
 ) -> None:
     async def scenario() -> None:
-        async with running_hub(tmp_path, servers(era)) as here:
+        async with running_hub(tmp_path, servers(era), list_wait=60) as here:
             line = await here.connect(version)
             checked = 0
             for uri, skill in (await listed(line)).items():
@@ -109,7 +109,7 @@ def test_a_skill_is_got_by_its_address_and_by_its_own_uri_if_only_one_server_has
     tmp_path: Path, version: Client, era: str
 ) -> None:
     async def scenario() -> None:
-        async with running_hub(tmp_path, servers(era)) as here:
+        async with running_hub(tmp_path, servers(era), list_wait=60) as here:
             line = await here.connect(version)
             skills = await listed(line)
             for uri in skills:
@@ -134,7 +134,7 @@ def test_folders_are_read_also_of_a_server_that_only_lists_files(
     tmp_path: Path, version: Client, era: str
 ) -> None:
     async def scenario() -> None:
-        async with running_hub(tmp_path, servers(era)) as here:
+        async with running_hub(tmp_path, servers(era), list_wait=60) as here:
             line = await here.connect(version)
             await listed(line)
 
@@ -183,9 +183,9 @@ def test_a_key_sees_only_the_skills_that_it_may_read(tmp_path: Path) -> None:
 
 def test_the_list_is_known_before_any_server_has_started_again(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running_hub(tmp_path, servers("legacy")) as here:
+        async with running_hub(tmp_path, servers("legacy"), list_wait=60) as here:
             before = await listed(await here.connect("2026-07-28"))
-        async with running_hub(tmp_path, servers("legacy")) as here:
+        async with running_hub(tmp_path, servers("legacy"), list_wait=60) as here:
             assert await listed(await here.connect("2026-07-28")) == before
             assert not any(here.hub.gateway.instances(name) for name in ("one", "two"))
 
@@ -206,7 +206,7 @@ def test_the_gateway_lists_skills_for_a_search(tmp_path: Path) -> None:
             return True
 
     async def scenario() -> None:
-        async with running_hub(tmp_path, servers("legacy")) as here:
+        async with running_hub(tmp_path, servers("legacy"), list_wait=60) as here:
             line = await here.connect("2026-07-28")
             await listed(line)
             (session,) = here.hub.sessions
@@ -222,7 +222,7 @@ def test_the_gateway_lists_skills_for_a_search(tmp_path: Path) -> None:
 
 def test_skills_are_found_by_what_they_are_for(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running_hub(tmp_path, servers("legacy")) as here:
+        async with running_hub(tmp_path, servers("legacy"), list_wait=60) as here:
             line = await here.connect()
             known = await listed(line)
             asked = b'{"query": "refunds", "kind": "skills", "limit": 50}'

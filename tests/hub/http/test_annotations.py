@@ -187,7 +187,12 @@ def test_what_is_marked_as_reading_leaves_all_that_users_keep_as_it_is(tmp_path:
     async def scenario() -> None:
         home, away = tmp_path / "home", tmp_path / "away"
         home.mkdir(mode=0o700)
-        settings: dict[str, Any] = {"reader_allow": site.allowed, "model": "none", "registry_url": "off"}
+        settings: dict[str, Any] = {
+            "reader_allow": site.allowed,
+            "model": "none",
+            "registry_url": "off",
+            "learn_result_types": False,  # their file is written a moment after a call
+        }
         async with http_hub(home, {"up": child()}, **settings) as here:
             here.hub.audit.live.attach()  # calls are listed from then on
             job = await filled(here, away)
