@@ -401,8 +401,9 @@ def test_closing_waits_for_a_mark_that_is_being_written(postgres: PostgresServer
             await asyncio.to_thread(marks.writing.wait, LONG)
             closing = asyncio.ensure_future(replica.close())
             await asyncio.wait([closing], timeout=0.05)
-            assert not closing.done()
+            still_waits = not closing.done()
             marks.gate.set()
+            assert still_waits
             await closing
             assert marks.ends == 1
             await files.close()

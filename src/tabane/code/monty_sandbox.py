@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pydantic_monty as monty
 from pydantic_monty._binary import find_monty_binary
 
+from tabane.cancellation import run_to_end
 from tabane.code.limits import ScriptLimits
 from tabane.code.sandbox import (
     Finished,
@@ -142,7 +143,7 @@ class MontySandbox:
             yield session
         except BaseException:
             session.stop()
-            await _whole(thread.do(session.leave))
+            await run_to_end(thread.do(session.leave))
             raise
         else:
             thread.do(session.leave)  # before its next step: nobody waits for it
@@ -152,7 +153,7 @@ class MontySandbox:
     async def _opened(self, thread: StepThread, limits: ScriptLimits) -> monty.Monty:
         async with self._opening:
             if self._pool is None:
-                self._pool = await _whole(thread.do(partial(self._open, limits.memory)))
+                self._pool = await run_to_end(thread.do(partial(self._open, limits.memory)))
             return self._pool
 
     def _open(self, memory: int) -> monty.Monty:
@@ -203,15 +204,6 @@ def _enter(block: AbstractContextManager[T]) -> T:
         return block.__enter__()
     except (OSError, RuntimeError, monty.MontyError) as error:
         raise ScriptFailed(f"the sandbox cannot start: {error}") from None
-
-
-async def _whole(step: asyncio.Future[T]) -> T:
-    """Wait for a step to its end, also if this is cancelled meanwhile: the next step builds on it."""
-    try:
-        return await asyncio.shield(step)
-    except asyncio.CancelledError:
-        await asyncio.wait([step])
-        raise
 
 
 class MontySession:

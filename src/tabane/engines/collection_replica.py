@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from secrets import token_hex
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import msgspec
 
+from tabane.cancellation import run_to_end
 from tabane.engines.collection_copying import batches
 from tabane.engines.replica_mark import ReplicaMark, ReplicaMarkFile
 from tabane.engines.replica_spaces import after_step, next_step, reached
@@ -30,8 +31,6 @@ from tabane.search.engine import Collection
 from tabane.search.records import Record
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 PATIENCE = 0.25
 """Seconds that a request waits for the last changes, before the truth is asked."""
@@ -234,17 +233,17 @@ class CollectionReplica:
     async def _opened(self) -> tuple[ReplicableCollection, ReplicaMark, ReplicaPosition]:
         if self._local is not None and self._mark is not None and self._position is not None:
             return self._local, self._mark, self._position
-        mark = await _whole(asyncio.to_thread(self._marks.read, self._source))
+        mark = await run_to_end(asyncio.to_thread(self._marks.read, self._source))
         if mark is not None:
             position = await self._feed.join(mark.name)
             there = await self._storage.is_there(vectors=bool(mark.spaces))
             if there and mark.token in (position.mark, position.coming):
-                local = await _whole(self._storage.opened())
+                local = await run_to_end(self._storage.opened())
                 if set(_stepped(mark, local).spaces.values()) == _names(local):
                     return self._begun(local, mark, position)
             await self._feed.leave(mark.name)
-        await _whole(asyncio.to_thread(self._marks.forget))
-        local, name = await _whole(self._storage.emptied()), f"replica-{token_hex(8)}"
+        await run_to_end(asyncio.to_thread(self._marks.forget))
+        local, name = await run_to_end(self._storage.emptied()), f"replica-{token_hex(8)}"
         position = await self._feed.join(name)
         mark = await self._note(ReplicaMark(source=self._source, name=name, token=position.mark))
         return self._begun(local, mark, position)
@@ -262,11 +261,11 @@ class CollectionReplica:
         )
         await self._reach(None)
         self._mark = self._position = None
-        await _whole(asyncio.to_thread(self._marks.forget))
+        await run_to_end(asyncio.to_thread(self._marks.forget))
         self.wake()
 
     async def _note(self, mark: ReplicaMark) -> ReplicaMark:
-        await _whole(asyncio.to_thread(self._marks.write, mark))
+        await run_to_end(asyncio.to_thread(self._marks.write, mark))
         self._mark = mark
         return mark
 
@@ -303,35 +302,22 @@ class CollectionReplica:
             await self._reach(None)
             mark = await self._note(msgspec.structs.replace(mark, step=step))
             if step.kind == "drop":
-                await _whole(local.drop_space(step.name))
+                await run_to_end(local.drop_space(step.name))
             elif step.kind == "rename":
-                await _whole(local.succeed(step.name, step.old))
+                await run_to_end(local.succeed(step.name, step.old))
             else:
-                await _whole(local.add_space(wanted[step.number]))
+                await run_to_end(local.add_space(wanted[step.number]))
             mark = await self._note(
                 msgspec.structs.replace(mark, spaces=after_step(mark.spaces, step), step=None)
             )
         return mark
 
     async def close(self) -> None:
-        """End following. No file is changed after it has returned. A second call does nothing."""
+        """End following, once the work on files that has begun is done. A second call does nothing."""
         following, self._following = self._following, None
         if following is not None:
             following.cancel()
             await asyncio.wait([following])
-
-
-async def _whole(work: Awaitable[T]) -> T:
-    """Do work on files. If the caller is cancelled, the work ends before the cancellation goes on.
-
-    Otherwise its thread would write to files that are closed, or leave one open that nobody knows.
-    """
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait([task])
-        raise
 
 
 def _retrieved(question: asyncio.Future[int]) -> None:
