@@ -204,6 +204,21 @@ def test_a_key_with_a_slow_request_begins_in_the_slow_lane_until_a_request_is_qu
     run(script, capacity=LANES)
 
 
+def test_a_worker_is_reserved_for_keys_that_were_quick(tmp_path: Path) -> None:
+    async def script(pool: Pool) -> None:
+        assert await pool.ask(b"first", QUICK, key="known") == b"first"
+        body = b"wait %s" % bytes(tmp_path / "go")
+        unknown = [asyncio.create_task(pool.ask(body, QUICK, key=f"new {nth}")) for nth in range(5)]
+        await until(lambda: len(pool.busy) == 2)
+        for nth in range(5):
+            assert await pool.ask(b"%d" % nth, QUICK, key="known") == b"%d" % nth
+        assert len(pool.busy) == 2
+        (tmp_path / "go").touch()
+        assert await asyncio.gather(*unknown) == [b"waited"] * 5
+
+    run(script, capacity=Capacity(turns=3, each=2, slow=2, reserved=1))
+
+
 def test_requests_without_a_quick_time_are_never_slow(tmp_path: Path) -> None:
     async def script(pool: Pool) -> None:
         body = b"burn %s" % bytes(tmp_path / "go")

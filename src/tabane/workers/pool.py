@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from tabane.errors import WorkerEnded, WorkerUnavailable
 from tabane.messages import say
-from tabane.workers.slow_requests import QuickWatch, SlowKeys
-from tabane.workers.turns import Capacity, FairTurns, Turn
+from tabane.workers.slow_requests import LaneMemory, QuickWatch
+from tabane.workers.turns import Capacity, FairTurns, Lane, Turn
 from tabane.workers.worker import STARTS, Program, RestartPolicy, Worker
 
 
@@ -47,7 +47,7 @@ class Pool:
     def __init__(self, program: Program, capacity: Capacity | None = None, *, idle: float = 300.0) -> None:
         self._program, self._idle = program, idle
         self._turns = FairTurns(capacity or Capacity())
-        self._slow_keys = SlowKeys()
+        self._memory = LaneMemory()
         self._resting: dict[Worker, asyncio.TimerHandle] = {}
         self._busy: set[Worker] = set()
         self._restarts = RestartPolicy()
@@ -66,15 +66,17 @@ class Pool:
         """Return the ids of those at work."""
         return [worker.pid for worker in self._busy if worker.pid is not None]
 
-    async def ask(self, body: bytes, budget: Budget, *, key: str = "") -> bytes:
+    async def ask(self, body: bytes, budget: Budget, *, key: str = "", slow: bool = False) -> bytes:
         """Return a worker's answer. Requests of one ``key`` never use all workers at once.
 
+        ``slow``: the request will take long, so it begins in the slow lane.
         Raises WorkerBusy, WorkerUnavailable, WorkerSpent, WorkerEnded; ValueError for a body beyond LONGEST.
         """
+        lane = Lane.SLOW if slow and budget.quick is not None else self._memory.lane(key)
         try:
-            return await self._in_turn(body, budget, key, slow=key in self._slow_keys)
+            return await self._in_turn(body, budget, key, lane)
         except _Displaced:
-            return await self._in_turn(body, budget, key, slow=True)
+            return await self._in_turn(body, budget, key, Lane.SLOW)
 
     async def close(self) -> None:
         """End all workers; their requests fail."""
@@ -87,8 +89,8 @@ class Pool:
         if self._endings:
             await asyncio.wait(self._endings)
 
-    async def _in_turn(self, body: bytes, budget: Budget, key: str, *, slow: bool) -> bytes:
-        async with self._turns.turn(key, len(body), budget.patience, slow=slow) as turn:
+    async def _in_turn(self, body: bytes, budget: Budget, key: str, lane: Lane) -> bytes:
+        async with self._turns.turn(key, len(body), budget.patience, lane) as turn:
             for left in reversed(range(budget.tries)):
                 try:
                     return await self._answer(body, budget, turn)
@@ -123,7 +125,7 @@ class Pool:
         finally:
             watch.stop()
             if budget.quick is not None:
-                self._slow_keys.note(turn.key, watch.slow)
+                self._memory.note(turn.key, slow=watch.slow)
 
     async def _ready(self) -> Worker:
         """Return a free worker; start one if none is free."""

@@ -5,29 +5,35 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 
-from tabane.workers.turns import FairTurns, Turn
+from tabane.workers.turns import FairTurns, Lane, Turn
 from tabane.workers.worker import Worker
 
 _SLOW_FOR = 60.0  # seconds for which requests of a key begin in the slow lane after a slow one
-_MOST_SLOW_KEYS = 1_000
+_MOST_KEYS = 1_000
 
 
-class SlowKeys:
-    """Keys whose last request was slow: their next ones begin in the slow lane. Use it on one event loop."""
+class LaneMemory:
+    """The lanes in which requests begin, by what was seen of their keys. Use it on one event loop."""
 
     def __init__(self) -> None:
-        self._until: OrderedDict[str, float] = OrderedDict()
+        self._seen: OrderedDict[str, tuple[Lane, float]] = OrderedDict()
 
-    def __contains__(self, key: str) -> bool:
-        return self._until.get(key, 0.0) > asyncio.get_running_loop().time()
+    def lane(self, key: str) -> Lane:
+        """Return the lane in which a request of this key begins."""
+        lane, at = self._seen.get(key, (Lane.NEW, 0.0))
+        expired = lane is Lane.SLOW and _now() - at > _SLOW_FOR
+        return Lane.NEW if expired else lane
 
-    def note(self, key: str, slow: bool) -> None:
+    def note(self, key: str, *, slow: bool) -> None:
         """Note whether the last request of a key was slow."""
-        self._until.pop(key, None)
-        if slow:
-            self._until[key] = asyncio.get_running_loop().time() + _SLOW_FOR
-            if len(self._until) > _MOST_SLOW_KEYS:
-                self._until.popitem(last=False)
+        self._seen[key] = (Lane.SLOW if slow else Lane.PROVEN, _now())
+        self._seen.move_to_end(key)
+        if len(self._seen) > _MOST_KEYS:
+            self._seen.popitem(last=False)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 _LOOK = 0.05  # seconds at least between two looks at a worker's CPU time
@@ -46,7 +52,7 @@ class QuickWatch:
         self.slow = self.displaced = self.lowered = False
         self._timer: asyncio.TimerHandle | None = None
         if quick is not None:
-            if turn.slow:
+            if turn.lane is Lane.SLOW:
                 self._lower()
             self._look_in(self._quick)
 

@@ -30,6 +30,7 @@ from tabane.workers.turns import Capacity
 from tabane.workers.worker import Program, environment, module
 
 _SECONDS = 10.0  # of CPU time
+_LONG_BODY = 4_000_000  # bytes of a page that will be slow
 _QUICK = 1.0  # seconds of CPU time after which a page is slow
 _DEADLINE = 40.0
 _PLAIN = 60.0  # seconds for the text alone, by the clock: a machine may be busy
@@ -113,7 +114,8 @@ def decode_result(body: bytes) -> ConversionResult:
 class PageConverter:
     """Converts pages in processes that are started on demand: three at once, two of one site.
 
-    One that takes long moves to a slow lane, which leaves a worker and, if there are several, a core to others.
+    One that is large or takes long is in a slow lane, which leaves a worker and, if there are several, a core
+    to others. One worker is reserved for sites whose last page was quick.
 
     ``seconds`` is the CPU time of a page, ``deadline`` its time by the clock, ``idle`` the seconds after
     which a process without work is ended, ``memory`` the bytes of address space it may have (Linux),
@@ -217,7 +219,9 @@ class PageConverter:
     async def _converted(self, ask: ConversionRequest | CleaningRequest, budget: Budget) -> ConversionResult:
         url = ask.url if isinstance(ask, ConversionRequest) else ask.page.url
         try:
-            return decode_result(await self._pool.ask(pack(ask), budget, key=_site(url)))
+            body = pack(ask)
+            slow = len(body) > _LONG_BODY
+            return decode_result(await self._pool.ask(body, budget, key=_site(url), slow=slow))
         except WorkerBusy:
             raise ReadError(
                 say("Too many pages are waiting to be read. Try again later."), "rate", wait=1.0
