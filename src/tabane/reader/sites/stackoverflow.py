@@ -16,7 +16,7 @@ from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.formats.article_html import WHOLE_MEDIA
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools, fetch_json, moment, query
+from tabane.reader.sites.site_adapter import ReadingTools, SiteSample, fetch_json, moment, query
 
 PAGE = 100
 """Items of a page, the most that the API gives."""
@@ -111,7 +111,8 @@ class StackOverflowAdapter:
     with one 10,000.
     """
 
-    name = "stackoverflow"
+    name, title = "stackoverflow", "Stack Exchange"
+    sample = SiteSample("https://stackoverflow.com/questions/11227809", "sorted array", 3_000)
 
     def __init__(
         self, key: Callable[[], str | None] = lambda: None, base: str = "https://api.stackexchange.com"

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from tabane.reader.formats.article_html import WIKI_MEDIA
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools
+from tabane.reader.sites.site_adapter import ReadingTools, SiteSample
 
 _HOST = re.compile(
     r"([a-z][a-z0-9-]{1,20})\.(?:m\.)?"
@@ -31,7 +31,8 @@ class WikipediaAdapter:
     does not have: special pages, old revisions, pages of images.
     """
 
-    name = "wikipedia"
+    name, title = "wikipedia", "Wikipedia"
+    sample = SiteSample("https://en.wikipedia.org/wiki/Tea", "Tea", 5_000)
 
     def __init__(self, base: Callable[[str], str] = lambda host: f"https://{host}") -> None:
         self._base = base
