@@ -75,7 +75,7 @@ class StackQuestion(Struct, frozen=True):
 _Item = TypeVar("_Item", StackQuestion, StackAnswer, StackComment)
 
 
-class StackItems(Struct, frozen=True):
+class StackItems(Struct, frozen=True, kw_only=True):
     """The wrapper of every response of the API; ``items`` are decoded by the endpoint."""
 
     has_more: bool = False
@@ -83,15 +83,15 @@ class StackItems(Struct, frozen=True):
 
 
 class StackQuestions(StackItems, frozen=True):
-    items: list[StackQuestion] = []
+    items: list[StackQuestion]
 
 
 class StackAnswers(StackItems, frozen=True):
-    items: list[StackAnswer] = []
+    items: list[StackAnswer]
 
 
 class StackComments(StackItems, frozen=True):
-    items: list[StackComment] = []
+    items: list[StackComment]
 
 
 @dataclass(frozen=True, slots=True)
