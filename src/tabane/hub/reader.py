@@ -150,7 +150,15 @@ class PageReader:
         def reading(fetching: PageFetcher) -> UrlReader:
             general = AnyPageAdapter(rendering)
             tools = ReadingTools(fetching, conversion)
-            return UrlReader(lambda: tools, ways, shelf, general=general, fresh=fresh, show=conversion.shown)
+            return UrlReader(
+                lambda: tools,
+                ways,
+                shelf,
+                general=general,
+                off=lambda: settings().reader_sites_off,
+                fresh=fresh,
+                show=conversion.shown,
+            )
 
         readings = {asked: reading(fetching) for asked, fetching in fetchings.items()}
         return ReaderOperations(
@@ -161,28 +169,27 @@ class PageReader:
         )
 
     def _policy(self, assistant: bool) -> Callable[[], Policy]:
-        """Return the network permissions of the settings. robots.txt applies to requests for more than
-        one page.
-        """
-
-        from tabane.reader.fetching import Policy
-
-        def policy() -> Policy:
-            settings = self._settings()
-            heeded = settings.reader_robots
-            return replace(
-                Policy(),
-                allowed=settings.reader_allow,
-                max_bytes=settings.reader_size,
-                timeout=settings.reader_timeout,
-                connect_timeout=settings.reader_timeout / 3,
-                read_timeout=settings.reader_timeout / 2,
-                robots=heeded == "always" or (heeded == "assistants" and assistant),
-                ca=str(settings.reader_ca) if settings.reader_ca else None,
-                proxy=settings.reader_proxy or None,
-            )
-
-        return policy
+        return lambda: reading_policy(self._settings(), assistant)
 
     async def _collection(self) -> Collection:
         return await self._stores.collection(DOMAIN, SHAPE)
+
+
+def reading_policy(settings: Settings, assistant: bool) -> Policy:
+    """Return the network permissions of the settings. robots.txt applies to requests for more than one
+    page.
+    """
+    from tabane.reader.fetching import Policy
+
+    heeded = settings.reader_robots
+    return replace(
+        Policy(),
+        allowed=settings.reader_allow,
+        max_bytes=settings.reader_size,
+        timeout=settings.reader_timeout,
+        connect_timeout=settings.reader_timeout / 3,
+        read_timeout=settings.reader_timeout / 2,
+        robots=heeded == "always" or (heeded == "assistants" and assistant),
+        ca=str(settings.reader_ca) if settings.reader_ca else None,
+        proxy=settings.reader_proxy or None,
+    )

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 from weakref import WeakValueDictionary
@@ -24,7 +24,13 @@ from tabane.reader.fetching.interface import FetchedResource, Fetcher
 from tabane.reader.guard import target
 from tabane.reader.page import Page
 from tabane.reader.sites.any_page import AnyPageAdapter, PageSourceAdapter
-from tabane.reader.sites.site_adapter import ReadingTools, SiteAdapter
+from tabane.reader.sites.site_adapter import (
+    PageAdapter,
+    ReadingTools,
+    SiteAdapter,
+    fallback_warning,
+    read_site,
+)
 from tabane.text.invisible_characters import cleaned
 
 log = logging.getLogger(__name__)
@@ -97,6 +103,7 @@ class UrlReader:
     """Reads pages. ``ways`` are those of single sites, tried in order, before the general one.
 
     ``tools`` are requested for each page, so that settings may change meanwhile; ``show`` cleans the page.
+    ``off`` returns the names of sites whose pages are read as any others.
     One URL is read once at a time: requests for it meanwhile get the same page.
     """
 
@@ -106,14 +113,15 @@ class UrlReader:
         ways: Sequence[SiteAdapter] = (),
         shelf: PageCaching | None = None,
         *,
-        general: SiteAdapter | None = None,
+        general: PageAdapter | None = None,
+        off: Callable[[], Collection[str]] = tuple,
         fresh: Callable[[], float] = lambda: FRESH,
         limit: float = LIMIT,
         show: PageCleaner | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._tools, self._shelf = tools, shelf
-        self._ways = (*ways, general or AnyPageAdapter())
+        self._ways, self._general, self._off = tuple(ways), general or AnyPageAdapter(), off
         self._fresh, self._limit, self._clock = fresh, limit, clock
         self._show = show or _in_thread
         self._turns: WeakValueDictionary[tuple[str, bool], asyncio.Lock] = WeakValueDictionary()
@@ -125,7 +133,8 @@ class UrlReader:
 
         A page that was read less than ``fresh`` seconds ago comes from the cache, and an older one if its
         site says that it has not changed, or does not answer. ``refresh`` requests it again in any case;
-        ``settled`` never while it is cached. ``raw`` is the response body as text.
+        ``settled`` never while it is cached. ``raw`` is the response body as text. A page that was read by
+        an adapter that is switched off now is read again.
         """
         try:
             return await self._read(target(url).url + _lines(url), refresh, raw, settled)
@@ -146,11 +155,14 @@ class UrlReader:
 
     async def _anew(self, url: str, raw: bool, kept: CachedPage | None) -> Page:
         tools = self._tools()
-        asking = _ConditionalFetcher(tools.fetcher, kept.validators if kept else None)
-        ways = (PageSourceAdapter(),) if raw else self._ways
+        off = self._off()
+        unchanged = kept.validators if kept and kept.page.way not in off else None
+        asking = _ConditionalFetcher(tools.fetcher, unchanged)
+        sites = () if raw else [site for site in self._ways if site.name not in off]
+        general = PageSourceAdapter() if raw else self._general
         try:
             async with asyncio.timeout(self._limit):
-                page = await read_with_adapters(url, ways, replace(tools, fetcher=asking))
+                page = await read_with_adapters(url, sites, general, replace(tools, fetcher=asking))
         except _NotModified:
             assert kept is not None  # who has nothing asks for changes of nothing
             await self._keep(url, replace(kept, checked=self._clock()), raw)
@@ -170,7 +182,7 @@ class UrlReader:
         return page
 
     def _is_fresh(self, kept: CachedPage) -> bool:
-        return 0 <= self._clock() - kept.checked < self._fresh()
+        return kept.page.way not in self._off() and 0 <= self._clock() - kept.checked < self._fresh()
 
     async def _kept(self, url: str, raw: bool) -> CachedPage | None:
         shelf = self._shelf
@@ -181,24 +193,37 @@ class UrlReader:
             await _at_best(self._shelf.put(url, kept, raw=raw))
 
 
-async def read_with_adapters(url: str, ways: Sequence[SiteAdapter], tools: ReadingTools) -> Page:
-    """Return the page by the first adapter that reads it, with the failures of those before it as warnings.
+async def read_with_adapters(
+    url: str, sites: Sequence[SiteAdapter], general: PageAdapter, tools: ReadingTools
+) -> Page:
+    """Return the page by the first adapter that reads it; warnings name the sites that failed before it.
 
     If all fail, raises ReadError with the cause that explains most; its message has the others too.
     """
-    failed: list[tuple[str, ReadError]] = []
-    for way in ways:
-        if not way.takes(url):
+    failed: list[tuple[SiteAdapter, ReadError]] = []
+    for site in sites:
+        if not site.takes(url):
             continue
         try:
-            page = await way.read(url, tools)
+            page = await read_site(site, url, tools)
         except ReadError as error:
-            log.debug("%s cannot read a page: %s", way.name, error)
-            failed.append((way.name, error))
+            log.debug("%s cannot read a page: %s", site.name, error)
+            failed.append((site, error))
             continue
         if page is not None:
-            return replace(page, warnings=(*page.warnings, *(_reason(*each) for each in failed)))
-    raise _failure(failed)
+            return _after(page, failed)
+    try:
+        page = await general.read(url, tools)
+    except ReadError as error:
+        raise _failure([*((site.name, why) for site, why in failed), (general.name, error)]) from None
+    if page is None:
+        raise _failure([(site.name, why) for site, why in failed])
+    return _after(page, failed)
+
+
+def _after(page: Page, failed: Sequence[tuple[SiteAdapter, ReadError]]) -> Page:
+    """Return the page with the warnings about the sites that failed before it."""
+    return replace(page, warnings=(*page.warnings, *(fallback_warning(*each) for each in failed)))
 
 
 def shown(page: Page, *, raw: bool = False) -> Page:

@@ -16,13 +16,18 @@ from tabane.reader.sites import all_site_adapters
 from tabane.reader.sites.notion.api import NotionBlock
 from tabane.reader.sites.notion.as_markdown import markdown, named, rich, title
 from tabane.reader.sites.site_adapter import absolute
+from tabane.settings.table import READER_SITES
 from tests.reader.fakes import FakeFetcher, tools
 
-NAMES = ["github", "notion", "wikipedia", "stackoverflow", "qiita", "zenn", "note", "arxiv", "youtube"]
+
+def test_every_way_is_there_once_in_its_order_and_can_be_switched_off_by_its_name() -> None:
+    assert tuple(way.name for way in all_site_adapters(lambda name: None)) == READER_SITES
 
 
-def test_every_way_is_there_once_in_its_order() -> None:
-    assert [way.name for way in all_site_adapters(lambda name: None)] == NAMES
+def test_the_sample_of_a_site_is_one_of_its_own_pages() -> None:
+    for site in all_site_adapters(lambda name: None):
+        taking = [other.name for other in all_site_adapters(lambda _: None) if other.takes(site.sample.url)]
+        assert taking == [site.name]
 
 
 @pytest.mark.parametrize(

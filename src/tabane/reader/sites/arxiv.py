@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 from tabane.errors import ReadError
 from tabane.messages import say
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools, query
+from tabane.reader.sites.site_adapter import ReadingTools, SiteSample, query
 
 _PATH = re.compile(
     r"/(abs|pdf|html)/((?:\d{4}\.\d{4,5}|[a-z-]{2,20}(?:\.[A-Z]{2})?/\d{7})(?:v\d{1,3})?)(?:\.pdf)?/?"
@@ -41,7 +41,8 @@ class ArxivAdapter:
     the HTML if there is one, because it has formulas and tables, else from the PDF.
     """
 
-    name = "arxiv"
+    name, title = "arxiv", "arXiv"
+    sample = SiteSample("https://arxiv.org/abs/1706.03762", "Attention Is All You Need", 800)
 
     def __init__(self, base: str = "https://arxiv.org", api: str = "https://export.arxiv.org") -> None:
         self._base, self._api = base, api

@@ -12,7 +12,7 @@ from msgspec import Struct
 from tabane.messages import Message, say
 from tabane.reader.formats.article_html import WHOLE_MEDIA
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools, fetch_json
+from tabane.reader.sites.site_adapter import ReadingTools, SiteSample, fetch_json
 
 _PATH = re.compile(r"/[\w-]{1,60}/n/(n[0-9a-f]{8,16})/?")
 _EMBEDDED = re.compile(r"<figure\b[^<>]{0,3000}?\bdata-src=\"(https?://[^\"\s]{1,3000})\"[^<>]{0,3000}>")
@@ -58,7 +58,8 @@ class NoteAdapter:
     and video notes.
     """
 
-    name = "note"
+    name, title = "note", "note"
+    sample = SiteSample("https://note.com/info/n/nea1b96233fbf", "", 200)
 
     def __init__(self, base: str = "https://note.com") -> None:
         self._base = base

@@ -14,7 +14,7 @@ from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.formats.text import bounded, unix
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools, absolute, parse_json, query
+from tabane.reader.sites.site_adapter import ReadingTools, SiteSample, absolute, parse_json, query
 
 _Shape = TypeVar("_Shape")
 
@@ -55,7 +55,8 @@ class QiitaAdapter:
     Without one the limit is 60 requests an hour, with one 1,000.
     """
 
-    name = "qiita"
+    name, title = "qiita", "Qiita"
+    sample = SiteSample("https://qiita.com/Qiita/items/c686397e4a0f4f11683d", "Markdown", 1_000)
 
     def __init__(
         self, token: Callable[[], str | None] = lambda: None, base: str = "https://qiita.com"

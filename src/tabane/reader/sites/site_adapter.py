@@ -1,8 +1,13 @@
-"""The interface of site adapters, and what they share: JSON of APIs, relative links made absolute."""
+"""The interface of site adapters, the page that each is checked with, and the reading of their JSON.
+
+A site that answers differently than expected never stops a read: :func:`read_site` raises a ReadError for
+any answer that an adapter cannot use, and the page itself is read instead, with a warning.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,9 +18,11 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from tabane.errors import ReadError
-from tabane.messages import say
+from tabane.messages import Message, say
 from tabane.reader.fetching.interface import FetchedResource, Fetcher
 from tabane.reader.page import Page
+
+log = logging.getLogger(__name__)
 
 _SKIPPED_OR_LINK = re.compile(
     r"(?P<fence>^ {0,3}(?P<marks>`{3,}|~{3,})[^\n]*\n.*?(?:^ {0,3}(?P=marks)[`~]*[ \t]*$|\Z))"
@@ -54,12 +61,12 @@ async def fetch_json(
     headers: Mapping[str, str] | None = None,
     accept: str = JSON,
 ) -> _Shape:
-    """Fetch JSON of ``shape`` from ``url``. Raises ReadError, ``broken`` if it has another shape."""
+    """Fetch JSON of ``shape`` from ``url``. Raises ReadError, UnexpectedAnswer if it has another shape."""
     return await parse_json(await tools.fetcher.fetch(url, headers=headers, accept=accept), shape)
 
 
 async def parse_json(fetched: FetchedResource, shape: type[_Shape]) -> _Shape:
-    """Decode JSON as a value of ``shape``. Raises ReadError, ``broken`` if it has another shape."""
+    """Decode JSON as a value of ``shape``. Raises UnexpectedAnswer if it has another shape."""
     if len(fetched.body) > _LONG:
         return await asyncio.to_thread(_read, fetched, shape)
     return _read(fetched, shape)
@@ -83,12 +90,18 @@ def _read(fetched: FetchedResource, shape: type[_Shape]) -> _Shape:
     try:
         return msgspec.json.decode(fetched.body, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        host = urlsplit(fetched.url).netloc
-        reason = " ".join(str(error).split())[:200]
-        raise ReadError(
-            say("The response of {host} has an unknown form: {reason}", host=host, reason=reason),
-            "broken",
-        ) from None
+        raise UnexpectedAnswer(urlsplit(fetched.url).netloc, error) from None
+
+
+class UnexpectedAnswer(ReadError):
+    """An answer of a site that is not of the form that its adapter knows. Its cause is ``broken``."""
+
+    def __init__(self, host: str, reason: Exception | Message) -> None:
+        text = " ".join(str(reason).split())[:200] or type(reason).__name__
+        known = reason if isinstance(reason, Message) else text
+        super().__init__(
+            say("The response of {host} has an unknown form: {reason}", host=host, reason=known), "broken"
+        )
 
 
 class PageConversion(Protocol):
@@ -116,8 +129,24 @@ class ReadingTools:
     converting: PageConversion
 
 
-class SiteAdapter(Protocol):
-    """Reads the pages of one site.
+@dataclass(frozen=True, slots=True)
+class SiteSample:
+    """A public page to check a site adapter with, and what must be true of the result.
+
+    The title contains ``title``, and the text has at least ``letters`` characters. ``key`` is the variable of
+    the key without which the adapter reads nothing. ``shared``: the API returns only pages that were shared
+    with that key, so the expected answer is that this page is missing.
+    """
+
+    url: str
+    title: str
+    letters: int
+    key: str = ""
+    shared: bool = False
+
+
+class PageAdapter(Protocol):
+    """Reads pages in one way.
 
     ``name`` appears in the output. Failure policy: a ReadError is kept as the cause, and the next adapter is
     tried; None means that the URL has no page of this kind, which is not a failure.
@@ -131,3 +160,51 @@ class SiteAdapter(Protocol):
         ...
 
     async def read(self, url: str, tools: ReadingTools) -> Page | None: ...
+
+
+class SiteAdapter(PageAdapter, Protocol):
+    """Reads the pages of one site. ``title`` is the name of the site for people.
+
+    The pages that it returns have ``name`` as their ``way``.
+    """
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def sample(self) -> SiteSample: ...
+
+
+# What a value of another type or size than expected raises in the code that lays it out.
+_UNEXPECTED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
+async def read_site(site: SiteAdapter, url: str, tools: ReadingTools) -> Page | None:
+    """Return the page that the adapter reads, None if it has none of this kind.
+
+    Raises ReadError: UnexpectedAnswer if the site's answer is not of the expected form, ``empty`` if it has
+    no text.
+    """
+    try:
+        page = await site.read(url, tools)
+    except _UNEXPECTED as error:
+        log.warning("an answer of %s has a form that its adapter does not handle", site.title, exc_info=True)
+        raise UnexpectedAnswer(site.title, error) from None
+    if page is not None and not page.markdown.strip() and not page.pictures:
+        raise ReadError(say("The answer has no text."), "empty")
+    return page
+
+
+def fallback_warning(site: SiteAdapter, error: ReadError) -> Message:
+    """Return the warning of the page that was read itself, because its site's adapter failed."""
+    if isinstance(error, UnexpectedAnswer) or error.cause == "empty":
+        return say(
+            "The API of {site} answered differently than expected. This is the page itself: {reason}",
+            site=site.title,
+            reason=error.message,
+        )
+    return say(
+        "The API of {site} could not be used. This is the page itself: {reason}",
+        site=site.title,
+        reason=error.message,
+    )

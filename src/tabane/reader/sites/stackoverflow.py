@@ -16,7 +16,7 @@ from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.formats.article_html import WHOLE_MEDIA
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools, fetch_json, moment, query
+from tabane.reader.sites.site_adapter import ReadingTools, SiteSample, fetch_json, moment, query
 
 PAGE = 100
 """Items of a page, the most that the API gives."""
@@ -75,7 +75,7 @@ class StackQuestion(Struct, frozen=True):
 _Item = TypeVar("_Item", StackQuestion, StackAnswer, StackComment)
 
 
-class StackItems(Struct, frozen=True):
+class StackItems(Struct, frozen=True, kw_only=True):
     """The wrapper of every response of the API; ``items`` are decoded by the endpoint."""
 
     has_more: bool = False
@@ -83,15 +83,15 @@ class StackItems(Struct, frozen=True):
 
 
 class StackQuestions(StackItems, frozen=True):
-    items: list[StackQuestion] = []
+    items: list[StackQuestion]
 
 
 class StackAnswers(StackItems, frozen=True):
-    items: list[StackAnswer] = []
+    items: list[StackAnswer]
 
 
 class StackComments(StackItems, frozen=True):
-    items: list[StackComment] = []
+    items: list[StackComment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,8 @@ class StackOverflowAdapter:
     with one 10,000.
     """
 
-    name = "stackoverflow"
+    name, title = "stackoverflow", "Stack Exchange"
+    sample = SiteSample("https://stackoverflow.com/questions/11227809", "sorted array", 3_000)
 
     def __init__(
         self, key: Callable[[], str | None] = lambda: None, base: str = "https://api.stackexchange.com"

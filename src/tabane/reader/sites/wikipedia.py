@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+from tabane.messages import say
 from tabane.reader.formats.article_html import WIKI_MEDIA
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools
+from tabane.reader.sites.site_adapter import ReadingTools, SiteSample, UnexpectedAnswer
 
 _HOST = re.compile(
     r"([a-z][a-z0-9-]{1,20})\.(?:m\.)?"
@@ -21,6 +22,7 @@ _OTHERS = {
     "species.wikimedia.org": "Wikispecies",
     "wikitech.wikimedia.org": "Wikitech",
 }
+_OWN_MARK = re.compile(rb"\bmw:|\bmw-")  # in classes and types of everything that MediaWiki parses
 _ELSEWHERE = re.compile(r"(?:Special|File|Media)(?::|$)", re.IGNORECASE)
 
 
@@ -31,7 +33,8 @@ class WikipediaAdapter:
     does not have: special pages, old revisions, pages of images.
     """
 
-    name = "wikipedia"
+    name, title = "wikipedia", "Wikipedia"
+    sample = SiteSample("https://en.wikipedia.org/wiki/Tea", "Tea", 5_000)
 
     def __init__(self, base: Callable[[str], str] = lambda host: f"https://{host}") -> None:
         self._base = base
@@ -46,6 +49,8 @@ class WikipediaAdapter:
         host, title = place
         where = f"{self._base(host)}/w/rest.php/v1/page/{quote(title, safe='')}/html"
         fetched = await tools.fetcher.fetch(where, accept="text/html")
+        if not _OWN_MARK.search(fetched.body):
+            raise UnexpectedAnswer(host, say("It is not an article."))
         article = f"https://{host}/wiki/{quote(title, safe='/:(),')}"
         page = await tools.converting.page(fetched.body, article, WIKI_MEDIA, fetched.charset)
         lang = page.lang or (host.partition(".")[0] if _HOST.fullmatch(host) else None)

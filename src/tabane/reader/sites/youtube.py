@@ -19,7 +19,7 @@ from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools, fetch_json
+from tabane.reader.sites.site_adapter import ReadingTools, SiteSample, UnexpectedAnswer, fetch_json
 
 PARAGRAPH = 60
 """Seconds of a paragraph of a transcript."""
@@ -96,7 +96,8 @@ class VideoChapter(NamedTuple):
 class YouTubeAdapter:
     """Title, description, chapters and, if YouTube gives it, the transcript of a video: two requests."""
 
-    name = "youtube"
+    name, title = "youtube", "YouTube"
+    sample = SiteSample("https://www.youtube.com/watch?v=jNQXAC9IVRw", "Me at the zoo", 20)
 
     def __init__(self, base: str = "https://www.youtube.com") -> None:
         self._base = base
@@ -131,7 +132,7 @@ class YouTubeAdapter:
         try:
             words = await fetch_json(tools, where, CaptionWords)
         except ReadError as error:
-            if error.cause == "broken":
+            if isinstance(error, UnexpectedAnswer):
                 return [], (
                     say(
                         "YouTube gives the video's captions only to its own player, so there is no "

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tabane.reader.formats.article_html import WHOLE_MEDIA
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools, fetch_json
+from tabane.reader.sites.site_adapter import ReadingTools, SiteSample, fetch_json
 
 _PATH = re.compile(r"/([\w-]{1,60})/articles/([a-z0-9_-]{1,60})/?")
 _FORMULA = re.compile(r"<embed-katex\b([^<>]{0,200})>((?:[^<]|<(?!/?embed-katex)){0,20000})</embed-katex>")
@@ -49,7 +49,8 @@ class ZennResponse(Struct, frozen=True):
 class ZennAdapter:
     """Articles of Zenn, by one request. The adapter for any page reads books and scraps."""
 
-    name = "zenn"
+    name, title = "zenn", "Zenn"
+    sample = SiteSample("https://zenn.dev/zenn/articles/markdown-guide", "Markdown", 1_000)
 
     def __init__(self, base: str = "https://zenn.dev") -> None:
         self._base = base

@@ -13,7 +13,7 @@ from tabane.reader.sites.github import changes, files, listings, threads
 from tabane.reader.sites.github.addresses import GitHubAddress, GitHubPageKind, place_of
 from tabane.reader.sites.github.api import GitHubApi, GitHubEndpoints
 from tabane.reader.sites.github.api_objects import GitHubEntry
-from tabane.reader.sites.site_adapter import ReadingTools
+from tabane.reader.sites.site_adapter import ReadingTools, SiteSample
 
 __all__ = ["GitHubAdapter"]
 
@@ -28,7 +28,8 @@ class GitHubAdapter:
     with the time to wait, key for a token that is not accepted, status for a missing or private page.
     """
 
-    name = "github"
+    name, title = "github", "GitHub"
+    sample = SiteSample("https://github.com/python/cpython", "python/cpython", 2_000)
 
     def __init__(
         self,

@@ -162,13 +162,13 @@ class GitHubCommit(Struct, frozen=True):
     files: list[GitHubChangedFile] | None = None
 
 
-class GitHubComparison(Struct, frozen=True):
+class GitHubComparison(Struct, frozen=True, kw_only=True):
     html_url: str = ""
-    status: str = ""
+    status: str
     ahead_by: int = 0
     behind_by: int = 0
-    total_commits: int = 0
-    commits: list[GitHubCommit] = []
+    total_commits: int
+    commits: list[GitHubCommit]
     files: list[GitHubChangedFile] | None = None
 
 

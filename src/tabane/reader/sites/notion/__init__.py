@@ -10,7 +10,7 @@ from tabane.messages import Message, say
 from tabane.reader.page import Page
 from tabane.reader.sites.notion.api import NotionApi, NotionBlockReader, NotionObject, page_id
 from tabane.reader.sites.notion.as_markdown import line, markdown, named, plain, title, unwritten
-from tabane.reader.sites.site_adapter import ReadingTools
+from tabane.reader.sites.site_adapter import ReadingTools, SiteSample
 
 __all__ = ["NotionAdapter"]
 
@@ -25,7 +25,14 @@ class NotionAdapter:
     it is missing or not accepted, status 404 if the page is not shared with the integration.
     """
 
-    name = "notion"
+    name, title = "notion", "Notion"
+    sample = SiteSample(
+        "https://www.notion.so/Notion-Official-83715d7703ee4b8699b5e659a4712dd8",
+        "",
+        0,
+        "NOTION_API_KEY",
+        shared=True,
+    )
 
     def __init__(
         self, key: Callable[[], str | None] = lambda: None, base: str = "https://api.notion.com"
