@@ -49,7 +49,9 @@ class PageReader:
     """The reader of one hub. No library of it is imported, nor a process started, before the first page.
 
     ``remember`` puts a page into documents and tells under which key; ``keys`` looks up those of single
-    sites. ``errors`` is the descriptor that the converting process writes its stderr to.
+    sites. ``owns`` says whether a caller is the user of this machine, with all permissions; ``noted`` is told
+    of each caller that gets a private page. ``errors`` is the descriptor that the converting process writes
+    its stderr to.
     """
 
     def __init__(
@@ -61,11 +63,14 @@ class PageReader:
         embedding: CollectionEmbedder,
         remember: Remember,
         keys: Callable[[str], str | None],
+        owns: Callable[[Caller], bool],
+        noted: Callable[[Caller], None],
         errors: int | None = None,
     ) -> None:
         self._settings, self._environ = settings, environ
         self._stores, self._models, self._embedding = stores, models, embedding
         self._remember, self._keys, self._errors = remember, keys, errors
+        self._owns, self._noted = owns, noted
         self._rooms: _ReaderParts | None = None
 
     def open(self) -> None:
@@ -129,8 +134,10 @@ class PageReader:
     def _reader(
         self, conversion: PageConverter, fetchings: Mapping[bool, PageFetcher], rendering: PageRenderer
     ) -> ReaderOperations:
+        from tabane.reader.cookies.cookie_folder import CookieFolder
         from tabane.reader.operations import ReaderOperations
         from tabane.reader.page_cache import PageCache
+        from tabane.reader.private_reading import PrivateReader
         from tabane.reader.sites import all_site_adapters
         from tabane.reader.sites.any_page import AnyPageAdapter
         from tabane.reader.sites.site_adapter import ReadingTools
@@ -152,13 +159,27 @@ class PageReader:
             tools = ReadingTools(fetching, conversion)
             return UrlReader(lambda: tools, ways, shelf, general=general, fresh=fresh, show=conversion.shown)
 
+        private = PrivateReader(
+            CookieFolder(settings().home),
+            self._may_use_cookies,
+            lambda caller: fetchings[caller.face is Face.MCP],
+            conversion,
+            conversion.shown,
+        )
         readings = {asked: reading(fetching) for asked, fetching in fetchings.items()}
         return ReaderOperations(
             lambda caller: readings[caller.face is Face.MCP],
             shelf,
             self._remember,
             default=lambda: settings().reader_tokens,
+            private=private,
+            noted=self._noted,
         )
+
+    def _may_use_cookies(self, caller: Caller) -> bool:
+        """Return whether a caller may read pages with imported cookies."""
+        wanted = self._settings().reader_cookies
+        return wanted == "keys" or (wanted == "owner" and self._owns(caller))
 
     def _policy(self, assistant: bool) -> Callable[[], Policy]:
         """Return the network permissions of the settings. robots.txt applies to requests for more than

@@ -73,8 +73,8 @@ def _escape(found: re.Match[str]) -> str:
     return f"\\u{ord(found.group()):04x}"
 
 
-_FACTS = ("title", "author", "date", "site", "language", "url", "canonical", "way", "share")
-_FURTHER = ("title", "url")
+_FACTS = ("title", "author", "date", "site", "language", "url", "canonical", "private", "way", "share")
+_FURTHER = ("title", "url", "private")
 """Fields of the front matter of later parts: the first part has the others."""
 
 
