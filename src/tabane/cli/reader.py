@@ -225,8 +225,8 @@ def _chosen(file: str, at: Target, now: float) -> tuple[CookieChoice, int]:
     if not choice.taken and choice.expired:
         raise _bad(
             say(
-                "All {count} {count:cookie|cookies} of {host} in {file} have expired. Sign in to the site "
-                "with your browser, and export them again.",
+                "Nothing was imported: {count} {count:cookie|cookies} of {host} in {file} {count:has|have} "
+                "expired. Sign in to the site with your browser, and export them again.",
                 count=choice.expired, host=name, file=_name(file),
             )
         )  # fmt: skip

@@ -7,13 +7,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tabane.access.flows.labels import PRIVATE
 from tabane.gateway.processes.processes import ChildProcesses
 from tabane.hub.access import HubAccess
 from tabane.hub.archive import PostArchive, given_archive
 from tabane.hub.audit import HubAudit
 from tabane.hub.clients.methods import client_methods
-from tabane.hub.clients.project_access import inner_access
 from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.documents import DocumentStore
 from tabane.hub.embedded_collections import EMBEDDED, stores_of
@@ -37,7 +35,7 @@ from tabane.hub.servers import (
 )
 from tabane.hub.tools import HubTools, count_servers, gateway_of, kept_results
 from tabane.messages import Lang, language
-from tabane.operations import LOCAL, Door, Operation, OperationTable, of_source
+from tabane.operations import Door, Operation, OperationTable, of_source
 from tabane.settings import Settings
 from tabane.wire.channel import LineBatch
 
@@ -98,8 +96,7 @@ class Hub:
             lambda: self.settings, self.environment, self.stores, self.models, self.embedding,
             lambda caller, page: self.documents.remember(self.door, caller, page),
             lambda name: secret_of(self.settings, self.environment, name),
-            lambda caller: inner_access(caller.access) is LOCAL,
-            lambda caller: self.flows.found(caller, PRIVATE, "pages", "read_url_content"),
+            self.flows,
             errors=2,
         )  # fmt: skip
         self.access = HubAccess(lambda: self.settings, loop, self.gateway, lambda: self.table)

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from tabane.access.flows.labels import PRIVATE
 from tabane.errors import ConfigurationError
+from tabane.hub.clients.project_access import inner_access
 from tabane.hub.embedding import CollectionEmbedder
+from tabane.hub.flows.hub_flows import HubFlows
 from tabane.hub.stores import Stores
-from tabane.operations import Caller, Face, Operation
+from tabane.operations import LOCAL, Caller, Face, Operation
 from tabane.reader.page import DOMAIN, SHAPE
 from tabane.reader.table import reader_table
 from tabane.search.models import Models
@@ -49,9 +52,8 @@ class PageReader:
     """The reader of one hub. No library of it is imported, nor a process started, before the first page.
 
     ``remember`` puts a page into documents and tells under which key; ``keys`` looks up those of single
-    sites. ``owns`` says whether a caller is the user of this machine, with all permissions; ``noted`` is told
-    of each caller that gets a private page. ``errors`` is the descriptor that the converting process writes
-    its stderr to.
+    sites. ``flows`` are told who gets a private page. ``errors`` is the descriptor that the converting
+    process writes its stderr to.
     """
 
     def __init__(
@@ -63,14 +65,13 @@ class PageReader:
         embedding: CollectionEmbedder,
         remember: Remember,
         keys: Callable[[str], str | None],
-        owns: Callable[[Caller], bool],
-        noted: Callable[[Caller], None],
+        flows: HubFlows,
         errors: int | None = None,
     ) -> None:
         self._settings, self._environ = settings, environ
         self._stores, self._models, self._embedding = stores, models, embedding
         self._remember, self._keys, self._errors = remember, keys, errors
-        self._owns, self._noted = owns, noted
+        self._flows = flows
         self._rooms: _ReaderParts | None = None
 
     def open(self) -> None:
@@ -173,13 +174,13 @@ class PageReader:
             self._remember,
             default=lambda: settings().reader_tokens,
             private=private,
-            noted=self._noted,
+            noted=lambda caller: self._flows.found(caller, PRIVATE, "pages", "read_url_content"),
         )
 
     def _may_use_cookies(self, caller: Caller) -> bool:
-        """Return whether a caller may read pages with imported cookies."""
+        """Return whether a caller may read pages with imported cookies. A profile takes that away, too."""
         wanted = self._settings().reader_cookies
-        return wanted == "keys" or (wanted == "owner" and self._owns(caller))
+        return wanted == "keys" or (wanted == "owner" and inner_access(caller.access) is LOCAL)
 
     def _policy(self, assistant: bool) -> Callable[[], Policy]:
         """Return the network permissions of the settings. robots.txt applies to requests for more than
