@@ -13,7 +13,7 @@ import pytest
 
 from tests.harness.patience import wait_until
 from tests.harness.ports import reserved_port
-from tests.harness.user import User, assistant
+from tests.harness.user import Assistant, User, assistant
 from tests.reader.site import Answer, Asked, Site, running
 
 VALUE = "Zq7-value-of-the-cookie-19"
@@ -267,6 +267,18 @@ def test_only_the_owner_uses_them_unless_the_settings_say_otherwise(
         text = user.run("read", site.secure("/account"), "--json", environment=guest).succeeded.json
         assert ("private" in text) is private
         assert user.run("stop").succeeded
+
+
+def test_a_client_with_a_profile_gets_the_public_page(user: User, site: Site, host: str) -> None:
+    import_cookies(user, host)
+    file = user.folder / "tabane.toml"
+    file.write_text('[profiles.web]\nallow = ["@pages"]\n')
+    file.chmod(0o600)
+    user.environment["TABANE_CONFIG"] = str(file)
+    for flags, private in (((), True), (("--profile", "web"), False)):
+        session = Assistant(user.assistant(*flags))
+        text = session.text("read_url_content", url=site.secure("/account"))
+        assert ("private: true" in text) is private
 
 
 def test_a_file_that_others_can_read_is_not_used(user: User, site: Site, host: str) -> None:

@@ -30,10 +30,15 @@ def test_what_is_kept_is_found_by_the_longest_host_and_the_port(folder: CookieFo
     for each in jars:
         folder.keep(each)
     for url, found in (
-        ("https://example.com/x", 0), ("https://b.example.com/", 0), ("https://c.a.example.com/", 1),
-        ("https://www.example.com:8443/", 2), ("https://[::1]:8443/", 3),
-        ("https://example.com.evil.org/", None), ("https://notexample.com/", None), ("https://example.com:9443/", None),
-    ):  # fmt: skip
+        ("https://example.com/x", 0),
+        ("https://b.example.com/", 0),
+        ("https://c.a.example.com/", 1),
+        ("https://www.example.com:8443/", 2),
+        ("https://[::1]:8443/", 3),
+        ("https://example.com.evil.org/", None),
+        ("https://notexample.com/", None),
+        ("https://example.com:9443/", None),
+    ):
         assert folder.jar_for(target(url)) == (None if found is None else jars[found])
     assert {each.authority for each in folder.jars()} == {
         "example.com", "a.example.com", "example.com:8443", "[::1]:8443",
