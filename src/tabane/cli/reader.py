@@ -235,8 +235,8 @@ def _chosen(file: str, at: Target, now: float) -> tuple[CookieChoice, int]:
     if len(choice.taken) > MOST_COOKIES:
         raise _bad(
             say(
-                "{file} has {count:,} cookies of {host}, more than a browser keeps. At most {most} can be "
-                "imported.",
+                "{file} has {count:,} {count:cookie|cookies} of {host}, more than a browser keeps. At most "
+                "{most} can be imported.",
                 file=_name(file), count=len(choice.taken), host=name, most=MOST_COOKIES,
             )
         )  # fmt: skip

@@ -833,9 +833,9 @@ class Settings:
         "owner",
         ("never", "owner", "keys"),
         say(
-            "Who may read pages with the cookies that you imported (tabane reader cookies): nobody; owner, "
-            "you and the assistants on this machine that have no profile; or keys, everybody who may read "
-            "pages, also with an API key."
+            "Who may read pages with the cookies that you imported (tabane reader cookies): never, nobody; "
+            "owner, you and the assistants on this machine that have no profile; or keys, everybody who may "
+            "read pages, also with an API key."
         ),
     )
     reader_ca: Path | None = option.optional_path(

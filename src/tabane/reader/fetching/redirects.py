@@ -13,7 +13,7 @@ from tabane.reader.fetching.fetch_errors import TransientFetchError, refusal
 from tabane.reader.fetching.interface import FetchedResource, Policy, SentCookies
 from tabane.reader.fetching.network import GuardedHttpClient, RequestTurns, StreamedResponse
 from tabane.reader.fetching.responses import body, kept, media, seconds_to_wait
-from tabane.reader.guard import Guard, Target
+from tabane.reader.guard import Guard, Target, target
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
@@ -91,8 +91,9 @@ class RedirectChain:
             round_ = way[way.index(way[-1]) :]
             raise ReadError(
                 say(
-                    "the URL redirects in a circle: {way}. The site may need cookies, which the reader "
-                    "does not use.", way=" → ".join(round_[:4]),
+                    "the URL redirects in a circle: {way}. The site may need cookies. Import those of your "
+                    "browser: tabane reader cookies {host} FILE",
+                    way=" → ".join(round_[:4]), host=target(way[0]).authority,
                 ),
                 "redirect",
             )  # fmt: skip
