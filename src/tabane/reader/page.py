@@ -25,7 +25,8 @@ class Page:
     ``markdown`` is the content only. ``url`` is the final URL, ``canonical`` the one that the page names as
     its own. ``date`` is ISO 8601, as precise as known. ``way`` names the source of the content: github,
     notion, markdown, extracted, llms.txt, pdf, plain … ``share`` is the part of the page's visible text that
-    is in ``markdown``, 0..1, if it was measured. ``media_type`` is that of the response.
+    is in ``markdown``, 0..1, if it was measured. ``media_type`` is that of the response. ``private``: it was
+    read with imported cookies, so it is what its site shows to one person.
     """
 
     url: str
@@ -41,6 +42,7 @@ class Page:
     media_type: str = "text/html"
     warnings: tuple[Message, ...] = ()
     pictures: tuple[Picture, ...] = field(default=(), repr=False)
+    private: bool = False
 
     @property
     def text(self) -> str:

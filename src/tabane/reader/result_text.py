@@ -79,9 +79,9 @@ def _escape(found: re.Match[str]) -> str:
     return f"\\u{ord(found.group()):04x}"
 
 
-_OF_TABANE = ("url", "way", "share")
+_OF_TABANE = ("url", "private", "way", "share")
 _OF_THE_PAGE = ("title", "author", "date", "site", "language", "canonical")
-_FURTHER = ("title", "url")
+_FURTHER = ("title", "url", "private")
 """Facts of later parts: the first part has the others."""
 
 

@@ -832,6 +832,15 @@ class Settings:
         say("tokens"),
         say("How much of a page an assistant gets at once if it does not set a limit itself."),
     )
+    reader_cookies: Literal["never", "owner", "keys"] = option.choice(
+        "owner",
+        ("never", "owner", "keys"),
+        say(
+            "Who may read pages with the cookies that you imported (tabane reader cookies): never, nobody; "
+            "owner, you and the assistants on this machine that have no profile; or keys, everybody who may "
+            "read pages, also with an API key."
+        ),
+    )
     reader_ca: Path | None = option.optional_path(
         say(
             "A file of certificates (PEM) to trust in addition to the system's, for example "

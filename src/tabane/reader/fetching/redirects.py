@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.fetching.fetch_errors import TransientFetchError, refusal
-from tabane.reader.fetching.interface import FetchedResource, Policy
+from tabane.reader.fetching.interface import FetchedResource, Policy, SentCookies
 from tabane.reader.fetching.network import GuardedHttpClient, RequestTurns, StreamedResponse
 from tabane.reader.fetching.responses import body, kept, media, seconds_to_wait
-from tabane.reader.guard import Guard, Target
+from tabane.reader.guard import Guard, Target, target
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 
@@ -52,6 +52,9 @@ class RedirectChain:
 
     ``judge`` is called before each hop: may robots read it? ``cut``: a body longer than ``limit`` is cut
     there, without an error. ``phase`` names the current step, for the error of a timeout.
+
+    ``cookies`` are imported ones. They are sent until a hop leads to where they do not belong, and not again
+    after it: another host must not send the reader back with them.
     """
 
     def __init__(
@@ -61,8 +64,9 @@ class RedirectChain:
         *,
         limit: int | None = None,
         cut: bool = False,
+        cookies: SentCookies | None = None,
     ) -> None:
-        self._ground, self._judge, self._cut = ground, judge, cut
+        self._ground, self._judge, self._cut, self._sent = ground, judge, cut, cookies
         self._limit = ground.policy.max_bytes if limit is None else limit
         self.phase: Message = say("the reader")
 
@@ -74,7 +78,7 @@ class RedirectChain:
             if self._judge is not None:
                 self.phase = say("the robots.txt of {host}", host=at.authority)
                 await self._judge(at)
-            answer = await self._tried(at, self._said(begin, at, headers, accept))
+            answer = await self._tried(at, self._said(begin, at, headers, accept) | self._cookies(at))
             if isinstance(answer, FetchedResource):
                 return answer
             at = self._ground.guard.joined(at, answer.location)
@@ -87,8 +91,9 @@ class RedirectChain:
             round_ = way[way.index(way[-1]) :]
             raise ReadError(
                 say(
-                    "the URL redirects in a circle: {way}. The site may need cookies, which the reader "
-                    "does not use.", way=" → ".join(round_[:4]),
+                    "the URL redirects in a circle: {way}. The site may need cookies. Import those of your "
+                    "browser: tabane reader cookies {host} FILE",
+                    way=" → ".join(round_[:4]), host=target(way[0]).authority,
                 ),
                 "redirect",
             )  # fmt: skip
@@ -114,6 +119,13 @@ class RedirectChain:
                 if name.lower() not in _OURS and not (name.lower() == "accept" and accept)
             }
         return own
+
+    def _cookies(self, at: Target) -> dict[str, str]:
+        """Return the header with the imported cookies for a request, if there are any."""
+        if self._sent is not None and not self._sent.jar.covers(at):
+            self._sent = None
+        value = self._sent.header(at, self._ground.wall()) if self._sent is not None else None
+        return {} if value is None else {"Cookie": value}
 
     async def _tried(self, at: Target, headers: Mapping[str, str]) -> FetchedResource | RedirectLocation:
         """Return one hop, with the retries that it is worth."""
