@@ -16,6 +16,7 @@ from tabane.reader.formats.pdf.grids import RuleGrid, level_rules, rule_grids
 from tabane.reader.formats.pdf.joining import WIDE, by_height, joined
 
 _GAP = 0.75  # heights of a line between words of different columns
+_BETWEEN = 0.13  # heights of a line between text objects, where each line of a text is one object
 _MOST_WORDS = 20_000  # of a page whose tables are looked for
 _MOST_COLUMNS = 60
 _LEADER = re.compile(r"(?:[.·…‥]\s?){4}")
@@ -92,24 +93,23 @@ class _PageTables:
         """Yield tables whose columns are seen by their words alone."""
         lines = by_height([word for _, word in self._words])
         numbers = {id(word): nth for nth, word in self._words}
-        for first, last in _runs(lines):
-            for part in self._parts(lines[first:last]):
-                words = sorted((word for line in part for word in line), key=lambda word: numbers[id(word)])
-                made = self._aligned(part, words)
-                if made is not None:
-                    rows, inner = made
-                    box = PdfBox(
-                        min(word.left for word in words), min(word.bottom for word in words),
-                        max(word.right for word in words), max(word.top for word in words),
-                    )  # fmt: skip
-                    yield PdfTable(rows, tuple(inner), box, frozenset(numbers[id(word)] for word in words))
+        between = _BETWEEN if _draws_whole_lines(lines) else None
+        for first, last in _runs(lines, between):
+            part = lines[first:last]
+            words = sorted((word for line in part for word in line), key=lambda word: numbers[id(word)])
+            made = self._aligned(part, words, between)
+            if made is not None:
+                rows, inner = made
+                box = PdfBox(
+                    min(word.left for word in words), min(word.bottom for word in words),
+                    max(word.right for word in words), max(word.top for word in words),
+                )  # fmt: skip
+                yield PdfTable(rows, tuple(inner), box, frozenset(numbers[id(word)] for word in words))
 
-    def _parts(self, lines: list[Row]) -> Iterator[list[Row]]:
-        """Yield the lines without those at both ends that have no columns."""
-        yield lines
-
-    def _aligned(self, lines: list[Row], words: list[PdfWord]) -> tuple[Rows, list[float]] | None:
-        inner = _corridors(lines)
+    def _aligned(
+        self, lines: list[Row], words: list[PdfWord], between: float | None
+    ) -> tuple[Rows, list[float]] | None:
+        inner = _corridors(lines, between)
         if not inner or len(inner) >= _MOST_COLUMNS or all(word.style.typed for word in words):
             return None
         if not _is_rowwise(words, inner, lines):
@@ -218,21 +218,39 @@ def _is_table(rows: Rows) -> bool:
 # Text
 
 
-def _segments(line: Row, gap: float = _GAP) -> list[tuple[float, float]]:
-    """Return the ranges of a line's words; those with less than a gap between them are one."""
+def _segments(line: Row, gap: float = _GAP, between: float | None = None) -> list[tuple[float, float]]:
+    """Return the ranges of a line's words; those with less than a gap between them are one.
+
+    ``between``: the least gap between words of different text objects, if that is another.
+    """
     found: list[tuple[float, float]] = []
+    address = 0
     for word in line:
-        if found and word.left - found[-1][1] < gap * word.size:
+        least = gap if between is None or word.style.address == address else between
+        if found and word.left - found[-1][1] < least * word.size:
             found[-1] = (found[-1][0], max(found[-1][1], word.right))
         else:
             found.append((word.left, word.right))
+        address = word.style.address
     return found
 
 
-def _runs(lines: list[Row]) -> Iterator[tuple[int, int]]:
+def _draws_whole_lines(lines: Sequence[Row]) -> bool:
+    """Return whether the words of a text are mostly one object, so that another object is another cell."""
+    same = other = 0
+    for line in lines:
+        for before, word in pairwise(line):
+            if not word.glued and word.left - before.right < 0.35 * word.size:
+                same += before.style.address == word.style.address
+                other += before.style.address != word.style.address
+    return same >= 4 and same > other
+
+
+def _runs(lines: list[Row], between: float | None) -> Iterator[tuple[int, int]]:
     """Yield ranges of lines in which two or more have several segments, and the others could belong to those."""
     several = [
-        len(_segments(line)) > 1 and not _LEADER.search(" ".join(w.text for w in line)) for line in lines
+        len(_segments(line, _GAP, between)) > 1 and not _LEADER.search(" ".join(w.text for w in line))
+        for line in lines
     ]
     at = 0
     while at < len(lines):
@@ -271,16 +289,18 @@ def _goes_on(above: Row, line: Row) -> bool:
     return near and line[0].left > above[0].left + 3 and abs(above[0].size - line[0].size) < 0.6
 
 
-def _corridors(lines: Sequence[Row]) -> list[float]:
+def _corridors(lines: Sequence[Row], between: float | None = None) -> list[float]:
     """Return the middles of the ranges in which no line, or nearly none, has a word."""
     if not lines:
         return []
     sizes = sorted(word.size for line in lines for word in line)
     size = sizes[len(sizes) // 2]
-    least = size * (0.7 if len(lines) < 4 else 0.42)
+    least = size * (0.7 if len(lines) < 4 else 0.42 if between is None or len(lines) < 6 else 0.2)
+    inside = 0.3 if between is None else 0.6
     events: list[tuple[float, int]] = []
-    for line in lines:
-        for left, right in _segments(line, 0.3):
+    segments = [_segments(line, inside, between) for line in lines]
+    for line in segments:
+        for left, right in line:
             events += [(left, 1), (right, -1)]
     events.sort()
     allowed = len(lines) // 10 if len(lines) > 5 else 1 if len(lines) > 3 else 0
@@ -291,17 +311,16 @@ def _corridors(lines: Sequence[Row]) -> list[float]:
         if depth <= allowed and start is None and nth + 1 < len(events):
             start = x
         elif depth > allowed and start is not None:
-            if x - start >= least and _is_between(lines, start, x, allowed):
+            if x - start >= least and _is_between(segments, start, x):
                 found.append((start + x) / 2)
             start = None
     return found
 
 
-def _is_between(lines: Sequence[Row], left: float, right: float, allowed: int) -> bool:
+def _is_between(lines: Sequence[list[tuple[float, float]]], left: float, right: float) -> bool:
     """Return whether words are on both sides of a range in enough lines: it is no margin."""
     both = crossed = 0
-    for line in lines:
-        segments = _segments(line, 0.3)
+    for segments in lines:
         before = any(high <= left + 0.5 for _, high in segments)
         behind = any(low >= right - 0.5 for low, _ in segments)
         both += before and behind
