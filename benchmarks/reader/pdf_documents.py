@@ -20,10 +20,13 @@ from typing import Any
 
 _LOOKS = ("grid", "horizontal", "plain", "zebra", "booktabs")
 _WORDS = (
-    "kettle copper water pressure valve sensor result method sample median error budget region harvest total "
-    "supply orchard engine service latency throughput memory reader archive letter figure quarter client hub"
-).split()
-_KANJI = "東京都大阪府水銅圧力弁標本中央値誤差予算地域収穫合計供給果樹園機関遅延処理能力記憶読者書庫手紙図四半期利用者"
+    "kettle", "copper", "water", "pressure", "valve", "sensor", "result", "method", "sample", "median", "error",
+    "budget", "region", "harvest", "total", "supply", "orchard", "engine", "service", "latency", "throughput",
+    "memory", "reader", "archive", "letter", "figure", "quarter", "client", "hub",
+)  # fmt: skip
+_KANJI = (
+    "東京都大阪府水銅圧力弁標本中央値誤差予算地域収穫合計供給果樹園機関遅延処理能記憶読者書庫手紙図四半期"
+)
 _KANA = "のはがをにでともやからまでよりなどという"
 
 
@@ -117,8 +120,10 @@ def _table(chance: random.Random, kind: str, japanese: bool) -> KnownTable:
     numeric = frozenset(column for column in range(1, wide) if chance.random() < 0.6)
     head: list[Cell | None] = [Cell(_phrase(chance, japanese, 1)) for _ in range(wide)]
     rows: list[list[Cell | None]] = [head]
-    for _ in range(high):
-        rows.append([Cell(_value(chance, kind, japanese, column in numeric)) for column in range(wide)])
+    rows += [
+        [Cell(_value(chance, kind, japanese, column in numeric)) for column in range(wide)]
+        for _ in range(high)
+    ]
     look = chance.choice(_LOOKS)
     if kind == "merged":
         look = chance.choice(("grid", "zebra"))
@@ -158,9 +163,9 @@ def by_reportlab(document: KnownDocument) -> bytes:
     from reportlab.pdfbase.cidfonts import UnicodeCIDFont
     from reportlab.platypus import Paragraph, SimpleDocTemplate, Spacer, Table
 
-    font = "Helvetica"
+    font, most = "Helvetica", 20
     if document.japanese:
-        font = "HeiseiKakuGo-W5"
+        font, most = "HeiseiKakuGo-W5", 7
         pdfmetrics.registerFont(UnicodeCIDFont(font))
     usual = getSampleStyleSheet()
     wrap = "CJK" if document.japanese else None
@@ -171,13 +176,13 @@ def by_reportlab(document: KnownDocument) -> bytes:
     for part in document.parts:
         if isinstance(part, KnownTable):
             cells = [
-                [Paragraph(html.escape(cell.text), within) if cell and len(cell.text) > 20 else
+                [Paragraph(html.escape(cell.text), within) if cell and len(cell.text) > most else
                  cell.text if cell else "" for cell in row]
                 for row in part.rows
             ]  # fmt: skip
             style: list[Any] = [("FONT", (0, 0), (-1, -1), font, 9), ("VALIGN", (0, 0), (-1, -1), "TOP")]
             style += _reportlab_look(part, colors)
-            long = any(len(text) > 20 for row in part.texts for text in row)
+            long = any(len(text) > most for row in part.texts for text in row)
             widths = [460 / len(part.rows[0])] * len(part.rows[0]) if long else None
             story += [Spacer(1, 8), Table(cells, widths, repeatRows=1, style=style), Spacer(1, 8)]
         elif part[0] == "heading":
@@ -250,8 +255,9 @@ def by_fpdf(document: KnownDocument) -> bytes:
             kind, text = part
             for number, line_ in enumerate(text.split("\n")):
                 end = f" {'.' * 60} {number * 7 + 1}" if kind == "contents" else ""
-                pdf.multi_cell(0, 9 if kind == "heading" else 5, ("- " if kind == "list" else "") + line_ + end,
-                               new_x="LMARGIN", new_y="NEXT")  # fmt: skip
+                mark = "- " if kind == "list" else ""
+                high = 9 if kind == "heading" else 5
+                pdf.multi_cell(0, high, mark + line_ + end, new_x="LMARGIN", new_y="NEXT")
             pdf.ln(2)
     return bytes(pdf.output())
 
@@ -378,8 +384,8 @@ def by_chromium(document: KnownDocument) -> bytes:
 
 def by_libreoffice(document: KnownDocument) -> bytes:
     return _printed(document, lambda source, target: [
-        shutil.which("soffice") or "soffice", f"-env:UserInstallation={(source.parent / 'profile').as_uri()}",
-        "--headless", "--convert-to", "pdf", "--outdir", str(target.parent), str(source),
+        shutil.which("soffice") or "soffice",
+        f"-env:UserInstallation={(source.parent / 'profile').as_uri()}", "--headless", "--convert-to", "pdf", "--outdir", str(target.parent), str(source),
     ], ".fodt", as_open_document)  # fmt: skip
 
 

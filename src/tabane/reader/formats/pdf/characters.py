@@ -42,7 +42,7 @@ class TextStyle:
 class PdfWord(NamedTuple):
     """Characters without a space between them. ``glued``: nor is there one before it.
 
-    ``line`` counts the lines of PDFium, ``size`` is the height of the font on the page.
+    ``line`` counts the lines of PDFium, ``size`` is that of the font on the page.
     """
 
     text: str
@@ -172,7 +172,9 @@ class _WordReader:
         box = self._frame.box(left, bottom, right, top)
         if _SURROGATE.search(text):
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        size = box.height if style.upright else style.scale
+        if len(text) == 1 and "\ue000" <= text <= "\uf8ff":
+            text = "•"  # of a font of symbols, which are bullets where they are words
+        size = style.scale if style.scale > 0 else box.height
         return PdfWord(text, *box, round(size, 1), style, line, glued)
 
     def _box(self, index: int) -> tuple[float, float, float, float]:

@@ -17,7 +17,7 @@ from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.formats.data_files import table
 from tabane.reader.formats.pdf.budget import PdfBudget
-from tabane.reader.formats.pdf.characters import FontTable, PdfWord, page_words
+from tabane.reader.formats.pdf.characters import FontTable, page_words
 from tabane.reader.formats.pdf.drawing import page_drawing
 from tabane.reader.formats.pdf.geometry import PdfFrame
 from tabane.reader.formats.pdf.lines import PdfLine, page_lines

@@ -15,8 +15,8 @@ from tabane.reader.formats.pdf.geometry import PdfBox, centers
 from tabane.reader.formats.pdf.grids import RuleGrid, level_rules, rule_grids
 from tabane.reader.formats.pdf.joining import WIDE, by_height, joined
 
-_GAP = 0.75  # heights of a line between words of different columns
-_BETWEEN = 0.13  # heights of a line between text objects, where each line of a text is one object
+_GAP = 0.85  # times the size of the font, between words of different columns
+_BETWEEN = 0.15  # times the size of the font, between text objects, where each line of a text is one object
 _MOST_WORDS = 20_000  # of a page whose tables are looked for
 _MOST_COLUMNS = 60
 _LEADER = re.compile(r"(?:[.·…‥]\s?){4}")
@@ -119,7 +119,8 @@ class _PageTables:
         level = [
             rule.top
             for rule in self._level
-            if bottom - 3 <= rule.top <= top + 3 and min(right, rule.right) - max(left, rule.left) > 0.5 * (right - left)
+            if bottom - 3 <= rule.top <= top + 3
+            and min(right, rule.right) - max(left, rule.left) > 0.5 * (right - left)
         ]  # fmt: skip
         edges = level + [y for y in self._bands if bottom - 6 <= y <= top + 6]
         rows = _text_rows(words, inner, edges)
@@ -172,7 +173,7 @@ class _Cells:
         return heads
 
     def are_coarse(self) -> bool:
-        """Return whether few rules divide rows, and cells have many lines: rows are to be seen in the text."""
+        """Return whether few rules divide rows, and cells have many lines: the text shows the rows."""
         if self._high > 3:
             return False
         lines = [len(by_height(words)) for words in self._words.values()]
@@ -247,7 +248,7 @@ def _draws_whole_lines(lines: Sequence[Row]) -> bool:
 
 
 def _runs(lines: list[Row], between: float | None) -> Iterator[tuple[int, int]]:
-    """Yield ranges of lines in which two or more have several segments, and the others could belong to those."""
+    """Yield ranges of lines: two or more have several segments, the others could belong to those."""
     several = [
         len(_segments(line, _GAP, between)) > 1 and not _LEADER.search(" ".join(w.text for w in line))
         for line in lines
@@ -295,8 +296,8 @@ def _corridors(lines: Sequence[Row], between: float | None = None) -> list[float
         return []
     sizes = sorted(word.size for line in lines for word in line)
     size = sizes[len(sizes) // 2]
-    least = size * (0.7 if len(lines) < 4 else 0.42 if between is None or len(lines) < 6 else 0.2)
-    inside = 0.3 if between is None else 0.6
+    least = size * (0.8 if len(lines) < 4 else 0.48 if between is None or len(lines) < 6 else 0.23)
+    inside = 0.35 if between is None else 0.6
     events: list[tuple[float, int]] = []
     segments = [_segments(line, inside, between) for line in lines]
     for line in segments:
