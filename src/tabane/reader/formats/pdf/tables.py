@@ -86,8 +86,8 @@ class _PageTables:
         inner = grid.columns[1:-1] if len(grid.columns) > 2 else _corridors(lines)
         if not inner or not _is_rowwise(words, inner, lines):
             return [], ()
-        edges = [y for y in (*grid.rows, *self._bands) if grid.box.bottom - 1 <= y <= grid.box.top + 1]
-        return _text_rows(words, inner, edges), tuple(inner)
+        bands = [y for y in self._bands if grid.box.bottom - 1 <= y <= grid.box.top + 1]
+        return _text_rows(words, inner, grid.rows, bands), tuple(inner)
 
     def aligned(self) -> Iterator[PdfTable]:
         """Yield tables whose columns are seen by their words alone."""
@@ -122,8 +122,7 @@ class _PageTables:
             if bottom - 3 <= rule.top <= top + 3
             and min(right, rule.right) - max(left, rule.left) > 0.5 * (right - left)
         ]  # fmt: skip
-        edges = level + [y for y in self._bands if bottom - 6 <= y <= top + 6]
-        rows = _text_rows(words, inner, edges)
+        rows = _text_rows(words, inner, level, [y for y in self._bands if bottom - 6 <= y <= top + 6])
         least = 2 if len(level) > 1 or (rows and rows[0] == self._head) else 3
         if not _is_table(rows) or len(rows) < least or _is_list(rows):
             return None
@@ -241,7 +240,7 @@ def _draws_whole_lines(lines: Sequence[Row]) -> bool:
     same = other = 0
     for line in lines:
         for before, word in pairwise(line):
-            if not word.glued and word.left - before.right < 0.35 * word.size:
+            if word.left - before.right < 0.35 * word.size:
                 same += before.style.address == word.style.address
                 other += before.style.address != word.style.address
     return same >= 4 and same > other
@@ -298,24 +297,28 @@ def _corridors(lines: Sequence[Row], between: float | None = None) -> list[float
     size = sizes[len(sizes) // 2]
     least = size * (0.8 if len(lines) < 4 else 0.48 if between is None or len(lines) < 6 else 0.23)
     inside = 0.35 if between is None else 0.6
-    events: list[tuple[float, int]] = []
     segments = [_segments(line, inside, between) for line in lines]
-    for line in segments:
-        for left, right in line:
-            events += [(left, 1), (right, -1)]
-    events.sort()
+    events = sorted(event for line in segments for left, right in line for event in ((left, 1), (right, -1)))
     allowed = len(lines) // 10 if len(lines) > 5 else 1 if len(lines) > 3 else 0
     found: list[float] = []
-    depth, start = 0, None
-    for nth, (x, step) in enumerate(events):
+    depth = 0
+    free: list[tuple[int, float, float]] = []  # the depth of a range and its ends, one after the other
+    for nth, (x, step) in enumerate(events[:-1]):
         depth += step
-        if depth <= allowed and start is None and nth + 1 < len(events):
-            start = x
-        elif depth > allowed and start is not None:
-            if x - start >= least and _is_between(segments, start, x):
-                found.append((start + x) / 2)
-            start = None
+        if depth <= allowed:
+            free.append((depth, x, events[nth + 1][0]))
+        elif free:
+            if free[-1][2] - free[0][1] >= least and _is_between(segments, free[0][1], free[-1][2]):
+                found.append(_middle(free))
+            free = []
     return found
+
+
+def _middle(free: Sequence[tuple[int, float, float]]) -> float:
+    """Return the middle of the widest range that the fewest lines cross."""
+    lowest = min(depth for depth, _, _ in free)
+    _, left, right = max((part for part in free if part[0] == lowest), key=lambda part: part[2] - part[1])
+    return (left + right) / 2
 
 
 def _is_between(lines: Sequence[list[tuple[float, float]]], left: float, right: float) -> bool:
@@ -347,25 +350,32 @@ def _is_rowwise(words: Sequence[PdfWord], inner: list[float], lines: Sequence[Ro
     return True
 
 
-def _text_rows(words: Sequence[PdfWord], inner: list[float], edges: Sequence[float]) -> Rows:
+def _text_rows(
+    words: Sequence[PdfWord], inner: list[float], rules: Sequence[float], areas: Sequence[float]
+) -> Rows:
     """Return rows of cells. ``words`` are in the order of the stream: the lines of a cell follow each other.
 
-    ``edges``: heights of rules and areas between rows.
+    ``rules`` and ``areas``: heights of rules, and of edges of areas. Both are between rows, and rules can be
+    between all rows.
     """
     lines = by_height(words)
     places = {id(word): nth for nth, line in enumerate(lines) for word in line}
     heights = [sum(word.middle for word in line) / len(line) for line in lines]
     below = _joined_lines(words, inner, places, heights)
-    between = sorted(edges)
+    between = sorted((*rules, *areas))
     bands = [bisect_right(between, height) for height in heights]
-    full = len(between) >= 2 and len(set(bands)) >= 3 and _are_rows(bands, below)
+    ruled = sorted(rules)
+    full = len(rules) >= 2 and _are_rows([bisect_right(ruled, height) for height in heights], below)
     rows: list[list[Row]] = []
     for nth, line in enumerate(lines):
         same = nth > 0 and bands[nth] == bands[nth - 1] and (full or nth in below)
         if not same:
             rows.append([[] for _ in range(len(inner) + 1)])
-        for word in line:
-            rows[-1][bisect_right(inner, word.center)].append(word)
+        column = 0
+        for at, word in enumerate(line):
+            if not at or not word.glued:
+                column = bisect_right(inner, word.center)
+            rows[-1][column].append(word)
     return _without_empty([[joined(cell) for cell in row] for row in rows])
 
 
@@ -393,7 +403,7 @@ def _are_rows(bands: list[int], below: set[int]) -> bool:
         if nth not in below:
             sizes[band] += 1
     single = sum(1 for count in sizes.values() if count <= 1)
-    return single * 4 >= len(sizes) * 3 and max(sizes.values(), default=0) <= 3
+    return len(sizes) >= 3 and single * 4 >= len(sizes) * 3 and max(sizes.values(), default=0) <= 3
 
 
 def _is_list(rows: Rows) -> bool:
