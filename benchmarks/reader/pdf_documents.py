@@ -20,10 +20,13 @@ from typing import Any
 
 _LOOKS = ("grid", "horizontal", "plain", "zebra", "booktabs")
 _WORDS = (
-    "kettle copper water pressure valve sensor result method sample median error budget region harvest total "
-    "supply orchard engine service latency throughput memory reader archive letter figure quarter client hub"
-).split()
-_KANJI = "東京都大阪府水銅圧力弁標本中央値誤差予算地域収穫合計供給果樹園機関遅延処理能力記憶読者書庫手紙図四半期利用者"
+    "kettle", "copper", "water", "pressure", "valve", "sensor", "result", "method", "sample", "median", "error",
+    "budget", "region", "harvest", "total", "supply", "orchard", "engine", "service", "latency", "throughput",
+    "memory", "reader", "archive", "letter", "figure", "quarter", "client", "hub",
+)  # fmt: skip
+_KANJI = (
+    "東京都大阪府水銅圧力弁標本中央値誤差予算地域収穫合計供給果樹園機関遅延処理能記憶読者書庫手紙図四半期"
+)
 _KANA = "のはがをにでともやからまでよりなどという"
 
 
@@ -117,8 +120,10 @@ def _table(chance: random.Random, kind: str, japanese: bool) -> KnownTable:
     numeric = frozenset(column for column in range(1, wide) if chance.random() < 0.6)
     head: list[Cell | None] = [Cell(_phrase(chance, japanese, 1)) for _ in range(wide)]
     rows: list[list[Cell | None]] = [head]
-    for _ in range(high):
-        rows.append([Cell(_value(chance, kind, japanese, column in numeric)) for column in range(wide)])
+    rows += [
+        [Cell(_value(chance, kind, japanese, column in numeric)) for column in range(wide)]
+        for _ in range(high)
+    ]
     look = chance.choice(_LOOKS)
     if kind == "merged":
         look = chance.choice(("grid", "zebra"))
@@ -158,9 +163,9 @@ def by_reportlab(document: KnownDocument) -> bytes:
     from reportlab.pdfbase.cidfonts import UnicodeCIDFont
     from reportlab.platypus import Paragraph, SimpleDocTemplate, Spacer, Table
 
-    font = "Helvetica"
+    font, most = "Helvetica", 20
     if document.japanese:
-        font = "HeiseiKakuGo-W5"
+        font, most = "HeiseiKakuGo-W5", 7
         pdfmetrics.registerFont(UnicodeCIDFont(font))
     usual = getSampleStyleSheet()
     wrap = "CJK" if document.japanese else None
@@ -171,13 +176,13 @@ def by_reportlab(document: KnownDocument) -> bytes:
     for part in document.parts:
         if isinstance(part, KnownTable):
             cells = [
-                [Paragraph(html.escape(cell.text), within) if cell and len(cell.text) > 20 else
+                [Paragraph(html.escape(cell.text), within) if cell and len(cell.text) > most else
                  cell.text if cell else "" for cell in row]
                 for row in part.rows
             ]  # fmt: skip
             style: list[Any] = [("FONT", (0, 0), (-1, -1), font, 9), ("VALIGN", (0, 0), (-1, -1), "TOP")]
             style += _reportlab_look(part, colors)
-            long = any(len(text) > 20 for row in part.texts for text in row)
+            long = any(len(text) > most for row in part.texts for text in row)
             widths = [460 / len(part.rows[0])] * len(part.rows[0]) if long else None
             story += [Spacer(1, 8), Table(cells, widths, repeatRows=1, style=style), Spacer(1, 8)]
         elif part[0] == "heading":
@@ -250,8 +255,9 @@ def by_fpdf(document: KnownDocument) -> bytes:
             kind, text = part
             for number, line_ in enumerate(text.split("\n")):
                 end = f" {'.' * 60} {number * 7 + 1}" if kind == "contents" else ""
-                pdf.multi_cell(0, 9 if kind == "heading" else 5, ("- " if kind == "list" else "") + line_ + end,
-                               new_x="LMARGIN", new_y="NEXT")  # fmt: skip
+                mark = "- " if kind == "list" else ""
+                high = 9 if kind == "heading" else 5
+                pdf.multi_cell(0, high, mark + line_ + end, new_x="LMARGIN", new_y="NEXT")
             pdf.ln(2)
     return bytes(pdf.output())
 
@@ -378,15 +384,107 @@ def by_chromium(document: KnownDocument) -> bytes:
 
 def by_libreoffice(document: KnownDocument) -> bytes:
     return _printed(document, lambda source, target: [
-        shutil.which("soffice") or "soffice", f"-env:UserInstallation={(source.parent / 'profile').as_uri()}",
-        "--headless", "--convert-to", "pdf:writer_web_pdf_Export", "--outdir", str(target.parent), str(source),
-    ])  # fmt: skip
+        shutil.which("soffice") or "soffice",
+        f"-env:UserInstallation={(source.parent / 'profile').as_uri()}", "--headless", "--convert-to", "pdf", "--outdir", str(target.parent), str(source),
+    ], ".fodt", as_open_document)  # fmt: skip
 
 
-def _printed(document: KnownDocument, command: Callable[[Path, Path], Sequence[str]]) -> bytes:
+_OFFICE = "urn:oasis:names:tc:opendocument:xmlns:"
+_SPACES = {"office": "office", "style": "style", "text": "text", "table": "table",
+           "fo": "xsl-fo-compatible"}  # fmt: skip
+
+
+def as_open_document(document: KnownDocument) -> str:
+    """Return the document as flat OpenDocument text."""
+    spaces = " ".join(f'xmlns:{name}="{_OFFICE}{rest}:1.0"' for name, rest in _SPACES.items())
+    spaces += ' xmlns:svg="urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0"'
+    parts: list[str] = []
+    styles: list[str] = []
+    for number, part in enumerate(document.parts):
+        if isinstance(part, KnownTable):
+            styles.append(_office_styles(part, number))
+            parts.append(_office_table(part, number))
+        elif part[0] == "heading":
+            parts.append(f'<text:h text:outline-level="1">{html.escape(part[1])}</text:h>')
+        elif part[0] == "list":
+            items = "".join(
+                f"<text:list-item><text:p>{html.escape(one)}</text:p></text:list-item>"
+                for one in part[1].split("\n")
+            )
+            parts.append(f"<text:list>{items}</text:list>")
+        else:
+            for nth, line in enumerate(part[1].split("\n")):
+                end = f" {'.' * 50} {nth * 7 + 1}" if part[0] == "contents" else ""
+                parts.append(f"<text:p>{html.escape(line)}{end}</text:p>")
+    font = "IPAGothic" if document.japanese else "DejaVu Sans"
+    faces = f'<style:font-face style:name="{font}" svg:font-family="{font}"/>'
+    usual = (
+        '<style:default-style style:family="paragraph"><style:text-properties fo:font-size="10pt" '
+        f'style:font-name="{font}" style:font-name-asian="{font}" style:font-size-asian="10pt"/>'
+        "</style:default-style>"
+    )
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?><office:document {spaces} office:version="1.2" '
+        'office:mimetype="application/vnd.oasis.opendocument.text">'
+        f"<office:font-face-decls>{faces}</office:font-face-decls><office:styles>{usual}</office:styles>"
+        f"<office:automatic-styles>{''.join(styles)}</office:automatic-styles>"
+        f"<office:body><office:text>{''.join(parts)}</office:text></office:body></office:document>"
+    )
+
+
+def _office_styles(table: KnownTable, number: int) -> str:
+    line = "0.5pt solid #000000"
+    found = [
+        f'<style:style style:name="r{number}" style:family="paragraph"><style:paragraph-properties '
+        'fo:text-align="end"/></style:style>'
+    ]
+    for row in ("head", "odd", "even", "last"):
+        borders = {"grid": f'fo:border="{line}"', "horizontal": f'fo:border-bottom="{line}"'}.get(
+            table.look, ""
+        )
+        if table.look == "booktabs" and row in ("head", "last"):
+            borders = f'fo:border-bottom="{line}"' + (f' fo:border-top="{line}"' if row == "head" else "")
+        fill = {"head": "#cccccc", "even": "#eeeeee"}.get(row) if table.look == "zebra" else None
+        shade = f'fo:background-color="{fill}"' if fill else ""
+        found.append(
+            f'<style:style style:name="c{number}{row}" style:family="table-cell"><style:table-cell-properties '
+            f'fo:padding="2pt" {borders} {shade}/></style:style>'
+        )
+    return "".join(found)
+
+
+def _office_table(table: KnownTable, number: int) -> str:
+    rows = []
+    for y, row in enumerate(table.rows):
+        kind = "head" if y == 0 else "last" if y == len(table.rows) - 1 else "even" if y % 2 == 0 else "odd"
+        cells = []
+        for x, cell in enumerate(row):
+            if cell is None:
+                cells.append("<table:covered-table-cell/>")
+                continue
+            side = f' text:style-name="r{number}"' if x in table.numeric else ""
+            cells.append(
+                f'<table:table-cell table:style-name="c{number}{kind}" office:value-type="string" '
+                f'table:number-columns-spanned="{cell.columns}" table:number-rows-spanned="{cell.rows}">'
+                f"<text:p{side}>{html.escape(cell.text)}</text:p></table:table-cell>"
+            )
+        rows.append(f"<table:table-row>{''.join(cells)}</table:table-row>")
+    return (
+        f'<table:table table:name="t{number}"><table:table-column '
+        f'table:number-columns-repeated="{len(table.rows[0])}"/>'
+        f"<table:table-header-rows>{rows[0]}</table:table-header-rows>{''.join(rows[1:])}</table:table>"
+    )
+
+
+def _printed(
+    document: KnownDocument,
+    command: Callable[[Path, Path], Sequence[str]],
+    end: str = ".html",
+    written: Callable[[KnownDocument], str] = as_html,
+) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder) / "a.html", Path(folder) / "a.pdf"
-        source.write_text(as_html(document), "utf-8")
+        source, target = Path(folder) / f"a{end}", Path(folder) / "a.pdf"
+        source.write_text(written(document), "utf-8")
         subprocess.run(command(source, target), capture_output=True, timeout=120, check=False)
         if not target.exists():
             raise LookupError("the program made no PDF")

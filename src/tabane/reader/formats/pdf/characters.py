@@ -42,7 +42,7 @@ class TextStyle:
 class PdfWord(NamedTuple):
     """Characters without a space between them. ``glued``: nor is there one before it.
 
-    ``line`` counts the lines of PDFium, ``size`` is the height of the font on the page.
+    ``line`` counts the lines of PDFium, ``size`` is that of the font on the page.
     """
 
     text: str
@@ -97,12 +97,23 @@ class FontTable:
         return known
 
 
-def page_words(text: Any, frame: PdfFrame, fonts: FontTable, most: int) -> list[PdfWord]:
-    """Return at most so many words of a text page, in the order of the page's own stream."""
+def page_words(
+    text: Any, frame: PdfFrame, fonts: FontTable, most: int, *, fine: bool = True
+) -> list[PdfWord]:
+    """Return at most so many words of a text page, in the order of the page's own stream.
+
+    Without ``fine`` a line that is drawn at once, with its spaces, is one word.
+    """
     reader = _WordReader(text.raw, frame, fonts)
     found: list[PdfWord] = []
     at = 0
     for number, line in enumerate(_characters(text).split("\r\n")):
+        core = line.strip()
+        first = at + len(line) - len(line.lstrip())
+        if core and not fine and reader.is_one(core, first):
+            found.append(reader.piece(core, first, first + len(core) - 1, number))
+            at += len(line) + 2
+            continue
         for word in _WORD.finditer(line):
             found.extend(reader.pieces(word[0], at + word.start(), number))
         at += len(line) + 2
@@ -143,10 +154,23 @@ class _WordReader:
         """Yield the pieces of a word: cut where another text object begins, and each ten characters."""
         glued = False
         for start, end in self._cuts(word, first):
-            piece = self._piece(word[start:end], first + start, first + end - 1, line, glued)
-            if piece is not None:
-                yield piece
-                glued = True
+            yield self.piece(word[start:end], first + start, first + end - 1, line, glued=glued)
+            glued = True
+
+    def is_one(self, line: str, first: int) -> bool:
+        """Return whether a line is one text object: PDFium adds spaces where the object has gaps."""
+        if "  " in line or "\0" in line:
+            return False
+        address, page = self._address, self._page
+        own = address(page, first)
+        if address(page, first + len(line) - 1) != own:
+            return False
+        at = line.find(" ")
+        while at >= 0:
+            if address(page, first + at) != own:
+                return False
+            at = line.find(" ", at + 1)
+        return own is not None
 
     def _cuts(self, word: str, first: int) -> Iterator[tuple[int, int]]:
         address, page = self._address, self._page
@@ -162,7 +186,8 @@ class _WordReader:
                 start, before = nth, now
         yield start, count
 
-    def _piece(self, text: str, first: int, last: int, line: int, glued: bool) -> PdfWord | None:
+    def piece(self, text: str, first: int, last: int, line: int, *, glued: bool = False) -> PdfWord:
+        """Return characters as a word."""
         style = self._style(first)
         left, bottom, right, top = self._box(first)
         if last > first:
@@ -172,7 +197,9 @@ class _WordReader:
         box = self._frame.box(left, bottom, right, top)
         if _SURROGATE.search(text):
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        size = box.height if style.upright else style.scale
+        if len(text) == 1 and "\ue000" <= text <= "\uf8ff":
+            text = "•"  # of a font of symbols, which are bullets where they are words
+        size = style.scale if style.scale > 0 else box.height
         return PdfWord(text, *box, round(size, 1), style, line, glued)
 
     def _box(self, index: int) -> tuple[float, float, float, float]:

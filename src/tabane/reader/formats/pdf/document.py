@@ -17,7 +17,7 @@ from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.formats.data_files import table
 from tabane.reader.formats.pdf.budget import PdfBudget
-from tabane.reader.formats.pdf.characters import FontTable, PdfWord, page_words
+from tabane.reader.formats.pdf.characters import FontTable, page_words
 from tabane.reader.formats.pdf.drawing import page_drawing
 from tabane.reader.formats.pdf.geometry import PdfFrame
 from tabane.reader.formats.pdf.lines import PdfLine, page_lines
@@ -25,7 +25,7 @@ from tabane.reader.formats.pdf.metadata import said_author, said_date, said_titl
 from tabane.reader.formats.pdf.paragraphs import HeadingStyles, blocks, heading_styles, largest_heading
 from tabane.reader.formats.pdf.running_lines import running_lines
 from tabane.reader.formats.pdf.tables import PdfTable, page_tables
-from tabane.reader.formats.pdf.visibility import seen_words
+from tabane.reader.formats.pdf.visibility import may_hide, seen_words
 from tabane.reader.formats.text import LONGEST, broken
 from tabane.reader.markdown import escaping
 from tabane.reader.page import Page
@@ -165,8 +165,8 @@ def _read(page: Any, budget: PdfBudget, fonts: FontTable, before: PdfTable | Non
     frame = _frame(page)
     text = page.get_textpage()
     try:
-        words = page_words(text, frame, fonts, _PAGE_WORDS)
         drawing = page_drawing(page, frame, budget.objects)
+        words = page_words(text, frame, fonts, _PAGE_WORDS, fine=may_hide(drawing))
     finally:
         text.close()
     laid_out = budget.has_layout

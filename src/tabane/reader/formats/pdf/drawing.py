@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from tabane.reader.formats.pdf.geometry import PdfBox, PdfFrame
 
 _DEEPEST = 12
+_ANNOTATIONS = 1000  # of a page
+_LAST = 1 << 40  # annotations are drawn after the page
 _THIN = 3.0  # points: an area that is thinner is a rule
 _SHORT = 4.0
 _SEGMENTS = 64  # of a path that is read point by point
@@ -23,12 +25,16 @@ _PLAIN: Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
 
 
 class PdfArea(NamedTuple):
-    """A filled area or an image, and its place in the order of drawing; ``solid``: nothing shows through."""
+    """A filled area or an image, and its place in the order of drawing; ``solid``: nothing shows through.
+
+    ``colour`` is that of an area which has only one.
+    """
 
     box: PdfBox
     order: int
     solid: bool
     image: bool = False
+    colour: tuple[int, int, int] | None = None
 
 
 class TextObject(NamedTuple):
@@ -53,9 +59,9 @@ class PageDrawing:
     whole: bool = True
 
     @property
-    def hides(self) -> bool:
-        """Return whether something is drawn that could hide text."""
-        return bool(self.areas)
+    def is_plain(self) -> bool:
+        """Return whether nothing is drawn but text and horizontal rules."""
+        return self.whole and not self.areas and all(rule.width > rule.height for rule in self.rules)
 
     def covered(self, frame: PdfFrame) -> float:
         """Return the share of the page that its largest image takes."""
@@ -78,7 +84,23 @@ def page_drawing(page: Any, frame: PdfFrame, most: int) -> PageDrawing:
             found.whole = False
             break
         reader.add(handle, kind, matrix, order, nested=nested)
+    found.areas.extend(_annotations(page, frame))
     return found
+
+
+def _annotations(page: Any, frame: PdfFrame) -> Iterator[PdfArea]:
+    """Yield the places of annotations that may be drawn over text."""
+    import pypdfium2.raw as raw
+
+    edges = raw.FS_RECTF()
+    for nth in range(min(raw.FPDFPage_GetAnnotCount(page), _ANNOTATIONS)):
+        handle = raw.FPDFPage_GetAnnot(page, nth)
+        if not handle:
+            continue
+        drawn = raw.FPDFAnnot_GetSubtype(handle) not in (raw.FPDF_ANNOT_LINK, raw.FPDF_ANNOT_POPUP)
+        if drawn and raw.FPDFAnnot_GetRect(handle, byref(edges)):
+            yield PdfArea(frame.box(edges.left, edges.bottom, edges.right, edges.top), _LAST, False)
+        raw.FPDFPage_CloseAnnot(handle)
 
 
 def _objects(page: Any) -> Iterator[tuple[Any, int, Matrix, bool]]:
@@ -180,14 +202,17 @@ class _ObjectReader:
                 self._drawing.areas.append(PdfArea(box, order, False))
             return
         if self._fill.value:
-            self._drawing.areas.append(PdfArea(box, order, self._is_opaque(handle)))
+            self._drawing.areas.append(PdfArea(box, order, *self._filling(handle)))
         if self._stroke.value and self._shows(handle):
             self._drawing.rules.extend(self._strokes(handle, matrix))
 
-    def _is_opaque(self, handle: Any) -> bool:
+    def _filling(self, handle: Any) -> tuple[bool, bool, tuple[int, int, int] | None]:
+        """Return whether an area is solid, that it is no image, and its color."""
         red, green, blue, alpha = self._colour
         said = self._raw.FPDFPageObj_GetFillColor(handle, byref(red), byref(green), byref(blue), byref(alpha))
-        return not said or alpha.value > 200
+        if not said or self._raw.FPDFPageObj_HasTransparency(handle):
+            return True, False, None
+        return alpha.value > 200, False, (red.value, green.value, blue.value)
 
     def _shows(self, handle: Any) -> bool:
         """Return whether a rule is not white: a white one is drawn over another."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
@@ -84,7 +85,7 @@ def _line(group: Group) -> PdfLine:
 def _spaced(words: Sequence[PdfWord], wide: float) -> str:
     """Return a line of code, with as many spaces between its words as have room there."""
     text = words[0].text
-    for before, word in zip(words, words[1:], strict=False):
+    for before, word in pairwise(words):
         gap = 0 if word.glued else min(200, max(1, round((word.left - before.right) / wide)))
         text += " " * gap + word.text
     return text
@@ -94,7 +95,7 @@ def _spaced(words: Sequence[PdfWord], wide: float) -> str:
 
 
 def _gaps(group: Group) -> Iterator[tuple[float, float]]:
-    for (_, before), (_, word) in zip(group, group[1:], strict=False):
+    for (_, before), (_, word) in pairwise(group):
         if word.left - before.right > _GUTTER * word.size and not word.style.typed:
             yield before.right, word.left
 

@@ -15,7 +15,8 @@ from tabane.reader.formats.pdf.geometry import PdfBox, centers
 from tabane.reader.formats.pdf.grids import RuleGrid, level_rules, rule_grids
 from tabane.reader.formats.pdf.joining import WIDE, by_height, joined
 
-_GAP = 0.75  # heights of a line between words of different columns
+_GAP = 0.85  # times the size of the font, between words of different columns
+_BETWEEN = 0.15  # times the size of the font, between text objects, where each line of a text is one object
 _MOST_WORDS = 20_000  # of a page whose tables are looked for
 _MOST_COLUMNS = 60
 _LEADER = re.compile(r"(?:[.·…‥]\s?){4}")
@@ -85,31 +86,30 @@ class _PageTables:
         inner = grid.columns[1:-1] if len(grid.columns) > 2 else _corridors(lines)
         if not inner or not _is_rowwise(words, inner, lines):
             return [], ()
-        edges = [y for y in (*grid.rows, *self._bands) if grid.box.bottom - 1 <= y <= grid.box.top + 1]
-        return _text_rows(words, inner, edges), tuple(inner)
+        bands = [y for y in self._bands if grid.box.bottom - 1 <= y <= grid.box.top + 1]
+        return _text_rows(words, inner, grid.rows, bands), tuple(inner)
 
     def aligned(self) -> Iterator[PdfTable]:
         """Yield tables whose columns are seen by their words alone."""
         lines = by_height([word for _, word in self._words])
         numbers = {id(word): nth for nth, word in self._words}
-        for first, last in _runs(lines):
-            for part in self._parts(lines[first:last]):
-                words = sorted((word for line in part for word in line), key=lambda word: numbers[id(word)])
-                made = self._aligned(part, words)
-                if made is not None:
-                    rows, inner = made
-                    box = PdfBox(
-                        min(word.left for word in words), min(word.bottom for word in words),
-                        max(word.right for word in words), max(word.top for word in words),
-                    )  # fmt: skip
-                    yield PdfTable(rows, tuple(inner), box, frozenset(numbers[id(word)] for word in words))
+        between = _BETWEEN if _draws_whole_lines(lines) else None
+        for first, last in _runs(lines, between):
+            part = lines[first:last]
+            words = sorted((word for line in part for word in line), key=lambda word: numbers[id(word)])
+            made = self._aligned(part, words, between)
+            if made is not None:
+                rows, inner = made
+                box = PdfBox(
+                    min(word.left for word in words), min(word.bottom for word in words),
+                    max(word.right for word in words), max(word.top for word in words),
+                )  # fmt: skip
+                yield PdfTable(rows, tuple(inner), box, frozenset(numbers[id(word)] for word in words))
 
-    def _parts(self, lines: list[Row]) -> Iterator[list[Row]]:
-        """Yield the lines without those at both ends that have no columns."""
-        yield lines
-
-    def _aligned(self, lines: list[Row], words: list[PdfWord]) -> tuple[Rows, list[float]] | None:
-        inner = _corridors(lines)
+    def _aligned(
+        self, lines: list[Row], words: list[PdfWord], between: float | None
+    ) -> tuple[Rows, list[float]] | None:
+        inner = _corridors(lines, between)
         if not inner or len(inner) >= _MOST_COLUMNS or all(word.style.typed for word in words):
             return None
         if not _is_rowwise(words, inner, lines):
@@ -119,10 +119,10 @@ class _PageTables:
         level = [
             rule.top
             for rule in self._level
-            if bottom - 3 <= rule.top <= top + 3 and min(right, rule.right) - max(left, rule.left) > 0.5 * (right - left)
+            if bottom - 3 <= rule.top <= top + 3
+            and min(right, rule.right) - max(left, rule.left) > 0.5 * (right - left)
         ]  # fmt: skip
-        edges = level + [y for y in self._bands if bottom - 6 <= y <= top + 6]
-        rows = _text_rows(words, inner, edges)
+        rows = _text_rows(words, inner, level, [y for y in self._bands if bottom - 6 <= y <= top + 6])
         least = 2 if len(level) > 1 or (rows and rows[0] == self._head) else 3
         if not _is_table(rows) or len(rows) < least or _is_list(rows):
             return None
@@ -172,7 +172,7 @@ class _Cells:
         return heads
 
     def are_coarse(self) -> bool:
-        """Return whether few rules divide rows, and cells have many lines: rows are to be seen in the text."""
+        """Return whether few rules divide rows, and cells have many lines: the text shows the rows."""
         if self._high > 3:
             return False
         lines = [len(by_height(words)) for words in self._words.values()]
@@ -218,21 +218,39 @@ def _is_table(rows: Rows) -> bool:
 # Text
 
 
-def _segments(line: Row, gap: float = _GAP) -> list[tuple[float, float]]:
-    """Return the ranges of a line's words; those with less than a gap between them are one."""
+def _segments(line: Row, gap: float = _GAP, between: float | None = None) -> list[tuple[float, float]]:
+    """Return the ranges of a line's words; those with less than a gap between them are one.
+
+    ``between``: the least gap between words of different text objects, if that is another.
+    """
     found: list[tuple[float, float]] = []
+    address = 0
     for word in line:
-        if found and word.left - found[-1][1] < gap * word.size:
+        least = gap if between is None or word.style.address == address else between
+        if found and word.left - found[-1][1] < least * word.size:
             found[-1] = (found[-1][0], max(found[-1][1], word.right))
         else:
             found.append((word.left, word.right))
+        address = word.style.address
     return found
 
 
-def _runs(lines: list[Row]) -> Iterator[tuple[int, int]]:
-    """Yield ranges of lines in which two or more have several segments, and the others could belong to those."""
+def _draws_whole_lines(lines: Sequence[Row]) -> bool:
+    """Return whether the words of a text are mostly one object, so that another object is another cell."""
+    same = other = 0
+    for line in lines:
+        for before, word in pairwise(line):
+            if word.left - before.right < 0.35 * word.size:
+                same += before.style.address == word.style.address
+                other += before.style.address != word.style.address
+    return same >= 4 and same > other
+
+
+def _runs(lines: list[Row], between: float | None) -> Iterator[tuple[int, int]]:
+    """Yield ranges of lines: two or more have several segments, the others could belong to those."""
     several = [
-        len(_segments(line)) > 1 and not _LEADER.search(" ".join(w.text for w in line)) for line in lines
+        len(_segments(line, _GAP, between)) > 1 and not _LEADER.search(" ".join(w.text for w in line))
+        for line in lines
     ]
     at = 0
     while at < len(lines):
@@ -271,37 +289,42 @@ def _goes_on(above: Row, line: Row) -> bool:
     return near and line[0].left > above[0].left + 3 and abs(above[0].size - line[0].size) < 0.6
 
 
-def _corridors(lines: Sequence[Row]) -> list[float]:
+def _corridors(lines: Sequence[Row], between: float | None = None) -> list[float]:
     """Return the middles of the ranges in which no line, or nearly none, has a word."""
     if not lines:
         return []
     sizes = sorted(word.size for line in lines for word in line)
     size = sizes[len(sizes) // 2]
-    least = size * (0.7 if len(lines) < 4 else 0.42)
-    events: list[tuple[float, int]] = []
-    for line in lines:
-        for left, right in _segments(line, 0.3):
-            events += [(left, 1), (right, -1)]
-    events.sort()
+    least = size * (0.8 if len(lines) < 4 else 0.48 if between is None or len(lines) < 6 else 0.23)
+    inside = 0.35 if between is None else 0.6
+    segments = [_segments(line, inside, between) for line in lines]
+    events = sorted(event for line in segments for left, right in line for event in ((left, 1), (right, -1)))
     allowed = len(lines) // 10 if len(lines) > 5 else 1 if len(lines) > 3 else 0
     found: list[float] = []
-    depth, start = 0, None
-    for nth, (x, step) in enumerate(events):
+    depth = 0
+    free: list[tuple[int, float, float]] = []  # the depth of a range and its ends, one after the other
+    for nth, (x, step) in enumerate(events[:-1]):
         depth += step
-        if depth <= allowed and start is None and nth + 1 < len(events):
-            start = x
-        elif depth > allowed and start is not None:
-            if x - start >= least and _is_between(lines, start, x, allowed):
-                found.append((start + x) / 2)
-            start = None
+        if depth <= allowed:
+            free.append((depth, x, events[nth + 1][0]))
+        elif free:
+            if free[-1][2] - free[0][1] >= least and _is_between(segments, free[0][1], free[-1][2]):
+                found.append(_middle(free))
+            free = []
     return found
 
 
-def _is_between(lines: Sequence[Row], left: float, right: float, allowed: int) -> bool:
+def _middle(free: Sequence[tuple[int, float, float]]) -> float:
+    """Return the middle of the widest range that the fewest lines cross."""
+    lowest = min(depth for depth, _, _ in free)
+    _, left, right = max((part for part in free if part[0] == lowest), key=lambda part: part[2] - part[1])
+    return (left + right) / 2
+
+
+def _is_between(lines: Sequence[list[tuple[float, float]]], left: float, right: float) -> bool:
     """Return whether words are on both sides of a range in enough lines: it is no margin."""
     both = crossed = 0
-    for line in lines:
-        segments = _segments(line, 0.3)
+    for segments in lines:
         before = any(high <= left + 0.5 for _, high in segments)
         behind = any(low >= right - 0.5 for low, _ in segments)
         both += before and behind
@@ -327,25 +350,32 @@ def _is_rowwise(words: Sequence[PdfWord], inner: list[float], lines: Sequence[Ro
     return True
 
 
-def _text_rows(words: Sequence[PdfWord], inner: list[float], edges: Sequence[float]) -> Rows:
+def _text_rows(
+    words: Sequence[PdfWord], inner: list[float], rules: Sequence[float], areas: Sequence[float]
+) -> Rows:
     """Return rows of cells. ``words`` are in the order of the stream: the lines of a cell follow each other.
 
-    ``edges``: heights of rules and areas between rows.
+    ``rules`` and ``areas``: heights of rules, and of edges of areas. Both are between rows, and rules can be
+    between all rows.
     """
     lines = by_height(words)
     places = {id(word): nth for nth, line in enumerate(lines) for word in line}
     heights = [sum(word.middle for word in line) / len(line) for line in lines]
     below = _joined_lines(words, inner, places, heights)
-    between = sorted(edges)
+    between = sorted((*rules, *areas))
     bands = [bisect_right(between, height) for height in heights]
-    full = len(between) >= 2 and len(set(bands)) >= 3 and _are_rows(bands, below)
+    ruled = sorted(rules)
+    full = len(rules) >= 2 and _are_rows([bisect_right(ruled, height) for height in heights], below)
     rows: list[list[Row]] = []
     for nth, line in enumerate(lines):
         same = nth > 0 and bands[nth] == bands[nth - 1] and (full or nth in below)
         if not same:
             rows.append([[] for _ in range(len(inner) + 1)])
-        for word in line:
-            rows[-1][bisect_right(inner, word.center)].append(word)
+        column = 0
+        for at, word in enumerate(line):
+            if not at or not word.glued:
+                column = bisect_right(inner, word.center)
+            rows[-1][column].append(word)
     return _without_empty([[joined(cell) for cell in row] for row in rows])
 
 
@@ -373,7 +403,7 @@ def _are_rows(bands: list[int], below: set[int]) -> bool:
         if nth not in below:
             sizes[band] += 1
     single = sum(1 for count in sizes.values() if count <= 1)
-    return single * 4 >= len(sizes) * 3 and max(sizes.values(), default=0) <= 3
+    return len(sizes) >= 3 and single * 4 >= len(sizes) * 3 and max(sizes.values(), default=0) <= 3
 
 
 def _is_list(rows: Rows) -> bool:

@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from ctypes import byref, c_ulong, c_ushort
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import sub
 from typing import Any
 
 from tabane.reader.formats.pdf.characters import PdfWord, TextStyle
-from tabane.reader.formats.pdf.drawing import PageDrawing
-from tabane.reader.formats.pdf.geometry import PdfFrame
+from tabane.reader.formats.pdf.drawing import PageDrawing, PdfArea, TextObject
+from tabane.reader.formats.pdf.geometry import PdfBox, PdfFrame
 
 _SMALLEST = 1.5  # points of a font
 _NEAR = 28  # of 255 in each channel: colors that differ less are the same to a reader
@@ -26,6 +27,9 @@ _UNSEEN_MODES = (3, 7)
 _SCAN = 0.7  # of the page is an image
 _RECOGNIZED = 0.8  # of the characters are an invisible layer
 _SCALE = 1.5
+_AREAS = 100  # of a page that are compared with its words one by one
+_MARKS = 8
+_WHITE = (255, 255, 255)
 _PIXELS = 2_500_000
 _WIDE = re.compile(r"[^\x00-\u052f\u1e00-\u23ff\ufb00-\ufb06]")
 _WRITTEN = re.compile(r"\w")
@@ -46,19 +50,87 @@ def seen_words(
     """Return the words that are seen. Without ``draws`` the page is not drawn, and less is found."""
     scan = _is_scan(words, frame, drawing)
     marks = [_is_plausible(word, frame, scan=scan) for word in words]
-    if any(marks):
-        if draws and not scan and _may_hide(drawing):
+    if not scan:
+        suspects = _Suspects(drawing)
+        doubtful = [nth for nth, word in enumerate(words) if marks[nth] and suspects.has(word)]
+        if doubtful and draws:
             drawn = _DrawnPage(page, frame, drawing)
-            hidden_under = _contested(words, drawing)
-            for nth, word in enumerate(words):
-                if marks[nth]:
-                    marks[nth] = nth not in hidden_under and drawn.shows(word)
-        elif not scan:
-            for nth, word in enumerate(words):
-                marks[nth] = marks[nth] and _differs(word.style, (255, 255, 255), (255, 255, 255))
+            under = _contested(words, drawing)
+            for nth in doubtful:
+                marks[nth] = nth not in under and drawn.shows(words[nth])
+        elif doubtful and not drawing.areas:
+            for nth in doubtful:
+                marks[nth] = _differs(words[nth].style, _WHITE, _WHITE)
     seen = [word for word, mark in zip(words, marks, strict=True) if mark]
     hidden = sum(1 for one, other in pairwise([True, *marks]) if one and not other)
     return SeenWords(seen, hidden, scan and bool(seen))
+
+
+def may_hide(drawing: PageDrawing) -> bool:
+    """Return whether anything on the page could hide text of a dark color."""
+    return not drawing.is_plain or any(map(_is_special, drawing.texts.values()))
+
+
+def _is_special(text: TextObject) -> bool:
+    """Return whether a text object is on a layer, clipped, transparent or within a form."""
+    import pypdfium2.raw as raw
+
+    handle = text.handle
+    return bool(
+        text.nested
+        or _is_on_layer(handle)
+        or raw.FPDFClipPath_CountPaths(raw.FPDFPageObj_GetClipPath(handle)) > 0
+        or raw.FPDFPageObj_HasTransparency(handle)
+    )
+
+
+def _is_on_layer(handle: Any) -> bool:
+    """Return whether an object belongs to optional content: all other marks only tell of its structure."""
+    import pypdfium2.raw as raw
+
+    count = raw.FPDFPageObj_CountMarks(handle)
+    if count <= 0:
+        return False
+    name, size = (c_ushort * 8)(), c_ulong()
+    for nth in range(min(count, _MARKS)):
+        raw.FPDFPageObjMark_GetName(raw.FPDFPageObj_GetMark(handle, nth), name, 16, byref(size))
+        if list(name[:3]) == [79, 67, 0]:  # OC
+            return True
+    return count > _MARKS
+
+
+class _Suspects:
+    """Words that something could hide: what is drawn over or behind them, their object, or their color."""
+
+    def __init__(self, drawing: PageDrawing) -> None:
+        self._drawing = drawing
+        self._known: dict[int, bool] = {}
+        self._many = len(drawing.areas) > _AREAS or not drawing.whole
+
+    def has(self, word: PdfWord) -> bool:
+        style = word.style
+        known = self._known.get(style.address)
+        if known is None:
+            text = self._drawing.texts.get(style.address)
+            known = text is None or _is_special(text) or not _differs(style, _WHITE, _WHITE)
+            self._known[style.address] = known
+        if known or self._many:
+            return True
+        box = None
+        for area in self._drawing.areas:
+            if box is None:  # its edge may touch what is above or below
+                part = (word.top - word.bottom) * 0.25
+                box = PdfBox(word.left, word.bottom + part, word.right, word.top - part)
+            if area.box.meets(box) and self._endangers(area, word):
+                return True
+        return False
+
+    def _endangers(self, area: PdfArea, word: PdfWord) -> bool:
+        return (
+            area.order > _order(word, self._drawing)
+            or area.colour is None
+            or not _differs(word.style, area.colour, area.colour)
+        )
 
 
 def _is_scan(words: Sequence[PdfWord], frame: PdfFrame, drawing: PageDrawing) -> bool:
@@ -78,21 +150,6 @@ def _is_plausible(word: PdfWord, frame: PdfFrame, *, scan: bool) -> bool:
         return False
     inside = 0 <= word.center <= frame.width and 0 <= word.middle <= frame.height
     return inside and (min(word.right, frame.width) - max(word.left, 0)) * 2 >= word.right - word.left
-
-
-def _may_hide(drawing: PageDrawing) -> bool:
-    """Return whether anything on the page could hide text of a dark color."""
-    import pypdfium2.raw as raw
-
-    if drawing.hides or not drawing.whole:
-        return True
-    return any(
-        text.nested
-        or raw.FPDFPageObj_CountMarks(text.handle) > 0
-        or raw.FPDFClipPath_CountPaths(raw.FPDFPageObj_GetClipPath(text.handle)) > 0
-        or raw.FPDFPageObj_HasTransparency(text.handle)
-        for text in drawing.texts.values()
-    )
 
 
 def _differs(style: TextStyle, lowest: Sequence[int], highest: Sequence[int]) -> bool:
