@@ -34,7 +34,8 @@ class ExtractedArticle:
 
     ``script``: the page seems to be made by a script. ``removed`` are the invisible characters in the
     content, by kind; the rest is as in Content. ``machine``: the text is the one from the metadata for
-    machines; ``notes`` describe how that text was used.
+    machines; ``notes`` describe how that text was used. ``collapsed``, ``late`` and ``limited`` are as in
+    PageContent.
     """
 
     markdown: str
@@ -45,6 +46,9 @@ class ExtractedArticle:
     script: bool
     removed: Mapping[str, int]
     machine: bool = False
+    collapsed: int = 0
+    late: int = 0
+    limited: bool = False
     notes: tuple[Message, ...] = ()
 
 
@@ -71,6 +75,9 @@ def article(html: str, url: str) -> ExtractedArticle:
         script and letters < _LITTLE_TEXT,
         removed,
         machine=bool(other and other.text),
+        collapsed=found.collapsed,
+        late=found.late,
+        limited=found.limited,
         notes=(other.warning,) if other else (),
     )
 
@@ -140,6 +147,29 @@ def _warnings(found: ExtractedArticle, *, cut: bool) -> list[Message]:
             say(
                 "{count} {count:part|parts} that readers do not see {count:was|were} left out.",
                 count=found.hidden,
+            )
+        )
+    if found.collapsed and not found.machine:
+        warnings.append(
+            say(
+                "{count} {count:part|parts} that the page shows only after a click {count:is|are}"
+                " included and marked.",
+                count=found.collapsed,
+            )
+        )
+    if found.late and not found.machine:
+        warnings.append(
+            say(
+                "{count} {count:part|parts} that the page hides until a script shows {count:it|them}"
+                " {count:is|are} included and marked.",
+                count=found.late,
+            )
+        )
+    if found.limited:
+        warnings.append(
+            say(
+                "The style sheets of the page are too large to apply completely."
+                " Visible text may be missing, or hidden text included."
             )
         )
     if cut:

@@ -16,6 +16,7 @@ from tabane.reader.extraction import features
 from tabane.reader.extraction.blocks import BlockSegmentation, ContentBlock, measured, up
 from tabane.reader.extraction.hidden_elements import HiddenElementDetector
 from tabane.reader.extraction.html_tree import open_noscripts, settle
+from tabane.reader.extraction.marking import COLLAPSED, LATE, marked
 from tabane.reader.extraction.pruning import filled, lowest, pruned
 
 Node = Any
@@ -124,7 +125,8 @@ class PageContent:
 
     ``letters`` is its length, ``share`` its part of the visible text, 0..1. ``hidden`` counts the invisible
     parts within the content, which were removed. ``visible`` are all visible texts of the page in order, and
-    ``kept`` says which of them are content.
+    ``kept`` says which of them are content. ``collapsed`` and ``late`` count the marked parts of the content
+    that a click opens or a script shows. ``limited``: the page's style sheets were too large to be applied.
     """
 
     elements: tuple[Element, ...]
@@ -133,6 +135,9 @@ class PageContent:
     hidden: int = 0
     visible: tuple[str, ...] = ()
     kept: tuple[bool, ...] = ()
+    collapsed: int = 0
+    late: int = 0
+    limited: bool = False
 
 
 @cache
@@ -140,20 +145,25 @@ def _forest() -> DecisionForest:
     return forest()
 
 
-def cut(root: Element) -> BlockSegmentation:
+def cut(root: Element) -> tuple[BlockSegmentation, HiddenElementDetector]:
     """Return a page in blocks, with streamed parts in their places and without hidden elements."""
     settle(root)
-    cutting = BlockSegmentation(root, HiddenElementDetector(root).hides)
+    found = _cut(root)
+    if sum(block.letters for block in found[0].blocks) < _LITTLE and open_noscripts(root):
+        found = _cut(root)
+    return found
+
+
+def _cut(root: Element) -> tuple[BlockSegmentation, HiddenElementDetector]:
+    detector = HiddenElementDetector(root)
+    cutting = BlockSegmentation(root, detector.hides)
     measured(cutting)
-    if sum(block.letters for block in cutting.blocks) < _LITTLE and open_noscripts(root):
-        cutting = BlockSegmentation(root, HiddenElementDetector(root).hides)
-        measured(cutting)
-    return cutting
+    return cutting, detector
 
 
 def content(root: Element) -> PageContent:
     """Find the content of a page. ``root`` is changed in place: everything else is removed from it."""
-    cutting = cut(root)
+    cutting, detector = cut(root)
     blocks = cutting.blocks
     whole = sum(block.letters for block in blocks)
     kept = choice(cutting) if blocks else []
@@ -161,8 +171,17 @@ def content(root: Element) -> PageContent:
     element = lowest(root, blocks, kept)
     visible = tuple(block.text for block in blocks)
     hidden = pruned(root, blocks, kept, cutting.hidden)
-    share = letters / whole if whole else 0.0
-    return PageContent((element,) if letters else (), letters, share, hidden, visible, tuple(kept))
+    return PageContent(
+        elements=(element,) if letters else (),
+        letters=letters,
+        share=letters / whole if whole else 0.0,
+        hidden=hidden,
+        visible=visible,
+        kept=tuple(kept),
+        collapsed=marked(detector.collapsed, COLLAPSED),
+        late=marked(detector.late, LATE),
+        limited=detector.limited,
+    )
 
 
 def title(root: Element) -> str:
