@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tabane.reader.extraction.blocks import SILENT, ContentBlock, ElementBox, iterwalk, up
-from tabane.reader.extraction.html_tree import drop
 
 Element = Any
 _EMPTY = frozenset(("br", "hr", "wbr", "td", "th", "col", "colgroup"))
@@ -127,7 +126,7 @@ def _sweep(root: Element, pictures: set[int], hidden: set[int]) -> None:
     list of hidden elements hold these objects for as long as the ids are needed.
     """
     alive: set[int] = set()
-    gone: list[tuple[Element, bool]] = []
+    gone: dict[Element, bool] = {}  # whether its text is not shown, either
     for event, element in iterwalk(root):
         if event == "start" or element is root:
             continue
@@ -140,9 +139,58 @@ def _sweep(root: Element, pictures: set[int], hidden: set[int]) -> None:
         if speaks or (element.tail and element.tail.strip()):
             alive.add(id(parent))
         if silent or not (speaks or element.tag in _EMPTY):
-            gone.append((element, silent))
-    for element, silent in gone:  # inner ones first, so that these contain only white space
-        drop(element, "" if silent else "".join(element.itertext()))
+            gone[element] = silent
+    parents = dict.fromkeys(element.getparent() for element in gone)
+    for parent in parents:
+        if parent not in gone:
+            _drop_children(parent, gone)
+
+
+def _drop_children(parent: Element, gone: Mapping[Element, bool]) -> None:
+    """Remove children of an element, and keep the text after them and the white space in them.
+
+    The texts between two children that stay are joined once: many could be removed.
+    """
+    before: Element | None = None
+    texts = [parent.text or ""]
+    changed = False
+    for child in list(parent):
+        if child in gone:
+            texts += [*_white(child, gone), child.tail or ""]
+            child.tail = None
+            parent.remove(child)
+            changed = True
+            continue
+        if changed:
+            _set_text(parent, before, "".join(texts))
+        before, texts, changed = child, [child.tail or ""], False
+    if changed:
+        _set_text(parent, before, "".join(texts))
+
+
+def _set_text(parent: Element, before: Element | None, text: str) -> None:
+    if before is None:
+        parent.text = text or None
+    else:
+        before.tail = text or None
+
+
+def _white(element: Element, gone: Mapping[Element, bool]) -> Iterator[str]:
+    """Yield the white space in an element that has no text left: code blocks need it."""
+    if gone[element]:
+        return
+    silent: Element | None = None
+    for event, inner in iterwalk(element):
+        if event == "start":
+            if silent is None and gone.get(inner):
+                silent = inner
+            if silent is None:
+                yield inner.text or ""
+            continue
+        if silent is inner:
+            silent = None
+        if silent is None and inner is not element:
+            yield inner.tail or ""
 
 
 def lowest(root: Element, blocks: Sequence[ContentBlock], kept: Sequence[bool]) -> Element:
