@@ -35,12 +35,10 @@ def filled(blocks: Sequence[ContentBlock], kept: Sequence[bool], probability: Se
 def _lists(blocks: Sequence[ContentBlock], kept: list[bool], probability: Sequence[float]) -> list[bool]:
     """Keep whole the lists that are mostly content, or that are amid content and are not links."""
     groups: dict[int, list[int]] = {}
+    around: dict[int, tuple[int, ...]] = {}
     for number, block in enumerate(blocks):
-        outer = [box for box in up(block.box) if box.element.tag in _LISTS]
-        if outer:
-            groups.setdefault(id(outer[-1]), []).append(number)
-            if outer[0] is not outer[-1]:
-                groups.setdefault(id(outer[0]), []).append(number)
+        for key in _list_ids(block.box, around):
+            groups.setdefault(key, []).append(number)
     found = list(kept)
     for numbers in groups.values():
         words = sum(blocks[number].words for number in numbers)
@@ -51,6 +49,24 @@ def _lists(blocks: Sequence[ContentBlock], kept: list[bool], probability: Sequen
         if good >= _MOSTLY * words or amid:
             for number in numbers:
                 found[number] = found[number] or probability[number] >= _LEAST
+    return found
+
+
+def _list_ids(box: ElementBox, known: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the ids of the outermost and the innermost list around a box. What is ``known`` is not searched
+    again.
+    """
+    below: list[ElementBox] = []
+    found: tuple[int, ...] = ()
+    for at in up(box):
+        if (before := known.get(id(at))) is not None:
+            found = before
+            break
+        below.append(at)
+    for at in reversed(below):
+        if at.element.tag in _LISTS:
+            found = (found[0], id(at)) if found else (id(at),)
+        known[id(at)] = found
     return found
 
 
@@ -194,18 +210,26 @@ def _white(element: Element, gone: Mapping[Element, bool]) -> Iterator[str]:
 
 
 def lowest(root: Element, blocks: Sequence[ContentBlock], kept: Sequence[bool]) -> Element:
-    """Return the lowest element around all that was kept."""
-    common: list[ElementBox] | None = None
+    """Return the lowest element around all that was kept.
+
+    Each box is visited once: the way up from a block ends at a box that another block was in.
+    """
+    common: ElementBox | None = None
+    seen: set[int] = set()
     for block, choice in zip(blocks, kept, strict=True):
         if choice:
-            chain = list(up(block.box))[::-1]
-            if common is None:
-                common = chain
-            else:
-                length = 0
-                for one, other in zip(common, chain, strict=False):
-                    if one is not other:
-                        break
-                    length += 1
-                common = common[:length]
-    return common[-1].element if common else root
+            common = block.box if common is None else _meeting(common, block.box, seen)
+    return common.element if common else root
+
+
+def _meeting(common: ElementBox, box: ElementBox, seen: set[int]) -> ElementBox:
+    """Return the lowest box around both. ``seen`` has boxes within ``common``, and is completed."""
+    at = box
+    while at is not common and id(at) not in seen:
+        if at.depth >= common.depth:
+            seen.add(id(at))
+            at = at.parent or at
+        else:
+            seen.add(id(common))
+            common = common.parent or common
+    return common
