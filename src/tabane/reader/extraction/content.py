@@ -160,7 +160,7 @@ def content(root: Element) -> PageContent:
     letters = sum(block.letters for block, keep in zip(blocks, kept, strict=True) if keep)
     element = lowest(root, blocks, kept)
     visible = tuple(block.text for block in blocks)
-    hidden = pruned(root, blocks, kept, cutting.hidden)
+    hidden = pruned(root, cutting, kept)
     share = letters / whole if whole else 0.0
     return PageContent((element,) if letters else (), letters, share, hidden, visible, tuple(kept))
 

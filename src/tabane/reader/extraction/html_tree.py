@@ -78,6 +78,11 @@ _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _OF_HEAD = frozenset(
     ("title", "meta", "link", "style", "script", "base", "noscript", "template", "object", "bgsound")
 )
+_VOID = re.compile(
+    r"""<(?:source|track|embed|wbr)(?=[\s/>])(?:[^<>"']|"[^"]{0,4000}+"|'[^']{0,4000}+'){0,4000}+>""",
+    re.IGNORECASE,
+)
+"""Tags of empty elements that the parser does not know as empty: the rest of a paragraph would be in them."""
 _PROLOGUE = re.compile(r"^\s*<\?xml[^>]*\?>")
 
 
@@ -104,7 +109,7 @@ def parsed_within_limits(html: str) -> ParsedHtml:
     If the page is nested too deeply for the parser, the tree contains its text in paragraphs.
     """
     text, warnings = within_limits(_PROLOGUE.sub("", _NOT_XML.sub(" ", html)))
-    root = _tree(text)
+    root = _tree(_VOID.sub(_closed, text))
     if root is None:
         root = _tree("<html><body></body></html>")
         root[0].text = text if text.strip() and "<" not in text else None
@@ -113,6 +118,10 @@ def parsed_within_limits(html: str) -> ParsedHtml:
         warnings += (say("The page is nested too deeply. Its text was read without its structure."),)
     _set_apart(root)
     return ParsedHtml(root, warnings)
+
+
+def _closed(tag: re.Match[str]) -> str:
+    return tag[0] if tag[0].endswith("/>") else f"{tag[0][:-1]} />"
 
 
 def _tree(text: str) -> Element | None:

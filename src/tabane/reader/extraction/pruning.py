@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tabane.reader.extraction.blocks import SILENT, ContentBlock, ElementBox, iterwalk, up
+from tabane.reader.extraction.blocks import (
+    SILENT,
+    BlockSegmentation,
+    ContentBlock,
+    ElementBox,
+    WordlessElement,
+    iterwalk,
+    up,
+)
+from tabane.reader.markdown.wordless import EMPTY
 
 Element = Any
-_EMPTY = frozenset(("br", "hr", "wbr", "td", "th", "col", "colgroup"))
-"""Elements that have a meaning when empty."""
 _MOSTLY = 0.5
 """Share of a list's words that makes the rest of it content too."""
 _LEAST = 0.12
@@ -26,8 +33,9 @@ def filled(blocks: Sequence[ContentBlock], kept: Sequence[bool], probability: Se
     text that they interrupt, images the blocks on both sides.
     """
     kept = _structure(blocks, _lists(blocks, list(kept), probability), probability)
+    amid = _between(blocks, kept)
     return [
-        choice if block.pieces else _between(blocks, kept, number)
+        choice if block.pieces else amid[number] and amid[number + 1]
         for number, (block, choice) in enumerate(zip(blocks, kept, strict=True))
     ]
 
@@ -85,26 +93,56 @@ def _structure(blocks: Sequence[ContentBlock], kept: list[bool], probability: Se
     return found
 
 
-def _between(blocks: Sequence[ContentBlock], kept: Sequence[bool], number: int) -> bool:
-    """Return whether a block without text is between two blocks of content."""
-    before = next((kept[at] for at in range(number - 1, -1, -1) if blocks[at].pieces), False)
-    after = next((kept[at] for at in range(number + 1, len(blocks)) if blocks[at].pieces), False)
-    return before and after
+def _between(blocks: Sequence[ContentBlock], kept: Sequence[bool]) -> list[bool]:
+    """Return for each place between two blocks, and for both ends, whether the nearest blocks of text on both
+    sides are kept; a block without text is between two places.
+    """
+    before = [False]
+    for block, choice in zip(blocks, kept, strict=True):
+        before.append(choice if block.pieces else before[-1])
+    after = [False]
+    for block, choice in zip(reversed(blocks), reversed(kept), strict=True):
+        after.append(choice if block.pieces else after[-1])
+    return [one and other for one, other in zip(before, reversed(after), strict=True)]
 
 
-def pruned(
-    root: Element, blocks: Sequence[ContentBlock], kept: Sequence[bool], hidden: Sequence[Element]
-) -> int:
+def pruned(root: Element, cutting: BlockSegmentation, kept: Sequence[bool]) -> int:
     """Remove in place the blocks that were not kept; return the number of hidden parts amid the kept ones."""
-    pictures: set[int] = set()
+    blocks, hidden = cutting.blocks, cutting.hidden
+    speaking = list(_speaking(cutting.wordless, blocks, kept))  # held, because their ids are compared
     for block, choice in zip(blocks, kept, strict=True):
         if choice:
-            pictures.update(map(id, block.pictures))
+            speaking += block.pictures
         else:
             _silence(block)
     amid = _amid(blocks, kept, hidden)
-    _sweep(root, pictures, {id(element) for element in hidden})
+    _sweep(root, set(map(id, speaking)), {id(element) for element in hidden})
     return amid
+
+
+def _speaking(
+    wordless: Sequence[WordlessElement], blocks: Sequence[ContentBlock], kept: Sequence[bool]
+) -> Iterator[Element]:
+    """Yield the elements that carry meaning without text and belong to the content, and what is in them."""
+    chosen = {id(block) for block, choice in zip(blocks, kept, strict=True) if choice}
+    amid = _between(blocks, kept)
+    for at in wordless:
+        neighbors = blocks[max(0, at.number - 1) : at.number + 1]
+        if at.block is not None:
+            belongs = id(at.block) in chosen
+        elif own := [block for block in neighbors if block.box is at.box]:
+            belongs = any(id(block) in chosen for block in own)
+        else:
+            belongs = amid[at.number] or any(
+                id(block) in chosen and _is_beside(block.box, at.box) for block in neighbors
+            )
+        if belongs:
+            yield from at.element.iter()
+
+
+def _is_beside(box: ElementBox, other: ElementBox) -> bool:
+    """Return whether a box is in the one that another is in, or within that other itself."""
+    return box.parent is not None and (box.parent is other or box.parent is other.parent)
 
 
 def _silence(block: ContentBlock) -> None:
@@ -135,8 +173,8 @@ def _amid(blocks: Sequence[ContentBlock], kept: Sequence[bool], hidden: Sequence
     return count
 
 
-def _sweep(root: Element, pictures: set[int], hidden: set[int]) -> None:
-    """Remove every element that has no text or image left.
+def _sweep(root: Element, speaking: set[int], hidden: set[int]) -> None:
+    """Remove every element that has no text left, and is not one of those that speak without text.
 
     Elements are identified by ``id()``. lxml creates their objects on access; the walk, the blocks and the
     list of hidden elements hold these objects for as long as the ids are needed.
@@ -147,14 +185,15 @@ def _sweep(root: Element, pictures: set[int], hidden: set[int]) -> None:
         if event == "start" or element is root:
             continue
         parent = element.getparent()
-        silent = not isinstance(element.tag, str) or element.tag in SILENT or id(element) in hidden
-        speaks = not silent and (
-            id(element) in alive or id(element) in pictures or bool(element.text and element.text.strip())
+        said = id(element) in speaking
+        silent = not said and (
+            not isinstance(element.tag, str) or element.tag in SILENT or id(element) in hidden
         )
+        speaks = not silent and (said or id(element) in alive or bool(element.text and element.text.strip()))
         alive.discard(id(element))
         if speaks or (element.tail and element.tail.strip()):
             alive.add(id(parent))
-        if silent or not (speaks or element.tag in _EMPTY):
+        if silent or not (speaks or element.tag in EMPTY):
             gone[element] = silent
     parents = dict.fromkeys(element.getparent() for element in gone)
     for parent in parents:
