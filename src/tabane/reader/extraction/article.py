@@ -11,7 +11,7 @@ from typing import Any
 from tabane.messages import Message, say
 from tabane.reader.cleaning import warnings_of
 from tabane.reader.extraction.content import content
-from tabane.reader.extraction.html_tree import parsed
+from tabane.reader.extraction.html_tree import parsed_within_limits
 from tabane.reader.extraction.machine_text import used
 from tabane.reader.extraction.metadata import PageMetadata, metadata
 from tabane.reader.page import Page
@@ -34,8 +34,8 @@ class ExtractedArticle:
 
     ``script``: the page seems to be made by a script. ``removed`` are the invisible characters in the
     content, by kind; the rest is as in Content. ``machine``: the text is the one from the metadata for
-    machines; ``notes`` describe how that text was used. ``collapsed``, ``late`` and ``limited`` are as in
-    PageContent.
+    machines; ``notes`` describe how that text was used, and what the limits of a page left out.
+    ``collapsed``, ``late`` and ``limited`` are as in PageContent.
     """
 
     markdown: str
@@ -56,7 +56,7 @@ def article(html: str, url: str) -> ExtractedArticle:
     """Parse the page once, read its metadata, find its content and convert it to Markdown."""
     from tabane.reader.markdown import markdown
 
-    root = parsed(html)
+    root, limits = parsed_within_limits(html)
     known = metadata(root, url)
     script = _scripted(root)
     found = content(root)
@@ -78,7 +78,7 @@ def article(html: str, url: str) -> ExtractedArticle:
         collapsed=found.collapsed,
         late=found.late,
         limited=found.limited,
-        notes=(other.warning,) if other else (),
+        notes=(*limits, other.warning) if other else limits,
     )
 
 
@@ -97,9 +97,6 @@ def _scripted(root: Element) -> bool:
     )
 
 
-_LARGE = 20_000_000  # characters
-
-
 def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
     """Return the page that HTML is: its content as Markdown, its title, author, date, site, language and
     address.
@@ -111,7 +108,7 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
     from tabane.text.encodings import decode_leniently
 
     text = decode_leniently(html, charset, "text/html") if isinstance(html, bytes) else html
-    found = article(text[:_LARGE], url)
+    found = article(text, url)
     return Page(
         url=url,
         markdown=found.markdown,
@@ -123,11 +120,11 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
         canonical=found.metadata.canonical,
         way="json-ld" if found.machine else "extracted",
         share=round(found.share, 3),
-        warnings=(*_warnings(found, cut=len(text) > _LARGE), *warnings_of(found.removed)),
+        warnings=(*_warnings(found), *warnings_of(found.removed)),
     )
 
 
-def _warnings(found: ExtractedArticle, *, cut: bool) -> list[Message]:
+def _warnings(found: ExtractedArticle) -> list[Message]:
     warnings = [*found.notes]
     if found.script:
         warnings.append(
@@ -172,6 +169,4 @@ def _warnings(found: ExtractedArticle, *, cut: bool) -> list[Message]:
                 " Visible text may be missing, or hidden text included."
             )
         )
-    if cut:
-        warnings.append(say("The page is larger than the limit, so its end is missing."))
     return warnings

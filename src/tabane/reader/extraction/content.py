@@ -170,7 +170,7 @@ def content(root: Element) -> PageContent:
     letters = sum(block.letters for block, keep in zip(blocks, kept, strict=True) if keep)
     element = lowest(root, blocks, kept)
     visible = tuple(block.text for block in blocks)
-    hidden = pruned(root, blocks, kept, cutting.hidden)
+    hidden = pruned(root, cutting, kept)
     return PageContent(
         elements=(element,) if letters else (),
         letters=letters,
