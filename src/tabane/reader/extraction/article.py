@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tabane.messages import Message, say
-from tabane.reader.cleaning import warnings_of
+from tabane.reader.cleaning import hidden_warnings, warnings_of
 from tabane.reader.extraction.content import content
 from tabane.reader.extraction.html_tree import parsed
 from tabane.reader.extraction.machine_text import used
@@ -135,13 +135,7 @@ def _warnings(found: ExtractedArticle, *, cut: bool) -> list[Message]:
                 percent=round(100 * found.share),
             )
         )
-    if found.hidden:
-        warnings.append(
-            say(
-                "{count} {count:part|parts} that readers do not see {count:was|were} left out.",
-                count=found.hidden,
-            )
-        )
+    warnings += hidden_warnings(found.hidden)
     if cut:
         warnings.append(say("The page is larger than the limit, so its end is missing."))
     return warnings
