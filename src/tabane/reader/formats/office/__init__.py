@@ -12,6 +12,7 @@ from tabane.messages import Message, say
 from tabane.reader.cleaning import hidden_warnings
 from tabane.reader.formats.archive import opened
 from tabane.reader.formats.office.docx import read_docx
+from tabane.reader.formats.office.open_documents import about_open, read_odp, read_ods, read_odt
 from tabane.reader.formats.office.package import DOCUMENT, OfficePackage
 from tabane.reader.formats.office.pptx import read_pptx
 from tabane.reader.formats.office.reading import OfficeContent
@@ -34,6 +35,9 @@ _READERS: Mapping[str, Callable[[OfficePackage], OfficeContent]] = {
     "docx": read_docx,
     "xlsx": read_xlsx,
     "pptx": read_pptx,
+    "odt": read_odt,
+    "ods": read_ods,
+    "odp": read_odp,
 }
 
 
@@ -53,8 +57,9 @@ def office_page(body: bytes, url: str, kind: str) -> Page:
     return Page(url, text, way=kind, media_type=_MEDIA[kind], warnings=(*_warnings(content), *cut), **about)
 
 
-def _about(package: OfficePackage, _kind: str) -> dict[str, Any]:
-    return package.about()
+def _about(package: OfficePackage, kind: str) -> dict[str, Any]:
+    """Return the metadata of a document, as fields of a page."""
+    return about_open(package) if kind.startswith("od") else package.about()
 
 
 def _warnings(content: OfficeContent) -> tuple[Message, ...]:

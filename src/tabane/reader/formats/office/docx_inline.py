@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 from lxml import etree
 
 from tabane.reader.formats.office import omml
-from tabane.reader.formats.office.docx_styles import Format, WordStyles, combined, run_format
+from tabane.reader.formats.office.docx_styles import WordStyles, combined, run_format
 from tabane.reader.formats.office.drawing_colors import ThemeColors, local
 from tabane.reader.formats.office.package import Relation, attribute, named_child
 from tabane.reader.formats.office.page_tree import ContentBudget, Span, child, element
-from tabane.reader.visibility import WHITE, Color, is_tiny, is_unreadable
+from tabane.reader.formats.office.text_formats import Format, is_hidden, tags_of
+from tabane.reader.visibility import WHITE, Color
 
 _DEEP = 40  # nested fields, links and insertions
 _INSIDE = frozenset(
@@ -24,8 +25,6 @@ _CODE_STYLE = re.compile(r"html code|source text|verbatim|inline ?code|^code|コ
 _ADDRESS = re.compile(r'^\s*HYPERLINK\s+"([^"]{1,2000})"', re.IGNORECASE)
 _SYMBOLS = {"f0fc": "✓", "f0fe": "☑", "f0a8": "☐", "f06f": "☐", "f0fb": "✗", "f0e0": "→", "f0b7": "•"}
 _SIGNS = {"tab": " ", "noBreakHyphen": "-"}
-_FARTHEST = 500.0  # points that letters may be moved up or down
-_NARROWEST = 10.0  # percent of their width
 
 
 class TextPlace(NamedTuple):
@@ -272,29 +271,6 @@ class InlineReader:
             at.link = address[1] if address else None
         elif kind == "end" and self._fields:
             self._fields.pop()
-
-
-def is_hidden(made: Format, ground: Color | None) -> bool:
-    """Return whether text in this format is not seen on this background."""
-    if made.get("vanish") or made.get("opacity", 1.0) < 0.1:
-        return True
-    size = made.get("size", 11.0)
-    if is_tiny(size) or made.get("scale", 100.0) <= _NARROWEST or abs(made.get("position", 0.0)) >= _FARTHEST:
-        return True
-    if made.get("spacing", 0.0) <= -0.8 * size:
-        return True
-    behind = made.get("highlight") or made.get("shade") or ground
-    return is_unreadable(made.get("color"), behind, made.get("opacity", 1.0))
-
-
-def tags_of(made: Format) -> tuple[str, ...]:
-    """Return the elements of HTML for a format."""
-    if made.get("code"):
-        return ("code",)
-    found = [tag for name, tag in (("bold", "strong"), ("italic", "em"), ("strike", "del")) if made.get(name)]
-    if align := made.get("align"):
-        found.append(align)
-    return tuple(found)
 
 
 def alternative(node: etree._Element) -> etree._Element | None:

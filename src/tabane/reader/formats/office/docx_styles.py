@@ -10,13 +10,8 @@ from lxml import etree
 
 from tabane.reader.formats.office.drawing_colors import ThemeColors, local, number
 from tabane.reader.formats.office.package import attribute, named_child
+from tabane.reader.formats.office.text_formats import Format
 from tabane.reader.visibility import Color, hex_color
-
-Format = Mapping[str, Any]
-"""Properties by name: bold, italic, strike, vanish, web_hidden, color (None: automatic), shade, highlight,
-size, scale, position, spacing (points), font, align, opacity; of paragraphs: style, outline, numbering,
-left, line, frame.
-"""
 
 TOGGLES = ("bold", "italic", "vanish")
 _FLAGS = {"b": "bold", "i": "italic", "strike": "strike", "dstrike": "strike", "vanish": "vanish",
