@@ -148,6 +148,18 @@ def warnings_of(removed: Mapping[str, int], comments: int = 0) -> tuple[Message,
     return tuple(warnings)
 
 
+def hidden_warnings(count: int) -> tuple[Message, ...]:
+    """Return the warning about parts of a page that nobody sees, if there were any."""
+    if not count:
+        return ()
+    return (
+        say(
+            "{count} {count:part|parts} that readers do not see {count:was|were} left out.",
+            count=count,
+        ),
+    )
+
+
 def _listed(removed: Mapping[str, int]) -> Message:
     """Return kinds and how many of each, as one message."""
     template = ", ".join(f"{{kind{at}}} {{count{at}}}" for at in range(len(removed)))

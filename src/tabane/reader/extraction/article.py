@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tabane.messages import Message, say
-from tabane.reader.cleaning import warnings_of
+from tabane.reader.cleaning import hidden_warnings, warnings_of
 from tabane.reader.extraction.content import content
 from tabane.reader.extraction.html_tree import parsed_within_limits
 from tabane.reader.extraction.machine_text import used
@@ -139,13 +139,7 @@ def _warnings(found: ExtractedArticle) -> list[Message]:
                 percent=round(100 * found.share),
             )
         )
-    if found.hidden:
-        warnings.append(
-            say(
-                "{count} {count:part|parts} that readers do not see {count:was|were} left out.",
-                count=found.hidden,
-            )
-        )
+    warnings += hidden_warnings(found.hidden)
     if found.collapsed and not found.machine:
         warnings.append(
             say(
