@@ -62,6 +62,10 @@ _SURE = 0.8
 """From this probability on, a block is sure to be content."""
 _ENOUGH = 80  # words that are sure, and more than half of all that are expected
 _LIKELY = 0.5
+_CERTAIN = 0.8
+"""Share of the expected words that is sure on a page of which most content is certain, as of an article."""
+_LIKELIER = 0.6
+"""As ``_LIKELY``, on such a page."""
 
 
 def weights(blocks: Sequence[ContentBlock]) -> list[float]:
@@ -95,20 +99,27 @@ def chosen(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list
     return _likely(blocks, kept, probability) if _is_sure(blocks, probability) else kept
 
 
+def selected(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list[bool]:
+    """Return which blocks are content: the best cut through all is made, and made whole."""
+    return filled(blocks, chosen(blocks, probability), probability, _is_sure(blocks, probability, _CERTAIN))
+
+
 def _likely(blocks: Sequence[ContentBlock], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
     """Return the kept blocks that are probably content, and text close to certain content."""
     sure = (block.box for block, p in zip(blocks, probability, strict=True) if p > _SURE)
     around = {id(at) for box in sure for at in islice(up(box), 1, 4)}
+    least = _LIKELIER if _is_sure(blocks, probability, _CERTAIN) else _LIKELY
     return [
-        keep and (p >= _LIKELY or (id(block.box.parent) in around and 2 * block.linked < block.letters))
+        keep and (p >= least or (id(block.box.parent) in around and 2 * block.linked < block.letters))
         for block, keep, p in zip(blocks, kept, probability, strict=True)
     ]
 
 
-def _is_sure(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> bool:
+def _is_sure(blocks: Sequence[ContentBlock], probability: Sequence[float], share: float = 0.5) -> bool:
+    """Return whether so large a share of the expected words is certain."""
     sure = sum(block.words for block, p in zip(blocks, probability, strict=True) if p > _SURE)
     expected = sum(block.words * p for block, p in zip(blocks, probability, strict=True))
-    return sure >= _ENOUGH and 2 * sure >= expected
+    return sure >= _ENOUGH and sure >= share * expected
 
 
 Element = Any
@@ -191,12 +202,8 @@ def title(root: Element) -> str:
 
 
 def choice(cutting: BlockSegmentation) -> list[bool]:
-    """Return which blocks are content: each is judged, then the best cut through all is made, and made
-    whole.
-    """
-    blocks = cutting.blocks
-    probability = _probability(cutting)
-    return filled(blocks, chosen(blocks, probability), probability)
+    """Return which blocks are content: each is judged, then the best cut through all is made."""
+    return selected(cutting.blocks, _probability(cutting))
 
 
 def _probability(cutting: BlockSegmentation) -> list[float]:
